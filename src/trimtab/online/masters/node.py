@@ -12,7 +12,7 @@ from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.group import Group
 from trimtab.online.masters.log import STORE, Engine
 from trimtab.online.masters.maps import Maps
-from trimtab.online.masters.messages import Beat, MapSeen, Received
+from trimtab.online.masters.messages import AskReport, Beat, MapSeen, Received
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.slots import Fact, Order, Told
 from trimtab.online.masters.state import NOBODY
@@ -42,6 +42,11 @@ class Node:
         holds.
     engine
         What chooses.
+
+    Attributes
+    ----------
+    resting
+        Group to the node that the map names for it and that lost it soon, when this was looked at last.
     """
 
     def __init__(
@@ -64,9 +69,10 @@ class Node:
         self.station = Station(node, nodes, life, settings, now)
         self.token = Token(self.station, engine.log)
         self.groups = [Group(self.station, number, engine.log) for number in range(groups)]
-        self.maps = Maps(groups)
+        self.maps = Maps(groups, 2 * settings.renewal_seconds)
+        self.resting: dict[int, int] = {}
         self._heard = dict.fromkeys(range(nodes), now)
-        self._muted_by: dict[int, tuple[int, ...]] = {}
+        self._beats: dict[int, Beat] = {}
         self._muted: dict[int, float] = {}
         self._beat_at = now
         self._challenged: Group | None = None
@@ -91,7 +97,7 @@ class Node:
         elif isinstance(fact, Told):
             self._told(fact)
         elif isinstance(fact, MapSeen):
-            self.maps.look(fact)
+            self.maps.look(now, fact)
         else:
             self._go_on()
         if self.token.group != CLUSTER or self._challenged is not None:
@@ -105,6 +111,10 @@ class Node:
         # What concerns all nodes is no business of clients.
         if isinstance(message, Beat) or number == CLUSTER:
             self._of_cluster(sender, message)
+        elif 0 <= number < len(self.groups) and isinstance(message, AskReport):
+            version, ideal = self.maps.seen
+            report = self.groups[number].report(version, ideal[number] if number < len(ideal) else NOBODY)
+            self.station.send(message.client, number, report)
         elif 0 <= number < len(self.groups):
             group = self.groups[number]
             group.received(sender, message)
@@ -114,8 +124,8 @@ class Node:
         if not isinstance(sender, int):
             return
         if isinstance(message, Beat):
-            self._muted_by[sender] = message.muted
-            self.maps.heard(sender, message)
+            self._beats[sender] = message
+            self.maps.heard(self.station.now, sender, message.version, message.checksum)
         else:
             self.token.log.received(sender, message)
 
@@ -138,7 +148,7 @@ class Node:
         if station.now >= self._beat_at:
             self._beat_at = station.now + station.settings.renewal_seconds / 2
             self._muted = {group: until for group, until in self._muted.items() if until > station.now}
-            station.tell_others(CLUSTER, self.maps.beat(tuple(sorted(self._muted))))
+            station.tell_others(CLUSTER, self._beat())
             self._choose()
         for group in self.groups:
             if station.now >= self._dues[group.number]:
@@ -146,11 +156,17 @@ class Node:
                 self._dues[group.number] = group.due()
         self.token.log.go_on()
 
+    def _beat(self) -> Beat:
+        (version, ideals), now = self.maps.seen, self.station.now
+        named = zip(self.groups, ideals, strict=False)
+        self.resting = {group.number: ideal for group, ideal in named if group.rests.left(now, ideal)}
+        return Beat(tuple(sorted(self._muted)), version, self.maps.checksum, tuple(self.resting))
+
     # ------------------------------------------------------------ takeovers
 
     def _choose(self) -> None:
         """The smallest wrong group that can be put right: this node takes it over if it is its ideal."""
-        if self.token.group != CLUSTER or not self.token.lease.open or self.disputed_by:
+        if self.token.group != CLUSTER or not self.token.lease.open or self._stands_back:
             return
         for group, ideal in zip(self.groups, self.maps.seen.ideal, strict=False):
             if not self._wrong(group, ideal) or not self._able(group.number, ideal):
@@ -164,10 +180,22 @@ class Node:
         return ideal not in (NOBODY, state.master) and state.ideal == NOBODY and not group.lease.open
 
     def _able(self, number: int, ideal: int) -> bool:
-        """Whether an ideal node is alive, and has not failed at this group lately."""
+        """Whether an ideal node is alive, has this map, and has not failed at this group lately."""
+        if self._rests(number, ideal):
+            return False
         if ideal == self.station.node:
             return number not in self._muted
-        return self._alive(ideal) and number not in self._muted_by.get(ideal, ())
+        if not self._alive(ideal) or ideal in self.passed_over:
+            return False
+        return ideal not in self._beats or number not in self._beats[ideal].muted
+
+    def _rests(self, number: int, ideal: int) -> bool:
+        """Whether any node that is alive knows that the ideal node lost this group soon after it had it."""
+        version = self.maps.seen.version
+        return self.groups[number].rests.left(self.station.now, ideal) > 0 or any(
+            number in beat.resting and beat.version == version and self._alive(node)
+            for node, beat in self._beats.items()
+        )
 
     def _alive(self, node: int) -> bool:
         silent = self.station.now - self._heard.get(node, -inf)
@@ -177,6 +205,24 @@ class Node:
     def disputed_by(self) -> list[int]:
         """Nodes that are alive and have another map of the same version; nothing is taken over meanwhile."""
         return [node for node in self.maps.disputed_by if self._alive(node)]
+
+    @property
+    def passed_over(self) -> dict[int, int]:
+        """Version of each node that is alive and stays at an older map: it will take nothing over."""
+        return self._late(self.maps.older)
+
+    @property
+    def outdated_by(self) -> dict[int, int]:
+        """Version of each node that is alive and has a newer map, which this node does not come to see."""
+        return self._late(self.maps.newer)
+
+    def _late(self, versions: dict[int, int]) -> dict[int, int]:
+        return {node: of for node, of in versions.items() if node in self.maps.late and self._alive(node)}
+
+    @property
+    def _stands_back(self) -> bool:
+        """Whether others go by another map, as this one is old or disputed: nothing is taken over by it."""
+        return bool(self.disputed_by) or any(map(self._alive, self.maps.newer))
 
     def _hold_token(self) -> None:
         """Run the takeover for which this node holds the token; give it back when nothing is left of it."""
@@ -195,8 +241,8 @@ class Node:
             return
         group = self.groups[token.group]
         ideal = self.maps.seen.ideal[group.number]
-        # The map may have changed while the token was asked for, or be disputed by now.
-        wrong = ideal == self.station.node and self._wrong(group, ideal) and not self.disputed_by
+        # The map may have changed while the token was asked for, or be old or disputed by now.
+        wrong = ideal == self.station.node and self._wrong(group, ideal) and not self._stands_back
         if not token.lease.held or not wrong:
             token.give_back()
             return

@@ -64,12 +64,20 @@ class Readers:
         return set(self.consumers)
 
     def upload(self, upload: Upload) -> bool:
-        """Note how far a consumer is; False where this node is no master."""
+        """Note how far a consumer is, and whether it leaves; False where this node is no master."""
         key = upload.consumer, upload.topic
         if not self._lease.held:
             return False
+        if upload.leaves and self.consumers.get(key) == upload.client:
+            del self.consumers[key]
+        kept = self._state.offsets.get(key, 0)
+        if upload.offset <= kept:
+            self._station.send(upload.client, self._number, OffsetKept(*key, kept))
+            return True
         known = self.uploads.get(key, ("", 0))[1]
         self.uploads[key] = upload.client, max(upload.offset, known)
+        if upload.leaves:
+            self.sync_offsets()
         return True
 
     def sync_offsets(self) -> None:

@@ -190,6 +190,38 @@ def test_a_consumer_that_says_nothing_is_waited_for_only_so_long() -> None:
     assert bench.masters() == [ideal]
 
 
+def test_a_consumer_that_has_left_is_neither_asked_nor_waited_for() -> None:
+    """Its offset is kept at once; another one of the name, whose client is another, is still there."""
+    bench = Bench()
+    master = bench.elected()
+    bench.send(master, publish(1))
+    bench.run(0.1)
+    bench.send(master, pull())
+    bench.send(master, Upload("another", "c", "t", 0, -1, leaves=True))
+    readers = bench.nodes[master].groups[0].readers
+    assert [*readers.consumers] == [("c", "t")]
+    (kept,) = bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    assert kept == OffsetKept("c", "t", 1) and readers.consumers == {}
+    (kept,) = bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    assert kept == OffsetKept("c", "t", 1) and bench.nodes[master].groups[0].log.under_way == ()
+    bench.run(bench.settings.cycle_seconds)
+    begun = bench.now
+    bench.publish_map((master + 1) % 3)
+    bench.run_until(lambda: bench.masters() == [(master + 1) % 3])
+    # The next beat, and no second of waiting behind it.
+    assert bench.now - begun < bench.settings.renewal_seconds / 2 + 0.1
+    assert not any(isinstance(told, AskUpload) for _, _, told in bench.heard)
+
+
+def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None:
+    """It takes no message any more, so whatever it said last is true."""
+    bench, master, ideal = begun()
+    bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    assert phase(bench, master) is not Phase.UPLOADING
+    bench.run(0.5)
+    assert bench.masters() == [ideal] and bench.nodes[ideal].groups[0].state.offsets == {("c", "t"): 1}
+
+
 def test_offsets_are_chosen_before_the_ideal_node_is_asked() -> None:
     """The next master must know them."""
     bench, master, ideal = begun()
