@@ -27,6 +27,7 @@ class Notices:
         self._passed_over: dict[int, int] = {}
         self._outdated_by: dict[int, int] = {}
         self._resting: dict[int, int] = {}
+        self._idle: dict[int, int] = {}
 
     def looked(self, now: float) -> None:
         """The node does something, as it does each half of R at least: a longer pause is one of its own."""
@@ -64,6 +65,13 @@ class Notices:
                 "configuration, or what keeps it from reading that file"
             )
 
+        before, self._idle = self._idle, node.idle
+        for other in self._idle.keys() - before:
+            self._complaints.tell(
+                f"node {other} does not take group {self._idle[other]} over, which the map gives to it: "
+                f"groups behind that one no longer wait; see what node {other} says, and whether it hears "
+                "the others"
+            )
         known, self._resting = self._resting, node.resting
         for group, ideal in self._resting.items():
             if known.get(group) != ideal:

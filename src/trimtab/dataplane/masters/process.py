@@ -26,7 +26,7 @@ from trimtab.files.masters.map import MapFile
 from trimtab.files.masters.segments import DiskError
 from trimtab.model.errors import InputError, NodeError
 from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
+from trimtab.online.masters.messages import Due, Gone, MapSeen, Received, Send, Write
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.slots import Ask, Fact, Order
 
@@ -280,6 +280,7 @@ class NodeProcess:
         finally:
             if isinstance(who, str) and self._clients.get(who) is writer:
                 del self._clients[who]
+                self._tell(Gone(who))
             self._lives.left(who, writer)
             writer.close()
 

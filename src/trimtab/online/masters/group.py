@@ -206,6 +206,13 @@ class Group:
 
     # ------------------------------------------------------------ messages
 
+    def lost(self, client: str) -> None:
+        """The connection of a client has ended."""
+        lost = self.readers.lost(client)
+        if lost and self.incumbent is not None:
+            self.incumbent.waiting -= lost
+            self.incumbent.step(self)
+
     def received(self, sender: int | str, message: Any) -> None:
         """Take in a message of this group."""
         match message:

@@ -309,6 +309,12 @@ class Received(NamedTuple):
     message: Any
 
 
+class Gone(NamedTuple):
+    """The connection of a client has ended: its process has, or it will come back by another one."""
+
+    client: str
+
+
 class Due(NamedTuple):
     """The time that the node asked to be woken at has come."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.online.masters.challenge import Challenge
@@ -12,12 +13,15 @@ from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.group import Group
 from trimtab.online.masters.log import STORE, Engine
 from trimtab.online.masters.maps import Maps
-from trimtab.online.masters.messages import AskReport, Beat, MapSeen, Received
+from trimtab.online.masters.messages import AskReport, Beat, Gone, MapSeen, Received
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.slots import Fact, Order, Told
 from trimtab.online.masters.state import NOBODY
 from trimtab.online.masters.station import Station
 from trimtab.online.masters.token import CLUSTER, Token
+
+LOOKS: Final = 4
+"""So often a node is waited for that could take a group over, with half of R between."""
 
 
 class Node:
@@ -45,6 +49,9 @@ class Node:
 
     Attributes
     ----------
+    idle
+        Node to its smallest wrong group, of nodes that could take one over and have not: groups behind these
+        no longer wait.
     resting
         Group to the node that the map names for it and that lost it soon, when this was looked at last.
     """
@@ -71,6 +78,9 @@ class Node:
         self.groups = [Group(self.station, number, engine.log) for number in range(groups)]
         self.maps = Maps(groups, 2 * settings.renewal_seconds)
         self.resting: dict[int, int] = {}
+        self.idle: dict[int, int] = {}
+        self._looks: Counter[int] = Counter()
+        self._looked_at = (0, 0)
         self._heard = dict.fromkeys(range(nodes), now)
         self._beats: dict[int, Beat] = {}
         self._muted: dict[int, float] = {}
@@ -98,6 +108,10 @@ class Node:
             self._told(fact)
         elif isinstance(fact, MapSeen):
             self.maps.look(now, fact)
+        elif isinstance(fact, Gone):
+            for group in self.groups:
+                group.lost(fact.client)
+                self._dues[group.number] = group.due()
         else:
             self._go_on()
         if self.token.group != CLUSTER or self._challenged is not None:
@@ -165,15 +179,29 @@ class Node:
     # ------------------------------------------------------------ takeovers
 
     def _choose(self) -> None:
-        """The smallest wrong group that can be put right: this node takes it over if it is its ideal."""
+        """The smallest wrong group that can be put right: this node takes it over if it is its ideal.
+
+        If another one is, it is waited for a while: something may keep it that nobody else knows.
+        """
+        looked_at = self.maps.seen.version, self.token.version
+        if looked_at[0] != self._looked_at[0]:
+            self._looks.clear()
+        elif looked_at != self._looked_at:
+            del self._looks[self.token.taker]
+        self._looked_at = looked_at
         if self.token.group != CLUSTER or not self.token.lease.open or self._stands_back:
             return
+        self.idle = {}
         for group, ideal in zip(self.groups, self.maps.seen.ideal, strict=False):
             if not self._wrong(group, ideal) or not self._able(group.number, ideal):
                 continue
             if ideal == self.station.node:
                 self.token.take(group.number)
-            return
+                return
+            self._looks[ideal] += ideal not in self.idle
+            if self._looks[ideal] <= LOOKS:
+                return
+            self.idle.setdefault(ideal, group.number)
 
     def _wrong(self, group: Group, ideal: int) -> bool:
         state = group.state

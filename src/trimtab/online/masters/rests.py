@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-FACTOR: Final = 4
+FACTOR: Final = 8
 """By which each rest is longer than the one before it."""
-MOST: Final = 32
+MOST: Final = 256
 """The longest rest, in first rests."""
-SOON: Final = 5
+SOON: Final = 40
 """A mastership was lost soon that lasted no longer than so many first rests."""
 
 

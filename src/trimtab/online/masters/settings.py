@@ -60,8 +60,8 @@ class MasterSettings:
     mute_seconds
         How long a group is left alone after its takeover failed.
     rest_seconds
-        How long a group is not given to a node again that took it over and lost it within five times as long;
-        four times as long after each further loss in a row, up to 32 times. 0 for no rest.
+        How long a group is not given to a node again that took it over and lost it within 40 times as long;
+        eight times as long after each further loss in a row, up to 256 times. 0 for no rest.
     sync_seconds
         How often offsets are proposed.
     lag_entries
@@ -87,7 +87,7 @@ class MasterSettings:
     cycle_seconds: float = 20.0
     upload_seconds: float = 1.0
     mute_seconds: float = 15.0
-    rest_seconds: float = 120.0
+    rest_seconds: float = 15.0
     sync_seconds: float = 1.0
     lag_entries: int = 64
     batch_seconds: float = 0.002

@@ -125,7 +125,7 @@ def test_a_group_that_rests_is_told_once(capsys: pytest.CaptureFixture[str]) -> 
     story.now = 10.0
     story.node.handle(10.0, Due())
     assert story.hear(1, MapSeen(1, (1,))) == [
-        "group 0 is not given to node 1 for 120 s: that node took it over and lost it again soon; see why it "
+        "group 0 is not given to node 1 for 15 s: that node took it over and lost it again soon; see why it "
         "stands still or ends, or name another node in the map"
     ]
     assert story.hear(1, MapSeen(1, (1,))) == []

@@ -17,14 +17,14 @@ def test_each_loss_in_a_row_makes_the_rest_longer_up_to_a_bound() -> None:
         rests.mastered(now + 10.0, 2)
         found.append(rests.left(now + 10.0, 1))
         now += 10.0 + found[-1]
-    assert found == [100.0, 400.0, 1600.0, 3200.0, 3200.0]
+    assert found == [100.0, 800.0, 6400.0, 25600.0, 25600.0]
     assert rests.left(now, 1) == 0.0
     rests.taken(now, 1)
-    rests.mastered(now + 501.0, 2)
-    assert rests.left(now + 501.0, 1) == 0.0
-    rests.taken(now + 600.0, 1)
-    rests.mastered(now + 601.0, 2)
-    assert rests.left(now + 601.0, 1) == 100.0
+    rests.mastered(now + 4001.0, 2)
+    assert rests.left(now + 4001.0, 1) == 0.0
+    rests.taken(now + 5000.0, 1)
+    rests.mastered(now + 5001.0, 2)
+    assert rests.left(now + 5001.0, 1) == 100.0
 
 
 def test_only_the_node_that_lost_it_is_kept_from_it() -> None:
@@ -79,7 +79,7 @@ def test_an_ideal_node_that_fails_again_and_again_costs_little_availability(
     ideal = (master + 1) % 3
     bench.publish_map(ideal)
     share, took = without_master(bench, ideal, period, killed=killed)
-    assert 1 <= took <= 4 and share < 0.03
+    assert 1 <= took <= 5 and share < 0.04
 
 
 def test_another_node_may_have_it_at_once() -> None:

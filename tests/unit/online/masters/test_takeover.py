@@ -19,6 +19,7 @@ from trimtab.online.masters.messages import (
     Chosen,
     Commit,
     Forward,
+    Gone,
     OffsetKept,
     Prepare,
     Publish,
@@ -211,6 +212,34 @@ def test_a_consumer_that_has_left_is_neither_asked_nor_waited_for() -> None:
     # The next beat, and no second of waiting behind it.
     assert bench.now - begun < bench.settings.renewal_seconds / 2 + 0.1
     assert not any(isinstance(told, AskUpload) for _, _, told in bench.heard)
+
+
+def test_a_consumer_whose_connection_has_ended_is_not_waited_for_and_the_takeover_is_not_clean() -> None:
+    """It may have got more than it has handed in. If it comes back it is asked, as before."""
+    bench, master, ideal = begun()
+    bench.holds = lambda sender, receiver, message: isinstance(message, AskReady)
+    bench.tell(master, Gone("another"))
+    assert phase(bench, master) is Phase.UPLOADING
+    bench.tell(master, Gone("client"))
+    group = bench.nodes[master].groups[0]
+    assert (
+        group.incumbent is not None and group.incumbent.phase is Phase.CHECKING and not group.incumbent.clean
+    )
+    bench.let_go()
+    bench.run(1.0)
+    assert bench.masters() == [ideal] and group.readers.gone == set()
+
+
+def test_a_consumer_that_comes_back_by_another_connection_is_asked_again() -> None:
+    """What it read in between counts for it, and the takeover may be clean."""
+    bench = Bench()
+    master = bench.elected()
+    bench.send(master, pull())
+    readers = bench.nodes[master].groups[0].readers
+    bench.tell(master, Gone("client"))
+    assert (readers.consumers, readers.gone) == ({}, {("c", "t")})
+    bench.send(master, pull(2))
+    assert (readers.consumers, readers.gone) == ({("c", "t"): "client"}, set())
 
 
 def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None:
