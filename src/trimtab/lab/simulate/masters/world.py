@@ -99,8 +99,8 @@ class World:
     blind
         Nodes that never see a map.
     connected
-        Whether clients reach nodes over connections, which keep the order, and lose nothing unless they are
-        cut; else as nodes reach one another, which is worse than anything that clients meet.
+        Whether what clients say comes over connections, to nodes and on to ideal nodes, which keep the order
+        and lose nothing unless they are cut; else as all that nodes say to one another, which is worse.
 
     Attributes
     ----------
@@ -379,7 +379,8 @@ class World:
 
     def transmit(self, sender: Address, receiver: Address, group: int, message: Any) -> None:
         """Send, by a network that does as it likes; but for clients' connections, which keep the order."""
-        if self.connected and (isinstance(sender, str) or isinstance(receiver, str)):
+        of_client = isinstance(sender, str) or isinstance(receiver, str) or isinstance(message, Forward)
+        if self.connected and of_client:
             once = self.network.delay_of_connection(sender, receiver)
             if once is not None:
                 arrival = max(self.now + once, self._arrivals.get((sender, receiver), 0.0))
