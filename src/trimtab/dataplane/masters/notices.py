@@ -92,3 +92,14 @@ class Notices:
                     f"taken over meanwhile; publish a map with version {version + 1} or higher, the same for "
                     "all nodes"
                 )
+
+    def rejoins(self, without_vote: list[str]) -> None:
+        """The node has no vote in some groups for a while already; or has one in all of them again."""
+        if without_vote:
+            groups = f"{len(without_vote)} group{'s' * (len(without_vote) > 1)}"
+            self._complaints.tell(
+                f"node {self._node} has no log in {groups}, and no vote there until all other nodes have "
+                f"answered and it has caught up: {without_vote[0]}"
+            )
+        else:
+            self._complaints.tell(f"node {self._node} votes in all groups")

@@ -140,6 +140,7 @@ class NodeProcess:
             if self._store is not None:
                 tasks.create_task(self._store.run())
             tasks.create_task(self._until_failed())
+            tasks.create_task(self._rejoin())
             ideal = self._configuration.ideal
             if ideal:
                 self._tell(MapSeen(1, tuple(ideal)))
@@ -152,6 +153,18 @@ class NodeProcess:
         await self._failed.wait()
         assert self._failure is not None
         raise self._failure
+
+    async def _rejoin(self) -> None:
+        """Say so when this node has no vote for longer than a start takes."""
+        told: list[str] = []
+        while True:
+            await asyncio.sleep(self._configuration.settings.lease_seconds)
+            without_vote = self._core.without_vote
+            if without_vote != told:
+                self._notices.rejoins(without_vote)
+            if not without_vote:
+                return
+            told = without_vote
 
     async def _watch(self, file: MapFile) -> None:
         """See every new version of the ideal map."""

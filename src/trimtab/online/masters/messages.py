@@ -72,6 +72,23 @@ class Chosen(NamedTuple):
     entries: tuple[Entry, ...]
 
 
+class Rejoin(NamedTuple):
+    """I have no log, and no vote in this life: what have you promised? With `lead`: nobody leads, do it."""
+
+    life: int
+    lead: bool
+
+
+class Rejoined(NamedTuple):
+    """What I have promised, whether I vote and lead, and the last slot that I know or have proposed in."""
+
+    life: int
+    promised: Ballot
+    votes: bool
+    leads: bool
+    upto: int
+
+
 class Snapshot(NamedTuple):
     """A group after slot `slot`; on the wire and on disk."""
 

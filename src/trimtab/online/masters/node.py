@@ -73,7 +73,7 @@ class Node:
                 f"masters.nodes are {nodes}, expected 1 to {engine.most_nodes} voters: run larger clusters "
                 "on etcd"
             )
-        self.station = Station(node, nodes, life, settings, now)
+        self.station = Station(node, nodes, life, settings, now, rejoins=True)
         self.token = Token(self.station, engine.log)
         self.groups = [Group(self.station, number, engine.log) for number in range(groups)]
         self.maps = Maps(groups, 2 * settings.renewal_seconds)
@@ -251,6 +251,11 @@ class Node:
     def _stands_back(self) -> bool:
         """Whether others go by another map, as this one is old or disputed: nothing is taken over by it."""
         return bool(self.disputed_by) or any(map(self._alive, self.maps.newer))
+
+    @property
+    def without_vote(self) -> list[str]:
+        """Why this node has no vote, of each group in which it has none: see `rejoin`."""
+        return [why for group in self.groups if (why := group.log.without_vote)]
 
     def _hold_token(self) -> None:
         """Run the takeover for which this node holds the token; give it back when nothing is left of it."""

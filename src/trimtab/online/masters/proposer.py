@@ -65,6 +65,11 @@ class Proposer:
         self._highest = self._failures = 0
         self._try_at = -inf
 
+    @property
+    def last(self) -> int:
+        """The last slot that it has proposed in, or found something in, while it leads."""
+        return self._next - 1
+
     def propose(self, entry: Entry, applied: int) -> None:
         """Have a value chosen in some slot, if this node can; whether it was is known when it is applied."""
         self.waiting.append(entry)

@@ -57,6 +57,9 @@ class Token:
             self.lease.freed()
             return
         self.lease.taken(entry.node, entry.nonce, self.log.seen_at(slot))
+        if entry.node == self._station.node and entry.nonce[0] != self._station.life:
+            # That life is over, and its takeover may go on at the incumbent.
+            self.lease.others_until = self._station.now + self._station.settings.cycle_seconds
         if self.lease.held:
             self.group = entry.group
 
