@@ -1,4 +1,4 @@
-"""Policies that go by load, as partitioners of three clients, on a real broker with a consumer that is slow."""
+"""Policies that go by load, as partitioners of three clients, on a real broker with a slow consumer."""
 
 from __future__ import annotations
 

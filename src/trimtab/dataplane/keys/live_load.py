@@ -76,8 +76,8 @@ class LiveLoad:
         if not self._looked.wait(settings.start_seconds):
             self._stopping.set()
             raise ConnectError(
-                f"load of topic {settings.topic}: brokers did not answer within {settings.start_seconds:g} s; "
-                "check bootstrap_servers, or raise start_seconds"
+                f"load of topic {settings.topic}: brokers did not answer within {settings.start_seconds:g} "
+                "s; check bootstrap_servers, or raise start_seconds"
             )
         if self._trouble is not None:
             self.close()
