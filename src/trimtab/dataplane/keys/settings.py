@@ -83,8 +83,8 @@ class LoadSettings:
     capacity_per_second
         Records a second that the group can do of one partition; None: it is measured while records wait.
     interval_seconds
-        Time between two readings of offsets: each costs a request to every broker that leads partitions of
-        the topic, and one to the group's coordinator.
+        Time between two readings of offsets: each is a metadata request, a request to every broker that leads
+        partitions of the topic, and one to the group's coordinator.
     rate_seconds
         Time constant over which arrival rates are smoothed.
     commit_seconds
