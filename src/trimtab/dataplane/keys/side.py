@@ -1,4 +1,4 @@
-"""A connection beside the application's: tables, heartbeats, offsets, groups, and records in no commit.
+"""A connection beside the application's: tables, heartbeats, offsets, groups, and searches for records.
 
 One for all clients, by kafka-python: three implementations of these rare requests would be three times the
 code, and two of the three clients cannot tell a topic's id. It belongs to one thread, and opens when it is
