@@ -21,6 +21,9 @@ LOG = logging.getLogger("trimtab.keys")
 TOPIC_SECONDS: Final = 2.0
 """Between two looks at how many partitions the topic has, and at which members of the group have them."""
 
+RETRY_SECONDS: Final = 0.2
+"""Between two tries of the first reading."""
+
 
 class LiveLoad:
     """The load of a topic as `LoadSettings` say, read by a thread until it is closed.
@@ -54,6 +57,7 @@ class LiveLoad:
     """
 
     seen: Observation
+    _trouble: Exception | None = None
 
     def __init__(
         self,
@@ -69,16 +73,10 @@ class LiveLoad:
         self._topic_at = self._grown_at = -inf
         self._asked = self._full = False
         self._said: str | None = None
-        self._trouble: Exception | None = None
         self._looked, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"trimtab-load-{settings.topic}", daemon=True)
         self._thread.start()
-        if not self._looked.wait(settings.start_seconds):
-            self._stopping.set()
-            raise ConnectError(
-                f"load of topic {settings.topic}: brokers did not answer within {settings.start_seconds:g} "
-                "s; check bootstrap_servers, or raise start_seconds"
-            )
+        answered = self._looked.wait(settings.start_seconds)
         if self._trouble is not None:
             self.close()
             if isinstance(self._trouble, InputError):
@@ -87,6 +85,12 @@ class LiveLoad:
                 f"load of topic {settings.topic}: offsets of group {settings.group} cannot be read "
                 f"({_reason(self._trouble)}): check that the brokers are up, and the rights of this client"
             ) from self._trouble
+        if not answered:
+            self._stopping.set()
+            raise ConnectError(
+                f"load of topic {settings.topic}: brokers did not answer within {settings.start_seconds:g} "
+                "s; check bootstrap_servers, or raise start_seconds"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -114,16 +118,22 @@ class LiveLoad:
         while not self._stopping.is_set():
             try:
                 self.look()
-                self._say(None)
             except (InputError, KafkaError, OSError) as error:
                 if not self._looked.is_set():
                     self._trouble = error
+                    # The first group of a new cluster has no coordinator for a moment.
+                    if getattr(error, "retriable", False):
+                        self._stopping.wait(RETRY_SECONDS)
+                        continue
                     self._looked.set()
                     break
                 # Set anew, so that what producers count themselves does not pile up meanwhile.
                 self.seen = replace(self.seen)
                 self._say(f"the last reading holds: {_reason(error)}")
-            self._looked.set()
+            else:
+                self._trouble = None
+                self._say(None)
+                self._looked.set()
             self._stopping.wait(self.settings.interval_seconds)
         self._side.close()
 

@@ -40,4 +40,5 @@ def _apart(one: Sequence[float], other: Sequence[float]) -> float:
     if not one or not other:
         return 0.0 if len(one) == len(other) else 1.0
     # Without a loop of Python's own: a thousand shares, for each pair of partitions at each look.
-    return sum(map(abs, map(sub, one, other))) / 2
+    total: float = sum(map(abs, map(sub, one, other)))
+    return total / 2

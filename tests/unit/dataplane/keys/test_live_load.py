@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaConnectionError
+from kafka.errors import CoordinatorNotAvailableError, GroupAuthorizationFailedError, KafkaConnectionError
 
 from trimtab.dataplane.keys.live_load import LiveLoad
 from trimtab.dataplane.keys.settings import LoadSettings
@@ -238,7 +240,7 @@ def test_the_base_may_be_that_of_before(cluster: Cluster) -> None:
         ({"base": 4}, SettingsError, "base is 4, and topic t has 3 partitions: give at most"),
         ({"max_partitions": 2}, SettingsError, "max_partitions is 2, and topic t has 3 partitions already"),
         (
-            {"trouble": KafkaConnectionError("none")},
+            {"trouble": KafkaConnectionError("none"), "start_seconds": 0.3},
             ConnectError,
             "group readers cannot be read .*none.*rights",
         ),
@@ -255,6 +257,16 @@ def test_what_cannot_work_is_refused_when_it_is_made(
     assert cluster.closed
 
 
+def test_the_first_reading_is_tried_again_where_that_may_help(cluster: Cluster) -> None:
+    """The first group of a new cluster has no coordinator yet; rights that lack are lacking for good."""
+    threading.Timer(0.1, lambda: setattr(cluster, "trouble", None)).start()
+    cluster.trouble = CoordinatorNotAvailableError("not yet")
+    assert begun(cluster).seen.base == 3
+    cluster.trouble = GroupAuthorizationFailedError("no right")
+    with pytest.raises(ConnectError, match="no right"):
+        begun(cluster, start_seconds=60.0)
+
+
 def test_brokers_that_do_not_answer_are_not_waited_for_without_end() -> None:
     """The thread hangs in its request."""
 
@@ -263,8 +275,6 @@ def test_brokers_that_do_not_answer_are_not_waited_for_without_end() -> None:
 
         def topic(self) -> Topic:
             """Wait until the test is over."""
-            import time
-
             time.sleep(0.5)
             return super().topic()
 
