@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -52,6 +52,10 @@ HEAR_SECONDS: Final = 0.05
 WITHOUT: Final = UNSTAMPED[1:]
 KEYLESS: Final = -1
 """The group of records without a key: they wait for nothing."""
+BELOW: Final = -2
+"""In place of a group: the offset of a partition below which everything has taken effect."""
+AHEAD: Final = -3
+"""In place of a group: the offset of a partition from which on no group has a mark of its own."""
 
 Handler = Callable[[Any], object]
 
@@ -150,6 +154,9 @@ class Receiving:
         self._hashes, self._ticked, self._heard, self._asked = Hashes(), 0.0, True, False
         self._heard_at = self._committed_at = 0.0
         self._failed = False
+        # Of one transaction: the marks of partitions as it found them, and what it has done by key group.
+        self._known: dict[int, tuple[int, int]] = {}
+        self._done: dict[int, dict[int, int]] = {}
         self._unread: InputError | None = None
         self._assigned: tuple[int, ...] = ()
         self._paused: dict[int, bool] = {}
@@ -338,6 +345,8 @@ class Receiving:
             return
         # Whatever goes wrong inside is taken back there and not here: a consumer made anew does it again.
         self._failed = True
+        self._known.clear()
+        self._done.clear()
         with self._marks.transaction():
             while self._ready:
                 place = self._ready.popleft()
@@ -350,27 +359,59 @@ class Receiving:
                     LOG.error("keys of %s, group %s: " + told, self._topic, self._group, *place, error)
                     raise
                 self._carry_out(self._receiver.applied(*place))
+            for partition, done in self._done.items():
+                self._keep(partition, done)
         self._failed = False
 
     def _effect(self, place: tuple[int, int], record: Record, fill: bool, message: Any) -> None:
         sequence = record.stamp.sequence
         if sequence:
-            name, number = self._stream_name(record.stream), sequence
+            name = self._stream_name(record.stream)
+            mark = self._marks.read(name)
+            if sequence <= mark:
+                if not fill:
+                    self._note_duplicate(place, sequence)
+                return
+            assert sequence == mark + 1, f"sequence {sequence} was released after {mark}"
+            self._marks.write(name, sequence)
         else:
-            # Offsets begin at 0, marks at 1.
-            name, number = self._lane_name(place[0], record.group), place[1] + 1
-        mark = self._marks.read(name)
-        if number <= mark:
-            if sequence and not fill:
-                self._note_duplicate(place, sequence)
-            else:
+            if self._is_done(*place, record.group):
                 self.counts.duplicates += not fill
-            return
-        assert not sequence or sequence == mark + 1, f"sequence {sequence} was released after {mark}"
+                return
+            self._done.setdefault(place[0], {})[record.group] = place[1] + 1
         if not fill:
             self._handler(message)
             self.counts.handled += 1
-        self._marks.write(name, number)
+
+    def _is_done(self, partition: int, offset: int, group: int) -> bool:
+        """Whether a record without a sequence has taken effect, by the marks of its partition and group."""
+        known = self._known.get(partition)
+        if known is None:
+            names = self._lane_name(partition, BELOW), self._lane_name(partition, AHEAD)
+            known = self._known[partition] = self._marks.read(names[0]), self._marks.read(names[1])
+        below, ahead = known
+        if offset < below:
+            return True
+        return offset < ahead and offset < self._marks.read(self._lane_name(partition, group))
+
+    def _keep(self, partition: int, done: Mapping[int, int]) -> None:
+        """Keep what took effect of a partition in this transaction: one mark, and more where records wait.
+
+        Parameters
+        ----------
+        done
+            By key group: the offset behind its last record without a sequence.
+        """
+        below, ahead = self._known[partition]
+        low = self._receiver.done_below(partition)
+        if low > below:
+            self._marks.write(self._lane_name(partition, BELOW), low)
+        over = {group: number for group, number in done.items() if number > low}
+        for group, number in over.items():
+            self._marks.write(self._lane_name(partition, group), number)
+        most = max(over.values(), default=0)
+        if most > ahead:
+            self._marks.write(self._lane_name(partition, AHEAD), most)
 
     def _skip(self, order: Skip) -> int:
         name = self._stream_name(order.stream)

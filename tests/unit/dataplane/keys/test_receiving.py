@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -292,3 +294,66 @@ def test_the_log_tells_of_a_kind_once_a_minute(
         "foreign_stamps: 1)",
         "foreign_stamps: 4)",
     ]
+
+
+class CountedMarks(InMemoryMarks):
+    """Marks that count what is asked of them."""
+
+    reads = writes = 0
+
+    def read(self, name: bytes) -> int:
+        """See `Marks`."""
+        self.reads += 1
+        return super().read(name)
+
+    def write(self, name: bytes, number: int) -> None:
+        """See `Marks`."""
+        self.writes += 1
+        super().write(name, number)
+
+
+def test_records_that_wait_for_nothing_need_one_mark_for_all(
+    receiving: Receiving, handled: list[object]
+) -> None:
+    """Of keys that no table has moved: a mark a partition and transaction, not one a record."""
+    marks = receiving._marks = CountedMarks()
+    for offset in range(500):
+        receiving.received(offset % 2, offset // 2, b"key %d" % offset, (), offset)
+    receiving.turn()
+    assert handled == list(range(500))
+    assert (marks.reads, marks.writes) == (4, 2)
+    for partition in (0, 1):
+        receiving.assigned(partition, 100)
+    for offset in range(100, 251):
+        receiving.received(0, offset, b"key %d" % (2 * offset), (), "again" if offset < 250 else "new")
+    receiving.turn()
+    assert handled[500:] == ["new"]
+    assert receiving.counts.duplicates == 150
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_record_has_one_effect_though_consumers_die(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records wait at fences and others pass them; a consumer dies with some of what it did committed."""
+    chance = Random(seed)
+    monkeypatch.setattr(module, "Follower", Unfollowed)
+    following = Following({}, tables_topic="tables")
+    marks, handled = InMemoryMarks(), list[int]()
+    records = [(b"%d" % chance.randrange(6), chance.random() < 0.2) for _ in range(60)]
+    committed = 0
+    for life in range(6):
+        receiving = Receiving(following, "orders", "g", "kafka-python", handled.append, marks)
+        receiving.assigned(0, committed)
+        if life > chance.randrange(1, 5) or life == 5:
+            receiving._answers.put(partial(receiving._receiver.passed, 9, 1))
+        for offset in range(committed, 60 if life == 5 else chance.randrange(committed, 61)):
+            key, waits = records[offset]
+            receiving.received(0, offset, key, WAITS if waits else (), offset)
+            if chance.random() < 0.2:
+                receiving.turn()
+                if chance.random() < 0.3:
+                    committed = receiving.commits.get(0, committed)
+        receiving.turn()
+    assert sorted(handled) == list(range(60))
+    for key, _ in records:
+        own = [one for one in handled if records[one][0] == key]
+        assert own == sorted(own)
