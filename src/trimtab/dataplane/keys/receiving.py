@@ -355,7 +355,7 @@ class Receiving:
                     self._effect(place, record, fill, message)
                 except Exception as error:
                     # The next member of the group gets it, and fails as well: all of them may end by it.
-                    told = "partition %d, offset %d: its handler failed (%r) and this consumer ends"
+                    told = "partition %d, offset %d: could not take effect (%r), and this consumer ends"
                     LOG.error("keys of %s, group %s: " + told, self._topic, self._group, *place, error)
                     raise
                 self._carry_out(self._receiver.applied(*place))
@@ -454,7 +454,7 @@ class Receiving:
     def _note_duplicate(self, place: tuple[int, int], sequence: int) -> None:
         told = (
             f"partition {place[0]}, offset {place[1]}: no effect, since sequence {sequence} of its stream "
-            f"had taken effect: it was received again, or is a copy that carries the header {HEADER}"
+            f"was there already: it was received again, or is a copy that carries the header {HEADER}"
         )
         self._note("duplicates", told)
 

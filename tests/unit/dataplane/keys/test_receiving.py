@@ -276,8 +276,8 @@ def test_a_handler_that_fails_is_told_with_its_record(
     with pytest.raises(ValueError, match="no such account"):
         receiving.turn()
     assert lines(caplog) == [
-        "keys of orders, group g: partition 1, offset 7: its handler failed (ValueError('no such account')) "
-        "and this consumer ends"
+        "keys of orders, group g: partition 1, offset 7: could not take effect "
+        "(ValueError('no such account')), and this consumer ends"
     ]
     assert receiving.commits == {0: 0, 1: 0}
 
