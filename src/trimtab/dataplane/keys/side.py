@@ -17,7 +17,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
-from trimtab.files.keys.stamp import HEADER, read_stamp
+from trimtab.files.keys.stamp import read_stamp, stamp_in
 from trimtab.model.errors import InputError
 from trimtab.online.keys.order.messages import Search
 
@@ -105,11 +105,17 @@ class SideConnection:
             If it took too long to tell.
         """
         committed = self.committed(group)
-        ends = self.ends(range(self.topic().partitions))
+        topic = self.topic()
+        ends = self.ends(range(topic.partitions))
         found: int | None = None
         until = time.monotonic() + SEARCH_SECONDS
+        # What a transaction took back is never received: a gap that waited for it would never close.
         reader = KafkaConsumer(
-            **self._connection, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
+            **self._connection,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
         )
         try:
             names = [TopicPartition(self._topic, one) for one in ends]
@@ -129,7 +135,7 @@ class SideConnection:
                     )
                 for records in reader.poll(timeout_ms=200).values():
                     for record in records:
-                        number = _sequence(record, search)
+                        number = _sequence(record, search, topic.topic_id)
                         if number is not None and (found is None or number < found):
                             found = number
                 for name in [one for one in left if reader.position(one) >= ends[one.partition]]:
@@ -193,16 +199,16 @@ class SideConnection:
         return self._admin
 
 
-def _sequence(record: Any, search: Search) -> int | None:
-    for name, data in record.headers:
-        if name == HEADER:
-            subject = f"{record.topic}, partition {record.partition}, offset {record.offset}"
-            try:
-                producer, stamp, _ = read_stamp(data, subject)
-            except InputError as error:
-                # Nobody can tell what it is; a gap that it kept open would keep its key waiting for ever.
-                LOG.warning("keys of %s: passed over in a search: %s", record.topic, error)
-                return None
-            if (producer, record.key, stamp.epoch) == search.stream:
-                return stamp.sequence if search.first <= stamp.sequence <= search.last else None
-    return None
+def _sequence(record: Any, search: Search, topic_id: str) -> int | None:
+    subject = f"{record.topic}, partition {record.partition}, offset {record.offset}"
+    try:
+        found = read_stamp(stamp_in(record.headers), subject)
+    except InputError as error:
+        # Nobody can tell what it is; a gap that it kept open would keep its key waiting for ever.
+        LOG.warning("keys of %s: passed over in a search: %s", record.topic, error)
+        return None
+    if found is None or found.topic_id != topic_id:
+        return None
+    if (found.producer, record.key, found.stamp.epoch) != search.stream:
+        return None
+    return found.stamp.sequence if search.first <= found.stamp.sequence <= search.last else None
