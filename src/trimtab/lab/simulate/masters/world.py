@@ -170,7 +170,7 @@ class World:
             self.consumers.append(
                 Consumer(self, f"consumer-{client}", client % groups, "t", 2 * interval_seconds)
             )
-        self.places = [one.name for one in (*self.producers, *self.consumers)]
+        self.places = [one.name for one in self.producers] + [one.name for one in self.consumers]
         for one in [*self.clients.values()]:
             self.at(self.chance.random(), one.tick)
         for machine in self.machines:
