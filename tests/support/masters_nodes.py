@@ -11,8 +11,12 @@ from typing import Any, Final
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
+from trimtab.files.masters.log import NodeLog
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
+from trimtab.online.masters.messages import Promised
+from trimtab.online.masters.rejoin import FIRST
+from trimtab.online.masters.token import CLUSTER
 
 HOST: Final = "127.0.0.1"
 
@@ -36,6 +40,17 @@ def node_configuration(
         settings=settings_for(lease_seconds),
         **more,
     )
+
+
+def with_log(given: NodeConfiguration) -> NodeConfiguration:
+    """The same node, which has voted before: such nodes need a majority to begin, new ones need all."""
+    Path(given.folder).mkdir(parents=True, exist_ok=True)
+    log = NodeLog(Path(given.folder) / "log", given.cluster, given.node)
+    for group in range(CLUSTER, given.groups):
+        log.write(group, Promised(FIRST))
+    log.put(log.take())
+    log.close()
+    return given
 
 
 @asynccontextmanager

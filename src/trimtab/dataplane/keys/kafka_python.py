@@ -26,6 +26,7 @@ from trimtab.dataplane.keys.receiving import Handler, Receiving
 from trimtab.dataplane.keys.sending import STEP_SECONDS, Headers, Sending, Serialised
 from trimtab.dataplane.keys.settings import Following
 from trimtab.files.keys.stamp import without_stamp
+from trimtab.model.errors import InputError
 from trimtab.online.keys.order.messages import PLAIN
 
 JOIN_SECONDS: Final = 1.0
@@ -34,6 +35,8 @@ JOIN_SECONDS: Final = 1.0
 
 class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
     """A key policy for `KafkaProducer(partitioner=...)`; arguments as of `PolicyPartitioner`."""
+
+    _asked_at: object = None
 
     def partition(
         self,
@@ -44,8 +47,25 @@ class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
         serialized_value: Any,
         cluster: Any,
     ) -> int:
-        """The partition of a record."""
-        return self(serialized_key, cluster.partitions_for_topic(topic))
+        """The partition of a record.
+
+        Raises
+        ------
+        InputError
+            If the partitioner goes by the load of another topic.
+        """
+        partitions = cluster.partitions_for_topic(topic)
+        if self._load is not None:
+            if topic != self._load.settings.topic:
+                raise InputError(
+                    f"this partitioner goes by the load of topic {self._load.settings.topic}, and was asked "
+                    f"for {topic}: use a producer with a partitioner of its own for each topic"
+                )
+            if len(partitions) < self._load.partitions and self._load.seen is not self._asked_at:
+                # One was added; the client would learn of it within `metadata_max_age_ms`, five minutes.
+                self._asked_at = self._load.seen
+                cluster.request_update()
+        return self(serialized_key, partitions)
 
 
 class Producer(KafkaProducer):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""A connection beside the application's: tables, heartbeats, offsets, and searches in what is not committed.
+"""A connection beside the application's: tables, heartbeats, offsets, groups, and searches for records.
 
 One for all clients, by kafka-python: three implementations of these rare requests would be three times the
 code, and two of the three clients cannot tell a topic's id. It belongs to one thread, and opens when it is
@@ -78,6 +78,23 @@ class SideConnection:
             for name, one in found.items()
             if name.topic == self._topic and one.offset >= 0
         }
+
+    def assigned(self, group: str) -> set[int] | None:
+        """Partitions of the topic that members of a group have; None where brokers tell no members of it."""
+        members = self._asked().describe_groups([group]).get(group, {}).get("members") or ()
+        if not members:
+            return None
+        return {
+            one
+            for member in members
+            for found in (member.get("member_assignment") or {}).get("assigned_partitions", ())
+            if found["topic"] == self._topic
+            for one in found["partitions"]
+        }
+
+    def add_partition(self, count: int) -> None:
+        """Bring the topic from one partition less to so many; refused if it has other than one less."""
+        self._asked().create_partitions({self._topic: count})
 
     def search(self, group: str, search: Search) -> int | None:
         """The lowest sequence searched for that is in what a group has not committed; None for none.

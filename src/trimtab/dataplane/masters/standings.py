@@ -53,10 +53,13 @@ async def ask_standings(cluster: MastersCluster, seconds: float = 2.0) -> Standi
 
 
 def masters_of(standings: Standings, groups: int) -> list[int]:
-    """The node that counts itself as master of each group; -1 where none does."""
-    masters = [-1] * groups
+    """The node that counts itself as master of each group; -1 where none does.
+
+    Where several have said so, since a takeover came between their answers, the one by the newest version.
+    """
+    masters, newest = [-1] * groups, [-1] * groups
     for node, groups_there in standings.items():
         for group, standing in groups_there.items():
-            if standing.holds:
-                masters[group] = node
+            if standing.holds and standing.version > newest[group]:
+                masters[group], newest[group] = node, standing.version
     return masters

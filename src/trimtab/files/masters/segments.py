@@ -43,11 +43,10 @@ class DiskError(NodeError):
 
 def lost(what: str) -> InputError:
     """The error of a log that cannot be read as it was written; what is wrong with it stands first."""
-    # Others are told nothing of a folder that was emptied, and count on what this node had accepted.
+    # With a log that lacks its end or its middle it would vote, and not know for what it had voted.
     return InputError(
-        f"{what}, and what this node has promised is lost; start it with an empty folder only once every "
-        "other node runs and `trimtab status --paxos node.json` shows each of them 0 slots behind and no "
-        "group without a master, or acknowledged messages are lost as well"
+        f"{what}, and what this node has promised is lost; start it with an empty folder, never with an "
+        "older copy of this one: it votes again once all other nodes have answered and it has caught up"
     )
 
 

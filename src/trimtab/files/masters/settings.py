@@ -23,8 +23,8 @@ class MastersSettings:
     takeovers_most
         The most masterships that one plan moves.
     gain_least
-        A mastership that need not move does so only if the sum of squared deviations falls by this share of
-        what it is: so that plans rest.
+        Where no plan brings every node within ε, each mastership that need not move must lower the sum of
+        squared deviations by this share of what it is: so that plans rest.
     settle_seconds
         A group whose master is newer than this stays, unless it must move: load follows a master with delay.
     weights

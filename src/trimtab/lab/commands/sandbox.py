@@ -317,11 +317,11 @@ def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer
 
     @group.command("status", help=status)
     def show(name: str = of_name) -> None:
-        from trimtab.lab.sandbox.names import running_named
+        from trimtab.lab.sandbox.names import known_named
         from trimtab.lab.sandbox.systems import system_of
 
         row = system_of(system)
-        state = running_named(name, row.state)
+        state = known_named(name, row.state)
         if state is None:
             typer.echo(f"no sandbox {name} is running: start one with trimtab sandbox {system} up")
             raise typer.Exit(1)

@@ -34,7 +34,7 @@ def kill(node: int = NODE, name: str = NAME) -> None:
     from trimtab.lab.sandbox.masters.state import MastersState
     from trimtab.lab.sandbox.names import require_named
 
-    typer.echo(system.kill(require_named(name, MastersState), node))
+    typer.echo(system.kill(require_named(name, MastersState, runs=False), node))
 
 
 def restart(node: int = NODE, name: str = NAME) -> None:
@@ -43,7 +43,7 @@ def restart(node: int = NODE, name: str = NAME) -> None:
     from trimtab.lab.sandbox.masters.state import MastersState
     from trimtab.lab.sandbox.names import require_named
 
-    typer.echo(system.restart(require_named(name, MastersState), node))
+    typer.echo(system.restart(require_named(name, MastersState, runs=False), node))
 
 
 def move(
@@ -56,4 +56,4 @@ def move(
     from trimtab.lab.sandbox.masters.state import MastersState
     from trimtab.lab.sandbox.names import require_named
 
-    typer.echo(system.move(require_named(name, MastersState), group, node))
+    typer.echo(system.move(require_named(name, MastersState, runs=False), group, node))

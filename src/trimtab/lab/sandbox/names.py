@@ -10,6 +10,7 @@ from pathlib import Path
 from trimtab.jars.cache import only_one
 from trimtab.jars.fetch import Say
 from trimtab.lab.sandbox.state import State, read_state, sandboxes_folder
+from trimtab.lab.sandbox.systems import command
 from trimtab.lab.sandbox.teardown import stop
 from trimtab.model.errors import SandboxError
 
@@ -62,17 +63,31 @@ def running_named(name: str, kind: type[State]) -> State | None:
     return None if state is None or state.stale else state
 
 
-def require_named(name: str, kind: type[State]) -> State:
-    """The running sandbox of a name.
+def known_named(name: str, kind: type[State]) -> State | None:
+    """The sandbox of a name if it runs, or if its processes can be started again on their data."""
+    state = read_state(_folder(name), kind)
+    return None if state is None or state.left or not (state.alive or kind.restarts) else state
+
+
+def require_named(name: str, kind: type[State], *, runs: bool = True) -> State:
+    """The sandbox of a name.
+
+    Parameters
+    ----------
+    runs
+        Whether one of its processes must run; else as `known_named`.
 
     Raises
     ------
     SandboxError
         If there is none.
     """
-    state = running_named(name, kind)
+    state = known_named(name, kind)
     if state is None:
         raise SandboxError(f"no sandbox {name} is running: start one with trimtab sandbox {kind.system} up")
+    if runs and not state.alive:
+        again = command(kind.system, name, "restart 0")
+        raise SandboxError(f"no process of the sandbox {name} runs: start one again with {again}")
     return state
 
 

@@ -36,6 +36,8 @@ class SandboxState:
     """
 
     system: ClassVar[str] = ""
+    restarts: ClassVar[bool] = False
+    """Whether its processes can be started again on their data once none of them runs."""
 
     folder: Path
     cluster_id: str
@@ -49,9 +51,14 @@ class SandboxState:
         return {node: process for node, process in self.processes.items() if process.alive}
 
     @property
+    def left(self) -> bool:
+        """True if its owner ended without stopping it."""
+        return self.owner is not None and not self.owner.alive
+
+    @property
     def stale(self) -> bool:
         """True if nothing of it runs, or its owner ended without stopping it."""
-        return not self.alive or (self.owner is not None and not self.owner.alive)
+        return not self.alive or self.left
 
     def with_process(self, node: int, process: Process) -> Self:
         """The same sandbox with one node started anew."""

@@ -17,7 +17,7 @@ LEVEL = Level(
         ),
     ),
     carrier="node",
-    remedy="finds the fewest takeovers that help",
+    remedy="finds the takeovers that help",
     moves="a mastership (taken over by its ideal node, under load)",
     across="node to node",
     trigger="a node that died, came back or is drained; a tick",

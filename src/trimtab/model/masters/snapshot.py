@@ -161,7 +161,8 @@ class MastersSnapshot:
     def imbalance(self, masters: Sequence[int] | None = None) -> Imbalance:
         """The measures of the masters' load, or of that of other masters, shape (groups,).
 
-        Capacities are nominal: what all nodes carry together, shared out by weight; so the mean is 1.
+        Capacities are nominal: what the nodes in service carry together, shared out by weight; so their mean
+        is 1. What dead and drained nodes still carry counts nowhere.
         """
         where = np.array(self.masters if masters is None else masters, dtype=np.int64)
         load, each = np.zeros((len(self.nodes), len(RESOURCES))), self.loads
@@ -169,7 +170,8 @@ class MastersSnapshot:
         np.add.at(load, where[led], each[led])
         in_service = self.in_service
         weight = np.array([one.weight for one in self.nodes]) * in_service
-        capacity = np.where(
-            weight[:, None] > 0, weight[:, None] * load.sum(axis=0) / max(weight.sum(), 1e-12), np.inf
-        )
-        return imbalance(load, np.where(capacity > 0, capacity, np.inf), in_service, RESOURCES)
+        total = load[in_service].sum(axis=0)
+        # Where they carry nothing any capacity does: all of them use 0 of it.
+        each = np.where(total > 0, total, 1.0) / max(weight.sum(), 1e-12)
+        capacity = np.where(weight[:, None] > 0, weight[:, None] * each, np.inf)
+        return imbalance(load, capacity, in_service, RESOURCES)

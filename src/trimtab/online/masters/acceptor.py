@@ -32,15 +32,18 @@ class Acceptor:
         Slot to ballot and value.
     base
         The first slot that no snapshot covers.
+    votes
+        Whether it may promise and accept: not where this node may have forgotten that it did.
     """
 
-    __slots__ = ("_began", "_group", "_seen", "_station", "accepted", "base", "promised")
+    __slots__ = ("_began", "_group", "_seen", "_station", "accepted", "base", "promised", "votes")
 
     def __init__(self, station: Station, group: int) -> None:
         self._station, self._group = station, group
         self.promised: Ballot = NO_BALLOT
         self.accepted: dict[int, tuple[Ballot, Entry]] = {}
         self.base = 1
+        self.votes = not (station.rejoins and station.others)
         self._began = station.now
         self._seen: dict[int, float] = {}
 
@@ -70,6 +73,8 @@ class Acceptor:
 
     def prepare(self, sender: int, asked: Prepare) -> None:
         """Answer a proposer that begins."""
+        if not self.votes:
+            return
         if asked.ballot < self.promised:
             self._station.send(sender, self._group, Refused(self.promised))
             return
@@ -80,6 +85,8 @@ class Acceptor:
 
     def take(self, sender: int, asked: Accept, applied: int) -> None:
         """Answer a proposer that wants a value accepted; what is chosen already stays as it is."""
+        if not self.votes:
+            return
         if asked.ballot < self.promised:
             self._station.send(sender, self._group, Refused(self.promised))
             return

@@ -20,6 +20,8 @@ class Challenge:
         When the token expires, as its holder counts.
     incumbent
         The master when it began.
+    known
+        The last slot that it had applied when it began: what came before says nothing of this takeover.
     renewals
         How often it has renewed since in a row.
     outcome
@@ -36,6 +38,7 @@ class Challenge:
     began: float
     asked_at: float = float("-inf")
     started: bool = False
+    known: int = 0
     renewals: int = 0
     outcome: bool | None = None
     ended: bool = False
@@ -64,7 +67,7 @@ class Challenge:
             self.outcome = False
             self.ended = True
         elif now < self.until:
-            self.started = True
+            self.started, self.known = True, answer.applied
             start = Start(self.cycle, answer.life, answer.stamp, self.until - now)
             group.station.send(self.incumbent, group.number, start)
 
@@ -92,7 +95,7 @@ class Challenge:
 
     def became(self, node: int, group: Hosted) -> None:
         """Somebody became master, or stayed it: the verifier."""
-        if self.outcome is None:
+        if self.outcome is None and group.log.applied > self.known:
             self.renewals = self.renewals + 1 if node == self.incumbent else 0
             if node == group.station.node:
                 self.outcome = True

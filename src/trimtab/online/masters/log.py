@@ -41,6 +41,10 @@ class GroupLog(Protocol):
     def under_way(self) -> tuple[Entry, ...]:
         """Entries of this node that have left it, and are neither known to be chosen nor given up."""
 
+    @property
+    def without_vote(self) -> str:
+        """Why this node does not count in what is chosen, though it could; empty if it does."""
+
     def recover(self, written: Iterable[Any]) -> None:
         """Take in what there was when this life began: what former lives wrote, or what the store holds."""
 

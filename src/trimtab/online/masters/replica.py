@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.online.masters.acceptor import LEARNT, NO_BALLOT, Acceptor
 from trimtab.online.masters.bounds import entry_bytes
-from trimtab.online.masters.entries import Entry
+from trimtab.online.masters.entries import Entry, Nothing
 from trimtab.online.masters.messages import (
     Accept,
     Accepted,
@@ -21,9 +21,12 @@ from trimtab.online.masters.messages import (
     Promise,
     Promised,
     Refused,
+    Rejoin,
+    Rejoined,
     Snapshot,
 )
 from trimtab.online.masters.proposer import Proposer
+from trimtab.online.masters.rejoin import Rejoining
 from trimtab.online.masters.station import Station
 
 ENTRIES_AT_ONCE = 256
@@ -49,7 +52,7 @@ class Replica:
 
     __slots__ = (
         "_apply", "_asked_at", "_chosen", "_group", "_restore", "_snapshot", "_station",
-        "acceptor", "applied", "proposer",
+        "acceptor", "applied", "proposer", "rejoining",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +67,7 @@ class Replica:
         self._apply, self._snapshot, self._restore = apply, snapshot, restore
         self.acceptor = Acceptor(station, group)
         self.proposer = Proposer(station, group, self.acceptor)
+        self.rejoining = Rejoining(station, group, self.acceptor)
         self.applied = 0
         self._chosen: dict[int, Entry] = {}
         self._asked_at = -inf
@@ -85,9 +89,15 @@ class Replica:
                     self._restore(state)
                     self.applied = upto = slot
                     acceptor.cut(slot)
+        acceptor.votes |= acceptor.promised != NO_BALLOT
         for slot in range(self.applied + 1, upto + 1):
             self._chosen[slot] = acceptor.accepted[slot][1]
         self._advance(written_already=True)
+
+    @property
+    def without_vote(self) -> str:
+        """See `GroupLog.without_vote`."""
+        return self.rejoining.why
 
     @property
     def under_way(self) -> tuple[Entry, ...]:
@@ -95,8 +105,9 @@ class Replica:
         return tuple(one.entry for one in self.proposer.under_way.values())
 
     def propose(self, entry: Entry) -> None:
-        """See `Proposer.propose`."""
-        self.proposer.propose(entry, self.applied)
+        """See `Proposer.propose`; without a vote nothing is proposed."""
+        if self.acceptor.votes:
+            self.proposer.propose(entry, self.applied)
 
     def withdraw(self, kind: type) -> None:
         """See `Proposer.withdraw`."""
@@ -107,12 +118,13 @@ class Replica:
         return self.acceptor.seen_at(slot)
 
     def go_on(self) -> None:
-        """See `Proposer.go_on`."""
+        """See `Proposer.go_on` and `Rejoining.go_on`."""
         self.proposer.go_on(self.applied)
+        self.rejoining.go_on()
 
     def due(self) -> float:
-        """See `Proposer.due`."""
-        return self.proposer.due()
+        """See `Proposer.due` and `Rejoining.due`."""
+        return min(self.proposer.due(), self.rejoining.due())
 
     def received(self, sender: int, message: Any) -> bool:
         """Take in a message of Paxos; False if it is none."""
@@ -137,6 +149,11 @@ class Replica:
                 self._committed(sender, message)
             case CatchUp(since):
                 self._tell(sender, since)
+            case Rejoin():
+                self._rejoins(sender, message)
+            case Rejoined():
+                if self.rejoining.answered(sender, message, self.applied):
+                    self.catch_up(sender)
             case Chosen(since, entries):
                 self._learn(since, entries)
             case Snapshot():
@@ -144,6 +161,15 @@ class Replica:
             case _:
                 return False
         return True
+
+    def _rejoins(self, sender: int, asked: Rejoin) -> None:
+        """Tell a node without a vote what it needs for one; lead if it says that nobody does."""
+        proposer = self.proposer
+        if asked.lead and not proposer.leads and not proposer.waiting:
+            self.propose(Nothing())
+        upto = max(self.applied, proposer.last if proposer.leads else 0)
+        answer = Rejoined(asked.life, self.acceptor.promised, self.acceptor.votes, proposer.leads, upto)
+        self._station.send(sender, self._group, answer)
 
     def _outdone(self) -> None:
         if self.acceptor.promised > self.proposer.ballot and self.proposer.ballot != NO_BALLOT:
@@ -157,6 +183,7 @@ class Replica:
         if written_already or self.applied == before:
             return
         self._station.write(self._group, ChosenUpTo(self.applied))
+        self.rejoining.look(self.applied)
         if self.proposer.leads:
             self._station.tell_others(
                 self._group, Commit(self.proposer.ballot, self.proposer.first, self.applied)
@@ -223,4 +250,5 @@ class Replica:
         self._chosen = {slot: entry for slot, entry in self._chosen.items() if slot > snapshot.slot}
         self._station.write(self._group, snapshot)
         self.acceptor.cut(snapshot.slot)
+        self.rejoining.look(self.applied)
         self._advance()

@@ -26,6 +26,8 @@ class Station:
         Seconds on this node's clock, which never goes back and is no wall clock; set with every fact.
     orders
         What was ordered since the fact came.
+    rejoins
+        Whether a log in which nothing is promised may be one that was lost: see `rejoin`.
     """
 
     node: int
@@ -34,6 +36,7 @@ class Station:
     settings: MasterSettings
     now: float = 0.0
     orders: list[Order] = field(default_factory=list)
+    rejoins: bool = False
     _nonces: int = 0
 
     def __post_init__(self) -> None:

@@ -84,6 +84,11 @@ class StoredLog:
     # ------------------------------------------------------------ proposing
 
     @property
+    def without_vote(self) -> str:
+        """Nothing: nodes do not vote, and keep nothing that they could lose."""
+        return ""
+
+    @property
     def under_way(self) -> tuple[Entry, ...]:
         """What was asked for, and neither answered nor seen yet."""
         return self._creating.entries if self._creating is not None else ()

@@ -1,22 +1,28 @@
-"""Masterships on a board: what each node carries, and what one takeover or a swap would change."""
+"""Masterships on a board: what each node carries, and what a takeover or a swap would change."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from trimtab.model.level import exceeds
 from trimtab.model.masters.snapshot import NOBODY, MastersSnapshot, NodeState
 
 if TYPE_CHECKING:
-    from trimtab.model.load import BoolArray, FloatArray, IntArray
+    from numpy.typing import NDArray
+
+    from trimtab.files.masters.settings import MastersSettings
+    from trimtab.model.load import BoolArray, FloatArray
+
+    Whole = NDArray[np.integer[Any]]
 
 COMPARED: Final = 512
 """Groups of a node that are tried in swaps: the largest ones."""
 
 
 class Change(NamedTuple):
-    """Groups that change their master, each with its target, and by how much the unevenness changes."""
+    """Groups that change their master, each with its target, and what that changes of the value."""
 
     takeovers: tuple[tuple[int, int], ...]
     delta: float
@@ -26,43 +32,75 @@ class Board:
     """Who is master, changed takeover by takeover.
 
     Unevenness is Σ w (u - 1)² over nodes in service and resources, where u is a node's load over its share by
-    weight w.
+    weight w, of what all nodes in service carry. Groups that must leave their node and that no node may have
+    count nowhere.
 
     Attributes
     ----------
-    masters
-        Shape (groups,): places of nodes; -1 for nobody.
+    masters, home
+        Shape (groups,): places of nodes now, and before the plan; -1 for nobody.
     share
-        Shape (groups, resources): what each group is of all.
+        Shape (groups, resources): what each group is of all that nodes in service carry.
     carried
-        Shape (nodes, resources): what each node has of all.
+        Shape (nodes, resources): what each node has of that.
     target
         Shape (nodes,): what each should have.
     able
-        Shape (groups, nodes): whether that node may be given that group.
+        Shape (groups, nodes): whether that node may be given that group; its own node never gets it.
+    must
+        Shape (groups,): without a master, or on a node that is dead or drained, with a node to go to.
+    stuck
+        Shape (groups,): the same without a node to go to.
+    optional
+        Shape (groups,): on a node in service, and may be taken over.
+    compared
+        Shape (resources,): whether nodes in service carry any of it.
     """
 
-    def __init__(self, snapshot: MastersSnapshot) -> None:
-        loads = snapshot.loads
-        self.share: FloatArray = loads / np.maximum(loads.sum(axis=0), 1e-300)
-        self.masters: IntArray = np.array(snapshot.masters, dtype=np.int32)
+    def __init__(self, snapshot: MastersSnapshot, settings: MastersSettings) -> None:
+        self.home: Whole = np.array(snapshot.masters, dtype=np.int32)
         self.in_service: BoolArray = snapshot.in_service
         weight = np.array([one.weight for one in snapshot.nodes]) * self.in_service
         self.target: FloatArray = weight / max(float(weight.sum()), 1e-300)
+        self.epsilon: FloatArray = np.array(settings.epsilon)
         open_to = self.in_service & np.array([one.state is NodeState.ALIVE for one in snapshot.nodes])
-        self.able: BoolArray = np.zeros((len(self.masters), len(snapshot.nodes)), dtype=np.bool_)
+        rows = np.arange(len(self.home))
+        self.able: BoolArray = np.zeros((len(self.home), len(snapshot.nodes)), dtype=np.bool_)
         for row, group in enumerate(snapshot.groups):
             self.able[row, list(group.able)] = True
         self.able &= open_to
-        self.carried: FloatArray = np.zeros((len(snapshot.nodes), self.share.shape[1]))
-        led = self.masters != NOBODY
-        np.add.at(self.carried, self.masters[led], self.share[led])
+        led = self.home != NOBODY
+        self.able[rows[led], self.home[led]] = False
+        served = led.copy()
+        served[led] = self.in_service[self.home[led]]
+        movable = self.able.any(axis=1)
+        settled = np.array(
+            [
+                group.held_seconds is None or group.held_seconds >= settings.settle_seconds
+                for group in snapshot.groups
+            ],
+            dtype=np.bool_,
+        )
+        self.must: BoolArray = ~served & movable
+        self.stuck: BoolArray = ~served & ~movable
+        self.optional: BoolArray = served & movable & settled
+        loads = np.where(self.stuck[:, None], 0.0, snapshot.loads)
+        self.compared: BoolArray = loads.sum(axis=0) > 0
+        self.share: FloatArray = loads / np.maximum(loads.sum(axis=0), 1e-300)
+        self.reset()
+
+    def reset(self) -> None:
+        """Put every group back to where it was before the plan."""
+        self.masters: Whole = self.home.copy()
+        self.carried: FloatArray = np.zeros((len(self.target), self.share.shape[1]))
+        led = self.home != NOBODY
+        np.add.at(self.carried, self.home[led], self.share[led])
 
     @property
     def usage(self) -> FloatArray:
-        """Shape (nodes, resources): u, 1 for a node that has its share; 1 for nodes out of service."""
-        served = self.in_service[:, None]
-        return np.where(served, self.carried / np.where(served, self.target[:, None], 1.0), 1.0)
+        """Shape (nodes, resources): u, 1 for a node that has its share; 1 for what is not compared."""
+        counted = self.in_service[:, None] & self.compared
+        return np.where(counted, self.carried / np.where(counted, self.target[:, None], 1.0), 1.0)
 
     @property
     def unevenness(self) -> float:
@@ -70,8 +108,18 @@ class Board:
         return float((self.target[:, None] * (self.usage - 1.0) ** 2).sum())
 
     @property
+    def off(self) -> BoolArray:
+        """Shape (nodes, resources): further than ε from its share."""
+        return exceeds(np.abs(self.usage - 1), self.epsilon)
+
+    @property
+    def takeovers(self) -> int:
+        """Groups that are not where they were and could have stayed."""
+        return int((self.optional & (self.masters != self.home)).sum())
+
+    @property
     def _price(self) -> FloatArray:
-        """Shape (nodes,): w / t², the factor of a squared distance from the share."""
+        """Shape (nodes,): 1 / w, the factor of a squared distance from the share."""
         return np.where(self.in_service, 1.0 / np.where(self.in_service, self.target, 1.0), 0.0)
 
     def take(self, group: int, node: int) -> None:
@@ -81,40 +129,53 @@ class Board:
         self.masters[group] = node
         self.carried[node] += self.share[group]
 
-    def best_target(self, group: int) -> int | None:
-        """The node that a group without a master is best at; None where no node may have it."""
-        if not self.able[group].any():
-            return None
-        away, x, price = self.carried - self.target[:, None], self.share[group], self._price
-        grows = (price[:, None] * (2 * away * x + x**2)).sum(axis=1)
+    def put(self, masters: Whole) -> None:
+        """Give every group to the node named for it."""
+        for group in np.flatnonzero(self.masters != masters):
+            self.take(int(group), int(masters[group]))
+
+    def largest_first(self, which: BoolArray) -> list[int]:
+        """Places of some groups, by what they cost."""
+        return sorted(map(int, np.flatnonzero(which)), key=lambda one: (-float(self.share[one].sum()), one))
+
+    def best_target(self, group: int) -> int:
+        """The node that a group which must leave is best at."""
+        away, x = self.carried - self.target[:, None], self.share[group]
+        grows = (self._price[:, None] * (2 * away * x + x**2)).sum(axis=1)
         return int(np.where(self.able[group], grows, np.inf).argmin())
 
-    def best(self, free: BoolArray) -> Change | None:
-        """The takeover of one of the groups `free`, shape (groups,), after which loads are most even."""
-        groups = np.flatnonzero(free)
-        if not groups.size:
-            return None
+    def takes(self, groups: Whole) -> FloatArray:
+        """Shape (groups, nodes): by how much unevenness changes if a node takes a group; ∞ if it may not."""
         away, price, x = self.carried - self.target[:, None], self._price, self.share[groups]
         source = self.masters[groups]
         leaves = price[source] * (x**2 - 2 * away[source] * x).sum(axis=1)
         arrives = price * ((x**2).sum(axis=1)[:, None] + 2 * x @ away.T)
-        delta = np.where(self.able[groups], leaves[:, None] + arrives, np.inf)
+        delta = np.where(self._open(groups), leaves[:, None] + arrives, np.inf)
         delta[np.arange(len(groups)), source] = np.inf
-        row, node = divmod(int(delta.argmin()), delta.shape[1])
-        if not np.isfinite(delta[row, node]):
-            return None
-        return Change(((int(groups[row]), node),), float(delta[row, node]))
+        return np.asarray(delta)
 
-    def best_swap(self, free: BoolArray) -> Change | None:
-        """The swap of two groups, one of them of the node furthest above its share, that helps most."""
-        source = int(self.usage.max(axis=1).argmax())
-        ours, others = (
-            np.flatnonzero(free & which)
-            for which in (self.masters == source, (self.masters != source) & (self.masters != NOBODY))
+    def best(self, worth: float, most: int) -> Change | None:
+        """The takeover after which unevenness · worth^takeovers is least, with at most so many takeovers."""
+        groups = np.flatnonzero(self.must | self.optional)
+        if not groups.size:
+            return None
+        more = (
+            self._away(groups[:, None], np.arange(len(self.target)))
+            - self._away(groups, self.masters[groups])[:, None]
         )
-        largest = np.argsort(-self.share.max(axis=1)[ours], kind="stable")[:COMPARED]
-        ours = ours[largest]
-        others = others[self.able[others, source]]
+        value = self._value(self.takes(groups), more, worth, most)
+        row, node = divmod(int(value.argmin()), value.shape[1])
+        return _change(((int(groups[row]), node),), value[row, node])
+
+    def best_swap(self, worth: float, most: int) -> Change | None:
+        """The best swap of two groups, one of them of the node furthest above its share; as `best`."""
+        source = int(self.usage.max(axis=1).argmax())
+        may = self.must | self.optional
+        ours, others = (
+            np.flatnonzero(may & which) for which in (self.masters == source, self.masters != source)
+        )
+        ours = ours[np.argsort(-self.share.max(axis=1)[ours], kind="stable")[:COMPARED]]
+        others = others[self._open(others)[:, source]]
         if not ours.size or not others.size:
             return None
         away, price = self.carried - self.target[:, None], self._price
@@ -123,9 +184,33 @@ class Board:
         square = (change**2).sum(axis=2)
         leaves = price[source] * (square - 2 * (away[source] * change).sum(axis=2))
         arrives = price[node] * (square + 2 * (away[node][None] * change).sum(axis=2))
-        delta = np.where(self.able[ours][:, node], leaves + arrives, np.inf)
-        row, column = divmod(int(delta.argmin()), delta.shape[1])
-        if not np.isfinite(delta[row, column]):
-            return None
+        delta = np.where(self._open(ours)[:, node], leaves + arrives, np.inf)
+        more = (
+            self._away(ours[:, None], node) - self._away(ours, self.masters[ours])[:, None]
+            + self._away(others, np.full(len(others), source)) - self._away(others, node)
+        )  # fmt: skip
+        value = self._value(delta, more, worth, most)
+        row, column = divmod(int(value.argmin()), value.shape[1])
         one, other = int(ours[row]), int(others[column])
-        return Change(((one, int(node[column])), (other, source)), float(delta[row, column]))
+        return _change(((one, int(node[column])), (other, source)), value[row, column])
+
+    def _open(self, groups: Whole) -> BoolArray:
+        """Shape (groups, nodes): where groups may be; one that could stay may come back."""
+        found = self.able[groups].copy()
+        stays = self.optional[groups]
+        found[np.flatnonzero(stays), self.home[groups][stays]] = True
+        return found
+
+    def _away(self, groups: Whole, nodes: Whole) -> Whole:
+        """1 for a group that could stay and is on another node, else 0."""
+        return np.asarray(self.optional[groups] & (nodes != self.home[groups]), dtype=np.int64)
+
+    def _value(self, delta: FloatArray, more: Whole, worth: float, most: int) -> FloatArray:
+        """By how much unevenness · worth^takeovers changes, over worth^(takeovers now)."""
+        now = self.unevenness
+        within = self.takeovers + more <= most
+        return np.where(within, (now + np.where(within, delta, 0.0)) * worth**more - now, np.inf)
+
+
+def _change(takeovers: tuple[tuple[int, int], ...], delta: float) -> Change | None:
+    return Change(takeovers, float(delta)) if np.isfinite(delta) else None

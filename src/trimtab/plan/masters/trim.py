@@ -1,9 +1,13 @@
-"""The planner `trim`: masterships that must leave their nodes first, then the fewest that make loads even."""
+"""The planner `trim`: masterships that must leave their nodes, and the takeovers that make loads even.
+
+Of all plans the one that brings every node within ε with the fewest takeovers, and of those the most even.
+Where none does, the one with the least unevenness, of which each takeover that need not be must take a share.
+All plans are compared where the cluster is small enough; else a search changes one or two groups at a time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -22,20 +26,32 @@ from trimtab.model.masters.plan import (
 from trimtab.model.masters.snapshot import NOBODY, RESOURCES, MastersSnapshot, NodeState
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
 from trimtab.plan.masters.board import Board
+from trimtab.plan.masters.exact import Comparison, TooManyError
 
 if TYPE_CHECKING:
-    from trimtab.model.load import BoolArray
+    from trimtab.model.load import FloatArray
 
 PROPOSALS: Final = {"expire": 3, "instate": 1}
 """Proposals in a row for which a group has no master, by scheme; other schemes wait for leases as well."""
+STEPS: Final = 16
+"""Changes that one pass of the search may make beyond the takeovers that the plan may have."""
+SMALL: Final = 1e-12
+"""A change of unevenness that rounding makes."""
 
 
-@dataclass
-class Draft:
-    """Takeovers so far, as (group, source, target, reason), and problems."""
+class Proven(NamedTuple):
+    """What is proven of the takeovers of groups that could stay.
 
-    takeovers: list[tuple[int, int, int, TakeoverReason]] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    Attributes
+    ----------
+    least
+        With fewer of them some node stays further than ε from its share.
+    none
+        No plan brings every node within ε with as many as may be made.
+    """
+
+    least: int
+    none: bool
 
 
 def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> MastersPlan:
@@ -48,24 +64,22 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
     """
     _refuse_unknown(snapshot, settings)
     seen = snapshot.as_asked(vars(settings))
-    board, draft = Board(seen), Draft()
-    bound = _bound(board, settings)
-    _leave(seen, board, draft)
-    musts = len(draft.takeovers)
-    _level(seen, settings, board, draft)
+    board = Board(seen, settings)
+    most = max(0, settings.takeovers_most - int(board.must.sum()))
+    proven = _solve(board, most, 1 / (1 - settings.gain_least))
+    moves = tuple(_takeover(seen, order, *one) for order, one in enumerate(_takeovers(seen, board), 1))
+    problems = (*_without_target(seen, board), *_unmet(seen, settings, board, most, proven))
     before, after = seen.imbalance(), seen.imbalance(board.masters.tolist())
-    draft.problems += _unmet(seen, settings, board, len(draft.takeovers))
-    moves = tuple(_takeover(seen, order, *one) for order, one in enumerate(draft.takeovers, 1))
     return MastersPlan(
         level="masters",
         strategy="trim",
         seed=0,
         settings=settings_document(settings, RESOURCES),
         snapshot=snapshot.reference,
-        verdict=_verdict(draft),
+        verdict=_verdict(problems, any_move=bool(moves)),
         moves=moves,
         predicted=Prediction(before.measures(), after.measures()),
-        problems=tuple(draft.problems),
+        problems=problems,
         system=snapshot.system,
         version=snapshot.version,
         assignments=tuple(
@@ -73,10 +87,7 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
             for group, after_place in zip(seen.groups, board.masters, strict=True)
         ),
         cost=TakeoverCost(len(moves), sum(move.pause_seconds or 0.0 for move in moves)),
-        bound=TakeoverBound(
-            musts + bound,
-            f"{musts} must leave their nodes or have no master; the least that overloaded nodes must give",
-        ),
+        bound=_bound(board, proven),
     )
 
 
@@ -89,99 +100,186 @@ def _refuse_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> Non
         )
 
 
-def _leave(snapshot: MastersSnapshot, board: Board, draft: Draft) -> None:
-    """Masterships of nodes that are dead or being emptied, and groups without a master: the largest first."""
-    must = [
-        row
-        for row, group in enumerate(snapshot.groups)
-        if group.master == NOBODY or not board.in_service[group.master]
-    ]
-    for row in sorted(must, key=lambda one: (-float(board.share[one].sum()), one)):
-        group = snapshot.groups[row]
-        target = board.best_target(row)
-        if target is None:
-            told = "; it stays" if group.master != NOBODY else ""
-            draft.problems.append(
-                Problem("no_target", f"{group.group}: no node that is alive and not behind may have it{told}")
-            )
-            continue
-        if group.master == NOBODY:
-            reason = TakeoverReason("nobody", None, "no node is its master")
-        elif snapshot.nodes[group.master].state is NodeState.DEAD:
-            reason = TakeoverReason("dead", None, f"node {_name(snapshot, group.master)} does not answer")
+# ------------------------------------------------------------ who is to be master
+
+
+def _solve(board: Board, most: int, worth: float) -> Proven:
+    """Leave the best plan that is found on the board, with at most so many takeovers that need not be."""
+    least = _least(board)
+    _search(board, most, worth)
+    most = min(most, int(board.optional.sum()))
+    upto = most if board.off.any() else board.takeovers
+    comparison = Comparison(board)
+    masters = None
+    try:
+        try:
+            masters = comparison.within(upto)
+            least = upto + 1
+        except TooManyError:
+            # Plans with few takeovers are fewer: each number for which none is found is proven.
+            while masters is None and least <= upto:
+                masters = comparison.within(least)
+                least += masters is None
+        if masters is not None:
+            board.put(masters)
+            least = board.takeovers
+        elif board.off.any():
+            known = board.unevenness * worth**board.takeovers
+            board.put(comparison.most_even(most, worth, known))
+    except TooManyError:
+        pass
+    off = bool(board.off.any())
+    return Proven(least if off else min(least, board.takeovers), none=off and least > most)
+
+
+def _least(board: Board) -> int:
+    """Groups that could stay and have to leave nodes in service, in any plan within ε: a lower bound.
+
+    Each such node must give what is above its share and ε; its largest groups are the fewest that do.
+    """
+    least = 0
+    for place in np.flatnonzero(board.compared):
+        number = 0
+        for node in np.flatnonzero(board.in_service):
+            excess = board.carried[node, place] - board.target[node] * (1 + board.epsilon[place])
+            own = np.sort(board.share[board.optional & (board.masters == node), place])[::-1]
+            if excess > ROUNDING:
+                number += int(np.searchsorted(np.cumsum(own), excess - ROUNDING) + 1)
+        least = max(least, number)
+    return least
+
+
+def _search(board: Board, most: int, worth: float) -> None:
+    """One takeover after another, or a swap where none helps, of groups that have moved before as well.
+
+    First each takeover has to be worth its while; where that does not bring every node within ε, whatever
+    makes loads more even is done, and then what was not worth it is taken back.
+    """
+    for row in board.largest_first(board.must):
+        board.take(row, board.best_target(row))
+    for price in (worth, 1.0, worth):
+        for _ in range(most + STEPS):
+            if not board.off.any() or not _change(board, price, most):
+                break
+    if not board.off.any():
+        _take_back(board)
+        for _ in range(STEPS):
+            before = board.masters.copy()
+            if not _change(board, 1.0, board.takeovers):
+                return
+            if board.off.any():
+                board.put(before)
+                return
+
+
+def _change(board: Board, worth: float, most: int) -> bool:
+    """Make the takeover that helps most, or the swap; False if neither helps."""
+    found = board.best(worth, most)
+    if found is None or found.delta >= -SMALL:
+        found = board.best_swap(worth, most)
+    if found is None or found.delta >= -SMALL:
+        return False
+    for row, node in found.takeovers:
+        board.take(row, node)
+    return True
+
+
+def _take_back(board: Board) -> None:
+    """Leave groups where they were whose takeovers are not needed for ε, those that cost least first."""
+    while True:
+        rows = np.flatnonzero(board.optional & (board.masters != board.home))
+        back = board.takes(rows)[np.arange(len(rows)), board.home[rows]]
+        for place in np.argsort(back, kind="stable"):
+            row = int(rows[place])
+            away = int(board.masters[row])
+            board.take(row, int(board.home[row]))
+            if not board.off.any():
+                break
+            board.take(row, away)
         else:
-            reason = TakeoverReason("drain", None, f"node {_name(snapshot, group.master)} is being emptied")
-        draft.takeovers.append((row, group.master, target, reason))
-        board.take(row, target)
-
-
-def _level(snapshot: MastersSnapshot, settings: MastersSettings, board: Board, draft: Draft) -> None:
-    """One takeover after another, or a swap where none helps, until every node is within ε."""
-    moved = {row for row, *_ in draft.takeovers}
-    free = np.array(
-        [
-            row not in moved
-            and group.master != NOBODY
-            and bool(board.in_service[group.master])
-            and (group.held_seconds is None or group.held_seconds >= settings.settle_seconds)
-            for row, group in enumerate(snapshot.groups)
-        ],
-        dtype=np.bool_,
-    )
-    while len(draft.takeovers) < settings.takeovers_most and _off(board, settings).any():
-        least = -settings.gain_least * board.unevenness
-        found = board.best(free)
-        if found is None or found.delta > least:
-            found = board.best_swap(free)
-        if (
-            found is None
-            or found.delta > least
-            or found.delta >= 0
-            or len(draft.takeovers) + len(found.takeovers) > settings.takeovers_most
-        ):
             return
-        usage = board.usage
-        place = int(np.abs(usage - 1).max(axis=0).argmax())
-        for number, (row, target) in enumerate(found.takeovers):
-            source = int(board.masters[row])
-            goal = "order" if number else "epsilon"
-            told = (
-                f"node {_name(snapshot, source)} has {usage[source, place]:.2f} times its share of "
-                f"{RESOURCES[place]}, node {_name(snapshot, target)} {usage[target, place]:.2f}; "
-                f"this group is {board.share[row, place]:.1%} of all"
-            )
-            draft.takeovers.append((row, source, target, TakeoverReason(goal, RESOURCES[place], told)))
-        for row, target in found.takeovers:
-            board.take(row, target)
-            free[row] = False
 
 
-def _off(board: Board, settings: MastersSettings) -> BoolArray:
-    """Shape (nodes, resources): further than ε from its share."""
-    return exceeds(np.abs(board.usage - 1), np.array(settings.epsilon))
+# ------------------------------------------------------------ in which order, why, and what is left
+
+
+def _takeovers(snapshot: MastersSnapshot, board: Board) -> list[tuple[int, int, int, TakeoverReason]]:
+    """Each takeover as (group, source, target, reason): what must leave, the largest first, then the rest.
+
+    Of the rest the one comes next that makes loads most even.
+    """
+    masters = board.masters.copy()
+    board.reset()
+    found = []
+    for row in board.largest_first(board.must):
+        target = int(masters[row])
+        found.append((row, int(board.home[row]), target, _must(snapshot, int(board.home[row]))))
+        board.take(row, target)
+    usage = board.usage
+    rest = np.flatnonzero(masters != board.masters)
+    while rest.size:
+        place = int(board.takes(rest)[np.arange(len(rest)), masters[rest]].argmin())
+        row = int(rest[place])
+        source, target = int(board.home[row]), int(masters[row])
+        found.append((row, source, target, _why(snapshot, board, usage, row, target)))
+        board.take(row, target)
+        rest = np.delete(rest, place)
+    return found
+
+
+def _must(snapshot: MastersSnapshot, source: int) -> TakeoverReason:
+    if source == NOBODY:
+        return TakeoverReason("nobody", None, "no node is its master")
+    if snapshot.nodes[source].state is NodeState.DEAD:
+        return TakeoverReason("dead", None, f"node {_name(snapshot, source)} does not answer")
+    return TakeoverReason("drain", None, f"node {_name(snapshot, source)} is being emptied")
+
+
+def _why(snapshot: MastersSnapshot, board: Board, usage: FloatArray, row: int, target: int) -> TakeoverReason:
+    """By the loads once all has left that must: from a node with more to one with less, or in a swap."""
+    source = int(board.home[row])
+    place = int((usage[source] - usage[target]).argmax())
+    text = (
+        f"node {_name(snapshot, source)} has {usage[source, place]:.2f} times its share of "
+        f"{RESOURCES[place]}, node {_name(snapshot, target)} {usage[target, place]:.2f}; "
+        f"this group is {board.share[row, place]:.1%} of all"
+    )
+    goal = "epsilon" if usage[source, place] > usage[target, place] else "order"
+    return TakeoverReason(goal, RESOURCES[place], text)
+
+
+def _without_target(snapshot: MastersSnapshot, board: Board) -> list[Problem]:
+    found = []
+    for row in np.flatnonzero(board.stuck):
+        group = snapshot.groups[row]
+        stays = "" if group.master == NOBODY else "; it stays"
+        text = f"{group.group}: no node that is alive and not behind may have it{stays}"
+        found.append(Problem("no_target", text))
+    return found
 
 
 def _unmet(
-    snapshot: MastersSnapshot, settings: MastersSettings, board: Board, takeovers: int
+    snapshot: MastersSnapshot, settings: MastersSettings, board: Board, most: int, proven: Proven
 ) -> list[Problem]:
     found = []
+    deviation = np.abs(board.usage - 1)
     for place, name in enumerate(RESOURCES):
-        off = np.abs(board.usage[:, place] - 1)
-        if not off.size or not snapshot.groups or not exceeds(off.max(), settings.epsilon[place]):
+        off = deviation[:, place]
+        if not off.size or not exceeds(off.max(), settings.epsilon[place]):
             continue
-        node = int(off.argmax())
-        largest = int(board.share[:, place].argmax())
-        why = (
-            f"the plan has {takeovers} takeovers (masters.takeovers_most)"
-            if takeovers >= settings.takeovers_most
-            else f"the largest group, {snapshot.groups[largest].group}, is {board.share[largest, place]:.1%} "
-            "of all, and no takeover or swap that may be made helps more"
-        )
+        node, largest = int(off.argmax()), int(board.share[:, place].argmax())
+        limited = most < int(board.optional.sum())
+        limit = f" with {settings.takeovers_most} takeovers (masters.takeovers_most)" if limited else ""
+        if proven.none:
+            why = f"no plan{limit} brings every node within epsilon"
+        else:
+            why = f"the search found no plan{limit} that does better, and has not compared all"
         found.append(
             Problem(
                 "unmet_goal",
                 f"node {_name(snapshot, node)}: {off[node]:.1%} from the mean of {name} against epsilon "
-                f"{settings.epsilon[place]:.0%}: {why}",
+                f"{settings.epsilon[place]:.0%}: {why}; the largest group, "
+                f"{snapshot.groups[largest].group}, is {board.share[largest, place]:.1%} of all",
                 resource=name,
                 proof={"worst_deviation": float(off[node])},
             )
@@ -189,21 +287,13 @@ def _unmet(
     return found
 
 
-def _bound(board: Board, settings: MastersSettings) -> int:
-    """The fewest masterships that leave nodes in service, in any plan that brings them within ε.
-
-    Each such node must give what is above its share and ε; its largest groups are the fewest that do.
-    """
-    most = 0
-    for place in range(len(RESOURCES)):
-        number = 0
-        for node in np.flatnonzero(board.in_service):
-            excess = board.carried[node, place] - board.target[node] * (1 + settings.epsilon[place])
-            own = np.sort(board.share[board.masters == node, place])[::-1]
-            if excess > ROUNDING:
-                number += int(np.searchsorted(np.cumsum(own), excess - ROUNDING) + 1)
-        most = max(most, number)
-    return most
+def _bound(board: Board, proven: Proven) -> TakeoverBound:
+    must = int(board.must.sum())
+    leave = f"{must} must leave their nodes or have no master"
+    if proven.least > board.optional.sum():
+        return TakeoverBound(must, f"{leave}; no plan brings every node within epsilon")
+    rest = f"; with fewer than {proven.least} others some node stays further than epsilon from its share"
+    return TakeoverBound(must + proven.least, leave + rest * bool(proven.least))
 
 
 def _takeover(
@@ -229,10 +319,10 @@ def _name(snapshot: MastersSnapshot, place: int) -> str | None:
     return None if place == NOBODY else snapshot.nodes[place].node
 
 
-def _verdict(draft: Draft) -> Verdict:
-    kinds = {one.kind for one in draft.problems}
+def _verdict(problems: tuple[Problem, ...], *, any_move: bool) -> Verdict:
+    kinds = {one.kind for one in problems}
     if "no_target" in kinds:
         return Verdict.INFEASIBLE
     if kinds:
-        return Verdict.IMPROVED if draft.takeovers else Verdict.INCOMPLETE
-    return Verdict.LEVELLED if draft.takeovers else Verdict.LEVEL
+        return Verdict.IMPROVED if any_move else Verdict.INCOMPLETE
+    return Verdict.LEVELLED if any_move else Verdict.LEVEL

@@ -103,3 +103,32 @@ def test_a_stamp_that_cannot_be_read_keeps_no_gap_open(
     told = [one.getMessage() for one in caplog.records]
     assert len(told) == 2
     assert all("t, partition 0, offset 0: its header trimtab-order is of version 2" in one for one in told)
+
+
+class Admin:
+    """Tells of one group."""
+
+    def __init__(self, members: list[dict[str, Any]]) -> None:
+        self._members = members
+
+    def describe_groups(self, groups: list[str]) -> dict[str, dict[str, Any]]:
+        """As kafka-python does."""
+        return {one: {"members": self._members} for one in groups}
+
+
+def member(**partitions: list[int]) -> dict[str, Any]:
+    """A member with these partitions of topics."""
+    parts = [{"topic": topic, "partitions": some} for topic, some in partitions.items()]
+    return {"member_id": "m", "member_assignment": {"assigned_partitions": parts}}
+
+
+def test_partitions_of_members_are_those_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two members have three of ours; one waits for its share; a group without members tells nothing."""
+    side = SideConnection({}, "t")
+    two = [member(t=[0, 2], u=[7]), member(t=[1]), {"member_id": "w", "member_assignment": None}]
+    monkeypatch.setattr(side, "_asked", lambda: Admin(two))
+    assert side.assigned("g") == {0, 1, 2}
+    monkeypatch.setattr(side, "_asked", lambda: Admin([]))
+    assert side.assigned("g") is None
+    monkeypatch.setattr(side, "_asked", lambda: Admin([member(u=[7])]))
+    assert side.assigned("g") == set()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.support.authority import Authority
 
-from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running
+from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.handshake import Speaker, introduce, message
@@ -61,7 +61,7 @@ async def running(folder: Path, *guards: Guard) -> AsyncIterator[MastersCluster]
         )
         for node, guard in enumerate(guards)
     ]
-    async with nodes_running(given):
+    async with nodes_running([with_log(one) for one in given]):
         yield cluster_of(given[0])
 
 

@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running
+from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab.dataplane.masters import links, process, producer
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Consumer
@@ -54,7 +54,7 @@ def configuration(folder: Path, node: int, addresses: list[str]) -> NodeConfigur
 async def running(folder: Path, nodes: int = 1) -> AsyncIterator[MastersCluster]:
     """All nodes of a cluster but the last of several, which a test may play."""
     addresses = free_addresses(nodes)
-    given = [configuration(folder, node, addresses) for node in range(max(1, nodes - 1))]
+    given = [with_log(configuration(folder, node, addresses)) for node in range(max(1, nodes - 1))]
     async with nodes_running(given) as tasks:
         await asyncio.sleep(0.1)
         yield cluster_of(given[0])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running
+from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.handshake import Speaker, introduce, message
 from trimtab.dataplane.masters.lives import Lives
@@ -59,7 +59,7 @@ def test_a_node_of_other_settings_takes_no_part(tmp_path: Path, capsys: pytest.C
     async def story() -> None:
         given = configurations(tmp_path)
         given[1] = replace(given[1], settings=replace(settings_for(1.5), cycle_seconds=4.0))
-        async with running(*given) as cluster:
+        async with running(*map(with_log, given)) as cluster:
             async with Producer(cluster, "t") as producer:
                 await producer.send(b"1")
             told_why = (
@@ -74,6 +74,24 @@ def test_a_node_of_other_settings_takes_no_part(tmp_path: Path, capsys: pytest.C
             )
             standings = await ask_standings(cluster)
             assert [standings[node][0].applied > 0 for node in range(3)] == [True, False, True]
+
+    asyncio.run(story())
+
+
+def test_a_node_without_a_log_says_for_whom_it_waits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new cluster needs all of its nodes once; then each has its vote, and says so if it had to wait."""
+
+    async def story() -> None:
+        given = configurations(tmp_path)
+        async with running(given[0]):
+            why = "and no vote there until all other nodes have answered and it has caught up"
+            await told(capsys, f"node 0 has no log in 1 group, {why}: node 1 has not answered")
+            async with running(*given[1:]) as cluster:
+                await told(capsys, "node 0 votes in all groups")
+                async with Producer(cluster, "t") as producer:
+                    await producer.send(b"1")
 
     asyncio.run(story())
 
@@ -123,7 +141,7 @@ def test_an_older_version_hears_why_it_is_refused(tmp_path: Path, secret: bytes)
             form, why = await answered(OLD)
             assert form == WIRE
             assert why.startswith(
-                "a connection began in trimtab/masters-wire/2, expected trimtab/masters-wire/3"
+                "a connection began in trimtab/masters-wire/2, expected trimtab/masters-wire/4"
             )
             other = await answered((WIRE, "other", *OLD[2:]))
             assert other == (
@@ -142,7 +160,7 @@ def test_an_older_version_hears_why_it_is_refused(tmp_path: Path, secret: bytes)
             "node 2 closed the connection without an answer: probably another version of trimtab runs there",
         ),
         (encoded((OLD[0], b"n" * NONCE_BYTES)), f"node 2 does not speak {WIRE}: run the same version"),
-        (encoded(("trimtab/masters-wire/4", "no\x1b[31m")), r"node 2 refuses: no\[31m$"),
+        (encoded(("trimtab/masters-wire/5", "no\x1b[31m")), r"node 2 refuses: no\[31m$"),
         (refusal("é" * 2000), "node 2 refuses: éé"),
     ],
 )

@@ -47,6 +47,18 @@ def test_a_consumer_works_one_record_after_the_other_and_not_while_it_stands_sti
     assert [consumers.awake(0, at) for at in (0.5, 1.0, 1.5, 2.0, 3.0)] == [0.5, 2.0, 2.0, 2.0, 3.0]
 
 
+def test_what_is_taken_from_a_consumer_leaves_it_free() -> None:
+    """Of four records of half a second the first is done and the second half; it stands still as it would."""
+    consumers = Consumers(1, Capacity(2.0, [[(0.1, 0.2), (1.2, 1.4)]]))
+    assert [consumers.take(0, 0.0) for _ in range(3)] == pytest.approx([0.6, 1.1, 1.8])
+    consumers.drop(0, 0.8)
+    assert consumers.backlog(0.8) == [0.0]
+    assert consumers.take(0, 0.8) == pytest.approx(1.5), "the stall that was reckoned with comes again"
+    idle = Consumers(1, Capacity(2.0))
+    idle.drop(0, 5.0)
+    assert idle.take(0, 1.0) == 1.5, "a free one is no later free"
+
+
 def test_measures_of_a_course_by_hand() -> None:
     """Of three records of a key the second is done before the first: one in four has overtaken."""
     made = KeyStream([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 0], [b"a", b"b"])

@@ -15,9 +15,11 @@ import pytest
 
 from trimtab.lab.sandbox.cluster import Sandbox
 from trimtab.lab.sandbox.kafka.state import KafkaState, Node, Security
+from trimtab.lab.sandbox.masters.state import MastersState
+from trimtab.lab.sandbox.names import known_named, require_named
 from trimtab.lab.sandbox.processes import Process, this_process
 from trimtab.lab.sandbox.pulsar.state import PulsarState
-from trimtab.lab.sandbox.state import FILE, SandboxState, read_state
+from trimtab.lab.sandbox.state import FILE, SandboxState, read_state, sandboxes_folder
 from trimtab.model.errors import SandboxError
 
 DEAD = Process(this_process().pid, "long ago")
@@ -89,6 +91,25 @@ def test_a_sandbox_whose_owner_is_gone_is_stale(state):
     """A sandbox that was to end with its owner, and did not, is a leftover."""
     assert replace(state, owner=DEAD).stale
     assert not replace(state, owner=this_process()).stale
+
+
+def test_a_sandbox_that_can_go_on_is_known_though_nothing_of_it_runs(tmp_path, monkeypatch):
+    """All nodes of a store are killed: its commands still find it, and say how to start a node again."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = sandboxes_folder() / "masters"
+    folder.mkdir(parents=True)
+    store = MastersState(
+        folder=folder, cluster_id="c", owner=None, ports=(1, 2, 3), groups=1, lease_seconds=2.0
+    )
+    store = replace(store, processes={0: DEAD})
+    store.write()
+    assert require_named("masters", MastersState, runs=False) == known_named("masters", MastersState) == store
+    with pytest.raises(SandboxError, match="start one again with trimtab sandbox masters restart 0"):
+        require_named("masters", MastersState)
+    # One that was to end with its owner is a leftover, here as elsewhere.
+    replace(store, owner=DEAD).write()
+    with pytest.raises(SandboxError, match="no sandbox masters is running: start one with .* up"):
+        require_named("masters", MastersState, runs=False)
 
 
 def test_only_started_brokers_are_bootstrap(state):

@@ -51,6 +51,15 @@ def test_a_renewal_that_was_under_way_is_passed_over_and_the_next_one_ends_it(gr
     assert one.outcome is False
 
 
+def test_renewals_from_before_it_began_do_not_end_it(group: Group) -> None:
+    """A node that was away learns several of them at once, while its takeover is under way."""
+    one = begun(group)
+    one.probed(group, Probed(CYCLE, 1, group.station.now, group.log.applied + 2))
+    for node in (ANOTHER, INCUMBENT, INCUMBENT):
+        one.became(node, group)
+    assert one.started and one.outcome is None
+
+
 def test_it_is_done_when_this_node_is_master_and_nothing_else_undoes_that(group: Group) -> None:
     """A renewal of the incumbent may come before."""
     one = begun(group)

@@ -1,4 +1,4 @@
-"""A node that comes back with an empty folder: when that loses what was acknowledged, and when not."""
+"""A node that comes back with an empty folder: it loses nothing that was acknowledged, whoever ends then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import pytest
 
 from support.masters_bench import Bench
 from trimtab.online.masters.entries import Record
-from trimtab.online.masters.messages import AskStanding, Publish, Published, Standing
+from trimtab.online.masters.messages import (
+    Accepted,
+    AskStanding,
+    Promise,
+    Publish,
+    Published,
+    Rejoined,
+    Standing,
+    Start,
+)
 
 
 def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
@@ -23,42 +32,186 @@ def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
     return bench, master, second, cut_off
 
 
-def slots_behind(bench: Bench, master: int, other: int) -> int:
-    """As `trimtab status --paxos` has it from the nodes."""
-    ((one,), (two,)) = (bench.send(node, AskStanding("client")) for node in (master, other))
-    assert isinstance(one, Standing) and isinstance(two, Standing) and one.holds
-    return one.applied - two.applied
+def emptied(bench: Bench, node: int) -> None:
+    """The node starts anew, on an empty disk."""
+    bench.written[node] = {}
+    bench.restart(node, life=2)
 
 
-def messages_after_the_masters_end(bench: Bench, master: int, emptied: int) -> int:
-    """How many are left once the master ends while a node comes back empty, and another one is master."""
-    bench.written[emptied] = {}
-    bench.restart(emptied, life=2)
+def votes(bench: Bench, node: int) -> bool:
+    """Whether a node may promise and accept, in the log of group 0."""
+    return not bench.nodes[node].groups[0].log.without_vote
+
+
+def messages(bench: Bench) -> int:
+    """How many the one master has."""
+    (now,) = bench.masters()
+    (told,) = bench.send(now, AskStanding("client"))
+    assert isinstance(told, Standing)
+    return told.messages
+
+
+def terms(bench: Bench) -> float:
+    """As long as it takes until another node is master."""
+    return 2 * (bench.settings.lease_seconds + bench.settings.renewal_seconds)
+
+
+def test_a_node_that_lost_its_disk_does_not_outvote_what_was_acknowledged() -> None:
+    """The message stood on the master and on the lost disk; the master ends, and the other two know nothing.
+
+    They have no master, rather than one without the message. With the old master back all is there.
+    """
+    bench, master, second, _ = acknowledged_beside_one_that_is_cut_off()
+    emptied(bench, second)
     bench.down.add(master)
     bench.held.clear()
     bench.let_go()
-    bench.run(2 * (bench.settings.lease_seconds + bench.settings.renewal_seconds))
-    (now,) = bench.masters()
-    (told,) = bench.send(now, AskStanding("client"))
-    return int(told.messages)
+    bench.run(terms(bench))
+    assert bench.masters() == [] and not votes(bench, second)
+    assert f"node {master} has not answered" in bench.nodes[second].without_vote[0]
+    bench.restart(master, life=2)
+    bench.run(terms(bench))
+    assert messages(bench) == 1 and votes(bench, second)
 
 
-def test_a_majority_of_the_others_is_not_enough() -> None:
-    """Two of two are sound, one of them behind: the message stood on the master and on the lost disk."""
+@pytest.mark.parametrize("which", ["second", "cut off", "master"])
+def test_a_node_that_lost_its_disk_votes_again_once_it_has_caught_up(which: str) -> None:
+    """Whichever it is: with all others there it learns all, and then one of those may end."""
     bench, master, second, cut_off = acknowledged_beside_one_that_is_cut_off()
-    assert slots_behind(bench, master, cut_off) > 0
-    assert messages_after_the_masters_end(bench, master, second) == 0
+    lost = {"second": second, "cut off": cut_off, "master": master}[which]
+    bench.holds = lambda sender, receiver, message: False
+    bench.held.clear()
+    emptied(bench, lost)
+    bench.run(terms(bench))
+    assert votes(bench, lost)
+    bench.down.add(next(node for node in (master, second) if node != lost))
+    bench.run(terms(bench))
+    assert messages(bench) == 1
 
 
-@pytest.mark.parametrize("which", ["second", "cut off"])
-def test_where_all_others_are_caught_up_an_empty_folder_loses_nothing(which: str) -> None:
-    """Whichever of them it is, and though the master ends at once."""
+def test_without_a_vote_nothing_is_promised_accepted_or_asked_for() -> None:
+    """One other node is cut off from it: it learns what is chosen, and says nothing of its own."""
     bench, master, second, cut_off = acknowledged_beside_one_that_is_cut_off()
-    emptied, left = (second, cut_off) if which == "second" else (cut_off, second)
-    bench.down.add(emptied)
-    if which == "second":
-        bench.held.clear()
-        bench.holds = lambda sender, receiver, message: False
-    bench.run(bench.settings.renewal_seconds)
-    assert slots_behind(bench, master, left) == 0
-    assert messages_after_the_masters_end(bench, master, emptied) == 1
+    bench.holds = lambda sender, receiver, message: {sender, receiver} == {second, cut_off}
+    bench.held.clear()
+    emptied(bench, second)
+    told = []
+    holds = bench.holds
+
+    def listening(sender: int | str, receiver: int | str, message: object) -> bool:
+        told.append((sender, message))
+        return holds(sender, receiver, message)
+
+    bench.holds = listening
+    bench.send(master, Publish("client", Record("t", "p", 2, b"")))
+    bench.run(terms(bench))
+    assert bench.nodes[second].groups[0].state.sequences == {("t", "p"): 2}
+    assert not votes(bench, second)
+    assert not [one for node, one in told if node == second and isinstance(one, Promise | Accepted)]
+    # The disk holds what was learnt, and no promise: started again, it still has no vote.
+    bench.restart(second, life=3)
+    bench.run(1.0)
+    assert not votes(bench, second)
+    bench.let_go()
+    bench.run(terms(bench))
+    assert votes(bench, second)
+    bench.restart(second, life=4)
+    assert votes(bench, second)
+
+
+def test_two_without_a_vote_do_not_give_it_to_one_another() -> None:
+    """Two of three disks are lost: what was acknowledged may be gone, and nobody says otherwise."""
+    bench, _, second, cut_off = acknowledged_beside_one_that_is_cut_off()
+    bench.holds = lambda sender, receiver, message: False
+    bench.held.clear()
+    emptied(bench, second)
+    emptied(bench, cut_off)
+    bench.run(terms(bench))
+    assert not votes(bench, second) and not votes(bench, cut_off)
+    assert "has no vote either" in " ".join(bench.nodes[second].without_vote)
+
+
+def test_a_new_cluster_votes_once_all_of_its_nodes_are_there() -> None:
+    """Nobody has promised anything; one that has not answered may have been part of an older life."""
+    bench = Bench()
+    bench.down.add(2)
+    bench.run(terms(bench))
+    assert bench.masters() == [] and not votes(bench, 0)
+    bench.down.clear()
+    bench.run(terms(bench))
+    assert len(bench.masters()) == 1 and all(votes(bench, node) for node in range(3))
+
+
+YES = Rejoined(life=2, promised=(9, 9), votes=True, leads=True, upto=0)
+"""What the leader answers a node that starts for the second time."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "enough"),
+    [
+        (YES, YES._replace(leads=False), True),
+        (YES, YES._replace(leads=False, promised=(3, 1)), True),
+        (YES, YES._replace(leads=False, promised=(9, 10)), False),
+        (YES._replace(leads=False), YES._replace(leads=False), False),
+        (YES._replace(upto=10**6), YES._replace(leads=False), False),
+        (YES, YES._replace(leads=False, votes=False), False),
+        (YES._replace(life=1), YES._replace(leads=False), False),
+        (YES, None, False),
+    ],
+)
+def test_a_vote_takes_answers_of_all_others_and_a_leader(
+    one: Rejoined, other: Rejoined | None, enough: bool
+) -> None:
+    """By the highest ballot that anybody has promised, and all that it had proposed; to this life."""
+    bench, master, second, cut_off = acknowledged_beside_one_that_is_cut_off()
+    emptied(bench, second)
+    log = bench.nodes[second].groups[0].log
+    log.received(master, one)
+    if other is not None:
+        log.received(cut_off, other)
+    assert votes(bench, second) is enough
+
+
+def test_a_ballot_that_was_promised_once_is_a_bound_for_ever() -> None:
+    """Answers may overtake one another."""
+    bench, master, second, cut_off = acknowledged_beside_one_that_is_cut_off()
+    emptied(bench, second)
+    log = bench.nodes[second].groups[0].log
+    log.received(cut_off, YES._replace(leads=False, promised=(11, 0)))
+    log.received(cut_off, YES._replace(leads=False, promised=(3, 0)))
+    log.received(master, YES)
+    assert not votes(bench, second)
+
+
+def test_somebody_leads_where_only_the_lost_one_did() -> None:
+    """The token's log is written when a group is taken over, and by nobody else."""
+    bench = Bench()
+    bench.run(bench.settings.cycle_seconds + 1.0)
+    (master,) = bench.masters()
+    ideal, other = (node for node in range(3) if node != master)
+    bench.publish_map(ideal)
+    bench.run(10.0)
+    assert bench.masters() == [ideal] and bench.nodes[ideal].token.log.proposer.leads
+    emptied(bench, ideal)
+    bench.run(terms(bench))
+    assert not bench.nodes[ideal].token.log.without_vote
+    bench.publish_map(other, version=2)
+    bench.run(terms(bench))
+    assert bench.masters() == [other]
+
+
+def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
+    """The incumbent may still be in it when the node that asked for it has learnt the token's log anew."""
+    bench = Bench(groups=2)
+    bench.run(bench.settings.cycle_seconds + 1.0)
+    ideal = next(node for node in range(3) if node not in (bench.masters(0) + bench.masters(1)))
+    now = [bench.masters(group)[0] for group in range(2)]
+    bench.publish_map(ideal, now[1])
+    bench.run_until(lambda: bench.masters(0) == [ideal] and bench.nodes[ideal].token.lease.open)
+    bench.holds = lambda sender, receiver, message: isinstance(message, Start)
+    bench.publish_map(ideal, ideal, version=2)
+    bench.run_until(lambda: bench.nodes[ideal].token.lease.held)
+    taken = bench.nodes[ideal].token.version
+    emptied(bench, ideal)
+    bench.run(bench.settings.cycle_seconds / 2)
+    assert bench.nodes[ideal].token.version == taken and not bench.nodes[ideal].token.lease.open

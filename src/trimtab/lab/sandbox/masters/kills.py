@@ -13,7 +13,7 @@ from typing import Final
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.masters.clients import Clients
-from trimtab.lab.sandbox.masters.ledger import Violation
+from trimtab.lab.sandbox.masters.ledger import Masterships, Violation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 
 NODES: Final = 3
@@ -33,6 +33,8 @@ CUTS: Final = ("one way", "both ways", "mute", "deaf", "alone", "slow")
 CUT_SHARE: Final = 0.7
 """Of strikes, in a network that may be cut."""
 SLOW_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 0.1
+"""Between two rounds of questions to all nodes whether they are master."""
 
 
 @dataclass
@@ -55,6 +57,8 @@ class Told:
         Messages that a later consumer of a name got again: none that was kept.
     longest_wait
         Seconds until a message was acknowledged, at most.
+    answers
+        Of nodes whether they are master of a group, compared with one another.
     """
 
     strikes: Counter[str] = field(default_factory=Counter)
@@ -65,6 +69,7 @@ class Told:
     logged: int = 0
     again: int = 0
     longest_wait: float = 0.0
+    answers: int = 0
     seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -75,7 +80,7 @@ class Told:
             f"{self.killed} processes killed ({strikes}), {cut}{self.maps} maps, "
             f"{self.acknowledged:,} messages acknowledged, {self.logged:,} in the logs, {self.again:,} "
             f"handed out again to later consumers, longest wait {self.longest_wait:.1f} s, "
-            f"{self.seconds:.0f} s in all: 0 violations"
+            f"{self.answers:,} answers on masterships compared, {self.seconds:.0f} s in all: 0 violations"
         )
 
 
@@ -92,6 +97,7 @@ class Kills:
         self.told = Told()
         self._sandbox, self._chance = sandbox, random.Random(seed)
         self._clients = Clients(sandbox.state.cluster, seed)
+        self._masterships = Masterships()
         self._ideal = [group % NODES for group in range(GROUPS)]
 
     def run(self, kills: int) -> Told:
@@ -109,6 +115,7 @@ class Kills:
         told.logged = sum(ledger.audit() for ledger in ledgers)
         told.again = sum(ledger.again for ledger in ledgers)
         told.longest_wait = max(self._clients.waits)
+        told.answers = self._masterships.answers
         told.seconds = time.monotonic() - begun
         return told
 
@@ -123,6 +130,7 @@ class Kills:
             asyncio.create_task(clients.consume(topic, 8.0), name=f"a consumer of {topic}")
             for topic in clients.ledgers
         ]
+        work.append(asyncio.create_task(self._compare_masters(), name="the look at masterships"))
         try:
             await self._progress(work)
             while self.told.killed < kills:
@@ -144,6 +152,12 @@ class Kills:
             for task in work:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
+
+    async def _compare_masters(self) -> None:
+        """Ask all nodes again and again, kills or not; a `Violation` where two are master of one group."""
+        while not self._clients.stopping.is_set():
+            self._masterships.look(await ask_standings(self._sandbox.state.cluster, LEASE_SECONDS / 8))
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _strike(self) -> None:
         """Kill, now and then just after a takeover was asked for, and start again what was killed."""

@@ -47,6 +47,7 @@ class MastersState(SandboxState):
     """
 
     system: ClassVar[str] = "masters"
+    restarts: ClassVar[bool] = True
 
     ports: tuple[int, ...]
     groups: int

@@ -14,7 +14,7 @@ from trimtab.lab.sandbox.masters.clients import Clients
 from trimtab.lab.sandbox.masters.ledger import Violation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.lab.sandbox.masters.state import MastersState
-from trimtab.lab.sandbox.systems import SandboxSystem
+from trimtab.lab.sandbox.systems import SandboxSystem, command
 from trimtab.model.errors import SandboxError
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
@@ -59,25 +59,51 @@ def describe(state: MastersState) -> str:
 
 def kill(state: MastersState, node: int) -> str:
     """Kill a node with -9; a line on what follows."""
-    MastersSandbox(state).kill(node)
-    if node >= len(state.ports):
-        return f"member {node} of etcd is killed; the others go on, after an election if it led them"
+    sandbox = MastersSandbox(state)
+    sandbox.kill(node)
+    member = node >= len(state.ports)
+    killed = f"member {node} of etcd is killed" if member else f"node {node} is killed"
+    lacking = _lacking(sandbox.state)
+    if lacking:
+        return f"{killed}; {lacking}. What was acknowledged stands in their logs"
+    if member:
+        return f"{killed}; the others go on, after an election if it led them"
     within = 1.25 * state.lease_seconds
     return (
-        f"node {node} is killed; its groups have other masters within {within:g} s or so, and nothing that "
-        "was acknowledged is lost"
+        f"{killed}; its groups have other masters within {within:g} s or so, and nothing that was "
+        "acknowledged is lost"
     )
 
 
 def restart(state: MastersState, node: int) -> str:
     """Start a node that was killed; a line on what follows."""
-    MastersSandbox(state).restart(node)
+    sandbox = MastersSandbox(state)
+    sandbox.restart(node)
+    lacking = _lacking(sandbox.state)
     if node >= len(state.ports):
-        return f"member {node} of etcd is started on its data"
+        return f"member {node} of etcd is started on its data" + (f"; {lacking}" if lacking else "")
+    its = "what etcd holds" if state.members else "its log"
+    if lacking:
+        return f"node {node} is started on {its}; {lacking}"
     return (
-        f"node {node} is started on its log; it leaves all masterships alone for {state.lease_seconds:g} s, "
+        f"node {node} is started on {its}; it leaves all masterships alone for {state.lease_seconds:g} s, "
         "and then takes those over that the map gives it"
     )
+
+
+def _lacking(state: MastersState) -> str:
+    """Why no group can have a master, and what to do; empty where enough processes run."""
+    kinds = [("members of etcd", state.members, len(state.members) // 2 + 1)] if state.members else []
+    kinds.append(("nodes", state.nodes, 1 if state.members else len(state.nodes) // 2 + 1))
+    for what, declared, needed in kinds:
+        stopped = [one.id for one in declared if one.id not in state.alive]
+        if len(declared) - len(stopped) < needed:
+            again = command(state.system, state.folder.name, f"restart {stopped[0]}")
+            return (
+                f"{len(declared) - len(stopped)} of {len(declared)} {what} run, and a group can have a "
+                f"master only while {needed} or more do: start it again with {again}"
+            )
+    return ""
 
 
 def move(state: MastersState, group: int, node: int) -> str:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
+from trimtab.dataplane.masters.cluster import MastersCluster
 from trimtab.dataplane.masters.consumer import Message
-from trimtab.lab.sandbox.masters.ledger import Ledger, Violation, payload
+from trimtab.dataplane.masters.standings import masters_of
+from trimtab.files.masters.guard import Guard
+from trimtab.lab.sandbox.masters import kills
+from trimtab.lab.sandbox.masters.ledger import Ledger, Masterships, Violation, payload
+from trimtab.online.masters.messages import Standing
 
 
 def message(offset: int, sequence: int, producer: str = "p") -> Message:
@@ -78,3 +86,60 @@ def test_what_was_let_go_before_is_no_loss() -> None:
     read(ledger, message(73, 12, "old"), consumer="d")
     with pytest.raises(Violation, match="message 12 of old stands at 73 of t, not 11"):
         ledger.audit()
+
+
+def holding(**nodes: int) -> dict[int, dict[int, Standing]]:
+    """A round of answers about group 0: `n1=7`, node 1 is master by version 7; with -1 it is not."""
+    return {
+        int(name[1:]): {0: Standing(version >= 0, 0, abs(version), 0, 0)} for name, version in nodes.items()
+    }
+
+
+def test_one_master_after_another_passes() -> None:
+    """Renewed, handed over between two answers of a round, taken over again."""
+    masterships = Masterships()
+    for one in (holding(n0=5, n1=-1), holding(n0=9), holding(n0=9, n1=11), holding(n1=11), holding(n0=12)):
+        masterships.look(one)
+    assert masterships.answers == 7
+
+
+def test_two_masters_are_noticed() -> None:
+    """By one version at once; and one that is master still after another one was by a newer version."""
+    with pytest.raises(Violation, match="several nodes are master of group 0 by one version"):
+        Masterships().look(holding(n0=5, n1=5))
+    masterships = Masterships()
+    masterships.look(holding(n0=5, n1=7))
+    with pytest.raises(Violation, match="node 0 is master of group 0 by version 5, after node 1 was by"):
+        masterships.look(holding(n0=5, n1=7))
+    masterships = Masterships()
+    masterships.look(holding(n0=5))
+    with pytest.raises(Violation, match="node 1 is master of group 0 by version 5, after node 0 was by"):
+        masterships.look(holding(n1=5))
+
+
+def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run ends with the violation when two nodes claim one group, whatever its clients see."""
+
+    async def both(cluster: object, seconds: float) -> dict[int, dict[int, Standing]]:
+        return holding(n0=5, n2=5)
+
+    monkeypatch.setattr(kills, "ask_standings", both)
+    cluster = MastersCluster("c", ("127.0.0.1:1",) * 3, kills.GROUPS, Guard())
+    run = kills.Kills(
+        SimpleNamespace(state=SimpleNamespace(cluster=cluster), _require_running=lambda: None), seed=1
+    )  # type: ignore[arg-type]
+
+    async def never(*words: object) -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(run._clients, "produce", never)
+    monkeypatch.setattr(run._clients, "consume", never)
+    with pytest.raises(Violation, match="several nodes are master of group 0"):
+        run.run(1)
+
+
+def test_the_master_is_who_answers_by_the_newest_version() -> None:
+    """A takeover came between two answers: in whatever order they came, the new master is meant."""
+    answers = holding(n0=5, n1=7)
+    assert masters_of(answers, 1) == masters_of(dict(reversed(answers.items())), 1) == [1]
+    assert masters_of(holding(n0=-1), 1) == [-1]

@@ -1,0 +1,227 @@
+"""All plans of a small cluster compared, by group: what cannot end better than the best is left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from trimtab.model.level import ROUNDING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trimtab.model.load import BoolArray, FloatArray
+    from trimtab.plan.masters.board import Board, Whole
+
+MOST_GROUPS: Final = 64
+"""Groups that may be taken over; with more nothing is tried."""
+MOST_CELLS: Final = 1 << 21
+"""Loads of partial plans held at once: plans times nodes times resources."""
+MOST_WORK: Final = 1 << 24
+"""The same in all, so that the time is bounded whatever the cluster."""
+TOLERANCE: Final = 1e-12
+"""Loads and unevenness closer than this are equal: sums of the same shares in another order."""
+
+
+class TooManyError(Exception):
+    """There are more plans than are compared."""
+
+
+class Partial(NamedTuple):
+    """Plans for the groups decided so far.
+
+    Attributes
+    ----------
+    load
+        Shape (plans, nodes, resources): what the decided groups bring to each node.
+    takeovers
+        Shape (plans,): of groups that could stay.
+    picks
+        Shape (plans, groups decided): place of each group's node.
+    """
+
+    load: FloatArray
+    takeovers: Whole
+    picks: Whole
+
+    def only(self, which: BoolArray | Whole) -> Partial:
+        """Some of them."""
+        return Partial(self.load[which], self.takeovers[which], self.picks[which])
+
+
+class _Rest(NamedTuple):
+    """The groups that are not decided yet, in bounds on what they may still do to the load of a node.
+
+    Attributes
+    ----------
+    stays
+        Shape (nodes, resources): of those that could stay, where they are.
+    comes
+        The same: of those that must leave and may come.
+    gives, gets
+        Shape (1 + groups, nodes, resources): the most that so many takeovers take off a node, or bring to it.
+    """
+
+    stays: FloatArray
+    comes: FloatArray
+    gives: FloatArray
+    gets: FloatArray
+
+
+class Comparison:
+    """All plans of one board, group by group from the largest."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        rows = np.flatnonzero(board.must | board.optional)
+        size = board.share.max(axis=1, initial=0.0)[rows]
+        self._rows: Whole = rows[np.lexsort((rows, -size))]
+        self._nodes: Whole = np.flatnonzero(board.in_service)
+        self._target = board.target[self._nodes][:, None]
+        place = np.full(len(board.in_service), -1)
+        place[self._nodes] = np.arange(len(self._nodes))
+        fixed = np.zeros((len(self._nodes), board.share.shape[1]))
+        stay = ~(board.must | board.optional | board.stuck)
+        np.add.at(fixed, place[board.home[stay]], board.share[stay])
+        self._start = Partial(fixed[None], np.zeros(1, dtype=np.int64), np.zeros((1, 0), dtype=np.int64))
+        self._choices = [
+            [(int(place[board.home[row]]), 0)] * bool(board.optional[row])
+            + [(int(place[node]), int(board.optional[row])) for node in np.flatnonzero(board.able[row])]
+            for row in self._rows
+        ]
+        few = len(rows) <= MOST_GROUPS
+        self._rests = [self._rest(depth) for depth in range(len(rows) + 1)] if few else []
+        self._work = 0
+
+    def within(self, most: int) -> Whole | None:
+        """The masters of the plan within ε that has the fewest takeovers, and of those the most even.
+
+        None where no plan with at most so many takeovers is within ε.
+
+        Raises
+        ------
+        TooManyError
+            If that is too much work.
+        """
+        margin = np.where(self._board.compared, self._target * self._board.epsilon * (1 + ROUNDING), np.inf)
+        low, high = self._target - margin, self._target + margin
+
+        def keeps(found: Partial, rest: _Rest) -> BoolArray:
+            least, largest = self._bounds(found, rest, most)
+            kept = ((least <= high + TOLERANCE) & (largest >= low - TOLERANCE)).all(axis=(1, 2))
+            stays = found.load + rest.stays
+            left = most - found.takeovers
+            out = _number(rest.gives, stays - high).max(axis=2).sum(axis=1)
+            into = _number(rest.gets, low - stays - rest.comes).max(axis=2).sum(axis=1)
+            return np.asarray(kept & (out <= left) & (into <= left))
+
+        found = self._all(most, keeps)
+        if not len(found.takeovers):
+            return None
+        return self._masters(found, np.lexsort((_rounded(self._unevenness(found.load)), found.takeovers)))
+
+    def most_even(self, most: int, worth: float, known: float) -> Whole:
+        """The masters of the plan with the least unevenness · worth^takeovers, then the fewest takeovers.
+
+        Parameters
+        ----------
+        known
+            That value of some plan.
+
+        Raises
+        ------
+        TooManyError
+            If that is too much work.
+        """
+
+        def keeps(found: Partial, rest: _Rest) -> BoolArray:
+            least, largest = self._bounds(found, rest, most)
+            apart = np.maximum(np.maximum(least - self._target, self._target - largest), 0.0)
+            bound = ((apart**2) / self._target * self._board.compared).sum(axis=(1, 2))
+            return np.asarray(bound * worth**found.takeovers <= known + TOLERANCE)
+
+        found = self._all(most, keeps)
+        value = self._unevenness(found.load) * worth**found.takeovers
+        return self._masters(found, np.lexsort((found.takeovers, _rounded(value))))
+
+    def _all(self, most: int, keeps: Callable[[Partial, _Rest], BoolArray]) -> Partial:
+        """Every plan that `keeps` lets through, one for each way to load the nodes, with fewest takeovers."""
+        if not self._rests:
+            raise TooManyError
+        found = self._start.only(keeps(self._start, self._rests[0]))
+        for row, choices, rest in zip(self._rows, self._choices, self._rests[1:], strict=True):
+            number = len(choices)
+            cells = found.load.size * number
+            self._work += cells
+            if cells > MOST_CELLS or self._work > MOST_WORK:
+                raise TooManyError
+            node, more = (np.tile(one, len(found.takeovers)) for one in zip(*choices, strict=True))
+            load = np.repeat(found.load, number, axis=0)
+            load[np.arange(len(node)), node] += self._board.share[row]
+            picks = np.column_stack((np.repeat(found.picks, number, axis=0), node))
+            found = Partial(load, np.repeat(found.takeovers, number) + more, picks)
+            found = found.only(found.takeovers <= most)
+            found = _different(found.only(keeps(found, rest)))
+        return found
+
+    def _bounds(self, found: Partial, rest: _Rest, most: int) -> tuple[FloatArray, FloatArray]:
+        """What each node carries in the end, at least and at most; shape of `found.load`."""
+        left = np.minimum(most - found.takeovers, len(rest.gives) - 1)
+        stays = found.load + rest.stays
+        return stays - rest.gives[left], stays + rest.comes + rest.gets[left]
+
+    def _rest(self, depth: int) -> _Rest:
+        board, rows = self._board, self._rows[depth:]
+        stays, comes = np.zeros_like(self._start.load[0]), np.zeros_like(self._start.load[0])
+        gives, gets = np.zeros((2, len(rows), *stays.shape))
+        for number, (row, choices) in enumerate(zip(rows, self._choices[depth:], strict=True)):
+            for node, costs in choices:
+                if not board.optional[row]:
+                    comes[node] += board.share[row]
+                elif costs:
+                    gets[number, node] = board.share[row]
+                else:
+                    stays[node] += board.share[row]
+                    gives[number, node] = board.share[row]
+        return _Rest(stays, comes, _most(gives), _most(gets))
+
+    def _unevenness(self, load: FloatArray) -> FloatArray:
+        apart = (load - self._target) ** 2 / self._target * self._board.compared
+        return np.asarray(apart.sum(axis=(1, 2)))
+
+    def _masters(self, found: Partial, order: Whole) -> Whole:
+        masters = self._board.masters.copy()
+        masters[self._rows] = self._nodes[found.picks[order[0]]]
+        return masters
+
+
+def _most(values: FloatArray) -> FloatArray:
+    """Shape (1 + groups, ...): the sums of the largest values, of none to all of them."""
+    sums = np.cumsum(-np.sort(-values, axis=0), axis=0)
+    return np.concatenate((np.zeros((1, *values.shape[1:])), sums))
+
+
+def _number(most: FloatArray, needed: FloatArray) -> Whole:
+    """How many of the largest values make up what is needed; shape of `needed`, (plans, nodes, resources)."""
+    found = np.zeros(needed.shape, dtype=np.int64)
+    for node, resource in np.ndindex(needed.shape[1:]):
+        found[:, node, resource] = np.searchsorted(
+            most[:, node, resource], needed[:, node, resource] - TOLERANCE
+        )
+    return found
+
+
+def _rounded(values: FloatArray) -> FloatArray:
+    return np.asarray(np.round(values / TOLERANCE))
+
+
+def _different(found: Partial) -> Partial:
+    """Of plans that load all nodes alike the first with the fewest takeovers: they have the same future."""
+    if len(found.takeovers) < 2:
+        return found
+    load = _rounded(found.load).reshape(len(found.takeovers), -1)
+    order = np.lexsort((found.takeovers, *load.T))
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (load[order[1:]] != load[order[:-1]]).any(axis=1)
+    return found.only(np.sort(order[first]))
