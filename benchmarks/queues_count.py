@@ -84,11 +84,10 @@ def main() -> None:
         str(queues): {name: round(statistics.median(one[name] for one in each), 4) for name in each[0]}
         for queues, each in found.items()
     }
-    for queues, row in rows.items():
-        row["share_of_rate"] = round(
-            row["messages_per_second"] / rows[str(QUEUES[0])]["messages_per_second"], 3
-        )
-        print(f"{queues:>5} queues", *(f"{name} {value:,.3f}" for name, value in row.items()), sep="  ")
+    most = rows[str(QUEUES[0])]["messages_per_second"]
+    for size, row in rows.items():
+        row["share_of_rate"] = round(row["messages_per_second"] / most, 3)
+        print(f"{size:>5} queues", *(f"{name} {value:,.3f}" for name, value in row.items()), sep="  ")
     write_result("queues_count", {"queues": rows, "at_once": AT_ONCE, "least_share_at_100": LEAST_SHARE})
 
 
