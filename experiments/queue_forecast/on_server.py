@@ -290,12 +290,14 @@ def main() -> int:
                 rows += [{"load": name_of_load, **median_of(of_scheme)} for of_scheme in found.values()]
         finally:
             server.stop()
-    before = given.out / "server.json"
-    if given.only and before.exists():
-        rows = [one for one in json.loads(before.read_text())["rows"] if one["load"] not in given.only] + rows
     document = {"format": "trimtab/experiment/1", "experiment": "queue_forecast on a server",
                 "server": program, "rounds": given.rounds, "load_average": round(os.getloadavg()[0], 1),
                 "rows": rows}  # fmt: skip
+    before = given.out / "server.json"
+    if given.only and before.exists():
+        document = json.loads(before.read_text())
+        others = [one for one in document["rows"] if one["load"] not in given.only]
+        document["rows"] = others + rows
     write_atomically(given.out / "server.json", (json.dumps(document, indent=1) + "\n").encode())
     return 0
 
