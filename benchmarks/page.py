@@ -32,6 +32,7 @@ def main() -> None:
         _bundles_speed(),
         _bundles_replay(),
         _queues_dispatch(),
+        _queues_count(),
         _queues_rivals(),
         _keys_choose(),
         _keys_clients(),
@@ -177,6 +178,31 @@ def _queues_dispatch() -> str:
         + _table(("policy", *(f"{size} queues" for size in sizes), "limit at 5"), body)
         + "\nAbove 32 queues least-work-left and join-shortest-queue keep a heap; below, looking at all is "
         "quicker. Min-Min compares a completion time for each queue.\n"
+    )
+
+
+def _queues_count() -> str:
+    rows = _rows("queues_count")
+    if rows is None:
+        return ""
+    body = [
+        (
+            f"{int(queues):,}",
+            f"{row['messages_per_second']:,.0f}",
+            f"{row['share_of_rate']:.2f}",
+            f"{row['sender_milliseconds']:.2f} ms",
+            f"{row['server_milliseconds']:.2f} ms",
+            f"{row['longest_queue_over_mean']:.2f}",
+        )
+        for queues, row in rows["queues"].items()
+    ]
+    return (
+        "## Messages a second by the number of queues\n\n"
+        f"The level `queues` on a Valkey server: one sender with {rows['at_once']} messages on their way at "
+        "once, and no workers. Numbers of queues take turns; medians of the rounds. The share is of the rate "
+        f"at the fewest queues; at 100 queues {rows['least_share_at_100']} is wanted. Processor times are "
+        "those of one message.\n\n"
+        + _table(("queues", "messages a second", "share", "sender", "server", "longest queue / mean"), body)
     )
 
 

@@ -239,6 +239,27 @@ def test_work_is_level_where_counts_would_not_be() -> None:
     assert asyncio.run(story(MarkedRoundRobin)) == [6, 5]
 
 
+def test_dispatch_inside_a_process_knows_what_is_done() -> None:
+    """Nobody looks between two bursts: what was finished since the last message does not count."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=2, scheduling=None)
+        ended = []
+
+        @broker.task(weight=5.0)
+        async def work(number: int) -> None:
+            ended.append(number)
+
+        for number in range(4):
+            await work.kiq(number)
+        while len(ended) < 4 or sum(broker.backend.ledger.length):
+            await asyncio.sleep(0.01)
+        assert broker.backend.ledger.work == [0.0, 0.0]
+        await broker.shutdown()
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
 def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
     """The sender is told how large it is and what to do."""
 
