@@ -42,8 +42,8 @@ class Producer:
     ----------
     name
         Of the producer, and of its connections.
-    stored
-        Messages that were acknowledged.
+    stored, sent
+        Messages that were acknowledged, and that went out, again and again.
     """
 
     def __init__(self, world: Stage, name: str, group: int, topic: str, interval_seconds: float) -> None:
@@ -52,12 +52,7 @@ class Producer:
         self._sending = Sending(name, group, topic, name, nodes=world.nodes, master=group % world.nodes)
         self._wake_at = inf
         self._lately: deque[float] = deque()
-        self.stored = 0
-
-    @property
-    def sent(self) -> int:
-        """Messages that went out, again and again."""
-        return self._sending.sent
+        self.stored = self.sent = 0
 
     def tick(self) -> None:
         """Send what is new."""
@@ -106,6 +101,7 @@ class Producer:
             assert isinstance(order.to, int) and isinstance(order.message, Publish)
             world.transmit(self.name, order.to, order.group, order.message)
             lately.append(world.now)
+        self.sent += len(orders)
         while lately and lately[0] <= world.now - 1.0:
             lately.popleft()
         if world.connected and len(lately) > 3 * WINDOW + ROUNDS_A_SECOND:
