@@ -42,6 +42,8 @@ class Sending:
         Sequence to message, of those of which nobody has said that they are stored; in order.
     last
         The sequence given out last.
+    sent
+        Messages sent so far, each as often as it was.
     unfit
         The sequence of an open message that no node takes; None if there is none. Nothing behind it will ever
         be stored.
@@ -50,7 +52,7 @@ class Sending:
     __slots__ = (
         "_accepted", "_again", "_asked_at", "_attempts", "_client", "_group", "_last_attempt", "_most_again",
         "_nodes", "_patience", "_pause", "_producer", "_round_at", "_sent", "_suspected", "_topic", "_try_at",
-        "last", "master", "open", "unfit",
+        "last", "master", "open", "sent", "unfit",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +72,7 @@ class Sending:
         self._nodes, self.master = nodes, master
         self._patience, self._again, self._most_again = patience_seconds, again_seconds, most_again_seconds
         self.open: dict[int, Record] = {}
-        self.last = 0
+        self.last = self.sent = 0
         self.unfit: int | None = None
         self._asked_at = self._try_at = inf
         self._round_at, self._pause = -inf, again_seconds
@@ -152,6 +154,7 @@ class Sending:
 
     def _order(self, sequence: int) -> Send:
         master = self.master
+        self.sent += 1
         self._sent[master] = max(self._sent[master], sequence)
         publish = Publish(self._client, self.open[sequence], self._attempts[master])
         return Send(master, self._group, publish, False)

@@ -42,8 +42,8 @@ class Producer:
     ----------
     name
         Of the producer, and of its connections.
-    stored, sent
-        Messages that were acknowledged, and that went out, again and again.
+    stored
+        Messages that were acknowledged.
     """
 
     def __init__(self, world: Stage, name: str, group: int, topic: str, interval_seconds: float) -> None:
@@ -52,7 +52,12 @@ class Producer:
         self._sending = Sending(name, group, topic, name, nodes=world.nodes, master=group % world.nodes)
         self._wake_at = inf
         self._lately: deque[float] = deque()
-        self.stored = self.sent = 0
+        self.stored = 0
+
+    @property
+    def sent(self) -> int:
+        """Messages that went out, again and again."""
+        return self._sending.sent
 
     def tick(self) -> None:
         """Send what is new."""
@@ -101,7 +106,6 @@ class Producer:
             assert isinstance(order.to, int) and isinstance(order.message, Publish)
             world.transmit(self.name, order.to, order.group, order.message)
             lately.append(world.now)
-        self.sent += len(orders)
         while lately and lately[0] <= world.now - 1.0:
             lately.popleft()
         if world.connected and len(lately) > 3 * WINDOW + ROUNDS_A_SECOND:
