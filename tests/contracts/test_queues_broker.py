@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest) -> str | None:
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     """One test's story in a loop of its own."""
-    asyncio.run(asyncio.wait_for(story, 60))
+    asyncio.run(asyncio.wait_for(story, 30))
 
 
 @asynccontextmanager
