@@ -268,7 +268,8 @@ def test_messages_of_a_key_on_their_way_are_counted_in_one_queue() -> None:
         chosen: dict[str, list[int]] = {}
         answered = asyncio.Event()
 
-        async def put(envelope: Envelope, queue: int) -> int:
+        async def put(envelope: Envelope, queue: int | None) -> int | None:
+            assert queue is not None
             broker.backend.ledger.sending(queue, envelope.weight)
             chosen.setdefault(envelope.affinity_key, []).append(queue)
             await answered.wait()
@@ -279,7 +280,7 @@ def test_messages_of_a_key_on_their_way_are_counted_in_one_queue() -> None:
 
         task = broker.register_task(vote, task_name="vote")
         await broker.startup()
-        broker.backend.put = put  # type: ignore[method-assign, assignment]
+        broker.backend.put = put  # type: ignore[method-assign]
         keys = [key for key in "abcdefgh" for _ in range(2)]
         sending = [asyncio.create_task(task.kicker().with_labels(affinity_key=key).kiq()) for key in keys]
         while sum(map(len, chosen.values())) < len(keys):
