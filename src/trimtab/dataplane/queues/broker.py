@@ -353,7 +353,9 @@ class LevelledBroker(AsyncBroker):
         way = self._on_the_way.setdefault(key, _Way())
         way.queue, way.messages = queue, way.messages + 1
         try:
-            way.queue = found = await self.backend.put(envelope, queue)
+            found = await self.backend.put(envelope, queue)
+            # A queue of a process with more queues is none of ours: the key finds it by itself.
+            way.queue = None if found is None or found >= len(self.backend.ledger) else found
         finally:
             way.messages -= 1
             if not way.messages:

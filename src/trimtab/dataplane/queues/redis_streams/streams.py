@@ -396,12 +396,14 @@ class RedisStreams:
     def _learn(self, view: Sequence[Any], queue: int) -> None:
         """Take in what an answer tells of all queues, or of the one where the message lies."""
         now, found = int(view[0]), [int(one) for one in view[1].split()]
-        if len(found) > _FIELDS:
+        if len(found) > _FIELDS or queue < 0:
             self._learn_all(view)
             return
-        one = self.queues[queue] = _counts_of(now, found)
         self._told_at = monotonic()
         self._learn_lanes(view)
+        if queue >= len(self.queues):  # of a process with more queues, where the key is in flight
+            return
+        one = self.queues[queue] = _counts_of(now, found)
         self._news.add(queue)
         bring_queue_up_to(self.ledger, queue, one, self._anyone and not one.alive)
 
