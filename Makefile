@@ -31,7 +31,7 @@ interactive: .venv/.dev ## votes, quizzes and questions on queues level by work:
 # How tests are handed out to the processes: tests/clusters.py. A test that measures a cluster runs alone.
 test: .venv/.dev ## style, types, layers, then every test, on real brokers too
 	@$(bin)/python -m trimtab.lab.demo.warm_up & $(MAKE) --no-print-directory lint || { kill $$!; exit 1; }; wait
-	$(bin)/pytest --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 25 -m "not alone"
+	$(bin)/pytest --numprocesses 4 --dist loadscope --no-loadscope-reorder --durations 25 -m "not alone"
 	$(bin)/pytest -m alone tests/integration
 
 test-long: .venv/.dev ## tests left out there for their length: tutorial, whole demos, more mutants

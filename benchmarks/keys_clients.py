@@ -131,7 +131,7 @@ def told(value: bytes) -> Callable[[Any, list[bytes]], None]:
 
     def send(producer: Any, keys: list[bytes]) -> None:
         places = {key: cold.route(key_group(key, PARTITIONS), key).partitions[0] for key in {*keys}}
-        header = [(HEADER, stamp_bytes("f" * 32, Stamp(1, (), 1_000_000)))]
+        header = [(HEADER, stamp_bytes("f" * 36, "f" * 32, Stamp(1, (), 1_000_000)))]
         records = [
             (number // 160 % 4, callback, header) if key == HOTTEST else (places[key], None, None)
             for number, key in enumerate(keys)
@@ -300,7 +300,7 @@ def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str,
         return {
             "own": on_confluent(lambda: confluent_kafka.Producer(own), send),
             "bare": on_confluent(lambda: BareConfluent(own), send),
-            "ours": on_confluent(lambda: ours_confluent.Producer(TOPIC, following, large), send, settle),
+            "ours": on_confluent(lambda: ours_confluent.Producer(TOPIC, following, own), send, settle),
         }
 
     def sized(value: bytes) -> dict[str, Run]:
@@ -374,7 +374,7 @@ def guard_cost(following: Following, marks: Marks, stamped: bool, count: int) ->
         receiving.assigned(0, 0)
         keys = draws(count)
         headers = [
-            [(HEADER, stamp_bytes("p", Stamp(1, (), number + 1)))] if stamped else []
+            [(HEADER, stamp_bytes(receiving._topic_id, "p", Stamp(1, (), number + 1)))] if stamped else []
             for number in range(count)
         ]
         begun = time.process_time()
@@ -395,7 +395,7 @@ def held_bytes(following: Following, count: int) -> float:
     try:
         receiving.assigned(0, 0)
         keys = [b"held-%08d" % number for number in range(count)]
-        header = [(HEADER, stamp_bytes("p", Stamp(1, ((1, 10**9),), 0)))]
+        header = [(HEADER, stamp_bytes(receiving._topic_id, "p", Stamp(1, ((1, 10**9),), 0)))]
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
         for offset, key in enumerate(keys):

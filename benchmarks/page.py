@@ -32,6 +32,7 @@ def main() -> None:
         _bundles_speed(),
         _bundles_replay(),
         _queues_dispatch(),
+        _queues_count(),
         _queues_rivals(),
         _keys_choose(),
         _keys_clients(),
@@ -180,6 +181,31 @@ def _queues_dispatch() -> str:
     )
 
 
+def _queues_count() -> str:
+    rows = _rows("queues_count")
+    if rows is None:
+        return ""
+    body = [
+        (
+            f"{int(queues):,}",
+            f"{row['messages_per_second']:,.0f}",
+            f"{row['share_of_rate']:.2f}",
+            f"{row['sender_milliseconds']:.2f} ms",
+            f"{row['server_milliseconds']:.2f} ms",
+            f"{row['longest_queue_over_mean']:.2f}",
+        )
+        for queues, row in rows["queues"].items()
+    ]
+    return (
+        "## Messages a second by the number of queues\n\n"
+        f"The level `queues` on a Valkey server: one sender with {rows['at_once']} messages on their way at "
+        "once, and no workers. Numbers of queues take turns; medians of the rounds. The share is of the rate "
+        f"at the fewest queues; at 100 queues {rows['least_share_at_100']} is wanted. Processor times are "
+        "those of one message.\n\n"
+        + _table(("queues", "messages a second", "share", "sender", "server", "longest queue / mean"), body)
+    )
+
+
 def _queues_rivals() -> str:
     found = _rows("queues_rivals")
     if found is None:
@@ -234,19 +260,25 @@ def _keys_choose() -> str:
 
     body = [
         (f"`{name}`" if name in rows["limits_ns"] or " " not in name else name,
-         f"{row['drawn_ns']:,} ns", f"{row['fresh_ns']:,} ns", rows["limits_ns"].get(name, ""),
+         f"{row['drawn_ns']:,} ns", f"{row['fresh_ns']:,} ns",
+         f"{row['elsewhere']:.0%}" if "elsewhere" in row else "", rows["limits_ns"].get(name, ""),
          verdict(name, row, "drawn_ns"), verdict(name, row, "fresh_ns"))
         for name, row in rows["policies"].items()
     ]  # fmt: skip
     return (
         "## Choice of partitions\n\n"
         "The level `keys`: choosing the partition of a record and counting it, 24 partitions, keys of 12 "
-        "bytes, one thread of plain Python; the least of many short runs of 1,000 records. Drawn by a Zipf "
-        "law of 10,000 keys, hashes are remembered; keys that are new each time must all be hashed. "
+        "bytes, one thread of plain Python; the least of many short runs of 1,000 records, the median of "
+        "three such figures. At the beginning of each run the load is looked at, and half of the partitions "
+        "are overloaded. *Elsewhere*: drawn records that went to another partition than the plain hash's. "
+        "Keys are drawn by a Zipf "
+        "law of 10,000, and hashes are remembered; keys that are new each time must all be hashed. "
         "Limits are meant for drawn keys, as topics have them; beside them stands whether new keys, the "
         "worst case, keep them too: a hash in plain Python alone takes "
         f"{rows['policies']['hash']['fresh_ns']:,} ns.\n\n"
-        + _table(("policy", "drawn keys", "new keys", "limit, ns", "drawn keys", "new keys"), body)
+        + _table(
+            ("policy", "drawn keys", "new keys", "elsewhere", "limit, ns", "drawn keys", "new keys"), body
+        )
     )
 
 

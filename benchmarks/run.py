@@ -16,6 +16,7 @@ QUICK = {
     "bundles_speed": ["--quick", "--runs", "3"],
     "bundles_replay": ["--quick"],
     "queues_dispatch": ["--runs", "50"],
+    "queues_count": ["--rounds", "2", "--messages", "2000"],
     "queues_rivals": ["--quick"],
     "keys_choose": ["--runs", "50"],
     "keys_clients": ["--rounds", "3"],
@@ -27,6 +28,7 @@ ALL = (
     "bundles_speed",
     "bundles_replay",
     "queues_dispatch",
+    "queues_count",
     "keys_choose",
     "pipeline",
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from clusters import CLUSTERS, SHARED, cluster_of, end_unused
+from clusters import CLUSTERS, SHARED, cluster_of, end_unused, has_spark
 from flaky import cause_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The order in which tests are begun: those on real brokers first, since they wait more than they work.
 
-    The demos come last of them and the planner's own tests next; the last test of a run should be a short
-    one. A test of the list in `flaky.py` that fails is run again once: see `pytest_terminal_summary`.
+    The demos come last of them, then those with Spark and the planner's own tests; the last test of a run
+    should be a short one. A test of the list in `flaky.py` that fails is run again once: see
+    `pytest_terminal_summary`.
     """
     for item in items:
         marked = next((name for name in CLUSTERS if item.get_closest_marker(name)), "")
@@ -81,11 +83,31 @@ def _turn(item: pytest.Item) -> tuple[int, bool, bool]:
     if cluster:
         alone = not set(SHARED) & set(_fixtures(item))
         return CLUSTERS.index(cluster), alone, item.path.name.startswith("test_demo")
-    return len(CLUSTERS), True, item.path.name != "test_planners.py"
+    return len(CLUSTERS), not has_spark(item.path), item.path.name != "test_planners.py"
 
 
 def _fixtures(item: pytest.Item) -> list[str]:
     return getattr(item, "fixturenames", [])
+
+
+@pytest.fixture
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of `trim` that takes a fraction of the usual time, for tests that ask for no good plan."""
+    from trimtab.plan.replicas import trim
+
+    monkeypatch.setattr(trim, "LEAST_CHANGES", 1_000)
+    monkeypatch.setattr(trim, "MOST_CHANGES", 3_000)
+
+
+@pytest.fixture(autouse=True)
+def _short_search_without_compiler(request: pytest.FixtureRequest) -> None:
+    """The same for all tests where kernels are not compiled, as for mutants: the usual one takes 30 s."""
+    numba = sys.modules.get("numba")
+    if numba is not None and numba.config.DISABLE_JIT and "trimtab.plan.replicas.trim" in sys.modules:
+        from trimtab.plan.replicas import choices
+
+        request.getfixturevalue("short_search")
+        request.getfixturevalue("monkeypatch").setattr(choices, "WORK", choices.WORK // 100)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ def made(name: str) -> AsyncBroker:
         return RedisStreamBroker(URL, xread_count=1, idle_timeout=RECOVERY_SECONDS * 1000)
     if name == "stream":
         return RedisStreamBroker(URL)
-    return LevelledBroker(URL, queues=WORKERS, capacity=100_000)
+    return LevelledBroker(URL, queues=WORKERS)
 
 
 broker = made(os.environ["RIVAL_BROKER"])

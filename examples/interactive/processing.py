@@ -11,23 +11,16 @@ from interactive.messages import Message
 from interactive.rules import Business, Effect
 from interactive.store import Store, patiently
 from trimtab.dataplane.queues import LevelledBroker
-from trimtab.online.queues.settings import Scheduling
 
 Row = list[str]
 
-SCHEDULING = Scheduling(window_seconds=0.5, cycle_seconds=1.0, light=0.05, overload=30.0, limits="seconds")
-"""Queues are levelled every second as soon as one has more than 0.05 s of work. By default a tenth of the
-capacity, a thousand messages, would count as few; but strands are few too, and while a queue has messages of
-every strand nothing goes to a neighbour that is idle."""
 TASK_SECONDS = 0.003
 """What a task costs besides its messages."""
 
 
 def make_broker(url: str, queues: int, **settings: Any) -> LevelledBroker:
     """The broker as gateway and workers have it, alike but for who waits how long."""
-    return LevelledBroker(
-        url, name="interactive", queues=queues, life_seconds=3.0, scheduling=SCHEDULING, **settings
-    )
+    return LevelledBroker(url, name="interactive", queues=queues, life_seconds=3.0, **settings)
 
 
 class Tasks:

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from streams import CONSUMER_PER_SECOND, drawn, zipf
+from streams import CONSUMER_PER_SECOND, PARTITIONS, drawn, zipf
 
 from trimtab.files.atomic import write_atomically
 from trimtab.history.keys.stream import KeyStream
@@ -20,6 +20,8 @@ BROKERS, PRODUCERS, MEMBERS = 3, 3, 3
 SLOWER = 4
 """One of C producers sends a record in four seconds, a worker does a quarter of 260 a second."""
 WORKER_PER_SECOND = CONSUMER_PER_SECOND / SLOWER
+MAX_PARTITIONS = 2 * PARTITIONS
+"""IPOOA may have so many, as in virtual time."""
 QUARTER = 4
 """Before a load begins, a quarter of it has come in for a while: the load steps up."""
 LEARN_SECONDS = 240.0
@@ -70,6 +72,11 @@ class Task:
     def shared(self) -> bool:
         """Whether the partitions of a consumer share what it can do, as in the paper."""
         return self.policy.startswith("paper: ")
+
+    @property
+    def adds(self) -> bool:
+        """Whether the policy may have partitions added: IPOOA's step 6."""
+        return "IPOOA" in self.policy
 
     @property
     def by_load(self) -> bool:

@@ -40,6 +40,8 @@ FIRST = (GUARDED, "D-Choices", "hash")
 WARM_SECONDS, LEARN_SECONDS, SETTLE_SECONDS = 10.0, 60.0, 2.0
 LEARN_SECONDS_MOST = 200.0
 """More would come near the end of what is drawn of the quarter, while the commands run."""
+MEASURES = "settled, overloaded"
+"""What rows of before have not: they are run anew if they are asked for."""
 DRAIN_SECONDS = 300.0
 WORKED_OFF_SECONDS = 120.0
 
@@ -129,7 +131,7 @@ def run(task: Task, sandbox: KafkaSandbox, admin: Any, learn_seconds: float) -> 
     described = admin.describe_topics([task.topic])[0]["partitions"]
     leader = {one["partition_index"]: one["leader_id"] for one in described}
     effects = np.load(Path(task.folder) / "effects.npy")
-    found = figures(stream, effects, begin, over, [leader[one] for one in range(PARTITIONS)])
+    found = figures(stream, effects, begin, over, [leader[one] for one in range(len(leader))])
     shares = [(used[one] - busy[one]) / task.seconds for one in busy]
     return found | told | {
         "unsent": int(unsent),
@@ -171,7 +173,8 @@ def main() -> int:
     }  # fmt: skip
     asked = [
         {"row": name.strip(), "load": load, "producers": int(rate), "seconds": given.seconds,
-         "seed": given.seed, **(learnt if name == GUARDED else {})}
+         "seed": given.seed, "measures": MEASURES, **(learnt if name == GUARDED else {}),
+         **({"step_6": True} if "IPOOA" in name else {})}
         for rate in given.producers.split(",")
         for load in given.exponents.split(",")
         for name in _names(given.policies)

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from math import exp
 from typing import Any
 
 import confluent_kafka
-from control import GROUP, RECORD_BYTES, TABLES, VALUE, WORKER_PER_SECOND, Task, heard, say, told
-from kafka.errors import KafkaError
+from control import (
+    GROUP,
+    MAX_PARTITIONS,
+    RECORD_BYTES,
+    TABLES,
+    VALUE,
+    WORKER_PER_SECOND,
+    Task,
+    heard,
+    say,
+    told,
+)
 from streams import PARTITIONS
 
 from trimtab.dataplane.keys.confluent import Producer
-from trimtab.dataplane.keys.settings import Following
-from trimtab.dataplane.keys.side import SideConnection
+from trimtab.dataplane.keys.live_load import LiveLoad
+from trimtab.dataplane.keys.partitioners import PolicyPartitioner
+from trimtab.dataplane.keys.settings import Following, LoadSettings
 from trimtab.history.keys.stream import KeyStream
-from trimtab.model.keys.routing import group_count
-from trimtab.online.keys.catalogue import Given, policy_named
-from trimtab.online.keys.load import Content, LoadView
-from trimtab.online.keys.murmur2 import Hashes
+from trimtab.online.keys.catalogue import Given
 from trimtab.online.keys.settings import Ipooa
 
 LOOK_SECONDS, RATE_SECONDS = 0.25, 5.0
 """As in virtual time: between two looks at backlogs, and over how long rates are smoothed."""
+ADD_SECONDS = 1.0
+"""From an added partition to the next; the paper has no such pause, and consumers take longer to notice."""
 REST_SECONDS = 0.005
 POLICIES: dict[str, tuple[str, Given]] = {
     "hash": ("hash", Given()),
@@ -54,62 +61,33 @@ Send = Callable[[bytes, bytes], None]
 
 
 class Choosing:
-    """A policy with what it sees: backlogs and rates, looked at on the brokers, and what was sent since."""
+    """A policy as the package's partitioner, which looks at backlogs and rates on the brokers."""
 
     def __init__(self, task: Task) -> None:
         name, given = POLICIES[task.policy]
-        self._policy, self._chance = (
-            policy_named(name, given),
-            random.Random(f"{task.seed} {task.one}").random,
-        )
-        self.view = LoadView(PARTITIONS, capacity=WORKER_PER_SECOND)
-        self._side = SideConnection({"bootstrap_servers": task.bootstrap}, task.topic)
-        self._contents = given.ipooa.candidate == "content" and name == "ipooa"
-        self._groups: list[Counter[int]] = [Counter() for _ in range(PARTITIONS)]
-        self._keys: list[set[bytes]] = [set() for _ in range(PARTITIONS)]
-        self._hashes = Hashes()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.load = None
         if name != "hash":
-            self._thread.start()
+            settings = LoadSettings(
+                {"bootstrap_servers": task.bootstrap}, task.topic, GROUP,
+                capacity_per_second=WORKER_PER_SECOND, interval_seconds=LOOK_SECONDS,
+                rate_seconds=RATE_SECONDS, commit_seconds=LOOK_SECONDS, start_seconds=60.0, base=PARTITIONS,
+                max_partitions=MAX_PARTITIONS if task.adds else 0, add_seconds=ADD_SECONDS,
+            )  # fmt: skip
+            self.load = LiveLoad(settings)
+        self._choose = PolicyPartitioner(name, given, 1000 * task.seed + task.one, self.load)
+        self._known = range(PARTITIONS)
 
-    def choose(self, key: bytes) -> int:
-        """The partition of a record."""
-        place = self._policy.choose(key, self.view, self._chance)
-        if self._contents:
-            self._groups[place][self._hashes[key] % group_count(PARTITIONS)] += 1
-            self._keys[place].add(key)
-        return place
+    def choose(self, key: bytes, producer: Any) -> int:
+        """The partition of a record, of those that its client knows; it is asked to look for added ones."""
+        if self.load is not None and self.load.partitions > len(self._known):
+            topic = self.load.settings.topic
+            self._known = range(len(producer.list_topics(topic, timeout=10).topics[topic].partitions))
+        return self._choose(key, self._known)
 
     def close(self) -> None:
         """No more looks."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(10)
-        self._side.close()
-
-    def _watch(self) -> None:
-        rate, before, at = [0.0] * PARTITIONS, [0] * PARTITIONS, time.monotonic()
-        while not self._ended.wait(LOOK_SECONDS):
-            with suppress(KafkaError):
-                done, ends = self._side.committed(GROUP), self._side.ends(range(PARTITIONS))
-                now, last = time.monotonic(), at
-                at, kept = now, exp((last - now) / RATE_SECONDS)
-                for place, end in ends.items():
-                    rate[place] = kept * rate[place] + (1 - kept) * (end - before[place]) / (now - last)
-                    before[place] = end
-                if self._contents:
-                    self._tell_contents()
-                self.view.looked([ends[one] - done.get(one, 0) for one in range(PARTITIONS)], rate)
-
-    def _tell_contents(self) -> None:
-        # Of what this producer sent: it cannot see what others have.
-        groups = range(group_count(PARTITIONS))
-        for place, counts in enumerate(self._groups):
-            total = counts.total()
-            shares = [counts[one] / total for one in groups] if total else ()
-            self.view.content[place] = Content(shares, (1.0,) if total else ())
-            self.view.keys[place] = len(self._keys[place])
+        if self.load is not None:
+            self.load.close()
 
 
 def plain(task: Task) -> tuple[Send, Callable[[], None], Any]:
@@ -118,7 +96,7 @@ def plain(task: Task) -> tuple[Send, Callable[[], None], Any]:
     producer = confluent_kafka.Producer({"bootstrap.servers": task.bootstrap, **SETTINGS})
 
     def send(key: bytes, value: bytes) -> None:
-        producer.produce(task.topic, value, key, choosing.choose(key))
+        producer.produce(task.topic, value, key, choosing.choose(key, producer))
 
     return send, choosing.close, producer
 

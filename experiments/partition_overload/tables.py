@@ -77,19 +77,38 @@ def _table_of(row: dict[str, Any]) -> str:
     return ", ".join(filter(None, told))
 
 
+def _added(row: dict[str, Any]) -> str:
+    """Partitions that IPOOA had added; of earlier runs, which could add none, that it was not tried."""
+    if "IPOOA" not in row["row"]:
+        return ""
+    return f"{row['added']}" if row.get("step_6") else "not tried"
+
+
+def _converged(row: dict[str, Any]) -> list[str]:
+    """KSCDR, settled, and overloaded partitions; runs of before have the first alone."""
+    found = []
+    for measure in ("converged_seconds", "settled_seconds"):
+        seconds = row.get(measure, "")
+        found.append(
+            "never" if seconds is None else f"{seconds / row['seconds']:.0%}" if seconds != "" else ""
+        )
+    return [*found, f"{row['overloaded']:.1f}" if "overloaded" in row else ""]
+
+
+CONVERGENCE = ("KSCDR", "settled", "overloaded")
+
+
 def measured(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each run on brokers."""
-    head = ["C", "s", "policy", "draw", "table of", "max/mean", "of brokers", "p50", "p99", "KSDR", "KSCDR",
-            "KCR", "overtaken", "lost", "load average"]  # fmt: skip
+    head = ["C", "s", "policy", "draw", "table of", "max/mean", "of brokers", "partitions added", "p50",
+            "p99", "KSDR", *CONVERGENCE, "KCR", "overtaken", "lost", "load average"]  # fmt: skip
     lines = []
     for row in sorted(rows, key=lambda one: (-one["producers"], one["load"])):
-        converged = row["converged_seconds"]
         lines.append([
             f"{row['producers']:,}", row["load"], row["row"], str(row["seed"]), _table_of(row),
-            f"{row['max_over_mean']:.2f}", f"{row['brokers_max_over_mean']:.2f}",
+            f"{row['max_over_mean']:.2f}", f"{row['brokers_max_over_mean']:.2f}", _added(row),
             f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s", f"{row['late']:.1%}",
-            "never" if converged is None else f"{converged / row['seconds']:.0%}",
-            f"{statistics.mean(row['broker_processors']):.0%}",
+            *_converged(row), f"{statistics.mean(row['broker_processors']):.0%}",
             f"{row['overtaken']:.2%}", f"{row['lost']}", f"{max(row['load_average']):g}",
         ])  # fmt: skip
     return _table(head, lines)
@@ -97,20 +116,19 @@ def measured(rows: Sequence[dict[str, Any]]) -> str:
 
 def papers(rows: Sequence[dict[str, Any]]) -> str:
     """The paper's comparison: its three measures in percent, and what they leave out."""
-    head = ["s", "C", "policy", "draw", "KCR", "KSDR", "KSCDR", "busiest broker, processor",
+    head = ["s", "C", "policy", "draw", "KCR", "KSDR", *CONVERGENCE, "busiest broker, processor",
             "records, of brokers", "of partitions", "partitions added", "p50", "p99", "overtaken",
             "load average"]  # fmt: skip
     lines = []
     for row in sorted(rows, key=lambda one: (one["load"], one["producers"], one["row"], one["seed"])):
-        converged, brokers = row["converged_seconds"], row["broker_processors"]
+        brokers = row["broker_processors"]
         lines.append([
             row["load"], f"{row['producers']:,}", row["row"].removeprefix("paper: "), str(row["seed"]),
             f"{statistics.mean(brokers):.1%}",
-            f"{row['late']:.1%}", "never" if converged is None else f"{converged / row['seconds']:.0%}",
+            f"{row['late']:.1%}", *_converged(row),
             f"{max(brokers):.1%}", f"{row['brokers_max_over_mean']:.2f}", f"{row['max_over_mean']:.2f}",
-            f"{row['added']}",
-            f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s", f"{row['overtaken']:.2%}",
-            f"{max(row['load_average']):g}",
+            _added(row), f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s",
+            f"{row['overtaken']:.2%}", f"{max(row['load_average']):g}",
         ])  # fmt: skip
     return _table(head, lines)
 

@@ -20,7 +20,19 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import TopicPartition
-from control import GROUP, MEMBERS, TABLES, VALUE, WORKER_PER_SECOND, Task, heard, say, told, wait_for
+from control import (
+    GROUP,
+    MAX_PARTITIONS,
+    MEMBERS,
+    TABLES,
+    VALUE,
+    WORKER_PER_SECOND,
+    Task,
+    heard,
+    say,
+    told,
+    wait_for,
+)
 from streams import PARTITIONS, consumers
 
 from trimtab.dataplane.keys import confluent
@@ -67,16 +79,22 @@ class Paced:
         self._client, self._workers, self._began = client, workers, began
         self._shared = shared
         self._due: list[tuple[float, int, Any]] = []
-        self._last = [0.0] * PARTITIONS
+        self._last = [0.0] * MAX_PARTITIONS
         self._count = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     def forget(self, partitions: set[int]) -> None:
-        """Partitions are another's: what their workers have is not handed over."""
+        """Partitions are another's: what their workers have is not handed over, and not done either."""
         self._due = [one for one in self._due if one[2].partition() not in partitions]
         self._due.sort()
+        now = time.monotonic()
+        busy = {self._worker(one.partition()) for _, _, one in self._due}
+        for worker in {self._worker(one) for one in partitions} - busy:
+            self._workers.drop(worker, now - self._began)
+        for one in partitions:
+            self._last[one] = 0.0
 
     def poll(self, seconds: float) -> Any:
         """As the client's own; everything that has come is with the workers at once."""
@@ -94,11 +112,13 @@ class Paced:
             if message is not None:
                 self._begin(message)
 
+    def _worker(self, place: int) -> int:
+        return place if self._shared is None else self._shared
+
     def _begin(self, message: Any) -> None:
         place, now = message.partition(), time.monotonic()
         if message.error() is None:
-            worker = place if self._shared is None else self._shared
-            self._last[place] = self._began + self._workers.take(worker, now - self._began)
+            self._last[place] = self._began + self._workers.take(self._worker(place), now - self._began)
         self._count += 1
         # The end of a partition is told behind its last record.
         heappush(self._due, (max(now, self._last[place]), self._count, message))
@@ -159,7 +179,7 @@ def consume(task: Task) -> None:
             measured[0] += 1
 
     began, marks = time.monotonic(), SharedMarks()
-    workers = Consumers(PARTITIONS, consumers(task.seed, WORKER_PER_SECOND))
+    workers = Consumers(MAX_PARTITIONS, consumers(task.seed, WORKER_PER_SECOND))
     if task.shared:
         whole = consumers(task.seed, WORKER_PER_SECOND * PARTITIONS / MEMBERS)
         workers = Consumers(MEMBERS, whole)

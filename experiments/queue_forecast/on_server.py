@@ -3,9 +3,11 @@
     python experiments/queue_forecast/on_server.py                    # the paper's load; writes server.json
     python experiments/queue_forecast/on_server.py --data recordings  # and a recorded trace, unequal workers
 
-Five processes, each with one message in work, which sleeps for as long as the message takes. Counts are a
-twentieth of the paper's 10,000 messages, weights a fifth: a hundredth of its time. Schemes take turns, for
-several rounds: what a machine does beside them meets all alike.
+Five processes, each with one message in work, which sleeps for as long as the message takes. Counts are
+a twentieth of the paper's 10,000 messages, weights a fifth: a hundredth of its time. Queues have room for all
+of it, and none is overloaded. `overload` is 1,500 messages of a tenth of the weights over queues of 200: they
+fill up, are paused, relieved and opened again. Schemes take turns, for several rounds: what a machine does
+beside them meets all alike.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 import numpy as np
 from redis import Redis
-from schemes import BY_COUNT, BY_WORK, MEAN_WEIGHT, QUEUES, THRESHOLD, WEIGHTS
+from schemes import BY_COUNT, BY_WORK, QUEUES, THRESHOLD, WEIGHTS
 
 from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues.ending import ended
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.processes import Process, kill, spawn
 from trimtab.lab.sandbox.queues.server import QueueServer
@@ -41,6 +45,9 @@ from trimtab.online.queues.settings import Scheduling
 FOLDER = Path(__file__).parent
 MESSAGES, CAPACITY, SHRUNK = 500, 500, 5
 """Of the paper's 10,000 and 10,000; weights are divided by the last."""
+OVERLOAD = {"messages": 1500, "capacity": 200, "shrunk": 10}
+"""The same where queues overflow."""
+LOOK_SECONDS = 0.05
 PACE = {"window_seconds": 0.2, "cycle_seconds": 1.0}
 """ε and T: a fifth and a tenth of the paper's, for a look across a network needs its time."""
 
@@ -58,7 +65,7 @@ SCHEMES = {
     "none": Made("round_robin"),
     "threshold": Made(
         "marked_round_robin",
-        replace(THRESHOLD, light=150, overload=150, window_seconds=1.0, cycle_seconds=1.0),
+        replace(THRESHOLD, limits="share", light=0.3, overload=0.3, window_seconds=1.0, cycle_seconds=1.0),
     ),
     "forecast by count": Made("marked_round_robin", replace(BY_COUNT, **PACE)),
     "forecast by work": Made("marked_round_robin", replace(BY_WORK, **PACE)),
@@ -67,7 +74,16 @@ SCHEMES = {
 }
 
 
-def broker_of(name: str, url: str) -> LevelledBroker:
+@dataclass(frozen=True)
+class Load:
+    """Messages, how fast the workers are, and how many a queue may hold."""
+
+    messages: Sequence[Message]
+    speed: Sequence[float]
+    capacity: int = CAPACITY
+
+
+def broker_of(name: str, url: str, capacity: int) -> LevelledBroker:
     """The broker of a scheme."""
     made = SCHEMES[name]
 
@@ -77,9 +93,8 @@ def broker_of(name: str, url: str) -> LevelledBroker:
     return LevelledBroker(
         url,
         queues=QUEUES,
-        capacity=CAPACITY,
+        capacity=capacity,
         policy=policy,
-        default_weight=MEAN_WEIGHT / SHRUNK,
         scheduling=made.scheduling,
         overtake_seconds=made.overtake_seconds,
         wait_seconds=None,
@@ -102,32 +117,53 @@ def task_of(broker: LevelledBroker) -> Any:
 async def _work() -> None:
     from taskiq.api import run_receiver_task
 
-    broker = broker_of(os.environ["SCHEME"], os.environ["URL"])
+    broker = broker_of(os.environ["SCHEME"], os.environ["URL"], int(os.environ["CAPACITY"]))
     task_of(broker)
     broker.is_worker_process = True
     await run_receiver_task(broker, run_startup=True, max_async_tasks=1)
 
 
-async def _send(name: str, url: str, loads: Sequence[Message]) -> list[float]:
-    broker = broker_of(name, url)
+async def _watch(broker: LevelledBroker, looks: list[list[bool]]) -> None:
+    while True:
+        looks.append([one.paused for one in (await broker.backend.look()).queues])
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def pauses(looks: Sequence[Sequence[bool]]) -> dict[str, float]:
+    """Share of the looks at which a queue was paused, and how often queues were paused and opened."""
+    marks = sum(
+        now != before
+        for earlier, later in pairwise(looks)
+        for before, now in zip(earlier, later, strict=True)
+    )
+    return {"looks_with_pause_share": round(sum(map(any, looks)) / len(looks), 3), "marks": marks}
+
+
+async def _send(name: str, url: str, load: Load) -> tuple[list[float], dict[str, float]]:
+    broker = broker_of(name, url, load.capacity)
+    loads, looks = load.messages, list[list[bool]]()
     task = task_of(broker)
     await broker.startup()
     async with asyncio.timeout(120):
         while not all(one.alive for one in (await broker.backend.look()).queues):
             await asyncio.sleep(0.1)
+    watching = asyncio.create_task(_watch(broker, looks))
     begun, due = time.time(), []
     for one in loads:
         await asyncio.sleep(max(0.0, begun + one.due - time.time()))
         due.append(begun + one.due)
         await task.kicker().with_labels(weight=one.weight).kiq(one.number, one.takes_seconds)
+    sent = time.time() - begun
     await broker.drained()
+    await ended(watching)
     await broker.shutdown()
-    return due
+    return due, {"sent_seconds": round(sent, 3), **pauses(looks)}
 
 
-def run(name: str, server: QueueServer, loads: Sequence[Message], speed: Sequence[float]) -> dict[str, Any]:
+def run(name: str, server: QueueServer, load: Load) -> dict[str, Any]:
     """One scheme under a load; every message must have been done once."""
     server.empty()
+    loads, speed = load.messages, load.speed
     with tempfile.TemporaryDirectory() as folder:
         records = [Path(folder) / f"{worker}.json" for worker in range(QUEUES)]
         workers: list[Process] = []
@@ -137,6 +173,7 @@ def run(name: str, server: QueueServer, loads: Sequence[Message], speed: Sequenc
                 environment = {
                     "SCHEME": name, "URL": server.url, "SPEED": str(its),
                     "RECORDS": str(records[worker]), "PYTHONPATH": os.pathsep.join(sys.path),
+                    "CAPACITY": str(load.capacity),
                 }  # fmt: skip
                 workers.append(
                     spawn(
@@ -151,7 +188,7 @@ def run(name: str, server: QueueServer, loads: Sequence[Message], speed: Sequenc
                     )
                 )
             os.environ["SPEED"], os.environ["RECORDS"] = "1", "/dev/null"
-            due = asyncio.run(_send(name, server.url, loads))
+            due, of_queues = asyncio.run(_send(name, server.url, load))
         finally:
             kill(workers)
         done = [
@@ -173,13 +210,14 @@ def run(name: str, server: QueueServer, loads: Sequence[Message], speed: Sequenc
         "sojourn_mean_seconds": round(float(sojourn.mean()), 3),
         "sojourn_p99_seconds": round(float(np.quantile(sojourn, 0.99)), 3),
         "quick_p99_seconds": round(float(np.quantile(sojourn[quick], 0.99)), 3),
+        **of_queues,
     }
 
 
 def median_of(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Medians of the figures of several rounds, p99 of each beside; busy times are one round's."""
     found = {
-        name: round(statistics.median(one[name] for one in rounds), 3) if name.endswith("_seconds") else first
+        name: first if isinstance(first, str) else round(statistics.median(one[name] for one in rounds), 3)
         for name, first in rounds[0].items()
         if name != "busy_seconds"
     }
@@ -191,12 +229,17 @@ def median_of(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def loads_of(data: Path | None) -> dict[str, tuple[list[Message], list[float]]]:
-    """The loads by name, and how fast the workers are under each."""
+def loads_of(data: Path | None) -> dict[str, Load]:
+    """The loads by name."""
     weights, apart, equal = [one / SHRUNK for one in WEIGHTS], 0.001, [1.0] * QUEUES
     found = {
-        "in step": (in_step(MESSAGES, weights, apart), equal),
-        "at random": (at_random(MESSAGES, weights, apart, 1), equal),
+        "in step": Load(in_step(MESSAGES, weights, apart), equal),
+        "at random": Load(at_random(MESSAGES, weights, apart, 1), equal),
+        "overload": Load(
+            in_step(OVERLOAD["messages"], [one / OVERLOAD["shrunk"] for one in WEIGHTS], apart),
+            equal,
+            OVERLOAD["capacity"],
+        ),
     }
     if data is not None:
         import traces
@@ -205,7 +248,7 @@ def loads_of(data: Path | None) -> dict[str, tuple[list[Message], list[float]]]:
         loads, _, _ = traces.messages(traces.requests(data), "class")
         # To a mean of a tenth of a second; the pauses between messages shrink alike.
         factor = 0.1 / float(np.mean([one.takes_seconds for one in loads]))
-        found["requests, unequal workers"] = (
+        found["requests, unequal workers"] = Load(
             [
                 Message(one.number, one.due * factor, one.weight * factor, seconds=one.takes_seconds * factor)
                 for one in loads
@@ -223,6 +266,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="the folder of the recordings")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where server.json goes")
     parser.add_argument("--rounds", type=int, default=3, help="of all schemes in turn; medians are told")
+    parser.add_argument("--only", nargs="*", help="loads; the rows of others stay as they are in server.json")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
@@ -235,18 +279,25 @@ def main() -> int:
             with Redis.from_url(server.url) as client:
                 about = client.info("server")
             program = about.get("valkey_version") or about["redis_version"]
-            for load, (messages, speed) in loads_of(given.data).items():
+            for name_of_load, load in loads_of(given.data).items():
+                if given.only and name_of_load not in given.only:
+                    continue
                 found: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMES}
                 for _ in range(given.rounds):
                     for name, of_scheme in found.items():
-                        of_scheme.append(run(name, server, messages, speed))
+                        of_scheme.append(run(name, server, load))
                         print(of_scheme[-1], flush=True)
-                rows += [{"load": load, **median_of(of_scheme)} for of_scheme in found.values()]
+                rows += [{"load": name_of_load, **median_of(of_scheme)} for of_scheme in found.values()]
         finally:
             server.stop()
     document = {"format": "trimtab/experiment/1", "experiment": "queue_forecast on a server",
                 "server": program, "rounds": given.rounds, "load_average": round(os.getloadavg()[0], 1),
                 "rows": rows}  # fmt: skip
+    before = given.out / "server.json"
+    if given.only and before.exists():
+        document = json.loads(before.read_text())
+        others = [one for one in document["rows"] if one["load"] not in given.only]
+        document["rows"] = others + rows
     write_atomically(given.out / "server.json", (json.dumps(document, indent=1) + "\n").encode())
     return 0
 

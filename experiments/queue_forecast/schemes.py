@@ -23,9 +23,9 @@ SIZES = (100, 500, 1000, 2500, 5000, 7500, 10_000, 25_000, 50_000, 100_000)
 SEEDS = tuple(range(1, 10))
 """Draws of the classes at random; the first nine, not chosen."""
 
-AS_PRINTED = Scheduling(balance="count", length="own", sign="printed")
+AS_PRINTED = Scheduling(balance="count", length="own", sign="printed", idle="nothing")
 BY_COUNT = replace(AS_PRINTED, sign="meant")
-BY_WORK = Scheduling()
+BY_WORK = Scheduling(idle="nothing")
 THRESHOLD = Scheduling(
     limits="messages",
     light=3000,
@@ -34,6 +34,7 @@ THRESHOLD = Scheduling(
     length="own",
     balance="count",
     window_seconds=10.0,
+    idle="nothing",
 )
 """The rival: every 10 s, queues above 3,000 messages give to those below, half of what they differ by."""
 
@@ -77,7 +78,7 @@ RIVALS = {
 
 SWITCHES = {
     f"{balance}, {length}, {sign}": scheme(
-        "marked_round_robin", Scheduling(balance=balance, length=length, sign=sign)
+        "marked_round_robin", replace(BY_WORK, balance=balance, length=length, sign=sign)
     )
     for balance in ("count", "work")
     for length in ("own", "common")
@@ -85,11 +86,11 @@ SWITCHES = {
 }
 OPTIONS = {
     "as it comes": BY_WORK,
-    "damped trend, φ = 0.8": Scheduling(damping=0.8),
-    "half of the trend is the newest window": Scheduling(smoothing=0.5),
-    "no trend": Scheduling(trend="none"),
-    "drain time: light below 30 s, overload above 600 s": Scheduling(
-        limits="seconds", light=30, overload=600
+    "damped trend, φ = 0.8": replace(BY_WORK, damping=0.8),
+    "half of the trend is the newest window": replace(BY_WORK, smoothing=0.5),
+    "no trend": replace(BY_WORK, trend="none"),
+    "drain time: light below 30 s, overload above 600 s": replace(
+        BY_WORK, limits="seconds", light=30, overload=600
     ),
 }
 DROPPING = {

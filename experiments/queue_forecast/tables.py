@@ -142,6 +142,26 @@ def on_server(rows: Sequence[dict[str, Any]]) -> str:
             f"{row['quick_p99_seconds']:.1f} s",
         )
         for row in rows
+        if row["load"] != "overload"
+    ]
+    return _table(head, lines)
+
+
+def overloaded(rows: Sequence[dict[str, Any]]) -> str:
+    """One line for each scheme where queues overflow: when all was accepted and done, and who was paused."""
+    head = ("scheme", "accepted after", "makespan, × bound", "busy: least, most", "looks with a queue paused",
+            "marks changed")  # fmt: skip
+    lines = [
+        (
+            row["scheme"],
+            f"{row['sent_seconds']:.1f} s",
+            f"{row['makespan_seconds']:.1f} s, {row['makespan_seconds'] / row['bound_seconds']:.2f}",
+            f"{min(row['busy_seconds']):.1f}, {max(row['busy_seconds']):.1f} s",
+            f"{100 * row['looks_with_pause_share']:.0f} %",
+            f"{row['marks']:.0f} times",
+        )
+        for row in rows
+        if row["load"] == "overload"
     ]
     return _table(head, lines)
 
@@ -185,6 +205,7 @@ def parts_of(
         "traces": traces(recorded["rows"]),
         "intervals": intervals(rested["rows"]),
         "server": on_server(served["rows"]),
+        "overloaded": overloaded(served["rows"]),
     }
 
 

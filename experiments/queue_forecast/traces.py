@@ -116,7 +116,7 @@ def schemes(rates: list[tuple[float, float]], speed: list[float]) -> dict[str, S
         return Scheme(policy=make, scheduling=scheduling)
 
     # Limits of the paper's queues of 10,000 would call these light always: seconds of work are what counts.
-    drain = Scheduling(limits="seconds", light=1.0, overload=1e9, cycle_seconds=2.0)
+    drain = Scheduling(limits="seconds", light=1.0, overload=1e9, cycle_seconds=2.0, idle="nothing")
     return {name: made(name) for name in POLICIES} | {
         "marked_round_robin, levelled every 2 s": made("marked_round_robin", drain),
         "least_work_left, levelled every 2 s": made("least_work_left", drain),

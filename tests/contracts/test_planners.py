@@ -35,6 +35,7 @@ def planned(seed: int, strategy: str, wishes: list[str]) -> tuple[dict, dict]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("turn", range(len(WISHES)), ids=WISHES)
 @pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
 def test_a_plan_can_be_carried_out_and_ends_where_it_says(strategy: str, turn: int) -> None:

@@ -208,6 +208,27 @@ def test_long_messages_are_overtaken_for_a_while_only(opened: Opened) -> None:
     run(story())
 
 
+def test_a_moved_message_is_overtaken_for_a_while_only(opened: Opened) -> None:
+    """The time counts from when it was accepted, also where it stands behind one that came later."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            _overtake(backend, 0.05)
+            fence = await fence_of(backend)
+            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            await put_all(backend, 0, "long", weight=900)
+            await asyncio.sleep(0.1)
+            await put_all(backend, 1, "young", weight=900)
+            assert (await backend.move(Move(0, 1, 9, None), fence)).messages == 1
+            await put_all(backend, 1, "late", quick=True)
+            assert await drained(backend, "w", 1) == ["young", "long", "late"]
+            await put_all(backend, 1, "younger", weight=900)
+            await put_all(backend, 1, "next", quick=True)
+            assert await drained(backend, "w", 1) == ["next", "younger"]
+
+    run(story())
+
+
 def _overtake(backend: Any, seconds: float) -> None:
     if hasattr(backend, "overtake_seconds"):
         backend.overtake_seconds = seconds
@@ -433,7 +454,7 @@ def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
             assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
             await put_all(backend, 0, *"abcdefghi", weight=1_000_000)
             fence = await fence_of(backend)
-            scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=lambda: 1.0)
+            scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=1.0)
             await scheduler.turn(fence)
             assert [one.length for one in (await backend.look()).queues] == [9, 0]  # one look shows no trend
             await asyncio.sleep(0.01)
@@ -462,7 +483,8 @@ def test_what_waits_behind_a_worker_that_hangs_goes_to_others(opened: Opened) ->
             await put_all(backend, 0, *"abc")
             held = await taken(backend, "v", 0)
             fence = await fence_of(backend)
-            scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=lambda: 1.0, hang_seconds=0.05)
+            settings = Scheduling(overload=1.0, trend="none", idle="nothing")
+            scheduler = Scheduler(backend, "s", settings, mean_weight=1.0, hang_seconds=0.05)
             await scheduler.turn(fence)
             assert [one.length for one in (await backend.look()).queues] == [5, 0]
             await asyncio.sleep(0.1)
@@ -479,6 +501,35 @@ def test_what_waits_behind_a_worker_that_hangs_goes_to_others(opened: Opened) ->
             assert await backend.finish(held)
             await scheduler.turn(fence)
             assert await drained(backend, "v", 0) == ["k2"]
+            await checked(backend)
+
+    run(story())
+
+
+def test_what_waits_behind_a_late_worker_goes_to_idle_ones(opened: Opened) -> None:
+    """What it has in hand stays, and so does the rest of that key; its queue receives nothing meanwhile."""
+
+    async def story() -> None:
+        async with opened([10, 10, 10]) as backend:
+            assert [(await backend.claim(one)) for one in "uvw"] == [Claim(0), Claim(1), Claim(2)]
+            await put_all(backend, 0, "k1", "k2", key="k")
+            await put_all(backend, 0, *"abcde")
+            held = await taken(backend, "u", 0)
+            fence = await fence_of(backend)
+            scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=1.0)
+            await scheduler.turn(fence)
+            assert [one.length for one in (await backend.look()).queues] == [7, 0, 0]
+            await asyncio.sleep(0.01)
+            await scheduler.turn(fence)
+            counts = (await backend.look()).queues
+            assert [one.length for one in counts] == [2, 3, 2]
+            assert [one.paused for one in counts] == [True, False, False]
+            await checked(backend)
+            assert await backend.finish(held)
+            await scheduler.turn(fence)
+            assert not (await backend.look()).queues[0].paused
+            assert await drained(backend, "u", 0) == ["k2"]
+            assert sorted([*await drained(backend, "v", 1), *await drained(backend, "w", 2)]) == list("abcde")
             await checked(backend)
 
     run(story())

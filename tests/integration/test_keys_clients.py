@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
@@ -265,7 +266,7 @@ def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path)
     """3,000 records wait for ten of another partition: no more than 300 and a batch are fetched till then."""
     topic = place.topic(2)
     writer = KafkaProducer(**place.settings)
-    header = HEADER, stamp_bytes("p", Stamp(1, ((1, 10),)))
+    header = HEADER, stamp_bytes(place.id_of(topic), "p", Stamp(1, ((1, 10),)))
     for number in range(1, 3001):
         writer.send(topic, b"%d" % number, b"k", [header], 0)
     writer.flush()
@@ -295,13 +296,24 @@ def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path)
 
 
 def test_what_is_not_committed_is_searched(place: Place) -> None:
-    """The lowest sequence that is there is found, over all partitions, of this stream alone."""
+    """The lowest sequence that is there is found, over all partitions, of this stream alone.
+
+    What was taken back is not there: consumers would wait for it for ever.
+    """
     topic = place.topic(2)
     writer = KafkaProducer(**place.settings)
     for number, partition in ((1, 0), (4, 1), (3, 0), (9, 1)):
-        header = HEADER, stamp_bytes("p", Stamp(2, (), number))
+        header = HEADER, stamp_bytes(place.id_of(topic), "p", Stamp(2, (), number))
         writer.send(topic, b"v", b"k", [header], partition)
     writer.close()
+    # A transaction took this one back: no consumer that reads what is committed ever receives it.
+    beside = confluent_kafka.Producer({"bootstrap.servers": place.bootstrap, "transactional.id": topic})
+    beside.init_transactions(30)
+    beside.begin_transaction()
+    aborted = stamp_bytes(place.id_of(topic), "p", Stamp(2, (), 2))
+    beside.produce(topic, b"v", b"k", 0, headers=[(HEADER, aborted)])
+    beside.flush(30)
+    beside.abort_transaction(30)
     side = SideConnection(place.settings, topic)
     try:
         assert side.search("nobody", Search(("p", b"k", 2), 2, 8)) == 3
@@ -309,6 +321,45 @@ def test_what_is_not_committed_is_searched(place: Place) -> None:
         assert side.search("nobody", Search(("p", b"k", 3), 1, 9)) is None
     finally:
         side.close()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_record_that_is_sent_again_with_its_headers_takes_effect_again(
+    place: Place, client: str, tmp_path: Path
+) -> None:
+    """By a retry that copies them; its key goes on at once. A plain tool's copy is dropped and counted."""
+    topic, other = place.topic(2), place.topic(2)
+    for one in (topic, other):
+        place.publish(one, RoutingTable(1, 2, 2, {}, {b"hot": Route((0, 1))}))
+    sender = Sender(client, place.bootstrap, topic, place.following)
+    wait_until(lambda: sender.version == 1, "the table is followed")
+    for number in range(1, 4):
+        sender.send(b"hot", b"%d" % number)
+    sender.flush()
+    with closing(KafkaConsumer(topic, **place.settings, auto_offset_reset="earliest")) as reader:
+        first = next(one for one in reader if one.value == b"1")
+    assert [name for name, _ in first.headers] == [HEADER]
+    sender.send(b"hot", b"4", headers=first.headers)
+    sender.send(b"hot", b"5")
+    sender.close()
+    plain = KafkaProducer(**place.settings)
+    for name in (topic, other):
+        plain.send(name, b"1", b"hot", first.headers)
+    plain.close()
+    for name, sent in ((topic, 5), (other, 1)):
+        effects = Effects(tmp_path / name)
+        taker = Taker(client, place.bootstrap, name, f"g-{name}", effects, place.following)
+        wait_until(lambda: effects.count() >= sent, "everything has taken effect")  # noqa: B023
+        counts = taker.consumer.receiving.counts
+        wait_until(lambda: counts.duplicates + counts.foreign_stamps == 1, "the copy is read")  # noqa: B023
+        taker.close()
+        assert taker.trouble is None
+        effects_in_order(effects, Counter({b"hot": sent}))
+        assert (counts.handled, counts.duplicates, counts.foreign_stamps) == (
+            sent,
+            name == topic,
+            name == other,
+        )
 
 
 def test_no_order_breaks_and_nothing_is_lost_when_processes_are_killed(place: Place, tmp_path: Path) -> None:

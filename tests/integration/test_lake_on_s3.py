@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from trimtab.lab.sandbox.kafka import KafkaSandbox
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(1500)]
 
 PATIENCE_SECONDS = 400.0
 WINDOWS = {"window_seconds": 20, "slide_seconds": 10, "lateness_seconds": 60, "gap_seconds": 25}

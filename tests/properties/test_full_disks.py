@@ -82,6 +82,7 @@ def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.timeout(0 if MORE else 900)
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("reading", READINGS)
 @settings(
     max_examples=int(MORE or 20),

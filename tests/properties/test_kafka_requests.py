@@ -7,7 +7,6 @@ impossible is called so, and nothing else is. A failing seed is repeated alone b
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from support.judge_plans import judged_request, requested
 from support.random_requests import arguments
 from support.request_checker import check_request
 from trimtab.cli.app import main
-from trimtab.plan.replicas import trim
 
 SEEDS = 2_000
 BLOCK = 50
@@ -26,16 +24,8 @@ BLOCK = 50
 COMMANDS = range(0, 2_000, 56)
 """Seeds that go through the command line as well."""
 
-CHANGES = 1_000
-"""Random changes of one annealing. The search may end sooner here: a plan must be true however good it is."""
-
-
-@pytest.fixture(autouse=True)
-def short_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A search that takes a fraction of the usual time."""
-    monkeypatch.setattr(trim, "LEAST_CHANGES", CHANGES)
-    monkeypatch.setattr(trim, "MOST_CHANGES", 3 * CHANGES)
-    yield
+pytestmark = pytest.mark.usefixtures("short_search")
+"""A plan must be true however good it is."""
 
 
 @pytest.mark.timeout(900)

@@ -123,7 +123,7 @@ def test_the_forecast_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_burst_takes_the_time_of_the_network(tmp_path: Path) -> None:
-    """Kafka lets the first ten seconds of a throttle pass at once: then the network decides, not the window."""
+    """Kafka lets ten seconds of a throttle pass at once: then the network decides, not the window."""
     settings = replace(AUTO, throttle=20 * MB)
     cluster = cluster_of(6, copy_bytes_per_second=22 * MB)
     for number in range(12):

@@ -11,7 +11,7 @@ from trimtab.dataplane.queues.envelope import Delivery, Envelope
 from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 
-Opened = Callable[[Sequence[int]], AbstractAsyncContextManager[Backend]]
+Opened = Callable[..., AbstractAsyncContextManager[Backend]]
 """A back-end with queues of these capacities."""
 
 
@@ -28,8 +28,8 @@ def redis_streams(url: str, life_seconds: float = 2.0) -> Opened:
     """Queues on a real server; each opening has queues of its own."""
 
     @asynccontextmanager
-    async def opened(capacity: Sequence[int]) -> AsyncIterator[Backend]:
-        backend = RedisStreams(url, uuid4().hex, capacity, life_seconds=life_seconds)
+    async def opened(capacity: Sequence[int], name: str = "") -> AsyncIterator[Backend]:
+        backend = RedisStreams(url, name or uuid4().hex, capacity, life_seconds=life_seconds)
         await backend.open()
         yield backend
         await backend.close()

@@ -189,18 +189,21 @@ class Measured:
             return np.asarray(np.where(mean > 0, (usage - mean) / mean, 0.0 * usage))
 
     def noise(self) -> dict[str, float]:
-        """How far the difference of two such measurements may be off by chance, parts of the mean.
+        """How far the difference of two such measurements may be off, parts of the mean.
 
         Two standard errors of the difference of two means over as many instants, of the broker that varies
-        most. Sizes do not vary by chance: they are left out.
+        most. Sizes do not vary by chance: logs grow until retention cuts them, so of disks it is the range
+        over the instants, of the broker with the widest.
         """
         if self.instants < 2:
             return {}
         values = self.usage
         with np.errstate(invalid="ignore", divide="ignore"):
-            error = values.std(axis=0, ddof=1) / np.sqrt(self.instants) / self.mean.mean(axis=0)
-        worst = 2 * np.sqrt(2) * error.max(axis=0)
-        return {name: value for name, value in self._by_name(worst).items() if name != "disk"}
+            mean = self.mean.mean(axis=0)
+            error = (values.std(axis=0, ddof=1) / np.sqrt(self.instants) / mean).max(axis=0)
+            span = (np.ptp(values, axis=0) / mean).max(axis=0)
+        sizes = np.array([name == "disk" for name in self.resources])
+        return self._by_name(np.where(sizes, span, 2 * np.sqrt(2) * error))
 
     def cells(self, heading: str = "") -> Cells:
         """A panel of a heat map: mean usage, coloured by its deviation."""

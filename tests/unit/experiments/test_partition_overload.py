@@ -95,6 +95,7 @@ def test_a_worker_hands_a_partition_over_in_order_and_its_end_last(named: Any) -
     taken = [paced.poll(5.0) for _ in range(2)]
     assert {one.partition() for one in taken} == {0, 1}
     paced.forget({1})
+    assert all(one[2].partition() == 0 for one in paced._due)
     taken += [paced.poll(5.0) for _ in range(3)]
     assert [one for one in taken if one.partition() == 0] == first
     assert paced.poll(0.0) is None
@@ -111,6 +112,18 @@ def test_partitions_that_share_a_worker_wait_for_one_another(named: Any) -> None
         assert [at - due[0] for at in due] == pytest.approx(begins, abs=50.0)
 
 
+def test_what_is_taken_from_a_worker_was_not_done(named: Any) -> None:
+    """Partition 1 is given away and comes back: its worker begins at once, and not after what it had."""
+    takers = named("takers")
+    workers = Consumers(24, Capacity(0.01))
+    paced = takers.Paced(Client([Message(1, one) for one in range(3)]), workers, takers.time.monotonic())
+    assert paced.poll(0.0) is None
+    paced.forget({1})
+    paced._client.messages = [Message(1, 0)]
+    assert paced.poll(0.0) is None
+    assert [due - takers.time.monotonic() for due, _, _ in paced._due] == pytest.approx([100.0], abs=50.0)
+
+
 def test_partitions_go_to_whoever_has_least(named: Any) -> None:
     """The largest first: 7, 5 and 4, then 3 to the 4, and 2 to the 5."""
     found = named("on_brokers").by_load({0: 3, 1: 7, 2: 5, 3: 4, 4: 2}, 3)
@@ -125,12 +138,46 @@ def course(done: Any, seconds: float = 30.0) -> Course:
 
 def test_a_load_has_converged_when_no_partition_is_overloaded_for_ten_seconds(named: Any) -> None:
     """Never above; above until what waited is done; to the end, or nearly."""
-    converged = named("measured").converged_seconds
-    assert converged(course(lambda at: at + 0.01), 200.0) == 0.0
+
+    def converged(done: Any) -> float | None:
+        found: float | None = named("measured").convergence(course(done), 200.0)["converged_seconds"]
+        return found
+
+    assert converged(lambda at: at + 0.01) == 0.0
     # Half of what the consumer can do arrives, and for eight seconds nothing is done.
-    assert converged(course(lambda at: max(8.0, at)), 200.0) == pytest.approx(8.0, abs=0.5)
-    assert converged(course(lambda at: max(25.0, at)), 200.0) is None
-    assert converged(course(lambda at: at + 40.0), 200.0) is None
+    assert converged(lambda at: max(8.0, at)) == pytest.approx(8.0, abs=0.5)
+    assert converged(lambda at: max(25.0, at)) is None
+    assert converged(lambda at: at + 40.0) is None
+
+
+def test_a_stall_now_and_then_does_not_keep_a_load_from_settling(named: Any) -> None:
+    """Two seconds of eight stalled: never converged, settled at once, and overloaded for a tenth of all."""
+    found = named("measured").convergence(course(lambda at: max(at, at // 8 * 8 + 2.0)), 200.0)
+    assert found["converged_seconds"] is None
+    assert found["settled_seconds"] == 0.0
+    assert 0.05 < found["overloaded"] < 0.15
+    fallen_behind = named("measured").convergence(course(lambda at: 1.5 * at), 200.0)
+    assert fallen_behind["settled_seconds"] is None
+    assert fallen_behind["overloaded"] > 0.8
+
+
+def test_overloaded_partitions_are_counted(named: Any) -> None:
+    """Two of three stand still from the beginning to the end; of the third half is used."""
+    own = stream(30.0, per_second=300.0, keys=3)
+    done = [100.0 if which else at for at, which in zip(own.at, own.which, strict=True)]
+    found = named("measured").convergence(Course(own, own.which, done, 3), 200.0)
+    assert found["overloaded"] == pytest.approx(2.0, abs=0.2)
+
+
+def test_partitions_that_the_topic_has_in_the_end_were_added(named: Any) -> None:
+    """24 at first, 26 in the end; a record went to one of them."""
+    measured, takers = named("measured"), named("takers")
+    own = stream(0.02)
+    effects = np.zeros(2, takers.EFFECT)
+    for place, number in enumerate([0, 1]):
+        effects[place] = (number, number, 1, 7.0, 24 * place, 7.5)
+    assert measured.figures(own, effects, 7.0, 20.0, [0] * 13 + [1] * 13)["added"] == 2
+    assert measured.figures(own, effects, 7.0, 20.0, [0] * 13 + [1] * 12)["added"] == 1
 
 
 def test_effects_tell_what_was_lost_doubled_and_overtaken(named: Any) -> None:

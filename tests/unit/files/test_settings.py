@@ -177,6 +177,7 @@ def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) 
         ("[execution]\nthrotle = 3", "did you mean execution.throttle?"),
         ("[execution]\npoll_seconds = 0", "must be above 0"),
         ("[keys]\nepsilom = 0.1", "did you mean keys.epsilon?"),
+        ("[keys]\nmin_placed_share = 1.5", "keys.min_placed_share is 1.5, expected a share from 0 to 1"),
     ],
 )
 def test_a_slip_in_any_section_is_named_whoever_reads_settings(text: str, told: str, tmp_path: Path) -> None:

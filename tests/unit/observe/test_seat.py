@@ -304,7 +304,7 @@ def test_signs_of_life_keep_the_seat(tables: Place) -> None:
     """A writer that is at work for many leases keeps its seat, and leaves few documents behind."""
     with seat_of(tables, lease_seconds=0.3) as seat:
         begun = seat.writer.signs
-        deadline = 300
+        deadline = 150
         while seat.writer.signs < begun + 6 and deadline:
             deadline -= 1
             threading_wait(0.1)

@@ -134,3 +134,19 @@ def test_the_verdict_takes_the_peak_of_the_means_as_the_planner_does():
         imbalance(load, np.ones((2, 4)), np.ones(2, dtype=bool), RESOURCES) for load in (one, one[::-1])
     ]
     assert from_imbalances((1, 2), ("h1", "h2"), series).means().peak_usage["cpu"] == pytest.approx(0.5)
+
+
+def test_the_noise_of_rates_is_two_standard_errors_and_that_of_sizes_their_range():
+    """CPU .3, .5, .3, .5 around a mean of .4: .1155 / 2 / .4 = .1443, of two such means 2 √2 times that.
+
+    The disk of the same broker goes from .50 to .54 and back: .04 of a mean of .52.
+    """
+    capacity, alive = np.ones((2, 4)), np.ones(2, dtype=bool)
+    instants = [
+        imbalance(np.array([[cpu, disk, 0.2, 0.2], [0.4, 0.52, 0.2, 0.2]]), capacity, alive, RESOURCES)
+        for cpu, disk in [(0.3, 0.50), (0.5, 0.54), (0.3, 0.50), (0.5, 0.54)]
+    ]
+    noise = from_imbalances((1, 2), ("h", "h"), instants).noise()
+    assert noise["cpu"] == pytest.approx(2 * np.sqrt(2) * 0.11547 / 2 / 0.4, rel=1e-4)
+    assert noise["disk"] == pytest.approx(0.04 / 0.52)
+    assert noise["network_in"] == 0

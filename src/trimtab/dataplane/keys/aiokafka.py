@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError
+from aiokafka.partitioner import DefaultPartitioner
 
 from trimtab.dataplane.keys.aiokafka_batches import Accumulator
 from trimtab.dataplane.keys.guide import Guide
@@ -19,6 +20,7 @@ from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
 from trimtab.dataplane.keys.receiving import Handler, Receiving
 from trimtab.dataplane.keys.sending import Headers, Sending, Serialised
 from trimtab.dataplane.keys.settings import Following
+from trimtab.files.keys.stamp import without_stamp
 from trimtab.online.keys.order.messages import PLAIN, Stamp
 
 FILL_SECONDS: Final = 5.0
@@ -43,7 +45,8 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
     Raises
     ------
     SettingsError
-        If `acks`, idempotence or the delivery time-out break what order rests on.
+        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner break what order
+        rests on.
     """
 
     _key_serializer: Any
@@ -51,8 +54,15 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
     def __init__(self, topic: str, following: Following, **config: Any) -> None:
         config.setdefault("acks", "all")
         config.setdefault("enable_idempotence", True)
+        partitioner = config.get("partitioner")
+        own = partitioner is None or isinstance(partitioner, DefaultPartitioner)
         kept_by_producer(
-            config["acks"], config["enable_idempotence"], config.get("request_timeout_ms", 40_000), following
+            config["acks"],
+            config["enable_idempotence"],
+            config.get("request_timeout_ms", 40_000),
+            config.get("transactional_id"),
+            None if own else getattr(partitioner, "__name__", type(partitioner).__name__),
+            following,
         )
         super().__init__(**config)
         self._topic, self._following = topic, following
@@ -63,8 +73,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
     async def start(self) -> None:
         """Connect, and read the routing table."""
         await super().start()
-        if self._batches is not None:
-            self._keeping = asyncio.create_task(self._batches.keep())
+        self._keeping = asyncio.create_task(self._batches.keep())
         outlet = _Outlet(self, self._topic, asyncio.get_running_loop())
         self._guide = await asyncio.to_thread(Guide, self._following, self._topic, "aiokafka", outlet)
 
@@ -77,7 +86,11 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> Any:
-        """As `AIOKafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most."""
+        """As `AIOKafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most.
+
+        A stamp among the headers is another record's, copied with them; it is taken out.
+        """
+        headers = without_stamp(headers)
         guide = self._guide
         if guide is None or topic != self._topic or key is None or partition is not None:
             return await super().send(topic, value, key, partition, timestamp_ms, headers)
@@ -108,6 +121,13 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
             raise
         finally:
             sending.end(turn)
+
+    def create_batch(self) -> Any:
+        """As the client's own, but that a stamp among a record's headers is taken out."""
+        builder = super().create_batch()
+        append = builder.append
+        builder.append = lambda headers=None, **record: append(headers=without_stamp(headers), **record)
+        return builder
 
     async def stop(self) -> None:
         """Deliver what was sent, and end."""

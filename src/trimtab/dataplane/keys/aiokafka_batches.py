@@ -52,13 +52,8 @@ class Accumulator(MessageAccumulator):  # type: ignore[misc]
     numbers_lost = False
 
     @classmethod
-    def of(cls, producer: AIOKafkaProducer, delivery_seconds: float) -> Accumulator | None:
-        """Turn a producer's own into one, before anything is sent; None for a transactional producer.
-
-        Of a transaction nothing may be left out, and its coordinator gives it up by a time-out of its own.
-        """
-        if producer._txn_manager is None or producer._txn_manager.transactional_id is not None:
-            return None
+    def of(cls, producer: AIOKafkaProducer, delivery_seconds: float) -> Accumulator:
+        """Turn the accumulator of an idempotent producer into one, before anything is sent."""
         made = producer._message_accumulator
         made.__class__ = cls
         made._batch_ttl = delivery_seconds

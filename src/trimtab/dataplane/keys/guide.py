@@ -96,6 +96,7 @@ class Guide:
                 f"table {table.table.version} names {table.table.partitions} partitions, the topic has "
                 f"{topic.partitions}; plan and apply anew"
             )
+        sending.topic_id = topic.topic_id
         followed = sending.follow(table.table, self._outlet, side.ends)
         self._settled.set()
         return None if followed else f"changing to table {table.table.version} was given up for now"

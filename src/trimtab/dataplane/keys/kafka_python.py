@@ -6,12 +6,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.future import Future
+from kafka.partitioner import DefaultPartitioner, StickyPartitioner
 from kafka.partitioner import Partitioner as PartitionerOfKafka
 from kafka.producer.future import FutureRecordMetadata
 from kafka.structs import OffsetAndMetadata
@@ -23,6 +25,8 @@ from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
 from trimtab.dataplane.keys.receiving import Handler, Receiving
 from trimtab.dataplane.keys.sending import STEP_SECONDS, Headers, Sending, Serialised
 from trimtab.dataplane.keys.settings import Following
+from trimtab.files.keys.stamp import without_stamp
+from trimtab.model.errors import InputError
 from trimtab.online.keys.order.messages import PLAIN
 
 JOIN_SECONDS: Final = 1.0
@@ -31,6 +35,8 @@ JOIN_SECONDS: Final = 1.0
 
 class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
     """A key policy for `KafkaProducer(partitioner=...)`; arguments as of `PolicyPartitioner`."""
+
+    _asked_at: object = None
 
     def partition(
         self,
@@ -41,8 +47,25 @@ class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
         serialized_value: Any,
         cluster: Any,
     ) -> int:
-        """The partition of a record."""
-        return self(serialized_key, cluster.partitions_for_topic(topic))
+        """The partition of a record.
+
+        Raises
+        ------
+        InputError
+            If the partitioner goes by the load of another topic.
+        """
+        partitions = cluster.partitions_for_topic(topic)
+        if self._load is not None:
+            if topic != self._load.settings.topic:
+                raise InputError(
+                    f"this partitioner goes by the load of topic {self._load.settings.topic}, and was asked "
+                    f"for {topic}: use a producer with a partitioner of its own for each topic"
+                )
+            if len(partitions) < self._load.partitions and self._load.seen is not self._asked_at:
+                # One was added; the client would learn of it within `metadata_max_age_ms`, five minutes.
+                self._asked_at = self._load.seen
+                cluster.request_update()
+        return self(serialized_key, partitions)
 
 
 class Producer(KafkaProducer):  # type: ignore[misc]
@@ -62,14 +85,27 @@ class Producer(KafkaProducer):  # type: ignore[misc]
     Raises
     ------
     SettingsError
-        If `acks`, idempotence or the delivery time-out break what order rests on.
+        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner break what order
+        rests on.
     """
+
+    # Of a producer that was refused the client's own `__del__` asks for its configuration.
+    config: Any = MappingProxyType({})
 
     def __init__(self, topic: str, following: Following, **config: Any) -> None:
         config.setdefault("acks", "all")
         config.setdefault("enable_idempotence", True)
         limit = config.setdefault("delivery_timeout_ms", int(following.guarding.delivery_seconds * 1000))
-        kept_by_producer(config["acks"], config["enable_idempotence"], limit, following)
+        partitioner = config.get("partitioner")
+        own = partitioner is None or isinstance(partitioner, (DefaultPartitioner, StickyPartitioner))
+        kept_by_producer(
+            config["acks"],
+            config["enable_idempotence"],
+            limit,
+            config.get("transactional_id"),
+            None if own else type(partitioner).__name__,
+            following,
+        )
         super().__init__(**config)
         self._topic = topic
         self._guide = Guide(following, topic, "kafka-python", _Outlet(self, topic))
@@ -83,7 +119,11 @@ class Producer(KafkaProducer):  # type: ignore[misc]
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Any:
-        """As `KafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most."""
+        """As `KafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most.
+
+        A stamp among the headers is another record's, copied with them; it is taken out.
+        """
+        headers = without_stamp(headers)
         if topic != self._topic or key is None or partition is not None:
             return super().send(topic, value, key, headers, partition, timestamp_ms)
         self._guide.check()

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
+
+from trimtab.model.errors import SettingsError
 
 CREATE = (
     "CREATE TABLE IF NOT EXISTS trimtab_marks "
@@ -18,6 +20,19 @@ CREATE = (
 )
 WRITE = (
     "INSERT INTO trimtab_marks VALUES (?, ?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET number = excluded.number, changed_at = excluded.changed_at"
+)
+
+CREATE_POSTGRES = (
+    "CREATE TABLE IF NOT EXISTS trimtab_marks "
+    "(name bytea PRIMARY KEY, number bigint NOT NULL, changed_at double precision NOT NULL)"
+)
+TABLE_LOCK = 7_236_146
+"""Of PostgreSQL's advisory locks: while the table is made."""
+READ_LOCKED = "SELECT number FROM trimtab_marks WHERE name = %s FOR UPDATE"
+INSERT_NONE = "INSERT INTO trimtab_marks VALUES (%s, 0, %s) ON CONFLICT (name) DO NOTHING"
+WRITE_POSTGRES = (
+    "INSERT INTO trimtab_marks VALUES (%s, %s, %s) "
     "ON CONFLICT (name) DO UPDATE SET number = excluded.number, changed_at = excluded.changed_at"
 )
 
@@ -127,3 +142,78 @@ class SqliteMarks:
         with self.transaction() as connection:
             limit = self._clock() - older_seconds
             return connection.execute("DELETE FROM trimtab_marks WHERE changed_at < ?", (limit,)).rowcount
+
+
+class PostgresMarks:
+    """Marks in the PostgreSQL database in which a handler keeps its effects, through the same connection.
+
+    All members of a group may share it, on as many machines as they are. A mark that is read inside a
+    transaction is locked until its end.
+
+    Parameters
+    ----------
+    connection
+        By the Python database interface (psycopg, psycopg2, pg8000), without autocommit: transactions are
+        ended here. The handler ends none.
+    clock
+        Seconds since 1970.
+
+    Raises
+    ------
+    SettingsError
+        If the connection commits each statement by itself.
+    """
+
+    def __init__(self, connection: Any, clock: Callable[[], float] = time.time) -> None:
+        if getattr(connection, "autocommit", False):
+            raise SettingsError(
+                "autocommit of the connection is on, expected off: effects and marks are kept together or "
+                "not at all; set connection.autocommit = False"
+            )
+        self._connection, self._clock, self._inside = connection, clock, False
+        with self.transaction():
+            # Two members that begin at once would both find no table, and one would fail.
+            self._run("SELECT pg_advisory_xact_lock(%s)", TABLE_LOCK)
+            self._run(CREATE_POSTGRES)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """What the handler and the marks do until the end, kept as a whole."""
+        self._inside = True
+        try:
+            yield self._connection
+        except BaseException:
+            self._connection.rollback()
+            raise
+        else:
+            self._connection.commit()
+        finally:
+            self._inside = False
+
+    def read(self, name: bytes) -> int:
+        """See `Marks`."""
+        if not self._inside:
+            found = self._run("SELECT number FROM trimtab_marks WHERE name = %s", name).fetchone()
+            self._connection.commit()
+            return 0 if found is None else int(found[0])
+        found = self._run(READ_LOCKED, name).fetchone()
+        if found is None:
+            # A row that is not there cannot be locked: whoever comes second waits here for the first.
+            self._run(INSERT_NONE, name, self._clock())
+            found = self._run(READ_LOCKED, name).fetchone()
+        return int(found[0])
+
+    def write(self, name: bytes, number: int) -> None:
+        """See `Marks`."""
+        self._run(WRITE_POSTGRES, name, number, self._clock())
+
+    def prune(self, older_seconds: float) -> int:
+        """Forget marks that have not changed for so long; how many. See `SqliteMarks.prune`."""
+        with self.transaction():
+            limit = self._clock() - older_seconds
+            return int(self._run("DELETE FROM trimtab_marks WHERE changed_at < %s", limit).rowcount)
+
+    def _run(self, statement: str, *given: object) -> Any:
+        cursor = self._connection.cursor()
+        cursor.execute(statement, given)
+        return cursor

@@ -6,10 +6,28 @@ import random
 import threading
 from collections.abc import Collection
 from functools import partial
+from typing import Protocol
 
+from trimtab.dataplane.keys.settings import LoadSettings
+from trimtab.model.errors import InputError, SettingsError
+from trimtab.model.keys.routing import group_count
 from trimtab.online.keys.catalogue import Given, policy_named
-from trimtab.online.keys.load import LoadView
-from trimtab.online.keys.policy import KeyPolicy
+from trimtab.online.keys.load import Contents, LoadView, Observation
+from trimtab.online.keys.murmur2 import Hashes
+from trimtab.online.keys.policies.ipooa import OverloadOptimisation
+from trimtab.online.keys.policy import Chance, KeyPolicy
+
+
+class Load(Protocol):
+    """What a partitioner needs of a topic's load; `LiveLoad` reads it from brokers."""
+
+    settings: LoadSettings
+    seen: Observation
+    partitions: int
+
+    def ask(self, known: int) -> None:
+        """See `LiveLoad.ask`."""
+        ...
 
 
 class PolicyPartitioner:
@@ -26,20 +44,34 @@ class PolicyPartitioner:
         What it needs.
     seed
         Of ties, and of records without a key.
+    load
+        The load of the topic, a `LiveLoad`; the partitioner is for this topic alone then. None: policies go
+        by what this producer sent.
 
     Raises
     ------
     SettingsError
-        If there is no such policy, or it was not given what it needs.
+        If there is no such policy, it was not given what it needs, or it needs a load and there is none.
     """
 
-    def __init__(self, policy: str = "hash", given: Given | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        policy: str = "hash",
+        given: Given | None = None,
+        seed: int | None = None,
+        load: Load | None = None,
+    ) -> None:
         self._made = partial(policy_named, policy, given)
         # One for each number of partitions: a producer may send to topics of several, by turns, and a policy
         # keeps what it found of a view.
         self._by_count: dict[int, tuple[KeyPolicy, LoadView, range]] = {}
         self._chance, self._lock = random.Random(seed).random, threading.Lock()
-        self._made()
+        self._load, self._topic = load, None if load is None else _LoadedTopic(self._made(), load.seen)
+        if load is None and self._made().needs_load:
+            raise SettingsError(
+                f"policy {policy!r} goes by the load of partitions and was given none, so that it would be "
+                "the plain hash: give load=LiveLoad(LoadSettings(connection, topic, group))"
+            )
 
     def __call__(
         self, key: bytes | None, all_partitions: Collection[int], available: Collection[int] | None = None
@@ -54,9 +86,16 @@ class PolicyPartitioner:
             In any order: aiokafka does not sort them.
         available
             Those with a leader; a key must not change its partition with them, so that none asks for them.
+
+        Raises
+        ------
+        InputError
+            If the client knows fewer partitions than the hash of a topic under load divides by.
         """
         with self._lock:
             count = len(all_partitions)
+            if self._load is not None:
+                return self._by_load(self._load, key, count)
             known = self._by_count.get(count)
             if known is None:
                 known = self._by_count[count] = self._made(), LoadView(count), range(count)
@@ -66,3 +105,45 @@ class PolicyPartitioner:
         if all_partitions == whole or max(all_partitions) < count:
             return place
         return sorted(all_partitions)[place]
+
+    def _by_load(self, load: Load, key: bytes | None, count: int) -> int:
+        seen, topic = load.seen, self._topic
+        assert topic is not None
+        if seen.topic_id != topic.seen.topic_id:
+            topic = self._topic = _LoadedTopic(self._made(), seen)
+        if count < seen.base:
+            raise InputError(
+                f"topic {load.settings.topic} has {seen.base} partitions, and the client gave {count}: this "
+                "partitioner is for that topic alone"
+            )
+        place, wanted = topic.choose(key, seen, count, self._chance)
+        if wanted:
+            load.ask(count)
+        return place
+
+
+class _LoadedTopic:
+    """A policy with its view of one topic, kept up to date by observations of it."""
+
+    def __init__(self, policy: KeyPolicy, seen: Observation) -> None:
+        self.seen, self._known = seen, 0
+        self._policy, self._view = policy, LoadView(seen.base)
+        self._contents: Contents | None = None
+        if isinstance(policy, OverloadOptimisation) and policy.settings.looks_at_contents:
+            self._contents = Contents(group_count(seen.base), policy.settings.isc == "literal")
+        self._hashes = Hashes()
+
+    def choose(self, key: bytes | None, seen: Observation, known: int, chance: Chance) -> tuple[int, bool]:
+        """The partition of a record, and whether the policy asked for one more."""
+        view = self._view
+        if seen is not self.seen or known != self._known:
+            self.seen, self._known = seen, known
+            view.observe(seen, known)
+            if self._contents is not None:
+                view.content[:] = self._contents.histograms(len(view))
+                view.keys[:] = self._contents.keys(len(view))
+        wanted = view.wanted
+        place = self._policy.choose(key, view, chance)
+        if self._contents is not None and key is not None:
+            self._contents.count(place, self._hashes[key])
+        return place, view.wanted > wanted

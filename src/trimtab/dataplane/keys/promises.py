@@ -6,17 +6,48 @@ from trimtab.dataplane.keys.settings import Following
 from trimtab.model.errors import SettingsError
 
 
-def kept_by_producer(acks: object, idempotent: object, delivery_ms: float, following: Following) -> None:
+def kept_by_producer(
+    acks: object,
+    idempotent: object,
+    delivery_ms: float,
+    transaction: object,
+    partitioner: str | None,
+    following: Following,
+) -> None:
     """Refuse settings of a producer under which the protocol promises nothing.
+
+    Parameters
+    ----------
+    acks, idempotent, delivery_ms
+        As the client has them.
+    transaction
+        Its `transactional_id`; None for a producer without transactions.
+    partitioner
+        Of a client that places keys by another hash than the Java client's murmur2: its name.
+    following
+        Where tables are.
 
     Raises
     ------
     SettingsError
         With the setting, what it is and what it must be.
     """
+    if transaction is not None:
+        raise SettingsError(
+            f"transactional_id is {transaction!r}, expected none: consumers would wait gap_seconds for the "
+            "records that an aborted transaction took back; leave it out, or send this topic's records in "
+            "transactions by the client's own producer and publish no routing table for it"
+        )
+    if partitioner is not None:
+        raise SettingsError(
+            f"partitioner is {partitioner}, expected murmur2_random with confluent-kafka and the client's "
+            "default with kafka-python and aiokafka: this producer places keys by the Java client's murmur2, "
+            "so nearly all keys would change their partition at once and overtake older records; set it "
+            "for a new topic, or once consumers have read all that was sent by the other partitioner"
+        )
     if acks not in ("all", -1, "-1"):
         raise SettingsError(f"acks is {acks!r}, expected 'all': what only a leader has may be lost with it")
-    if idempotent in (False, "false"):
+    if idempotent in (False, None, "false"):
         raise SettingsError(
             "idempotence is off, expected on: a batch that is appended twice would stand behind itself"
         )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 from uuid import uuid4
@@ -16,12 +19,13 @@ from trimtab.dataplane.keys.marks import Marks, mark_name
 from trimtab.dataplane.keys.settings import Following
 from trimtab.dataplane.keys.side import SideConnection
 from trimtab.files.keys.heartbeat import Heartbeat
-from trimtab.files.keys.stamp import HEADER, read_stamp
+from trimtab.files.keys.stamp import HEADER, UNSTAMPED, read_stamp, stamp_in
 from trimtab.files.keys.table import PublishedTable
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import GROUPS
 from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.order.messages import (
+    PLAIN,
     AskMark,
     Commit,
     Drop,
@@ -31,20 +35,64 @@ from trimtab.online.keys.order.messages import (
     Release,
     Search,
     Skip,
+    Stamp,
     Stream,
 )
 from trimtab.online.keys.order.receiver import Receiver
 
+LOG = logging.getLogger("trimtab.keys")
+LOG_SECONDS: Final = 60.0
+"""Time between two lines of the log about the same kind of event."""
 TICK_SECONDS: Final = 0.2
 """Time between two looks at what waits where nothing does."""
 QUICK_SECONDS: Final = 0.005
 """The same where something waits: what it waits for may have taken effect with another consumer."""
 HEAR_SECONDS: Final = 0.05
 """Time between two questions what others have committed, where something waits, and between two commits."""
+WITHOUT: Final = UNSTAMPED[1:]
 KEYLESS: Final = -1
 """The group of records without a key: they wait for nothing."""
+BELOW: Final = -2
+"""In place of a group: the offset of a partition below which everything has taken effect."""
+AHEAD: Final = -3
+"""In place of a group: the offset of a partition from which on no group has a mark of its own."""
 
 Handler = Callable[[Any], object]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a consumer has dropped, held or passed over since it was made; each is logged as well.
+
+    Attributes
+    ----------
+    handled
+        Records given to the handler.
+    duplicates
+        Records whose effect was there already: received again after a rebalance, or copies of a record of a
+        split key that carry its stamp.
+    foreign_stamps
+        Records with a stamp of another topic; they were handled as records without a stamp.
+    unreadable_stamps
+        Records whose header of that name no trimtab wrote; they were handled as records without a stamp.
+    gap_searches
+        Times that records missing from a stream were searched for, after `gap_seconds`.
+    skipped
+        Sequences that were found nowhere and are no longer waited for.
+    fence_probes
+        Times that a partition's end was read, since records waited for it for `fence_seconds`.
+    pauses
+        Times that a partition was fetched no further, since `held_records` of it waited.
+    """
+
+    handled: int = 0
+    duplicates: int = 0
+    foreign_stamps: int = 0
+    unreadable_stamps: int = 0
+    gap_searches: int = 0
+    skipped: int = 0
+    fence_probes: int = 0
+    pauses: int = 0
 
 
 class Receiving:
@@ -69,6 +117,8 @@ class Receiving:
     ----------
     commits
         Offsets to be committed, by partition.
+    counts
+        What was dropped, held or passed over.
     member
         The consumer's id in its group, as the client tells it.
     partitions
@@ -90,6 +140,8 @@ class Receiving:
         marks: Marks,
     ) -> None:
         self.commits: dict[int, int] = {}
+        self.counts = Counts()
+        self._logged_at: dict[str, float] = {}
         self.member: str | None = None
         self.partitions = 0
         self._topic, self._group, self._client = topic, group, client
@@ -102,6 +154,9 @@ class Receiving:
         self._hashes, self._ticked, self._heard, self._asked = Hashes(), 0.0, True, False
         self._heard_at = self._committed_at = 0.0
         self._failed = False
+        # Of one transaction: the marks of partitions as it found them, and what it has done by key group.
+        self._known: dict[int, tuple[int, int]] = {}
+        self._done: dict[int, dict[int, int]] = {}
         self._unread: InputError | None = None
         self._assigned: tuple[int, ...] = ()
         self._paused: dict[int, bool] = {}
@@ -151,7 +206,8 @@ class Receiving:
         Raises
         ------
         InputError
-            If its stamp cannot be read: neither it nor what comes behind it takes effect, or is committed.
+            If a newer trimtab wrote its stamp: neither it nor what comes behind it takes effect, or is
+            committed.
         """
         lane = self._receiver.lanes.get(partition)
         if lane is None or self._unread is not None:
@@ -159,14 +215,8 @@ class Receiving:
         if offset < lane.position:
             self._check_topic()
             return
-        data = next((its for name, its in headers if name == HEADER), None) if headers else None
-        subject = f"{self._topic}, partition {partition}, offset {offset}"
-        try:
-            producer, stamp, fill = read_stamp(data, subject)
-        except InputError as error:
-            # Its place in its key's order is unknown, and the client would go on behind it.
-            self._unread = error
-            raise
+        data = stamp_in(headers) if headers else None
+        producer, stamp, fill = WITHOUT if data is None else self._stamp(partition, offset, data)
         group = KEYLESS if key is None else self._hashes[key] % GROUPS
         record = Record(producer, key or b"", group, stamp)
         self._messages[partition, offset] = record, fill, message
@@ -214,6 +264,9 @@ class Receiving:
         full = {one: not self._receiver.room(one, now) for one in self._receiver.lanes}
         told = [one for one in sorted(full) if self._paused.get(one) != full[one]]
         self._paused = full
+        for one in told:
+            if full[one]:
+                self._note("pauses", f"partition {one} is fetched no further: {self.held:,} records wait")
         return [one for one in told if full[one]], [one for one in told if not full[one]]
 
     def steer(
@@ -269,7 +322,7 @@ class Receiving:
             if isinstance(order, Release):
                 self._ready.append((order.partition, order.offset))
             elif isinstance(order, Drop):
-                self._messages.pop((order.partition, order.offset), None)
+                self._drop((order.partition, order.offset))
             elif isinstance(order, Commit):
                 self.commits[order.partition] = order.offset
             elif isinstance(order, AskMark):
@@ -278,8 +331,12 @@ class Receiving:
             elif isinstance(order, Skip):
                 left += self._receiver.marked(order.stream, self._skip(order))
             elif isinstance(order, Search):
+                told = f"{_sequences(order)} are searched for: a record has waited for them for gap_seconds"
+                self._note("gap_searches", told)
                 self.follower.ask(partial(self._search, order))
             else:
+                told = f"records have waited at a fence in partition {order.partition} for fence_seconds"
+                self._note("fence_probes", told)
                 self.follower.ask(partial(self._probe, order))
 
     def _take_effect(self) -> None:
@@ -288,28 +345,73 @@ class Receiving:
             return
         # Whatever goes wrong inside is taken back there and not here: a consumer made anew does it again.
         self._failed = True
+        self._known.clear()
+        self._done.clear()
         with self._marks.transaction():
             while self._ready:
                 place = self._ready.popleft()
                 record, fill, message = self._messages.pop(place)
-                self._effect(place, record, fill, message)
+                try:
+                    self._effect(place, record, fill, message)
+                except Exception as error:
+                    # The next member of the group gets it, and fails as well: all of them may end by it.
+                    told = "partition %d, offset %d: could not take effect (%r), and this consumer ends"
+                    LOG.error("keys of %s, group %s: " + told, self._topic, self._group, *place, error)
+                    raise
                 self._carry_out(self._receiver.applied(*place))
+            for partition, done in self._done.items():
+                self._keep(partition, done)
         self._failed = False
 
     def _effect(self, place: tuple[int, int], record: Record, fill: bool, message: Any) -> None:
         sequence = record.stamp.sequence
         if sequence:
-            name, number = self._stream_name(record.stream), sequence
+            name = self._stream_name(record.stream)
+            mark = self._marks.read(name)
+            if sequence <= mark:
+                if not fill:
+                    self._note_duplicate(place, sequence)
+                return
+            assert sequence == mark + 1, f"sequence {sequence} was released after {mark}"
+            self._marks.write(name, sequence)
         else:
-            # Offsets begin at 0, marks at 1.
-            name, number = self._lane_name(place[0], record.group), place[1] + 1
-        mark = self._marks.read(name)
-        if number <= mark:
-            return
-        assert not sequence or sequence == mark + 1, f"sequence {sequence} was released after {mark}"
+            if self._is_done(*place, record.group):
+                self.counts.duplicates += not fill
+                return
+            self._done.setdefault(place[0], {})[record.group] = place[1] + 1
         if not fill:
             self._handler(message)
-        self._marks.write(name, number)
+            self.counts.handled += 1
+
+    def _is_done(self, partition: int, offset: int, group: int) -> bool:
+        """Whether a record without a sequence has taken effect, by the marks of its partition and group."""
+        known = self._known.get(partition)
+        if known is None:
+            names = self._lane_name(partition, BELOW), self._lane_name(partition, AHEAD)
+            known = self._known[partition] = self._marks.read(names[0]), self._marks.read(names[1])
+        below, ahead = known
+        if offset < below:
+            return True
+        return offset < ahead and offset < self._marks.read(self._lane_name(partition, group))
+
+    def _keep(self, partition: int, done: Mapping[int, int]) -> None:
+        """Keep what took effect of a partition in this transaction: one mark, and more where records wait.
+
+        Parameters
+        ----------
+        done
+            By key group: the offset behind its last record without a sequence.
+        """
+        below, ahead = self._known[partition]
+        low = self._receiver.done_below(partition)
+        if low > below:
+            self._marks.write(self._lane_name(partition, BELOW), low)
+        over = {group: number for group, number in done.items() if number > low}
+        for group, number in over.items():
+            self._marks.write(self._lane_name(partition, group), number)
+        most = max(over.values(), default=0)
+        if most > ahead:
+            self._marks.write(self._lane_name(partition, AHEAD), most)
 
     def _skip(self, order: Skip) -> int:
         name = self._stream_name(order.stream)
@@ -318,7 +420,52 @@ class Receiving:
             if mark == order.first - 1:
                 mark = order.last
                 self._marks.write(name, mark)
+                told = f"{_sequences(order)} are nowhere, and are waited for no longer"
+                self._note("skipped", told, order.last - order.first + 1)
         return mark
+
+    # -- what is dropped or held
+
+    def _stamp(self, partition: int, offset: int, data: Any) -> tuple[str, Stamp, bool]:
+        """Producer, stamp, and whether it is a fill; a stamp that was not written for this topic is none."""
+        place = f"partition {partition}, offset {offset}"
+        try:
+            written = read_stamp(data, f"{self._topic}, {place}")
+        except InputError as error:
+            # Its place in its key's order is unknown, and the client would go on behind it.
+            self._unread = error
+            raise
+        if written is None:
+            told = f"{place}: no trimtab wrote its header {HEADER}; it is handled as one without a stamp"
+            self._note("unreadable_stamps", told)
+            return WITHOUT
+        if written.topic_id != self._topic_id:
+            told = f"{place}: its stamp is of another topic; it is handled as one without a stamp"
+            self._note("foreign_stamps", told)
+            # A record in the place of one that failed has no content in any topic.
+            return "", PLAIN, written.fill
+        return written[1:]
+
+    def _drop(self, place: tuple[int, int]) -> None:
+        record, fill, _ = self._messages.pop(place)
+        if not fill:
+            self._note_duplicate(place, record.stamp.sequence)
+
+    def _note_duplicate(self, place: tuple[int, int], sequence: int) -> None:
+        told = (
+            f"partition {place[0]}, offset {place[1]}: no effect, since sequence {sequence} of its stream "
+            f"was there already: it was received again, or is a copy that carries the header {HEADER}"
+        )
+        self._note("duplicates", told)
+
+    def _note(self, kind: str, told: str, number: int = 1) -> None:
+        """Count an event, and log it unless one of its kind was logged shortly before."""
+        count = getattr(self.counts, kind) + number
+        setattr(self.counts, kind, count)
+        now = time.monotonic()
+        if now - self._logged_at.get(kind, -inf) >= LOG_SECONDS:
+            self._logged_at[kind] = now
+            LOG.warning("keys of %s, group %s: %s (%s: %d)", self._topic, self._group, told, kind, count)
 
     # -- questions, answered on the follower's thread
 
@@ -381,3 +528,8 @@ class Receiving:
             member=self.member,
             assigned=list(self._assigned),
         )
+
+
+def _sequences(order: Search | Skip) -> str:
+    """The sequences of an order in words."""
+    return f"sequences {order.first} to {order.last} of run {order.stream[0]}"

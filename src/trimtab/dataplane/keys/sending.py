@@ -74,6 +74,8 @@ class Sending:
 
     Attributes
     ----------
+    topic_id
+        Of the topic that stamps name; set before the first table is followed.
     lock
         Who holds it may hand a record that was `placed` to the client at once, if that never waits: no change
         of routes begins meanwhile. All others `begin` and `end`.
@@ -84,6 +86,7 @@ class Sending:
 
     def __init__(self, sender: Sender, process: str, retry_seconds: float) -> None:
         self.process, self._retry_seconds = process, retry_seconds
+        self.topic_id = ""
         self._sender, self.plain = sender, sender.plain
         self.lock = threading.Lock()
         self._changed = threading.Condition(self.lock)
@@ -156,7 +159,7 @@ class Sending:
 
     def header(self, stamp: Stamp) -> tuple[str, bytes]:
         """The header of a record that has a stamp."""
-        return HEADER, stamp_bytes(self.process, stamp)
+        return HEADER, stamp_bytes(self.topic_id, self.process, stamp)
 
     def failed(self, key: bytes, stamp: Stamp) -> None:
         """The client gave a record up, or refused it; from any thread, its place is filled soon."""
@@ -237,7 +240,7 @@ class Sending:
 
     def _fill(self, order: Fill, outlet: Outlet) -> None:
         place = order.partitions[int(self._chance() * len(order.partitions))]
-        header = HEADER, stamp_bytes(self.process, order.stamp, fill=True)
+        header = HEADER, stamp_bytes(self.topic_id, self.process, order.stamp, fill=True)
 
         def again() -> None:
             self._failures.append((order.key, order.stamp))

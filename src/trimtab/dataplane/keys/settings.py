@@ -1,4 +1,4 @@
-"""Settings of producers and consumers that follow routing tables."""
+"""Settings of producers and consumers that follow routing tables, and of partitioners that go by load."""
 
 from __future__ import annotations
 
@@ -64,4 +64,75 @@ class Following:
         if self.tables_topic is not None and self.table_file is not None:
             raise SettingsError(
                 f"Following: tables come from {self.tables_topic} and from {self.table_file}; name one place"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """Whose load a partitioner goes by, how it is read, and how far a topic may grow.
+
+    Attributes
+    ----------
+    connection
+        Keyword arguments of kafka-python's clients (`bootstrap_servers`, security), for a connection beside
+        that of the application.
+    topic
+        The topic.
+    group
+        The consumer group whose committed offsets tell what waits.
+    capacity_per_second
+        Records a second that the group can do of one partition; None: it is measured while records wait.
+    interval_seconds
+        Time between two readings of offsets: each is a metadata request, a request to every broker that leads
+        partitions of the topic, and one to the group's coordinator.
+    rate_seconds
+        Time constant over which arrival rates are smoothed.
+    commit_seconds
+        The longest time between two commits of a healthy consumer; records count as waiting when a commit
+        says so, or when none comes for so long.
+    start_seconds
+        The first reading must succeed within this time.
+    base
+        Partitions that the hash divides by; None for those that the topic has at the first reading. Give it
+        once partitions were added, so that a producer that starts anew divides by the same number.
+    max_partitions
+        A policy may have partitions added to the topic up to this number; 0: never.
+    add_seconds
+        Time from an added partition, by whichever producer, to the next.
+
+    Raises
+    ------
+    SettingsError
+        If a value is out of its range, or a name is empty.
+    """
+
+    connection: Mapping[str, Any]
+    topic: str
+    group: str
+    capacity_per_second: float | None = None
+    interval_seconds: float = 0.25
+    rate_seconds: float = 5.0
+    commit_seconds: float = 5.0
+    start_seconds: float = 10.0
+    base: int | None = None
+    max_partitions: int = 0
+    add_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("topic", "group"):
+            if not getattr(self, name):
+                raise SettingsError(f"LoadSettings.{name} is empty, expected a name")
+        for name in (
+            "capacity_per_second", "interval_seconds", "rate_seconds", "commit_seconds", "start_seconds",
+            "add_seconds",
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and not (isfinite(value) and value > 0):
+                unit = "records a second" if name == "capacity_per_second" else "seconds"
+                raise SettingsError(f"LoadSettings.{name} is {value!r}, expected {unit} above 0")
+        if self.base is not None and self.base < 1:
+            raise SettingsError(f"LoadSettings.base is {self.base}, expected 1 partition or more")
+        if self.max_partitions < 0:
+            raise SettingsError(
+                f"LoadSettings.max_partitions is {self.max_partitions}, expected 0 (never add) or more"
             )

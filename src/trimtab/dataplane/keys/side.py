@@ -1,4 +1,4 @@
-"""A connection beside the application's: tables, heartbeats, offsets, and searches in what is not committed.
+"""A connection beside the application's: tables, heartbeats, offsets, groups, and searches for records.
 
 One for all clients, by kafka-python: three implementations of these rare requests would be three times the
 code, and two of the three clients cannot tell a topic's id. It belongs to one thread, and opens when it is
@@ -17,7 +17,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 
-from trimtab.files.keys.stamp import HEADER, read_stamp
+from trimtab.files.keys.stamp import read_stamp, stamp_in
 from trimtab.model.errors import InputError
 from trimtab.online.keys.order.messages import Search
 
@@ -79,6 +79,23 @@ class SideConnection:
             if name.topic == self._topic and one.offset >= 0
         }
 
+    def assigned(self, group: str) -> set[int] | None:
+        """Partitions of the topic that members of a group have; None where brokers tell no members of it."""
+        members = self._asked().describe_groups([group]).get(group, {}).get("members") or ()
+        if not members:
+            return None
+        return {
+            one
+            for member in members
+            for found in (member.get("member_assignment") or {}).get("assigned_partitions", ())
+            if found["topic"] == self._topic
+            for one in found["partitions"]
+        }
+
+    def add_partition(self, count: int) -> None:
+        """Bring the topic from one partition less to so many; refused if it has other than one less."""
+        self._asked().create_partitions({self._topic: count})
+
     def search(self, group: str, search: Search) -> int | None:
         """The lowest sequence searched for that is in what a group has not committed; None for none.
 
@@ -88,11 +105,17 @@ class SideConnection:
             If it took too long to tell.
         """
         committed = self.committed(group)
-        ends = self.ends(range(self.topic().partitions))
+        topic = self.topic()
+        ends = self.ends(range(topic.partitions))
         found: int | None = None
         until = time.monotonic() + SEARCH_SECONDS
+        # What a transaction took back is never received: a gap that waited for it would never close.
         reader = KafkaConsumer(
-            **self._connection, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
+            **self._connection,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
         )
         try:
             names = [TopicPartition(self._topic, one) for one in ends]
@@ -112,7 +135,7 @@ class SideConnection:
                     )
                 for records in reader.poll(timeout_ms=200).values():
                     for record in records:
-                        number = _sequence(record, search)
+                        number = _sequence(record, search, topic.topic_id)
                         if number is not None and (found is None or number < found):
                             found = number
                 for name in [one for one in left if reader.position(one) >= ends[one.partition]]:
@@ -176,16 +199,16 @@ class SideConnection:
         return self._admin
 
 
-def _sequence(record: Any, search: Search) -> int | None:
-    for name, data in record.headers:
-        if name == HEADER:
-            subject = f"{record.topic}, partition {record.partition}, offset {record.offset}"
-            try:
-                producer, stamp, _ = read_stamp(data, subject)
-            except InputError as error:
-                # Nobody can tell what it is; a gap that it kept open would keep its key waiting for ever.
-                LOG.warning("keys of %s: passed over in a search: %s", record.topic, error)
-                return None
-            if (producer, record.key, stamp.epoch) == search.stream:
-                return stamp.sequence if search.first <= stamp.sequence <= search.last else None
-    return None
+def _sequence(record: Any, search: Search, topic_id: str) -> int | None:
+    subject = f"{record.topic}, partition {record.partition}, offset {record.offset}"
+    try:
+        found = read_stamp(stamp_in(record.headers), subject)
+    except InputError as error:
+        # Nobody can tell what it is; a gap that it kept open would keep its key waiting for ever.
+        LOG.warning("keys of %s: passed over in a search: %s", record.topic, error)
+        return None
+    if found is None or found.topic_id != topic_id:
+        return None
+    if (found.producer, record.key, found.stamp.epoch) != search.stream:
+        return None
+    return found.stamp.sequence if search.first <= found.stamp.sequence <= search.last else None

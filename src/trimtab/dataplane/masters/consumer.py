@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from trimtab.dataplane.masters.client import Client, check_name
@@ -26,8 +28,10 @@ class Consumer(Client):
     """Reads one topic of a cluster, through redirects, takeovers and the death of masters.
 
     It begins at the offset that was kept for its name, at 0 for a new one, and gets each message once from
-    there on. What the cluster keeps no more is passed over: the offset rises by more than
-    one. What was handed out and not told `done` is handed out again to the next consumer of the name.
+    there on. What the cluster keeps no more is passed over: the offset rises by more than one. What was
+    handed out and not told `done` is handed out again to the next consumer of the name.
+
+    When it is closed it hands in what is done, and tells the master that it leaves: no takeover waits for it.
 
     Parameters
     ----------
@@ -37,6 +41,8 @@ class Consumer(Client):
         Messages that may wait here for the program.
     patience_seconds
         If no master answers for that long, the program gets a `ConnectError`; None for never.
+    closing_seconds
+        It is closed after that long at the latest, whether or not a master has heard of it.
 
     Raises
     ------
@@ -52,6 +58,7 @@ class Consumer(Client):
         *,
         most: int = 200,
         patience_seconds: float | None = 60.0,
+        closing_seconds: float = 5.0,
     ) -> None:
         check_name("a consumer", name)
         super().__init__(cluster, topic, patience_seconds)
@@ -64,10 +71,27 @@ class Consumer(Client):
             master=self._group % len(cluster.addresses),
             most=most,
         )
-        self._name = name
+        self._name, self._closing = name, closing_seconds
         self._messages: deque[Message] = deque()
         self._changed = asyncio.Event()
         self._heard_at = float("-inf")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Say goodbye, and end all connections."""
+        try:
+            # Where nobody has ever answered, or nobody is there, nobody waits for this one either.
+            if self._reading.position is not None and not all(link.trouble for link in self._links):
+                self._reading.leave(self._now)
+                self._go_on()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._closing):
+                        while not self._reading.left:
+                            self._changed.clear()
+                            await self._changed.wait()
+        finally:
+            await super().__aexit__(kind, error, trace)
 
     @property
     def kept(self) -> int:
@@ -137,7 +161,7 @@ class Consumer(Client):
             Message(offset, record.producer, record.sequence, record.payload)
             for offset, record in enumerate(records, start)
         )
-        if records or self._reading.kept > kept:
+        if records or self._reading.kept > kept or self._reading.left:
             self._changed.set()
         return orders
 

@@ -6,11 +6,12 @@ from typing import Final
 
 from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.online.masters.maps import Maps
+from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
 
 
 class Notices:
-    """Says when the node stood still, and when another one goes by another map.
+    """Says when the node stood still, when nodes go by different maps, and when a group rests.
 
     Parameters
     ----------
@@ -23,6 +24,10 @@ class Notices:
         self._complaints: Final = Complaints()
         self._looked_at: float | None = None
         self._disputed: tuple[int, ...] = ()
+        self._passed_over: dict[int, int] = {}
+        self._outdated_by: dict[int, int] = {}
+        self._resting: dict[int, int] = {}
+        self._idle: dict[int, int] = {}
 
     def looked(self, now: float) -> None:
         """The node does something, as it does each half of R at least: a longer pause is one of its own."""
@@ -41,8 +46,42 @@ class Notices:
             )
         )
 
-    def compared(self, maps: Maps) -> None:
-        """Another node may have said which map it has: once of each, as long as they differ."""
+    def compared(self, node: Node) -> None:
+        """Another node may have said which map it has, or lost a group: once of each, as long as it is so."""
+        self._disputes(node.maps)
+        version = node.maps.seen.version
+        before, self._passed_over = self._passed_over, node.passed_over
+        for other in self._passed_over.keys() - before:
+            self._complaints.tell(
+                f"node {other} stays at version {self._passed_over[other]} of the map, node {self._node} has "
+                f"version {version}: groups that it gives to node {other} stay where they are; "
+                f'correct "map" in the configuration of node {other}, or what keeps it from reading that file'
+            )
+        before, self._outdated_by = self._outdated_by, node.outdated_by
+        for other in self._outdated_by.keys() - before:
+            self._complaints.tell(
+                f"node {self._node} stays at version {version} of the map, node {other} has version "
+                f'{self._outdated_by[other]}: node {self._node} takes no group over; correct "map" in its '
+                "configuration, or what keeps it from reading that file"
+            )
+
+        before, self._idle = self._idle, node.idle
+        for other in self._idle.keys() - before:
+            self._complaints.tell(
+                f"node {other} does not take group {self._idle[other]} over, which the map gives to it: "
+                f"groups behind that one no longer wait; see what node {other} says, and whether it hears "
+                "the others"
+            )
+        known, self._resting = self._resting, node.resting
+        for group, ideal in self._resting.items():
+            if known.get(group) != ideal:
+                left = node.groups[group].rests.left(node.station.now, ideal)
+                self._complaints.tell(
+                    f"group {group} is not given to node {ideal} for {left:,.0f} s: that node took it over "
+                    "and lost it again soon; see why it stands still or ends, or name another node in the map"
+                )
+
+    def _disputes(self, maps: Maps) -> None:
         # Where a further version is disputed by the same node, it was not for a moment before.
         before, self._disputed = self._disputed, maps.disputed_by
         version = maps.seen.version

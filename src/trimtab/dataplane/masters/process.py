@@ -26,7 +26,7 @@ from trimtab.files.masters.map import MapFile
 from trimtab.files.masters.segments import DiskError
 from trimtab.model.errors import InputError, NodeError
 from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
+from trimtab.online.masters.messages import Due, Gone, MapSeen, Received, Send, Write
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.slots import Ask, Fact, Order
 
@@ -56,6 +56,9 @@ class NodeProcess:
         )
         self._lives = Lives(2 * configuration.settings.renewal_seconds)
         self._speaker.keys.tell_failures(self._closed)
+        self._map = MapFile(Path(configuration.map), self._nodes, configuration.groups)
+        # A path that leads nowhere is a mistake: the node would go by no map, and hold up all others.
+        self._first_map = self._map.changed() if configuration.map else None
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
         outlast(Path(configuration.folder), configuration.settings)
         self._core = self._begun(self._log.recovered)
@@ -141,10 +144,12 @@ class NodeProcess:
             tasks.create_task(self._until_failed())
             tasks.create_task(self._rejoin())
             ideal = self._configuration.ideal
-            self._tell(MapSeen(1, tuple(ideal)) if ideal else Due())
-            if self._configuration.map:
-                file = MapFile(Path(self._configuration.map), self._nodes, self._configuration.groups)
-                tasks.create_task(self._watch(file))
+            if ideal:
+                self._tell(MapSeen(1, tuple(ideal)))
+            if self._first_map is not None:
+                self._tell(self._first_map)
+                tasks.create_task(self._watch(self._map))
+            self._tell(Due())
 
     async def _until_failed(self) -> None:
         await self._failed.wait()
@@ -192,7 +197,7 @@ class NodeProcess:
                 own = self._perform(order)
                 if own is not None:
                     facts.append(own)
-        self._notices.compared(self._core.maps)
+        self._notices.compared(self._core)
         if self._timer is not None:
             self._timer.cancel()
         delay = max(0.0, self._core.due() - clock.lease_clock())
@@ -292,6 +297,7 @@ class NodeProcess:
         finally:
             if isinstance(who, str) and self._clients.get(who) is writer:
                 del self._clients[who]
+                self._tell(Gone(who))
             self._lives.left(who, writer)
             writer.close()
 

@@ -65,6 +65,11 @@ class Producer(Client):
         self._heard_at = float("-inf")
         self._failed: ConnectError | InputError | None = None
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Messages that were given to it so far, and how often any of them was sent."""
+        return self._sending.last, self._sending.sent
+
     async def send(self, payload: bytes) -> int:
         """Have a message stored; its sequence, from 1 on.
 

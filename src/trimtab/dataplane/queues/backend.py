@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab.online.queues.lanes import Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved, QueuesSeen
 
@@ -70,6 +71,15 @@ class Counts:
         anyone = any(one.alive for one in self.queues)
         return [anyone and not one.alive for one in self.queues]
 
+    def mean_weight(self, otherwise: float) -> float:
+        """Seconds of processing of the messages in all queues, the mean; `otherwise` where there are none.
+
+        By the weights that those messages were sent with, wherever they come from.
+        """
+        messages = sum(one.length for one in self.queues)
+        work = sum(one.work_microseconds for one in self.queues)
+        return work / MICROSECONDS / messages if messages else otherwise
+
     def seen(self, capacity: Sequence[int], mean_weight: float) -> QueuesSeen:
         """The same as a fact for balance scheduling."""
         queues = self.queues
@@ -83,22 +93,29 @@ class Counts:
             paused=tuple(one.paused for one in queues),
             closed=tuple(self.closed()),
             mean_weight=mean_weight,
+            held=tuple(one.held for one in queues),
+            held_work=tuple(one.held_microseconds / MICROSECONDS for one in queues),
         )
 
 
 def bring_up_to(ledger: Ledger, counts: Counts) -> None:
     """Set a dispatcher's ledger to what the owner of the queues counts."""
     for queue, (one, closed) in enumerate(zip(counts.queues, counts.closed(), strict=True)):
-        ledger.paused[queue], ledger.closed[queue] = one.paused, closed
-        ledger.arrived[queue] = one.arrived_microseconds / MICROSECONDS
-        ledger.served[queue] = one.served_microseconds / MICROSECONDS
-        ledger.refresh(
-            queue,
-            length=one.length,
-            work=one.work_microseconds / MICROSECONDS,
-            held=one.held,
-            held_work=one.held_microseconds / MICROSECONDS,
-        )
+        bring_queue_up_to(ledger, queue, one, closed)
+
+
+def bring_queue_up_to(ledger: Ledger, queue: int, one: QueueCounts, closed: bool) -> None:
+    """The same for one queue."""
+    ledger.paused[queue], ledger.closed[queue] = one.paused, closed
+    ledger.arrived[queue] = one.arrived_microseconds / MICROSECONDS
+    ledger.served[queue] = one.served_microseconds / MICROSECONDS
+    ledger.refresh(
+        queue,
+        length=one.length,
+        work=one.work_microseconds / MICROSECONDS,
+        held=one.held,
+        held_work=one.held_microseconds / MICROSECONDS,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +134,21 @@ class Backend(Protocol):
     Attributes
     ----------
     ledger
-        The queues as a policy reads them; `put` and `look` bring it up to date.
+        The queues as a policy reads them; `look` brings all of it up to date, `put` at least the queue where
+        the message lies.
     """
 
     ledger: Ledger
+
+    @property
+    def lanes(self) -> Lanes:
+        """Which messages are quick, by what came into the queues."""
+        ...
+
+    @property
+    def age_seconds(self) -> float:
+        """Since the ledger was last brought up to date, if only in part."""
+        ...
 
     async def open(self) -> None:
         """Make queues ready; may be called again."""

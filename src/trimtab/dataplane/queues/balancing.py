@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from trimtab.dataplane.queues.backend import Backend, Counts
@@ -30,7 +30,7 @@ class Scheduler:
     holder
         A name that no other scheduler has.
     mean_weight
-        Mean weight of the classes, seconds.
+        Seconds that a message takes, as long as none has been in the queues.
     lease_seconds
         How long a dead scheduler keeps others out.
     hang_seconds
@@ -42,7 +42,7 @@ class Scheduler:
         backend: Backend,
         holder: str,
         settings: Scheduling,
-        mean_weight: Callable[[], float],
+        mean_weight: float,
         lease_seconds: float = 3.0,
         hang_seconds: float = HANG_SECONDS,
     ) -> None:
@@ -52,6 +52,7 @@ class Scheduler:
         self.schedule = Schedule()
         self._progress = Progress(hang_seconds)
         self._hang: list[int] = []
+        self._dry: dict[tuple[int, bool], float] = {}
 
     async def run(self) -> None:
         """Turn after turn, until cancelled; a server that is away is waited for."""
@@ -75,6 +76,7 @@ class Scheduler:
 
     async def turn(self, fence: int) -> None:
         """Look once, and carry out what follows from it."""
+        self._dry.clear()
         counts = await self.backend.look()
         for queue in counts.abandoned:
             await self._rescue(queue, fence)
@@ -83,7 +85,8 @@ class Scheduler:
             await self._relieve(queue, hanging, fence)
         if counts.abandoned or hanging:
             counts = await self.backend.look()
-        seen = counts.seen(self.backend.ledger.capacity, self._mean_weight())
+        self._mean_weight = counts.mean_weight(self._mean_weight)
+        seen = counts.seen(self.backend.ledger.capacity, self._mean_weight)
         if hanging:
             # They receive nothing, and their marks are not the schedule's: it would take them away again.
             seen = replace(
@@ -136,7 +139,19 @@ class Scheduler:
             case Resume(queue):
                 await self.backend.mark(queue, False, fence)
             case Move():
-                await self._tell(await self.backend.move(order, fence), fence)
+                await self._tell(await self._move(order, fence), fence)
+
+    async def _move(self, order: Move, fence: int) -> Moved:
+        """Move messages, but for a queue that had none to give for as much: a search finds none again."""
+        kind = (order.source, order.messages is None)
+        amount = order.work if order.messages is None else order.messages
+        assert amount is not None
+        if amount <= self._dry.get(kind, -1):
+            return Moved(order.source, order.target, 0, 0.0)
+        moved = await self.backend.move(order, fence)
+        if not moved.messages:
+            self._dry[kind] = amount
+        return moved
 
     async def _rescue(self, source: int, fence: int) -> None:
         while (target := _lightest_alive(await self.backend.look(), [source])) is not None:

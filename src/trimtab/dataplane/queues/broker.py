@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import getpid
 from pathlib import Path
 from socket import gethostname
@@ -29,10 +29,10 @@ from trimtab.dataplane.queues.refusals import QueuesFullError
 from trimtab.dataplane.queues.reporting import Reporter, own_queues, taken_up
 from trimtab.dataplane.queues.settings import broker_arguments
 from trimtab.files.queues.address import is_cluster
-from trimtab.files.queues.exchange import Published
+from trimtab.files.queues.exchange import CLASSES_MAX, Published
 from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.queues.hanging import HANG_SECONDS
-from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
 from trimtab.online.queues.policy import DispatchPolicy
@@ -40,6 +40,12 @@ from trimtab.online.queues.settings import Scheduling
 
 HAND_SECONDS = 0.02
 """Work that a worker of a server fetches at once: quick messages cost fewer commands, long ones can move."""
+STALE_SECONDS = 0.05
+"""A sender that heard nothing of the queues for so long looks at them before it chooses one."""
+AGAIN_SECONDS = 0.02
+"""Senders that find no open queue look again so often, together."""
+CHOICES_MAX = 8
+"""Queues that a message tries before it waits: other senders may take the last places at the same time."""
 RESULTS_KEPT = 10_000
 """Results that a broker without a server remembers."""
 
@@ -83,8 +89,9 @@ class LevelledBroker(AsyncBroker):
         A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
         balance scheduling gives what waits behind it to others.
     overtake_seconds
-        Messages that take at most half of the mean go before others that came at most so long before them in
-        the same queue; 0 for strictly in the order in which they came.
+        Messages that take less than half of what is usual for the work in these queues go before others in
+        the same queue that were accepted at most so long before them; 0 for strictly in the order in which
+        they came.
     slots
         Of a cluster, over which the queues are spread.
     schedule
@@ -128,7 +135,7 @@ class LevelledBroker(AsyncBroker):
         self._inside = url is None
         if not overtake_seconds >= 0:
             raise InputError(f"overtake_seconds is {overtake_seconds!r}, expected seconds, 0 or more")
-        self._lanes = Lanes() if overtake_seconds else None
+        self._has_lanes = overtake_seconds > 0
         if url is None:
             self.backend = InProcess([capacity] * queues, overtake_seconds=overtake_seconds)
             self.result_backend = InmemoryResultBackend(max_stored_results=RESULTS_KEPT)
@@ -148,6 +155,7 @@ class LevelledBroker(AsyncBroker):
         self.policy = own_queues(policy(self.backend.ledger))
         self.scheduling, self._schedule, self._hang_seconds = scheduling, schedule, hang_seconds
         self.learned: dict[str, float] = {}
+        self._declared: dict[str, float] = {}
         self._known: Mapping[str, float] = self.weights
         self.reporter = Reporter(self)
         if not self._inside:
@@ -161,6 +169,8 @@ class LevelledBroker(AsyncBroker):
         self._scheduling: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._threads = ThreadPoolExecutor()
+        self._looking = asyncio.Lock()
+        self._on_the_way: dict[str, _Way] = {}
 
     @classmethod
     def from_settings(cls, file: Path | None = None, **more: Any) -> LevelledBroker:
@@ -197,7 +207,11 @@ class LevelledBroker(AsyncBroker):
         may = self._inside or self.is_worker_process if self._schedule is None else self._schedule
         if self.scheduling is not None and may:
             self._scheduler = Scheduler(
-                self.backend, self._name, self.scheduling, self._mean_weight, hang_seconds=self._hang_seconds
+                self.backend,
+                self._name,
+                self.scheduling,
+                self.default_weight,
+                hang_seconds=self._hang_seconds,
             )
             self._scheduling = asyncio.create_task(self._scheduler.run())
         if not self._inside:
@@ -276,8 +290,7 @@ class LevelledBroker(AsyncBroker):
             self._known,
             self.default_weight,
         )
-        if self._lanes is not None:
-            envelope = replace(envelope, quick=self._lanes.quick(envelope.weight))
+        self._carries(envelope)
         clock = asyncio.get_running_loop().time
         until = None if self.wait_seconds is None else clock() + self.wait_seconds
         pause = 0.005
@@ -304,25 +317,50 @@ class LevelledBroker(AsyncBroker):
         listener = self._listeners[worker] = Listener(self.backend, worker)
         async for delivery in listener.deliveries():
             self.reporter.delivered(delivery)
+            self._carries(delivery.envelope)
             yield AckableMessage(data=delivery.envelope.body, ack=self._acknowledge(listener, delivery))
 
     async def _dispatched(self, envelope: Envelope) -> bool:
-        # A refusal brings the ledger up to date, so that the next choice knows better; several dispatchers
-        # that fill the last places together get past one another after a few.
-        for _ in range(len(self.backend.ledger) + 1):
-            queue = self.policy.choose(envelope.weight)
+        # What lay in the queues when a sender was last told may be done long since: a burst by such a view
+        # goes to one queue.
+        await self._refreshed(STALE_SECONDS)
+        # A refusal brings the ledger up to date, so that the next choice knows better.
+        for _ in range(CHOICES_MAX):
+            way = self._on_the_way.get(envelope.affinity_key)
+            queue = self.policy.choose(envelope.weight) if way is None or way.queue is None else way.queue
             if queue is None:
-                await self.backend.look()
+                await self._refreshed(AGAIN_SECONDS)
                 queue = self.policy.choose(envelope.weight)
             if queue is None and not envelope.affinity_key:
                 return False
-            if queue is not None:
-                # On its way it counts there, or a burst sent at one instant goes to one queue; the answer
-                # brings the ledger up to what the server counts.
-                self.backend.ledger.enqueued(queue, envelope.weight)
-            if await self.backend.put(envelope, queue) is not None:
+            quick = self._has_lanes and self.backend.lanes.quick(envelope.weight)
+            if await self._put(replace(envelope, quick=quick), queue) is not None:
                 return True
         return False
+
+    async def _refreshed(self, seconds: float) -> None:
+        """Look at the queues where nothing was heard of them for so long; all that ask together look once."""
+        if self.backend.age_seconds > seconds:
+            async with self._looking:
+                if self.backend.age_seconds > seconds:
+                    await self.backend.look()
+
+    async def _put(self, envelope: Envelope, queue: int | None) -> int | None:
+        """Put a message in; others of its key that are sent meanwhile follow it, and so does the ledger."""
+        key = envelope.affinity_key
+        if not key or queue is None:
+            return await self.backend.put(envelope, queue)
+        way = self._on_the_way.setdefault(key, _Way())
+        way.queue, way.messages = queue, way.messages + 1
+        try:
+            found = await self.backend.put(envelope, queue)
+            # A queue of a process with more queues is none of ours: the key finds it by itself.
+            way.queue = None if found is None or found >= len(self.backend.ledger) else found
+        finally:
+            way.messages -= 1
+            if not way.messages:
+                del self._on_the_way[key]
+        return found
 
     def _full(self, envelope: Envelope) -> QueuesFullError:
         ledger = self.backend.ledger
@@ -345,11 +383,19 @@ class LevelledBroker(AsyncBroker):
             self._scheduler.settings = scheduling
 
     def weight_of(self, class_name: str) -> float:
-        """Seconds of processing by which messages of a class are dispatched that say nothing themselves."""
-        return self._known.get(class_name, self.default_weight)
+        """Seconds of processing by which messages of a class are dispatched.
 
-    def _mean_weight(self) -> float:
-        return sum(self._known.values()) / len(self._known) if self._known else self.default_weight
+        As published; else as the newest message of the class had it, by whatever label; else as this program
+        was told.
+        """
+        if class_name in self.learned:
+            return self.learned[class_name]
+        return self._declared.get(class_name, self._known.get(class_name, self.default_weight))
+
+    def _carries(self, envelope: Envelope) -> None:
+        """Note by what weight a message of a class goes, which a label of its task or its own may say."""
+        if envelope.class_name in self._declared or len(self._declared) < CLASSES_MAX:
+            self._declared[envelope.class_name] = envelope.weight
 
     def _labels(self, message: BrokerMessage) -> Mapping[str, Any]:
         """Labels, without a weight that is but that of the task, where a measured one is published."""
@@ -375,6 +421,14 @@ class LevelledBroker(AsyncBroker):
             self, executor=self._threads, max_async_tasks=self.max_async_tasks, run_startup=False
         )
         await receiver.listen(self._stop)
+
+
+@dataclass
+class _Way:
+    """Messages of a key that are on their way: how many, and to which queue; None where it refused one."""
+
+    messages: int = 0
+    queue: int | None = None
 
 
 def _seconds(weight: object, subject: str) -> float:

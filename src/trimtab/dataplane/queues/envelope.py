@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
@@ -36,6 +36,8 @@ class Envelope:
         A second message with the same key is not put in; empty for none.
     quick
         Whether it goes into the quick lane.
+    accepted_at
+        Seconds on the back-end's own clock; None where it is not accepted yet, or the back-end knows itself.
     """
 
     task_id: str
@@ -45,6 +47,7 @@ class Envelope:
     affinity_key: str = ""
     idempotency_key: str = ""
     quick: bool = False
+    accepted_at: float | None = field(default=None, compare=False)
 
     @property
     def weight(self) -> float:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import count
 from time import monotonic
 
-from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
+from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_queue_up_to, bring_up_to
 from trimtab.dataplane.queues.choosing import choose_waiting
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
 from trimtab.dataplane.queues.lines import Line
 from trimtab.dataplane.queues.refusals import LostQueueError
-from trimtab.online.queues.lanes import OVERTAKE_SECONDS
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved
 
@@ -43,7 +43,7 @@ class InProcess:
         idempotency_seconds: float = 3600.0,
         overtake_seconds: float = OVERTAKE_SECONDS,
     ) -> None:
-        self.ledger = Ledger(capacity)
+        self.ledger, self.lanes, self.age_seconds = Ledger(capacity), Lanes(), 0.0
         queues = len(self.ledger)
         self._clock, self._idempotency_seconds = clock, idempotency_seconds
         self._counts = [QueueCounts() for _ in range(queues)]
@@ -65,10 +65,8 @@ class InProcess:
         """Nothing to do."""
 
     async def look(self) -> Counts:
-        """All counters now, and the ledger brought up to them."""
-        counts = Counts(self._clock(), tuple(self._counts), self._abandoned())
-        bring_up_to(self.ledger, counts)
-        return counts
+        """All counters now; the ledger follows every change."""
+        return Counts(self._clock(), tuple(self._counts), self._abandoned())
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
@@ -82,20 +80,16 @@ class InProcess:
             return None
         counts = self._counts[queue]
         if counts.length >= self.ledger.capacity[queue] or (counts.paused and bound is None):
-            await self.look()
             return None
-        self._append(queue, str(next(self._ids)), envelope)
+        self._append(queue, str(next(self._ids)), replace(envelope, accepted_at=self._clock()))
         weight = envelope.weight_microseconds
-        self._change(queue, 1, weight)
-        self._counts[queue] = replace(
-            self._counts[queue], arrived_microseconds=counts.arrived_microseconds + weight
-        )
+        self.lanes.came(envelope.weight)
+        self._change(queue, 1, weight, arrived_microseconds=counts.arrived_microseconds + weight)
         if envelope.affinity_key:
             in_flight = (bound[1] if bound else 0) + 1
             self._keys[envelope.affinity_key] = (queue, in_flight, envelope.quick)
         if envelope.idempotency_key:
             self._known[envelope.idempotency_key] = (queue, self._clock() + self._idempotency_seconds)
-        await self.look()
         return queue
 
     async def claim(self, worker: str) -> Claim | None:
@@ -105,7 +99,7 @@ class InProcess:
             return None
         queue = max(free, key=lambda one: (self._owners[one] == worker, self._counts[one].length, -one))
         self._owners[queue] = worker
-        self._counts[queue] = replace(self._counts[queue], alive=True)
+        self._live(queue, True)
         self._not_begun[queue] = dict(self._held[queue])
         return Claim(queue, tuple(Delivery(queue, *one) for one in self._held[queue].items()))
 
@@ -141,9 +135,8 @@ class InProcess:
         self._not_begun[queue].pop(delivery.id, None)
         weight = envelope.weight_microseconds
         self._hold(queue, -1, -weight)
-        self._change(queue, -1, -weight)
-        counts = self._counts[queue]
-        self._counts[queue] = replace(counts, served_microseconds=counts.served_microseconds + weight)
+        served = self._counts[queue].served_microseconds + weight
+        self._change(queue, -1, -weight, served_microseconds=served)
         if envelope.affinity_key:
             self._unbind(envelope.affinity_key)
         return True
@@ -152,7 +145,7 @@ class InProcess:
         """Give a queue back."""
         if self._owners[queue] == worker:
             self._owners[queue] = None
-            self._counts[queue] = replace(self._counts[queue], alive=False)
+            self._live(queue, False)
 
     async def lease(self, holder: str, seconds: float) -> int | None:
         """The right to schedule, for some time."""
@@ -168,7 +161,7 @@ class InProcess:
         """Pause or resume a queue."""
         if fence != self._fence:
             return False
-        self._counts[queue] = replace(self._counts[queue], paused=paused)
+        self._set(queue, paused=paused)
         return True
 
     async def move(self, order: Move, fence: int) -> Moved:
@@ -194,7 +187,7 @@ class InProcess:
             return nothing
         for name, envelope in self._held[source].items():
             self._hold(source, -1, -envelope.weight_microseconds)
-            self._waiting[source].give_back(name, envelope, self._clock())
+            self._waiting[source].give_back(name, envelope)
         self._held[source].clear()
         names = choose_waiting(
             self._waiting[source].oldest_first(),
@@ -235,17 +228,24 @@ class InProcess:
         self._waiting[queue].put(name, envelope, self._clock(), moved)
         self._news[queue].set()
 
-    def _change(self, queue: int, messages: int, work: int) -> None:
+    def _change(self, queue: int, messages: int, work: int, **others: int) -> None:
         one = self._counts[queue]
-        self._counts[queue] = replace(
-            one, length=one.length + messages, work_microseconds=one.work_microseconds + work
+        self._set(
+            queue, length=one.length + messages, work_microseconds=one.work_microseconds + work, **others
         )
 
     def _hold(self, queue: int, messages: int, work: int) -> None:
         one = self._counts[queue]
-        self._counts[queue] = replace(
-            one, held=one.held + messages, held_microseconds=one.held_microseconds + work
-        )
+        self._set(queue, held=one.held + messages, held_microseconds=one.held_microseconds + work)
+
+    def _set(self, queue: int, **changed: int) -> None:
+        one = self._counts[queue] = replace(self._counts[queue], **changed)  # type: ignore[arg-type]
+        bring_queue_up_to(self.ledger, queue, one, self.ledger.closed[queue])
+
+    def _live(self, queue: int, alive: bool) -> None:
+        # With the first worker, and with the last, all other queues are closed or open.
+        self._counts[queue] = replace(self._counts[queue], alive=alive)
+        bring_up_to(self.ledger, Counts(self._clock(), tuple(self._counts)))
 
     def _unbind(self, key: str) -> None:
         queue, in_flight, quick = self._keys.pop(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from itertools import chain
 from math import inf
 
@@ -26,8 +27,8 @@ class Line:
         self._overtake_seconds = overtake_seconds
         self._quick: dict[str, Envelope] = {}
         self._other: dict[str, Envelope] = {}
-        self._came: dict[str, float] = {}
         self._moved: dict[str, float] = {}
+        self._out_of_turn: list[tuple[float, str]] = []
 
     def __bool__(self) -> bool:
         return bool(self._quick or self._other)
@@ -36,17 +37,17 @@ class Line:
         return chain(self._quick.values(), self._other.values())
 
     def put(self, name: str, envelope: Envelope, now: float, moved: bool) -> None:
-        """Add a message at the end of its lane."""
+        """Add a message that is accepted at the end of its lane."""
         self._lane(envelope)[name] = envelope
-        self._came[name] = now
         if moved:
             self._moved[name] = now
+            if not envelope.quick:
+                heappush(self._out_of_turn, (_accepted(envelope), name))
 
-    def give_back(self, name: str, envelope: Envelope, now: float) -> None:
+    def give_back(self, name: str, envelope: Envelope) -> None:
         """Put a message that was taken at its place again."""
         lane = self._lane(envelope)
         lane[name] = envelope
-        self._came[name] = now
         # In place: the order of a lane is that of its names.
         for one in sorted(lane, key=int):
             lane[one] = lane.pop(one)
@@ -55,15 +56,24 @@ class Line:
         """The message whose turn it is; there must be one."""
         quick, other = next(iter(self._quick), None), next(iter(self._other), None)
         if quick is not None and (
-            other is None or quick_goes_first(self._came[quick], self._came[other], self._overtake_seconds)
+            other is None
+            or quick_goes_first(_accepted(self._quick[quick]), self._oldest(other), self._overtake_seconds)
         ):
             return quick, self.remove(quick)
         assert other is not None
         return other, self.remove(other)
 
+    def _oldest(self, first: str) -> float:
+        """When the message of the other lane was accepted that has waited longest."""
+        # Moved ones stand behind others that were accepted after them.
+        moved = self._out_of_turn
+        while moved and moved[0][1] not in self._other:
+            heappop(moved)
+        accepted = _accepted(self._other[first])
+        return min(accepted, moved[0][0]) if moved else accepted
+
     def remove(self, name: str) -> Envelope:
         """Take a message out by its name."""
-        del self._came[name]
         self._moved.pop(name, None)
         return self._quick.pop(name) if name in self._quick else self._other.pop(name)
 
@@ -87,3 +97,8 @@ class Line:
 
     def _lane(self, envelope: Envelope) -> dict[str, Envelope]:
         return self._quick if envelope.quick else self._other
+
+
+def _accepted(envelope: Envelope) -> float:
+    assert envelope.accepted_at is not None
+    return envelope.accepted_at

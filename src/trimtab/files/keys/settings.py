@@ -35,6 +35,9 @@ class KeysSettings:
         Up to so many partitions a plan adds some where θ cannot be met otherwise; 0: it never does.
     cooldown_seconds
         No partition is added so soon after the last: whoever has the new ones shows what they change first.
+    min_placed_share
+        Of the records with a key, the share that must lie where the table in force puts them: below it
+        producers go by another partitioner, and no plan is made.
     tables
         Where routing tables are published: `kafka:TOPIC`, a compacted topic, or the path of a file.
     consumers
@@ -51,6 +54,7 @@ class KeysSettings:
     groups_most: int = 256
     partitions_most: int = 0
     cooldown_seconds: float = 600.0
+    min_placed_share: float = 0.9
     tables: str = "kafka:trimtab-tables"
     consumers: str = ""
 
@@ -59,6 +63,8 @@ def _check(settings: KeysSettings, refuse: Refuse) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
     check_not_negative(settings, ("split_most", "groups_most", "partitions_most", "cooldown_seconds"), refuse)
+    if not 0 <= settings.min_placed_share <= 1:
+        refuse("min_placed_share", settings.min_placed_share, "a share from 0 to 1")
     if not 0 < settings.split_above <= 1:
         refuse("split_above", settings.split_above, "a share above 0, at most 1")
     if not 0 <= settings.join_below < settings.split_above:

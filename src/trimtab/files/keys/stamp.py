@@ -1,8 +1,9 @@
-"""Stamps of the order guard in a header: MessagePack, [1, producer, epoch, sequence, fill, fence]."""
+"""Stamps of the order guard as MessagePack: [1, topic id, producer, epoch, sequence, fill, fence]."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,8 +15,33 @@ HEADER: Final = "trimtab-order"
 VERSION: Final = 1
 
 
+class WrittenStamp(NamedTuple):
+    """A stamp as it stands in a record's header.
+
+    Attributes
+    ----------
+    topic_id
+        Of the topic that the record was written to: offsets and sequences mean nothing in another one.
+    producer
+        Name of the run that wrote it.
+    stamp
+        What the order guard goes by.
+    fill
+        Whether the record has no content of its own: it stands for one that failed.
+    """
+
+    topic_id: str
+    producer: str
+    stamp: Stamp
+    fill: bool
+
+
+UNSTAMPED: Final = WrittenStamp("", "", PLAIN, False)
+
+
 class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     version: int
+    topic_id: str
     producer: str
     epoch: int
     sequence: int
@@ -27,39 +53,72 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(_Written)
 
 
-def stamp_bytes(producer: str, stamp: Stamp, fill: bool = False) -> bytes:
-    """A header's value.
+def stamp_bytes(topic_id: str, producer: str, stamp: Stamp, fill: bool = False) -> bytes:
+    """A header's value; arguments as the attributes of `WrittenStamp`."""
+    return _ENCODER.encode((VERSION, topic_id, producer, stamp.epoch, stamp.sequence, fill, stamp.fence))
+
+
+def read_stamp(data: Any, subject: str) -> WrittenStamp | None:
+    """A stamp out of a header's value; None where no trimtab wrote it.
 
     Parameters
     ----------
-    producer
-        Name of the run that writes it.
-    stamp
-        As the guard gave it.
-    fill
-        Whether the record has no content of its own: it stands for one that failed.
-    """
-    return _ENCODER.encode((VERSION, producer, stamp.epoch, stamp.sequence, fill, stamp.fence))
-
-
-def read_stamp(data: bytes | None, subject: str) -> tuple[str, Stamp, bool]:
-    """Producer, stamp, and whether it is a fill, out of a header's value; None for a record without.
+    data
+        The value; None for a record without the header.
+    subject
+        What errors call the record.
 
     Raises
     ------
     InputError
-        If it cannot be read: the record's place in its key's order is then unknown.
+        If a newer trimtab wrote it: the record's place in its key's order is then unknown.
     """
     if data is None:
-        return "", PLAIN, False
+        return UNSTAMPED
     try:
         found = _DECODER.decode(data)
         if found.version == VERSION:
             stamp = Stamp(found.epoch, tuple(found.fence), found.sequence)
-            return found.producer, stamp, found.fill
-    except msgspec.DecodeError:
+            return WrittenStamp(found.topic_id, found.producer, stamp, found.fill)
+    except (msgspec.DecodeError, TypeError):
         pass
+    version = _version(data)
+    if version <= VERSION:
+        return None
     raise InputError(
-        f"{subject}: its header {HEADER} is not of version {VERSION}: a newer trimtab wrote it, or something "
-        "else; update this program, or skip the record by committing the offset behind it"
+        f"{subject}: its header {HEADER} is of version {version}, this program reads {VERSION}: a newer "
+        "trimtab wrote it; update this program, or skip the record by committing the offset behind it"
     )
+
+
+def _version(data: Any) -> int:
+    """The version of what looks like a stamp, 0 for anything else."""
+    try:
+        version = msgspec.msgpack.decode(data, type=list[Any])[0]
+    except (msgspec.DecodeError, TypeError, IndexError):
+        return 0
+    return version if isinstance(version, int) else 0
+
+
+def stamp_in(headers: Sequence[tuple[str, Any]]) -> Any:
+    """The value of the header that holds the stamp; None where there is none.
+
+    The last one counts, as for Kafka's own clients: a program may have copied another record's headers, and
+    the producer writes its stamp behind them.
+    """
+    return next((value for name, value in reversed(headers) if name == HEADER), None)
+
+
+def without_stamp(headers: Any) -> Any:
+    """Headers that an application hands over, without a stamp that it copied from another record.
+
+    Parameters
+    ----------
+    headers
+        Pairs or a dictionary, as the client takes them, or None.
+    """
+    if not headers:
+        return headers
+    if isinstance(headers, dict):
+        return {name: value for name, value in headers.items() if name != HEADER}
+    return [one for one in headers if one[0] != HEADER]

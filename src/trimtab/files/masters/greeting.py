@@ -20,7 +20,7 @@ from trimtab.files.masters.frames import encoded
 from trimtab.model.errors import InputError
 
 KIND: Final = "trimtab/masters-wire/"
-FORMAT: Final = KIND + "3"
+FORMAT: Final = KIND + "4"
 HANDSHAKE_BYTES: Final = 1024
 """Whoever has proved nothing yet gets no more memory."""
 NONCE_BYTES: Final = 32

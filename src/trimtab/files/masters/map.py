@@ -53,6 +53,12 @@ def read_map(path: Path, nodes: int, groups: int) -> MapSeen:
     """
     try:
         found = msgspec.json.decode(path.read_bytes(), type=IdealMap)
+    except FileNotFoundError:
+        raise InputError(
+            f'{path} is not there, and is named as the ideal map: correct "map" in the configuration of the '
+            f'node, or write {{"format": "{FORMAT}", "version": 1, "ideal": [...]}} there, with a node or -1 '
+            f"for each of {groups} groups"
+        ) from None
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{path} cannot be read as an ideal map: {error}") from None
     if found.format != FORMAT:
@@ -67,6 +73,10 @@ def read_map(path: Path, nodes: int, groups: int) -> MapSeen:
     return MapSeen(found.version, tuple(found.ideal))
 
 
+_GONE: Final = (-1, -1)
+"""In the place of when a file was changed, and which it is."""
+
+
 class MapFile:
     """A map's file that is looked at again and again."""
 
@@ -76,7 +86,7 @@ class MapFile:
         self._seen: MapSeen | None = None
 
     def changed(self) -> MapSeen | None:
-        """The map if it is another than at the last look; None while there is no file.
+        """The map if it is another than at the last look.
 
         Raises
         ------
@@ -85,11 +95,12 @@ class MapFile:
         """
         try:
             stat = self._path.stat()
+            looked = stat.st_mtime_ns, stat.st_ino
         except OSError:
+            looked = _GONE
+        if self._looked == looked:
             return None
-        if self._looked == (stat.st_mtime_ns, stat.st_ino):
-            return None
-        self._looked = stat.st_mtime_ns, stat.st_ino
+        self._looked = looked
         found = read_map(self._path, self._nodes, self._groups)
         if self._seen is not None and found != self._seen and found.version <= self._seen.version:
             raise InputError(

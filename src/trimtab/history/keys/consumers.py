@@ -71,6 +71,14 @@ class Consumers:
         self._unfinished[place].append(done)
         return done
 
+    def drop(self, place: int, now: float) -> None:
+        """What a consumer has not done yet is taken from it: it is free, and will stand still as it would."""
+        self._free[place] = min(self._free[place], now)
+        self._unfinished[place] = deque(one for one in self._unfinished[place] if one <= now)
+        stalls = self._capacity.stalls
+        of = stalls[place % len(stalls)] if stalls else ()
+        self._stalls[place] = deque(one for one in of if one[1] > now)
+
     def backlog(self, now: float) -> list[float]:
         """Shape (partitions,): records that wait or are in work."""
         for waiting in self._unfinished:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp
 from random import Random
@@ -15,7 +15,7 @@ from trimtab.history.keys.consumers import Capacity, Consumers
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.keys.routing import group_count
 from trimtab.model.load import FloatArray
-from trimtab.online.keys.load import Content, LoadView
+from trimtab.online.keys.load import Contents, LoadView
 from trimtab.online.keys.murmur2 import key_group
 from trimtab.online.keys.policy import KeyPolicy
 
@@ -144,23 +144,21 @@ class Watch:
     def __init__(self, world: World, contents: bool = False) -> None:
         self.every = world.look_seconds
         self.next = self.every or float("inf")
-        self._contents = contents
         self._kept = exp(-self.next / world.rate_seconds) if world.rate_seconds else 0.0
         self._rate = [0.0] * world.partitions
         self._sent = [0] * world.partitions
-        self._groups: list[Counter[int]] = [Counter() for _ in range(world.partitions)]
+        self._contents = Contents(group_count(world.partitions)) if contents else None
 
     def sent(self, place: int, group: int) -> None:
         """A record went to a partition."""
         while place >= len(self._sent):
             self._sent.append(0)
             self._rate.append(0.0)
-            self._groups.append(Counter())
         self._sent[place] += 1
-        if self._contents:
-            self._groups[place][group] += 1
+        if self._contents is not None:
+            self._contents.count(place, group)
 
-    def look(self, views: list[LoadView], consumers: Consumers, groups: int) -> None:
+    def look(self, views: list[LoadView], consumers: Consumers) -> None:
         """All producers look."""
         assert self.every is not None
         backlog = consumers.backlog(self.next)
@@ -169,7 +167,7 @@ class Watch:
             for rate, sent in zip(self._rate, self._sent, strict=True)
         ]
         rate = self._rate + [0.0] * (len(backlog) - len(self._rate))
-        content = list(self._histograms(len(backlog), groups)) if self._contents else None
+        content = None if self._contents is None else self._contents.histograms(len(backlog))
         for view in views:
             while len(view) < len(backlog):
                 view.spare += 1
@@ -179,14 +177,6 @@ class Watch:
             view.looked(backlog, rate)
         self._sent = [0] * len(self._sent)
         self.next += self.every
-
-    def _histograms(self, partitions: int, groups: int) -> Iterator[Content]:
-        for place in range(partitions):
-            counts = self._groups[place] if place < len(self._groups) else Counter()
-            total = counts.total()
-            yield Content(
-                [counts[one] / total for one in range(groups)] if total else (), (1.0,) if total else ()
-            )
 
 
 def course(
@@ -213,13 +203,12 @@ def course(
     policies = [policy() for _ in views]
     chances = [Random(f"{world.seed} {one}").random for one in range(len(views))]
     producer_of = stream.producer_of_key()
-    groups = group_count(world.partitions)
     group_of = [key_group(key, world.partitions) for key in stream.keys]
     watch = Watch(world, contents)
     places, done = [], []
     for at, which in zip(stream.at, stream.which, strict=True):
         while at >= watch.next:
-            watch.look(views, consumers, groups)
+            watch.look(views, consumers)
         one = producer_of[which]
         place = policies[one].choose(stream.keys[which], views[one], chances[one])
         if place >= len(consumers):

@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import floor, inf
 from random import Random
 from typing import Protocol
 
@@ -75,7 +76,15 @@ class Seen:
 
 
 class Publisher(Protocol):
-    """Whoever makes tables."""
+    """Whoever makes tables.
+
+    Attributes
+    ----------
+    due
+        When it has to look although nothing has happened since its last look; infinity for never.
+    """
+
+    due: float
 
     def look(self, seen: Seen, /) -> RoutingTable | None:
         """A new table; None where the last one stands."""
@@ -137,7 +146,14 @@ class Guarded:
         self._records = [0] * len(stream.keys)
         self._events: list[tuple[float, int, str, tuple[object, ...]]] = []
         self._number = 0
-        self._publish_seconds = publish_seconds
+        # Clocks that strike only after something has happened: publishing, and then each consumer's. What
+        # they cost goes with records, not with the time that a recording covers.
+        every = self.pace.tick_seconds
+        self._periods = [publish_seconds, *[every] * world.partitions]
+        shifted = (every * (1 + one / world.partitions) for one in range(world.partitions))
+        self._firsts = [publish_seconds, *shifted]
+        self._resting = set(range(1 + world.partitions))
+        self._due = inf
         self._left = count
         self._sent = 0
         self.tables = 0
@@ -146,9 +162,7 @@ class Guarded:
     def run(self) -> Course:
         """Send everything, and wait until all of it has taken effect."""
         producer_of = self.stream.producer_of_key()
-        self._at(self._publish_seconds, "_publish")
-        for place in range(self.world.partitions):
-            self._at(self.pace.tick_seconds * (1 + place / self.world.partitions), "_tick", place)
+        self._stir(0.0)
         for index, (at, which) in enumerate(zip(self.stream.at, self.stream.which, strict=True)):
             self._until(at)
             self._records[which] += 1
@@ -163,8 +177,22 @@ class Guarded:
         heappush(self._events, (when, self._number, what, given))
 
     def _until(self, now: float) -> None:
-        while self._events[0][0] <= now:
+        while self._events and self._events[0][0] <= now:
             self._next()
+
+    def _stir(self, now: float) -> None:
+        """Something has happened: every clock that rests strikes once more."""
+        while self._resting:
+            self._strike(self._resting.pop(), now)
+
+    def _strike(self, clock: int, after: float) -> None:
+        """Let a clock strike at its first time after an instant."""
+        first, period = self._firsts[clock], self._periods[clock]
+        when = first + period * max(0, floor((after - first) / period) + 1)
+        if clock:
+            self._at(when, "_tick", clock - 1)
+        else:
+            self._at(when, "_publish")
 
     def _next(self) -> None:
         when, _, what, given = heappop(self._events)
@@ -181,6 +209,7 @@ class Guarded:
             return
         place, stamp = placed
         self._place[index] = place
+        self._stir(now)
         log = self._logs[place]
         record = Record(f"{one}", key, producer.sender.group(key), stamp)
         log.append((index, record))
@@ -188,6 +217,10 @@ class Guarded:
         self._at(self._consumers.take(place, now), "_prepared", place, len(log) - 1)
 
     def _publish(self, now: float) -> None:
+        self._resting.add(0)
+        self._look(now)
+
+    def _look(self, now: float) -> None:
         seen = Seen(
             now,
             self._records,
@@ -200,8 +233,10 @@ class Guarded:
             self.tables += 1
             for one in range(len(self._producers)):
                 self._at(now + self.pace.acknowledge_seconds, "_read", one, table)
-        if self._left:
-            self._at(now + self._publish_seconds, "_publish")
+        due = self.publisher.due
+        if now < due < inf and due != self._due:
+            self._due = due
+            self._at(due, "_look")
 
     def _read(self, now: float, one: int, table: RoutingTable) -> None:
         self._ordered(now, one, self._producers[one].sender.seen(table, now))
@@ -233,12 +268,11 @@ class Guarded:
         self._carry_out(now, place, self._effect(now, place, offset))
 
     def _tick(self, now: float, place: int) -> None:
+        self._resting.add(1 + place)
         receiver = self._receivers[place]
         for other, offset in enumerate(self._committed):
             self._carry_out(now, place, receiver.passed(other, offset))
         self._carry_out(now, place, receiver.ticked(now))
-        if self._left:
-            self._at(now + self.pace.tick_seconds, "_tick", place)
 
     def _marked(self, now: float, place: int, stream: Stream, mark: int) -> None:
         self._carry_out(now, place, self._receivers[place].marked(stream, mark))
@@ -252,6 +286,7 @@ class Guarded:
                 todo.extend(self._effect(now, place, order.offset))
             elif isinstance(order, Commit):
                 self._committed[order.partition] = order.offset
+                self._stir(now)
             elif isinstance(order, AskMark):
                 self._at(
                     now + self.pace.mark_seconds, "_marked", place, order.stream, self._marks[order.stream]
@@ -269,6 +304,7 @@ class Guarded:
         self._released[place].discard(offset)
         self._done[index] = now
         self._left -= 1
+        self._stir(now)
         sequence = record.stamp.sequence
         if sequence:
             self._marks[record.stream] = max(sequence, self._marks[record.stream])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 from trimtab.act.keys.tables import settled, with_routes
 from trimtab.files.keys.settings import KeysSettings
@@ -77,6 +78,8 @@ def planned(
 class Known:
     """One table, there from the beginning."""
 
+    due = inf
+
     def __init__(self, table: RoutingTable) -> None:
         self._table: RoutingTable | None = table
 
@@ -96,7 +99,7 @@ class Watching:
         self._table = RoutingTable(0, world.partitions, world.partitions)
         self._last: Sequence[int] = [0] * len(keys)
         self._ends: Sequence[int] | None = None
-        self._next = every_seconds
+        self.due = every_seconds
         self.plans = 0
 
     def look(self, seen: Seen, /) -> RoutingTable | None:
@@ -110,13 +113,17 @@ class Watching:
                 return None
             if any(one.earlier for one in (*self._table.groups.values(), *self._table.keys.values())):
                 return self._publish(settled(self._table), seen)
-        if seen.now < self._next:
+        if seen.records == self._last:
+            # Without records there is nothing to plan: the next period begins with the next one.
+            self.due = inf
+            return None
+        if self.due == inf:
+            self.due = seen.now + self._every
+        if seen.now < self.due:
             return None
         rates = [(now - before) / self._every for now, before in zip(seen.records, self._last, strict=True)]
-        self._last, self._next = list(seen.records), seen.now + self._every
+        self._last, self.due = list(seen.records), seen.now + self._every
         backlog = [end - done for end, done in zip(seen.ends, seen.committed, strict=True)]
-        if not any(rates):
-            return None
         found = snapshot(self._keys, rates, self._table, backlog, seen.now, self._world)
         plan = plan_keys(found, self._settings)
         if not plan.moves:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import chain
 
 from trimtab.online.queues.lanes import quick_goes_first
@@ -53,7 +54,8 @@ class Line:
         self._overtake_seconds = overtake_seconds
         self._quick: deque[Message] = deque()
         self._other: deque[Message] = deque()
-        self._came: dict[int, float] = {}
+        self._accepted: dict[int, float] = {}
+        self._out_of_turn: list[tuple[float, int]] = []
 
     def __iter__(self) -> Iterator[Message]:
         return chain(self._quick, self._other)
@@ -61,24 +63,34 @@ class Line:
     def __len__(self) -> int:
         return len(self._quick) + len(self._other)
 
-    def append(self, message: Message, now: float, *, quick: bool) -> None:
-        """Put a message at the end of its lane."""
+    def append(self, message: Message, accepted: float, *, quick: bool, moved: bool = False) -> None:
+        """Put a message at the end of its lane; one that was moved stands behind others that came later."""
         (self._quick if quick else self._other).append(message)
         if self._overtake_seconds is not None:
-            self._came[message.number] = now
+            self._accepted[message.number] = accepted
+            if moved and not quick:
+                heappush(self._out_of_turn, (accepted, message.number))
 
     def take(self) -> Message:
         """The message whose turn it is; there must be one."""
         if self._overtake_seconds is None:
             return self._other.popleft()
-        quick, other, came = self._quick, self._other, self._came
+        quick, other = self._quick, self._other
         first = bool(quick) and (
             not other
-            or quick_goes_first(came[quick[0].number], came[other[0].number], self._overtake_seconds)
+            or quick_goes_first(self._accepted[quick[0].number], self._oldest(), self._overtake_seconds)
         )
         message = (quick if first else other).popleft()
-        del came[message.number]
+        del self._accepted[message.number]
         return message
+
+    def _oldest(self) -> float:
+        """When the message of the other lane was accepted that has waited longest."""
+        moved, accepted = self._out_of_turn, self._accepted
+        while moved and accepted.get(moved[0][1]) != moved[0][0]:
+            heappop(moved)
+        first = accepted[self._other[0].number]
+        return min(first, moved[0][0]) if moved else first
 
     def remove(self, places: Collection[int]) -> list[tuple[Message, bool]]:
         """Take messages out by their places in the order of iteration; each with whether it was quick."""
@@ -87,7 +99,7 @@ class Line:
         for place, message in enumerate(self):
             if place in places:
                 taken.append((message, place < quick))
-                self._came.pop(message.number, None)
+                self._accepted.pop(message.number, None)
             else:
                 left[place >= quick].append(message)
         self._quick, self._other = left

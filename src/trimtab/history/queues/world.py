@@ -205,6 +205,7 @@ class Course:
         """The lane of a message; one for all of a key, or the quick ones would overtake the others."""
         assert self.lanes is not None
         quick = self.lanes.quick(message.weight)
+        self.lanes.came(message.weight)
         return quick if message.key is None else self.lane_of_key.setdefault(message.key, quick)
 
     def _wake(self, queue: int) -> None:
@@ -289,7 +290,8 @@ class Course:
         work = sum(message.weight for message, _ in taken)
         ledger.moved(order.source, target, len(taken), work)
         for message, quick in taken:
-            self.waiting[target].append(message, self.now, quick=quick)
+            accepted = self.found.accepted_at[message.number]
+            self.waiting[target].append(message, accepted, quick=quick, moved=True)
             if order.rest_seconds:
                 self.moved_at[message.number] = self.now
         self.affinity.moved({message.key for message, _ in taken if message.key is not None}, target)

@@ -48,15 +48,24 @@ def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measu
         screen.table(terminal_heatmap(names, left, right, columns=columns, epsilon=epsilon))
 
 
-def misses(outcome: Outcome, predicted: Measures, after: Measures, goals: Goals) -> list[str]:
-    """The goals that are missed: by how much, and what the plan predicted."""
+def misses(
+    outcome: Outcome, predicted: Measures, after: Measures, by_loads: Mapping[str, float], goals: Goals
+) -> list[str]:
+    """The goals that are missed: by how much, what the plan predicted, and what made the difference.
+
+    Parameters
+    ----------
+    by_loads
+        The worst deviation of each resource in the newest snapshot, by the loads of its partitions.
+    """
     lines = []
     for name in outcome.unmet:
         off, peak = after.worst_deviation[name], after.peak_usage.get(name, 0.0)
         if off > goals.epsilon[name]:
+            told = predicted.worst_deviation.get(name, float("nan"))
             lines.append(
                 f"{resource_name(name)}: {off:.1%} from the mean, goal {goals.epsilon[name]:.1%}; the plan "
-                f"predicted {predicted.worst_deviation.get(name, float('nan')):.1%}"
+                f"predicted {told:.1%}{_cause(name, off, told, by_loads.get(name))}"
             )
         if peak > goals.theta[name]:
             lines.append(
@@ -64,6 +73,16 @@ def misses(outcome: Outcome, predicted: Measures, after: Measures, goals: Goals)
                 f"{predicted.peak_usage.get(name, float('nan')):.1%}"
             )
     return lines
+
+
+def _cause(name: str, measured: float, told: float, by_loads: float | None) -> str:
+    """Why a prediction did not come true, by what the newest snapshot makes of the same placement."""
+    if by_loads is None or not np.isfinite(by_loads):
+        return ""
+    text = f", and {by_loads:.1%} by the loads of now: "
+    if abs(by_loads - measured) > abs(by_loads - told):
+        return text + "the brokers' use beside their partitions differs"
+    return text + ("the fit of CPU to partitions has changed" if name == "cpu" else "the loads have changed")
 
 
 def judgement(outcome: Outcome, verdict: Verdict, log: LogCheck) -> str:

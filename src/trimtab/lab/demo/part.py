@@ -69,7 +69,7 @@ class DemoWords:
 
 
 SandboxT = TypeVar("SandboxT", bound="Sandbox[Any, Any, Any]")
-SnapshotT = TypeVar("SnapshotT")
+SnapshotT = TypeVar("SnapshotT", bound=Any)
 PlanT = TypeVar("PlanT", bound=Any)
 ReceiptT = TypeVar("ReceiptT")
 

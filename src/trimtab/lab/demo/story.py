@@ -91,7 +91,7 @@ def tell(
         outcome = judge(before.means(), after.means(), goals)
         receipts = [receipt]
         if outcome.unmet and plan.moves:
-            for line in misses(outcome, plan.predicted.after, after.means(), goals):
+            for line in misses(outcome, plan.predicted.after, after.means(), told.by_loads(), goals):
                 screen.say(line)
             screen.say(f"an operator would now type `trimtab plan {demo.level}` again: a second turn")
             second = told.second_turn(after)
@@ -215,6 +215,11 @@ class _Turn(Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
         found = self.measure()
         self._newest = self._demo.read_snapshot(self.world.lake.newest_snapshot())
         return found.as_planned(self._newest)
+
+    def by_loads(self) -> dict[str, float]:
+        """The worst deviation of each resource by the loads of the newest snapshot."""
+        worst: dict[str, float] = self._newest.imbalance().measures().worst_deviation
+        return worst
 
     def before_planned(self) -> Measured:
         """The first measurement, held like the newest one."""

@@ -143,6 +143,15 @@ class KeysSnapshot:
         found = dict(self.quality.extra).get("x_keyless_share", 0.0)
         return float(found) if isinstance(found, int | float) else 0.0
 
+    @property
+    def placed_share(self) -> float | None:
+        """Of the records with a key, those that lie where the table in force puts them.
+
+        None where the reading does not tell: an older one, or without records since that table.
+        """
+        found = dict(self.quality.extra).get("x_placed_share")
+        return float(found) if isinstance(found, int | float) else None
+
     def imbalance(self, rates: FloatArray | None = None) -> Imbalance:
         """The measures of the records that arrive, or of other rates, shape (partitions,).
 

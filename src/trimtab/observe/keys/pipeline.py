@@ -53,6 +53,9 @@ COLUMNS: Final = (
     ("recent_seconds", "double"),  # in so long
     ("route", "ints"),  # of a hot key: partitions by the table in force
     ("routes", "ints"),  # of a topic: the partition of each key group by the table in force
+    ("keyed_records", "long"),  # with a key, since the table in force was published,
+    ("placed_records", "long"),  # and of these, in a partition where it puts them
+    ("partitioner", "string"),  # the known one that puts most of a sample of keys where they lie
 )
 
 

@@ -14,7 +14,7 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,9 +23,11 @@ from trimtab.connect.kafka.keyed_topic import KeyedTopic, TopicSeen, keyed_topic
 from trimtab.files.keys.settings import SECTION
 from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.model.keys.naming import HASHED, key_text
-from trimtab.model.keys.routing import RoutingTable, group_count
+from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.observe.collect.landing import Batch, BatchWriter, LakeLanding
 from trimtab.observe.keys.pipeline import COLUMNS, KeysPipelineSettings
+from trimtab.online.keys.known_hashes import fitting
+from trimtab.online.keys.murmur2 import key_group
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +42,9 @@ SIZE_CLASSES: Final = 32
 TRACKED: Final = 10_000
 """Counters of the sketch: a key with more than a ten thousandth of the records is not missed."""
 HASH_DIGITS: Final = 16
+SAMPLED: Final = 200
+"""Distinct keys by which the partitioner of producers is told."""
+SAMPLED_BYTES: Final = 64
 
 Say = Callable[[str], None]
 
@@ -104,7 +109,9 @@ class Reading:
         until = time.time()
         records = _records(session, options, self._topic.topic, begins, seen.ends, until)
         settings = self._settings
-        found, hot = counted(records, group_count(table.base), settings.keys_most, settings.rates_seconds)
+        found, hot, sample = counted(
+            records, group_count(table.base), settings.keys_most, settings.rates_seconds, table.passed
+        )
         if time.monotonic() - self._looked_at + self._settings.sample_seconds > self._settings.gap_seconds:
             # Two looks so far apart make no rates: without any, whatever is uneven would seem level.
             self._say(
@@ -117,6 +124,8 @@ class Reading:
         seen, consumers = self._topic.look(), self._topic.consumers(self._named)
         told: dict[str, Any] = {"version": table.version, "base": table.base}
         told["hashed"] = self._salt is not None
+        told["placed_records"], told["keyed_records"] = placed(found, table)
+        told["partitioner"] = fitting(sample, count)
         told["records"] = sum(one["records"] for one in found.values())
         told["routes"] = [table.group_route(group).partitions[0] for group in range(group_count(table.base))]
         return self._land(seen, consumers, told, found, [self._hot(one, table) for one in hot])
@@ -185,7 +194,7 @@ def _records(
     ends: Mapping[int, int],
     until: float,
 ) -> DataFrame:
-    """`partition`, `key`, `bytes`, and `age_seconds` at an instant, by the timestamps of records."""
+    """`partition`, `offset`, `key`, `bytes`, and `age_seconds` at an instant, by records' timestamps."""
     from pyspark.sql import functions as F
 
     def offsets(by_partition: Mapping[int, int]) -> str:
@@ -196,31 +205,61 @@ def _records(
     source = session.read.format("kafka").options(**options, **bounds, subscribe=topic).load()
     size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
     age = F.lit(until) - F.col("timestamp").cast("double")
-    return source.select("partition", "key", size.cast("bigint").alias("bytes"), age.alias("age_seconds"))
+    bytes_ = size.cast("bigint").alias("bytes")
+    return source.select("partition", "offset", "key", bytes_, age.alias("age_seconds"))
+
+
+def placed(found: Mapping[int, Mapping[str, Any]], table: RoutingTable) -> tuple[int, int]:
+    """Records with a key that lie where a table puts them, and all with a key, both since it was published.
+
+    A group of which keys have routes of their own is taken to go to all of theirs.
+
+    Parameters
+    ----------
+    found
+        As `counted` returns it.
+    table
+        The table in force.
+    """
+    routes: dict[int, list[Route]] = {}
+    for key, route in table.keys.items():
+        routes.setdefault(key_group(key, table.base), []).append(route)
+    right = whole = 0
+    for group in range(group_count(table.base)):
+        ways = [table.group_route(group), *routes.get(group, ())]
+        places = {place for way in ways for place in (*way.partitions, *way.earlier)}
+        for number, own in found.items():
+            records = own["current_groups"][group]
+            whole += records
+            right += records if number in places else 0
+    return right, whole
 
 
 def counted(
-    records: DataFrame, groups: int, most: int, recent_seconds: float
-) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]]]:
+    records: DataFrame, groups: int, most: int, recent_seconds: float, passed: Sequence[int] = ()
+) -> tuple[dict[int, dict[str, Any]], list[dict[str, Any]], list[tuple[bytes, int]]]:
     """What lies in each partition, and the most frequent keys.
 
     Parameters
     ----------
     records
-        `partition`, `key` (bytes, or null), `bytes`, `age_seconds`.
+        `partition`, `offset`, `key` (bytes, or null), `bytes`, `age_seconds`.
     groups
         Key groups that there are.
     most
         Keys to name.
     recent_seconds
         Records that are older are not recent.
+    passed
+        Offsets, by partition, below which records were written before the table in force.
 
     Returns
     -------
     tuple
-        By partition `records`, `bytes`, `keyless`, `distinct_keys`, the histograms `groups` and `sizes`, and
-        how many came in the `recent_seconds` since the first recent one, that one left out; and `key`,
-        `key_group`, `records` of frequent keys, the most frequent first.
+        By partition `records`, `bytes`, `keyless`, `distinct_keys`, the histograms `groups`, `sizes` and
+        `current_groups` (since the table in force), and how many came in the `recent_seconds` since the first
+        recent one, that one left out; then `key`, `key_group`, `records` of frequent keys, the most frequent
+        first; and up to `SAMPLED` keys since the table in force, each with a partition that it lies in.
     """
     from pyspark.sql import functions as F
 
@@ -229,16 +268,21 @@ def counted(
     # Size class n: 2**(n-1) bytes or more, below 2**n; 0 for nothing at all.
     size = F.least(F.length(F.regexp_replace(F.bin("bytes"), "^0+", "")), F.lit(SIZE_CLASSES - 1))
     sized = records.withColumn("size", size)
+    begins = [F.lit(one) for one in passed]
+    before = F.get(F.array(*begins), F.col("partition")) if begins else F.lit(0)
+    current = F.coalesce(F.col("offset") >= before, F.lit(True)).cast("bigint")
     recent = F.when(F.col("age_seconds").between(0, recent_seconds), F.col("age_seconds"))
     by_key = sized.groupBy("partition", "key", "size").agg(
         F.count(F.lit(1)).alias("records"),
         F.sum("bytes").alias("bytes"),
+        F.sum(current).alias("current_records"),
         F.count(recent).alias("recent_records"),
         F.max(recent).alias("recent_seconds"),
     )
     keys = by_key.groupBy("partition", "key").agg(
         F.sum("records").alias("records"),
         F.sum("bytes").alias("bytes"),
+        F.sum("current_records").alias("current_records"),
         F.sum("recent_records").alias("recent_records"),
         F.max("recent_seconds").alias("recent_seconds"),
         F.map_from_entries(F.collect_list(F.struct("size", "records"))).alias("sizes"),
@@ -253,6 +297,13 @@ def counted(
             .collect()
         )
         hashes = [one["item"] for one in tops[0]["tops"] or ()]
+        sample = (
+            keys.where((F.octet_length("key") <= SAMPLED_BYTES) & (F.col("current_records") > 0))
+            .orderBy(F.xxhash64("key"), "partition")
+            .limit(SAMPLED)
+            .select("key", "partition")
+            .collect()
+        )
         hot = (
             keys.where(F.xxhash64("key").isin(hashes) & F.col("key").isNotNull())
             .groupBy("key", "key_group")
@@ -273,7 +324,7 @@ def counted(
                     "records": place["records"],
                 }
             )  # fmt: skip
-    return found, rows
+    return found, rows, [(bytes(one["key"]), one["partition"]) for one in sample]
 
 
 def _by_partition(keys: DataFrame, groups: int) -> dict[int, dict[str, Any]]:
@@ -284,6 +335,7 @@ def _by_partition(keys: DataFrame, groups: int) -> dict[int, dict[str, Any]]:
         F.sum("records").alias("records"),
         F.sum("bytes").alias("bytes"),
         F.count("key").alias("keys"),
+        F.sum("current_records").alias("current_records"),
         F.sum("recent_records").alias("recent_records"),
         F.max("recent_seconds").alias("recent_seconds"),
     )
@@ -291,7 +343,8 @@ def _by_partition(keys: DataFrame, groups: int) -> dict[int, dict[str, Any]]:
         own = found.setdefault(
             row["partition"],
             {"records": 0, "bytes": 0, "keyless": 0, "distinct_keys": 0, "groups": [0] * groups,
-             "sizes": [0] * SIZE_CLASSES, "recent_records": -1, "recent_seconds": None},
+             "current_groups": [0] * groups, "sizes": [0] * SIZE_CLASSES, "recent_records": -1,
+             "recent_seconds": None},
         )  # fmt: skip
         own["records"] += row["records"]
         own["bytes"] += row["bytes"]
@@ -303,6 +356,7 @@ def _by_partition(keys: DataFrame, groups: int) -> dict[int, dict[str, Any]]:
             own["keyless"] += row["records"]
         else:
             own["groups"][row["key_group"]] += row["records"]
+            own["current_groups"][row["key_group"]] += row["current_records"]
     for own in found.values():
         own["recent_records"] = max(0, own["recent_records"])
     sizes = keys.select("partition", F.explode("sizes").alias("size", "records"))

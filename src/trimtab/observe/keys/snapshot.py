@@ -86,6 +86,11 @@ def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
         ("x_distinct_keys", sum(row["distinct_keys"] or 0 for row in read.values())),
         ("x_keyless_share", _share(sum(row["keyless"] or 0 for row in read.values()), topic["records"] or 0)),
     ]
+    hot = [row for row in raw if row["kind"] == "hot_key"]
+    if topic["keyed_records"]:
+        extra.append(("x_placed_share", topic["placed_records"] / topic["keyed_records"]))
+        extra.append(("x_partitioner", topic["partitioner"] or ""))
+        extra += [("x_elsewhere", list(one)) for one in _elsewhere(hot)[:1]]
     if capacity is None:
         extra.append(("x_nominal_capacity", ["records"]))
     return KeysSnapshot(
@@ -107,7 +112,7 @@ def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
         added_seconds=added_seconds(looks, moment.tick),
         partitions=_partitions(loads, read, capacity),
         groups=_groups(topic["routes"], read, rates),
-        keys=_keys([row for row in raw if row["kind"] == "hot_key"], read, rates, consumer),
+        keys=_keys(hot, read, rates, consumer),
     )
 
 
@@ -178,6 +183,18 @@ def _keys(
             )
         )
     return tuple(sorted(found, key=lambda one: (-one.records_per_second, one.key)))
+
+
+def _elsewhere(rows: Sequence[Row]) -> list[tuple[str, int, int]]:
+    """Frequent keys of which most records lie where they do not go: key, that partition, where they go."""
+    most: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: (-row["records"], row["partition"])):
+        most.setdefault(row["key"], row)
+    return [
+        (key, row["partition"], row["route"][0])
+        for key, row in most.items()
+        if row["partition"] not in row["route"]
+    ]
 
 
 def _shares(counts: Sequence[int] | None) -> tuple[float, ...]:

@@ -24,10 +24,14 @@ class KeyPolicy(Protocol):
         As in settings.
     keeps_order
         Whether all records of a key go to one partition, as long as nobody changes the table.
+    needs_load
+        Whether somebody has to look at backlogs and capacities for it; the others can do with what they count
+        themselves.
     """
 
     name: ClassVar[str]
     keeps_order: ClassVar[bool]
+    needs_load: ClassVar[bool]
 
     def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
         """The partition of a record.

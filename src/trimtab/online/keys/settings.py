@@ -72,6 +72,11 @@ class Ipooa:
             raise _refused("feature_weights", weights, f"{count} of 0.1 to 0.9 that add up to 1")
 
     @property
+    def looks_at_contents(self) -> bool:
+        """Whether it matters what lies in the partitions, beside how much."""
+        return self.candidate == "content" or self.isc == "literal"
+
+    @property
     def thetas(self) -> tuple[float, ...]:
         """The feature weights, equal ones where none are given."""
         count = FEATURES[self.candidate]

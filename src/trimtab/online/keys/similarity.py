@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import sub
 
 from trimtab.online.keys.load import LoadView
 
@@ -38,4 +39,6 @@ def by_load(view: LoadView, one: int, other: int, weights: Sequence[float], powe
 def _apart(one: Sequence[float], other: Sequence[float]) -> float:
     if not one or not other:
         return 0.0 if len(one) == len(other) else 1.0
-    return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2
+    # Without a loop of Python's own: a thousand shares, for each pair of partitions at each look.
+    total: float = sum(map(abs, map(sub, one, other)))
+    return total / 2

@@ -13,7 +13,6 @@ from trimtab.online.masters.lease import Lease
 from trimtab.online.masters.log import MakeLog
 from trimtab.online.masters.messages import (
     AskReady,
-    AskReport,
     AskStanding,
     Ended,
     Forward,
@@ -28,6 +27,7 @@ from trimtab.online.masters.messages import (
     Upload,
 )
 from trimtab.online.masters.readers import Readers
+from trimtab.online.masters.rests import Rests
 from trimtab.online.masters.settings import Scheme
 from trimtab.online.masters.state import NOBODY, GroupState
 from trimtab.online.masters.station import Station
@@ -49,6 +49,8 @@ class Group:
         A takeover from this node, and one to it.
     tally
         What this node has done for it.
+    rests
+        From which nodes it is kept for a while.
     """
 
     def __init__(self, station: Station, number: int, make_log: MakeLog) -> None:
@@ -60,6 +62,7 @@ class Group:
         self.incumbent: Incumbent | None = None
         self.challenge: Challenge | None = None
         self.tally = Tally()
+        self.rests = Rests(station.settings.rest_seconds)
         parts = station, number, self.state, self.lease, self.log, self.tally
         self.intake, self.readers = Intake(*parts), Readers(*parts)
         self._held_since: float | None = None
@@ -141,6 +144,7 @@ class Group:
                 if node == self.station.node:
                     self.asked.pop(nonce, None)
                 if outcome:
+                    self.rests.mastered(self.station.now, node)
                     self._mastered(slot, node, nonce)
             case TakeOver():
                 if outcome:
@@ -169,6 +173,8 @@ class Group:
             self.challenge.became(node, self)
 
     def _taken_over(self, slot: int, entry: TakeOver) -> None:
+        if not self._recovering:
+            self.rests.taken(self.station.now, entry.ideal)
         if entry.scheme == Scheme.INSTATE:
             self._mastered(slot, entry.ideal, entry.ready)
             return
@@ -191,13 +197,21 @@ class Group:
         self.lease.handed(ends_now=False)
         self.asked.clear()
         if self.state.fence != before:
-            self._fenced()
+            self.readers.fenced()
+        self.intake.fenced()
 
     def handed_over(self) -> None:
         """Nothing is left of the takeover here, one way or the other."""
         self.incumbent = None
 
     # ------------------------------------------------------------ messages
+
+    def lost(self, client: str) -> None:
+        """The connection of a client has ended."""
+        lost = self.readers.lost(client)
+        if lost and self.incumbent is not None:
+            self.incumbent.waiting -= lost
+            self.incumbent.step(self)
 
     def received(self, sender: int | str, message: Any) -> None:
         """Take in a message of this group."""
@@ -210,8 +224,6 @@ class Group:
                 self._upload(message)
             case AskStanding(client):
                 self.station.send(client, self.number, self._standing())
-            case AskReport(client):
-                self.station.send(client, self.number, self._report())
             case _ if isinstance(sender, int):
                 if not self.log.received(sender, message):
                     self._of_takeover(sender, message)
@@ -243,8 +255,9 @@ class Group:
         self.intake.publish(publish, handed_to=handed_to, named_soon=named_soon)
 
     def _upload(self, upload: Upload) -> None:
-        # One that was sent before the question may be overtaken by messages that came with it.
-        answers = self.incumbent is not None and self.incumbent.cycle == upload.cycle
+        # One that was sent before the question may be overtaken by messages that came with it; not so the
+        # last one of a consumer, which takes no message any more.
+        answers = self.incumbent is not None and (upload.leaves or self.incumbent.cycle == upload.cycle)
         if self.readers.upload(upload) and answers and self.incumbent is not None:
             self.incumbent.waiting.discard((upload.consumer, upload.topic))
             self.incumbent.step(self)
@@ -253,7 +266,8 @@ class Group:
         state, messages = self.state, sum(map(len, self.state.topics.values()))
         return Standing(self.lease.held, state.master, state.version, self.log.applied, messages)
 
-    def _report(self) -> Report:
+    def report(self, map_version: int, ideal: int) -> Report:
+        """What this node has done for it, and how it stands here."""
         standing, tally = self._standing(), self.tally
         since = self._held_since if standing.holds else None
         return Report(
@@ -271,4 +285,6 @@ class Group:
             tally.pulled_bytes,
             tally.proposals,
             tally.proposed_seconds,
+            map_version,
+            self.rests.left(self.station.now, ideal),
         )

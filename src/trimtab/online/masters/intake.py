@@ -21,7 +21,8 @@ class Intake:
     Attributes
     ----------
     unanswered
-        (topic, producer, sequence) to the client, of messages that are batched or proposed.
+        (topic, producer, sequence) to the client and its last attempt, of messages that are batched or
+        proposed. A message that comes again meanwhile is not proposed again.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class Intake:
     ) -> None:
         self._station, self._number = station, number
         self._state, self._lease, self._log, self._tally = state, lease, log, tally
-        self.unanswered: dict[tuple[str, str, int], str] = {}
+        self.unanswered: dict[tuple[str, str, int], tuple[str, int]] = {}
         self._batch: list[Record] = []
         self._batch_bytes = self._entry_bytes = 0
         self._batch_until = inf
@@ -84,10 +85,16 @@ class Intake:
 
     def _take(self, publish: Publish) -> None:
         record, settings, size = publish.record, self._station.settings, record_bytes(publish.record)
+        if record.sequence <= self._state.sequences.get((record.topic, record.producer), 0):
+            self._send_back(publish, "stored")
+            return
+        key, begun = (record.topic, record.producer, record.sequence), len(self.unanswered)
+        self.unanswered[key] = publish.client, publish.attempt
+        if len(self.unanswered) == begun:
+            return
         # Many small messages take much more than their payloads.
         if self._entry_bytes + size > ENTRY_BYTES:
             self.flush()
-        self.unanswered[record.topic, record.producer, record.sequence] = publish.client
         self._batch.append(record)
         self._batch_bytes += len(record.payload)
         self._entry_bytes += size
@@ -117,20 +124,23 @@ class Intake:
         """Answer for a batch, whoever proposed it."""
         self._tally.applied(records[0], self._station.now)
         for record, verdict in zip(records, verdicts, strict=True):
-            client = self.unanswered.pop((record.topic, record.producer, record.sequence), None)
-            if client is not None:
+            key = record.topic, record.producer, record.sequence
+            asked = self.unanswered.pop(key, None)
+            if asked is not None:
                 if verdict == "stored":
                     self._tally.took(record)
                 # The term may have ended while the batch was under way.
                 told = verdict if self.writes else "moved"
-                self._tell(client, record.topic, record.producer, record.sequence, told)
+                self._tell(asked, key, told)
 
     def fenced(self) -> None:
-        """Somebody else may write now: what was begun under the old fence is void wherever it is chosen."""
-        if self._state.writer != self._station.node:
-            for (topic, producer, sequence), client in self.unanswered.items():
-                self._tell(client, topic, producer, sequence, "moved")
-            self.unanswered.clear()
+        """Somebody else may write now: what was begun under the old fence is void wherever it is chosen.
+
+        So it is where the state was replaced by a snapshot: what that passes over is not applied here.
+        """
+        unanswered, self.unanswered = self.unanswered, {}
+        for key, asked in unanswered.items():
+            self._tell(asked, key, "moved")
         self._forget_batch()
         self._log.withdraw(Append)
         self._tally.fenced()
@@ -138,8 +148,10 @@ class Intake:
 
     def _send_back(self, publish: Publish, verdict: str) -> None:
         record = publish.record
-        self._tell(publish.client, record.topic, record.producer, record.sequence, verdict)
+        key = record.topic, record.producer, record.sequence
+        self._tell((publish.client, publish.attempt), key, verdict)
 
-    def _tell(self, client: str, topic: str, producer: str, sequence: int, verdict: str) -> None:
-        answer = Published(topic, producer, sequence, verdict, self._state.writer)
+    def _tell(self, asked: tuple[str, int], key: tuple[str, str, int], verdict: str) -> None:
+        client, attempt = asked
+        answer = Published(*key, verdict, self._state.writer, attempt)
         self._station.send(client, self._number, answer)

@@ -4,49 +4,72 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from trimtab.online.masters.messages import Beat, MapSeen
+from trimtab.online.masters.messages import MapSeen
 from trimtab.online.masters.state import NOBODY
 
 
 class Maps:
     """The newest map that a node has seen, and which ones others say that they have.
 
-    Nodes see maps each in its own time, so another version is nothing to worry about. One version with
-    another content is: each of two ideal nodes would take the group over from the other, without end.
+    Nodes see maps each in its own time. A node that stays at an older version, though, takes nothing over by
+    the newer one, and would by its own: it is passed over, and takes nothing over itself. One version with
+    another content is as bad: each of two ideal nodes would take the group over from the other, without end.
+
+    Parameters
+    ----------
+    bound_seconds
+        A node whose version is older for longer, and does not rise, will not see the newer one by itself.
 
     Attributes
     ----------
     seen
         The map.
+    checksum
+        Of its content.
     disputed_by
         Nodes that last said to have another map of the same version.
+    older, newer
+        Version of each node that last said to have an older map, or a newer one.
+    late
+        Of these, those with which it has been so for longer than the bound.
     """
 
-    __slots__ = ("_checksum", "_others", "disputed_by", "seen")
+    __slots__ = ("_bound", "_others", "_since", "checksum", "disputed_by", "late", "newer", "older", "seen")
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, groups: int, bound_seconds: float) -> None:
         self.seen = MapSeen(0, (NOBODY,) * groups)
+        self.checksum = 0
         self.disputed_by: tuple[int, ...] = ()
-        self._checksum = 0
+        self.older: dict[int, int] = {}
+        self.newer: dict[int, int] = {}
+        self.late: frozenset[int] = frozenset()
+        self._bound = bound_seconds
         self._others: dict[int, tuple[int, int]] = {}
+        self._since: dict[int, float] = {}
 
-    def look(self, seen: MapSeen) -> None:
+    def look(self, now: float, seen: MapSeen) -> None:
         """A map was published; an older one, or another of the same version, changes nothing."""
         if seen.version > self.seen.version:
-            self.seen, self._checksum = seen, crc32(repr(tuple(seen.ideal)).encode())
-            self._compare()
+            # Whoever was behind the last one does not get longer for this one.
+            self._since = {node: self._since[node] for node in self.older}
+            self.seen, self.checksum = seen, crc32(repr(tuple(seen.ideal)).encode())
+            self._compare(now)
 
-    def beat(self, muted: tuple[int, ...]) -> Beat:
-        """What others are told, with which map this node has."""
-        return Beat(muted, self.seen.version, self._checksum)
-
-    def heard(self, sender: int, beat: Beat) -> None:
+    def heard(self, now: float, sender: int, version: int, checksum: int) -> None:
         """Another node has said which map it has."""
-        self._others[sender] = beat.version, beat.checksum
-        self._compare()
+        if self.older.get(sender, version) < version:
+            del self._since[sender]  # it does see new maps, only later
+        self._others[sender] = version, checksum
+        self._compare(now)
 
-    def _compare(self) -> None:
-        mine = self.seen.version, self._checksum
-        self.disputed_by = tuple(
-            node for node, of in sorted(self._others.items()) if of != mine and of[0] == mine[0]
-        )
+    def _compare(self, now: float) -> None:
+        mine = self.seen.version
+        versions = {node: version for node, (version, _) in sorted(self._others.items())}
+        self._since = {
+            node: self._since.get(node, now) for node, version in versions.items() if version != mine
+        }
+        self.late = frozenset(node for node, since in self._since.items() if now - since > self._bound)
+        self.older = {node: version for node, version in versions.items() if version < mine}
+        self.newer = {node: version for node, version in versions.items() if version > mine}
+        same = [node for node, version in versions.items() if version == mine]
+        self.disputed_by = tuple(node for node in same if self._others[node][1] != self.checksum)

@@ -100,11 +100,15 @@ class Snapshot(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """I am there, and do not want these groups for now; and which ideal map I have, by its content."""
+    """I am there, and do not want these groups for now; which ideal map I have, by its content.
+
+    Groups in `resting` should not be given to the node that this map names for them, for now.
+    """
 
     muted: tuple[int, ...]
     version: int
     checksum: int
+    resting: tuple[int, ...] = ()
 
 
 class Probe(NamedTuple):
@@ -155,10 +159,11 @@ class Ended(NamedTuple):
 
 
 class Publish(NamedTuple):
-    """A message for the group."""
+    """A message for the group; its answer carries the number of the attempt in which it was sent last."""
 
     client: str
     record: Record
+    attempt: int = 0
 
 
 class Forward(NamedTuple):
@@ -175,6 +180,7 @@ class Published(NamedTuple):
     sequence: int
     verdict: str
     master: int
+    attempt: int = 0
 
 
 class Pull(NamedTuple):
@@ -212,13 +218,17 @@ class AskUpload(NamedTuple):
 
 
 class Upload(NamedTuple):
-    """All messages before `offset` are worked off; `cycle` of the question, or -1 if nobody asked."""
+    """All messages before `offset` are worked off; `cycle` of the question, or -1 if nobody asked.
+
+    A consumer that `leaves` reads no more.
+    """
 
     client: str
     consumer: str
     topic: str
     offset: int
     cycle: int
+    leaves: bool = False
 
 
 class OffsetKept(NamedTuple):
@@ -259,7 +269,9 @@ class Report(NamedTuple):
     """What a node has done for a group since its process began, and how the group stands there now.
 
     `life` tells processes apart: counters begin anew with each. `held_seconds` is how long this node has been
-    master without a break, 0 if it is not; the others are those of `Standing` and `Tally`.
+    master without a break, 0 if it is not; `map_version` is that of the ideal map that this node goes by, and
+    `rest_seconds` for how long the group is not given to the node that it names, as far as is known here; the
+    others are those of `Standing` and `Tally`.
     """
 
     life: int
@@ -276,6 +288,8 @@ class Report(NamedTuple):
     pulled_bytes: int
     proposals: int
     proposed_seconds: float
+    map_version: int
+    rest_seconds: float
 
 
 # ---------------------------------------------------------------- the node's own log
@@ -310,6 +324,12 @@ class Received(NamedTuple):
     sender: int | str
     group: int
     message: Any
+
+
+class Gone(NamedTuple):
+    """The connection of a client has ended: its process has, or it will come back by another one."""
+
+    client: str
 
 
 class Due(NamedTuple):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.online.masters.challenge import Challenge
@@ -12,12 +13,15 @@ from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.group import Group
 from trimtab.online.masters.log import STORE, Engine
 from trimtab.online.masters.maps import Maps
-from trimtab.online.masters.messages import Beat, MapSeen, Received
+from trimtab.online.masters.messages import AskReport, Beat, Gone, MapSeen, Received
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.slots import Fact, Order, Told
 from trimtab.online.masters.state import NOBODY
 from trimtab.online.masters.station import Station
 from trimtab.online.masters.token import CLUSTER, Token
+
+LOOKS: Final = 4
+"""So often a node is waited for that could take a group over, with half of R between."""
 
 
 class Node:
@@ -42,6 +46,14 @@ class Node:
         holds.
     engine
         What chooses.
+
+    Attributes
+    ----------
+    idle
+        Node to its smallest wrong group, of nodes that could take one over and have not: groups behind these
+        no longer wait.
+    resting
+        Group to the node that the map names for it and that lost it soon, when this was looked at last.
     """
 
     def __init__(
@@ -64,9 +76,13 @@ class Node:
         self.station = Station(node, nodes, life, settings, now, rejoins=True)
         self.token = Token(self.station, engine.log)
         self.groups = [Group(self.station, number, engine.log) for number in range(groups)]
-        self.maps = Maps(groups)
+        self.maps = Maps(groups, 2 * settings.renewal_seconds)
+        self.resting: dict[int, int] = {}
+        self.idle: dict[int, int] = {}
+        self._looks: Counter[int] = Counter()
+        self._looked_at = (0, 0)
         self._heard = dict.fromkeys(range(nodes), now)
-        self._muted_by: dict[int, tuple[int, ...]] = {}
+        self._beats: dict[int, Beat] = {}
         self._muted: dict[int, float] = {}
         self._beat_at = now
         self._challenged: Group | None = None
@@ -91,7 +107,11 @@ class Node:
         elif isinstance(fact, Told):
             self._told(fact)
         elif isinstance(fact, MapSeen):
-            self.maps.look(fact)
+            self.maps.look(now, fact)
+        elif isinstance(fact, Gone):
+            for group in self.groups:
+                group.lost(fact.client)
+                self._dues[group.number] = group.due()
         else:
             self._go_on()
         if self.token.group != CLUSTER or self._challenged is not None:
@@ -105,6 +125,10 @@ class Node:
         # What concerns all nodes is no business of clients.
         if isinstance(message, Beat) or number == CLUSTER:
             self._of_cluster(sender, message)
+        elif 0 <= number < len(self.groups) and isinstance(message, AskReport):
+            version, ideal = self.maps.seen
+            report = self.groups[number].report(version, ideal[number] if number < len(ideal) else NOBODY)
+            self.station.send(message.client, number, report)
         elif 0 <= number < len(self.groups):
             group = self.groups[number]
             group.received(sender, message)
@@ -114,8 +138,8 @@ class Node:
         if not isinstance(sender, int):
             return
         if isinstance(message, Beat):
-            self._muted_by[sender] = message.muted
-            self.maps.heard(sender, message)
+            self._beats[sender] = message
+            self.maps.heard(self.station.now, sender, message.version, message.checksum)
         else:
             self.token.log.received(sender, message)
 
@@ -138,7 +162,7 @@ class Node:
         if station.now >= self._beat_at:
             self._beat_at = station.now + station.settings.renewal_seconds / 2
             self._muted = {group: until for group, until in self._muted.items() if until > station.now}
-            station.tell_others(CLUSTER, self.maps.beat(tuple(sorted(self._muted))))
+            station.tell_others(CLUSTER, self._beat())
             self._choose()
         for group in self.groups:
             if station.now >= self._dues[group.number]:
@@ -146,28 +170,60 @@ class Node:
                 self._dues[group.number] = group.due()
         self.token.log.go_on()
 
+    def _beat(self) -> Beat:
+        (version, ideals), now = self.maps.seen, self.station.now
+        named = zip(self.groups, ideals, strict=False)
+        self.resting = {group.number: ideal for group, ideal in named if group.rests.left(now, ideal)}
+        return Beat(tuple(sorted(self._muted)), version, self.maps.checksum, tuple(self.resting))
+
     # ------------------------------------------------------------ takeovers
 
     def _choose(self) -> None:
-        """The smallest wrong group that can be put right: this node takes it over if it is its ideal."""
-        if self.token.group != CLUSTER or not self.token.lease.open or self.disputed_by:
+        """The smallest wrong group that can be put right: this node takes it over if it is its ideal.
+
+        If another one is, it is waited for a while: something may keep it that nobody else knows.
+        """
+        looked_at = self.maps.seen.version, self.token.version
+        if looked_at[0] != self._looked_at[0]:
+            self._looks.clear()
+        elif looked_at != self._looked_at:
+            del self._looks[self.token.taker]
+        self._looked_at = looked_at
+        if self.token.group != CLUSTER or not self.token.lease.open or self._stands_back:
             return
+        self.idle = {}
         for group, ideal in zip(self.groups, self.maps.seen.ideal, strict=False):
             if not self._wrong(group, ideal) or not self._able(group.number, ideal):
                 continue
             if ideal == self.station.node:
                 self.token.take(group.number)
-            return
+                return
+            self._looks[ideal] += ideal not in self.idle
+            if self._looks[ideal] <= LOOKS:
+                return
+            self.idle.setdefault(ideal, group.number)
 
     def _wrong(self, group: Group, ideal: int) -> bool:
         state = group.state
         return ideal not in (NOBODY, state.master) and state.ideal == NOBODY and not group.lease.open
 
     def _able(self, number: int, ideal: int) -> bool:
-        """Whether an ideal node is alive, and has not failed at this group lately."""
+        """Whether an ideal node is alive, has this map, and has not failed at this group lately."""
+        if self._rests(number, ideal):
+            return False
         if ideal == self.station.node:
             return number not in self._muted
-        return self._alive(ideal) and number not in self._muted_by.get(ideal, ())
+        if not self._alive(ideal) or ideal in self.passed_over:
+            return False
+        return ideal not in self._beats or number not in self._beats[ideal].muted
+
+    def _rests(self, number: int, ideal: int) -> bool:
+        """Whether any node that is alive knows that the ideal node lost this group soon after it had it."""
+        version = self.maps.seen.version
+        return self.groups[number].rests.left(self.station.now, ideal) > 0 or any(
+            number in beat.resting and beat.version == version and self._alive(node)
+            for node, beat in self._beats.items()
+        )
 
     def _alive(self, node: int) -> bool:
         silent = self.station.now - self._heard.get(node, -inf)
@@ -177,6 +233,24 @@ class Node:
     def disputed_by(self) -> list[int]:
         """Nodes that are alive and have another map of the same version; nothing is taken over meanwhile."""
         return [node for node in self.maps.disputed_by if self._alive(node)]
+
+    @property
+    def passed_over(self) -> dict[int, int]:
+        """Version of each node that is alive and stays at an older map: it will take nothing over."""
+        return self._late(self.maps.older)
+
+    @property
+    def outdated_by(self) -> dict[int, int]:
+        """Version of each node that is alive and has a newer map, which this node does not come to see."""
+        return self._late(self.maps.newer)
+
+    def _late(self, versions: dict[int, int]) -> dict[int, int]:
+        return {node: of for node, of in versions.items() if node in self.maps.late and self._alive(node)}
+
+    @property
+    def _stands_back(self) -> bool:
+        """Whether others go by another map, as this one is old or disputed: nothing is taken over by it."""
+        return bool(self.disputed_by) or any(map(self._alive, self.maps.newer))
 
     @property
     def without_vote(self) -> list[str]:
@@ -200,8 +274,8 @@ class Node:
             return
         group = self.groups[token.group]
         ideal = self.maps.seen.ideal[group.number]
-        # The map may have changed while the token was asked for, or be disputed by now.
-        wrong = ideal == self.station.node and self._wrong(group, ideal) and not self.disputed_by
+        # The map may have changed while the token was asked for, or be old or disputed by now.
+        wrong = ideal == self.station.node and self._wrong(group, ideal) and not self._stands_back
         if not token.lease.held or not wrong:
             token.give_back()
             return

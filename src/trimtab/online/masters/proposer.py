@@ -20,11 +20,15 @@ class UnderWay:
     ----------
     found
         Whether it was found among what acceptors had: another node proposed it, or this one before.
+    again_at, pause
+        When it is sent again to those that have not answered, and how long that is after the last time: twice
+        as long each time, for whoever is slow gets slower by what comes twice.
     """
 
     entry: Entry
-    sent: float
     found: bool
+    again_at: float
+    pause: float
     by: set[int] = field(default_factory=set)
 
 
@@ -79,8 +83,9 @@ class Proposer:
                 self._send(self._next, self.waiting.popleft(), found=False)
                 self._next += 1
             for slot, under_way in self.under_way.items():
-                if now - under_way.sent >= settings.retry_seconds:
-                    under_way.sent = now
+                if now >= under_way.again_at:
+                    under_way.pause = min(2 * under_way.pause, settings.propose_seconds)
+                    under_way.again_at = now + under_way.pause
                     for node in self._station.others:
                         if node not in under_way.by:
                             self._station.send(node, self._group, Accept(self.ballot, slot, under_way.entry))
@@ -94,8 +99,7 @@ class Proposer:
     def due(self) -> float:
         """When to go on though nothing happened."""
         if self.leads:
-            retry = self._station.settings.retry_seconds
-            return min((one.sent + retry for one in self.under_way.values()), default=inf)
+            return min((one.again_at for one in self.under_way.values()), default=inf)
         return self._try_at if self.waiting else inf
 
     def _prepare(self, applied: int) -> None:
@@ -140,7 +144,8 @@ class Proposer:
         self.go_on(applied)
 
     def _send(self, slot: int, entry: Entry, *, found: bool) -> None:
-        self.under_way[slot] = UnderWay(entry, self._station.now, found)
+        pause = self._station.settings.retry_seconds
+        self.under_way[slot] = UnderWay(entry, found, self._station.now + pause, pause)
         self._station.tell_others(self._group, Accept(self.ballot, slot, entry))
         self._acceptor.accept(self.ballot, slot, entry)
         own = Accepted(self.ballot, slot)

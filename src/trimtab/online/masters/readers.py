@@ -23,6 +23,8 @@ class Readers:
         (consumer, topic) to the client that reads here.
     uploads
         (consumer, topic) to client and offset, until it is chosen.
+    gone
+        Each (consumer, topic) whose client has gone without a word, and has not come back.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Readers:
         self._state, self._lease, self._log, self._tally = state, lease, log, tally
         self.consumers: dict[tuple[str, str], str] = {}
         self.uploads: dict[tuple[str, str], tuple[str, int]] = {}
+        self.gone: set[tuple[str, str]] = set()
         self._sync_at = station.now + station.settings.sync_seconds
 
     def due(self) -> float:
@@ -51,6 +54,7 @@ class Readers:
         verdict = "moved" if not self._lease.held else "wait" if waits else "stored"
         if verdict == "stored":
             self.consumers[key] = pull.client
+            self.gone.discard(key)
             offset = self._state.offsets.get(key, 0) if pull.offset < 0 else pull.offset
             offset, records = self._state.read(pull.topic, offset, pull.most)
             self._tally.gave(records)
@@ -63,13 +67,29 @@ class Readers:
             self._station.send(client, self._number, AskUpload(consumer, topic, cycle))
         return set(self.consumers)
 
+    def lost(self, client: str) -> set[tuple[str, str]]:
+        """A client has gone: its consumers are not asked, and may have got more than they have handed in."""
+        lost = {key for key, of in self.consumers.items() if of == client}
+        for key in lost:
+            del self.consumers[key]
+        self.gone |= lost
+        return lost
+
     def upload(self, upload: Upload) -> bool:
-        """Note how far a consumer is; False where this node is no master."""
+        """Note how far a consumer is, and whether it leaves; False where this node is no master."""
         key = upload.consumer, upload.topic
         if not self._lease.held:
             return False
+        if upload.leaves and self.consumers.get(key) == upload.client:
+            del self.consumers[key]
+        kept = self._state.offsets.get(key, 0)
+        if upload.offset <= kept:
+            self._station.send(upload.client, self._number, OffsetKept(*key, kept))
+            return True
         known = self.uploads.get(key, ("", 0))[1]
         self.uploads[key] = upload.client, max(upload.offset, known)
+        if upload.leaves:
+            self.sync_offsets()
         return True
 
     def sync_offsets(self) -> None:
@@ -99,3 +119,4 @@ class Readers:
         self._log.withdraw(SyncOffsets)
         self.consumers.clear()
         self.uploads.clear()
+        self.gone.clear()

@@ -25,6 +25,8 @@ class Reading:
         Messages that are asked for at once, and that may wait for the program.
     patience_seconds
         After that long without an answer another node is asked.
+    again_seconds, most_again_seconds
+        Between two questions while there is no master; doubled with each redirect, up to the second.
     idle_seconds
         Between two questions while there is nothing new.
     keep_seconds
@@ -38,12 +40,14 @@ class Reading:
         All messages before `done` are worked off, and it is chosen that those before `kept` are.
     room
         Messages for which the program has room.
+    left
+        Whether the master has heard that this consumer leaves, and its offset is kept.
     """
 
     __slots__ = (
-        "_again", "_asked_at", "_client", "_consumer", "_group", "_idle", "_keep", "_most", "_next_at",
-        "_nodes", "_number", "_patience", "_topic", "_upload_at", "done", "kept", "master", "position",
-        "room",
+        "_again", "_asked_at", "_client", "_consumer", "_group", "_idle", "_keep", "_leaves", "_most",
+        "_most_again", "_next_at", "_nodes", "_number", "_patience", "_pause", "_topic", "_upload_at", "done",
+        "kept", "left", "master", "position", "room",
     )  # fmt: skip
 
     def __init__(
@@ -58,16 +62,19 @@ class Reading:
         most: int = 100,
         patience_seconds: float = 1.0,
         again_seconds: float = 0.02,
+        most_again_seconds: float = 0.32,
         idle_seconds: float = 0.02,
         keep_seconds: float = 0.5,
     ) -> None:
         self._client, self._group, self._topic, self._consumer = client, group, topic, consumer
         self._nodes, self.master, self._most = nodes, master, most
-        self._patience, self._again = patience_seconds, again_seconds
+        self._patience, self._again, self._most_again = patience_seconds, again_seconds, most_again_seconds
+        self._pause = again_seconds
         self._idle, self._keep = idle_seconds, keep_seconds
         self.position: int | None = None
         self.done = self.kept = self._number = 0
         self.room = most
+        self._leaves = self.left = False
         self._asked_at = self._upload_at = inf
         self._next_at = -inf
 
@@ -84,17 +91,18 @@ class Reading:
             case OffsetKept(consumer, topic, offset) if (consumer, topic) == (self._consumer, self._topic):
                 self.kept = max(self.kept, offset)
                 if self.kept >= self.done:
-                    self._upload_at = inf
+                    self._upload_at, self.left = inf, self._leaves
         return [], ()
 
     def _pulled(self, now: float, node: int, told: Pulled) -> tuple[Record, ...]:
         if told.verdict == "moved":
             self.master = told.master if told.master not in (-1, node) else self._next()
-            self._next_at = now + self._again
+            self._next_at = now + self._longer()
             return ()
         if told.verdict == "wait":
             self._next_at = now + self._again
             return ()
+        self._pause = self._again
         if self.position is None:
             self.done = self.kept = told.offset
         # Further than asked where what was asked for is kept no more.
@@ -115,6 +123,10 @@ class Reading:
         if self.kept < self.done:
             self._upload_at = now
 
+    def leave(self, now: float) -> None:
+        """Read no more, and say so with the next `go_on`: the master hands the offset in and asks no more."""
+        self._leaves, self._upload_at, self.room = True, now, 0
+
     def lost(self, now: float, node: int) -> None:
         """The connection to a node has ended: an answer that was on its way may be lost."""
         if node == self.master:
@@ -131,15 +143,16 @@ class Reading:
     def go_on(self, now: float) -> list[Send]:
         """Ask for more, hand in the offset, and after a long silence ask another node."""
         orders = []
-        if now - self._asked_at >= self._patience:
+        if now >= self._asked_at + self._patience:
             self.master, self._asked_at = self._next(), inf
             self._next_at = now
         if now >= self._upload_at:
-            orders.append(self._upload(self.master, -1))
-            # Whoever is not master says nothing to it; a question finds the one who is.
-            self._upload_at = now + self._keep
+            # Whoever is not master says nothing to it; a question finds the one who is, and goes before it:
+            # whoever asks is a consumer again.
+            self._upload_at = now + (self._longer() if self._leaves else self._keep)
             if self._asked_at == inf and self.room <= 0:
                 orders.append(self._pull(now, 0))
+            orders.append(self._upload(self.master, -1))
         if self._asked_at == inf and self.room > 0 and now >= self._next_at:
             orders.append(self._pull(now, min(self._most, self.room)))
         return orders
@@ -152,8 +165,13 @@ class Reading:
         return Send(self.master, self._group, pull, False)
 
     def _upload(self, node: int, cycle: int) -> Send:
-        upload = Upload(self._client, self._consumer, self._topic, self.done, cycle)
+        upload = Upload(self._client, self._consumer, self._topic, self.done, cycle, self._leaves)
         return Send(node, self._group, upload, False)
+
+    def _longer(self) -> float:
+        """How long to wait now; longer each time, until a master answers."""
+        pause, self._pause = self._pause, min(2 * self._pause, self._most_again)
+        return pause
 
     def _next(self) -> int:
         return (self.master + 1) % self._nodes

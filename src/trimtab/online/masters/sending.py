@@ -13,7 +13,13 @@ class Sending:
     """What one producer sends to one topic; facts go in with their time, orders and what was stored come out.
 
     A message keeps its number through redirects, takeovers and failures, so that it is counted once however
-    often it is sent.
+    often it is sent. Until a node has stored a message, the producer sends it one message only, its oldest:
+    a node that is not the master costs one message, however many wait. Once that one is stored, the rest
+    follows.
+
+    Every message carries the number of its attempt. A new attempt begins when a node refuses a message or its
+    connection ends; refusals of an earlier attempt come late and change nothing. What an attempt has sent to
+    a node, and the node has not answered, is under way there and is not sent to it again.
 
     Parameters
     ----------
@@ -26,8 +32,9 @@ class Sending:
         The node that is asked first.
     patience_seconds
         After that long without an answer another node is asked.
-    again_seconds
-        At least so long between two rounds in which everything is sent again.
+    again_seconds, most_again_seconds
+        At least so long between two rounds of sending; doubled with each round after which nothing was
+        stored, up to the second.
 
     Attributes
     ----------
@@ -35,14 +42,17 @@ class Sending:
         Sequence to message, of those of which nobody has said that they are stored; in order.
     last
         The sequence given out last.
+    sent
+        Messages sent so far, each as often as it was.
     unfit
         The sequence of an open message that no node takes; None if there is none. Nothing behind it will ever
         be stored.
     """
 
     __slots__ = (
-        "_again", "_asked_at", "_client", "_group", "_nodes", "_patience", "_producer", "_sent_again",
-        "_topic", "_try_at", "last", "master", "open", "unfit",
+        "_accepted", "_again", "_asked_at", "_attempts", "_client", "_group", "_last_attempt", "_most_again",
+        "_nodes", "_patience", "_pause", "_producer", "_round_at", "_sent", "_suspected", "_topic", "_try_at",
+        "last", "master", "open", "sent", "unfit",
     )  # fmt: skip
 
     def __init__(
@@ -56,50 +66,67 @@ class Sending:
         master: int = 0,
         patience_seconds: float = 1.0,
         again_seconds: float = 0.02,
+        most_again_seconds: float = 0.32,
     ) -> None:
         self._client, self._group, self._topic, self._producer = client, group, topic, producer
         self._nodes, self.master = nodes, master
-        self._patience, self._again = patience_seconds, again_seconds
+        self._patience, self._again, self._most_again = patience_seconds, again_seconds, most_again_seconds
         self.open: dict[int, Record] = {}
-        self.last = 0
+        self.last = self.sent = 0
         self.unfit: int | None = None
         self._asked_at = self._try_at = inf
-        self._sent_again = -inf
+        self._round_at, self._pause = -inf, again_seconds
+        # Node to its attempt, and to the last sequence that the attempt has sent there.
+        self._attempts, self._sent = list(range(nodes)), [0] * nodes
+        self._last_attempt = nodes - 1
+        self._accepted = self._suspected = False
 
     def post(self, now: float, payload: bytes) -> list[Send]:
         """Take a message in; its sequence is `last` then."""
         self.last += 1
-        record = self.open[self.last] = Record(self._topic, self._producer, self.last, payload)
-        if self._try_at < inf:
-            return []  # goes with the next round, behind those before it
+        self.open[self.last] = Record(self._topic, self._producer, self.last, payload)
+        if self._try_at < inf or (not self._accepted and len(self.open) > 1):
+            return []  # goes with a later round, behind those before it
         self._asked_at = min(self._asked_at, now)
-        return [self._order(record)]
+        return [self._order(self.last)]
 
     def received(self, now: float, node: int, told: Published) -> list[int]:
         """Hear what became of a message; the sequences that are stored by that."""
         if (told.topic, told.producer) != (self._topic, self._producer):
             return []
         if told.verdict == "stored":
-            # A message counts behind those before it alone: they are stored, too.
-            stored = [sequence for sequence in self.open if sequence <= told.sequence]
-            for sequence in stored:
-                del self.open[sequence]
-            if stored:
-                self._asked_at = now if self.open else inf
-            return stored
+            return self._stored(now, told)
         if told.sequence in self.open and told.verdict == UNFIT:
             self.unfit = told.sequence
-        elif told.sequence in self.open:
-            # Others than the master answer what was forwarded to them, or was sent long ago.
+        elif told.sequence in self.open and told.attempt == self._attempts[self.master]:
+            self._forget(self.master)
+            # Others than the master answer what was forwarded to them.
             if told.verdict == "moved" and node == self.master:
                 self.master = told.master if told.master not in (-1, node) else self._next()
+            self._accepted = False
             self._soon(now)
         return []
 
+    def _stored(self, now: float, told: Published) -> list[int]:
+        # A message counts behind those before it alone: they are stored, too.
+        stored = [sequence for sequence in self.open if sequence <= told.sequence]
+        for sequence in stored:
+            del self.open[sequence]
+        if stored:
+            self._asked_at = now if self.open else inf
+            self._pause = self._again
+            self._suspected = self._suspected and len(stored) == 1 and not self._accepted
+            waits = not self._accepted
+            self._accepted = self._accepted or told.attempt == self._attempts[self.master]
+            if waits and self.open:
+                self._try_at = now
+        return stored
+
     def lost(self, now: float, node: int) -> None:
         """The connection to a node has ended: what was on its way may be lost."""
+        self._forget(node)
         if node == self.master:
-            self.master = self._next()
+            self.master, self._accepted = self._next(), False
             if self.open:
                 self._soon(now)
 
@@ -108,21 +135,38 @@ class Sending:
         return min(self._try_at, self._asked_at + self._patience)
 
     def go_on(self, now: float) -> list[Send]:
-        """Send everything again that is open, if it is time."""
+        """Send what is open and not under way at the master, if it is time."""
         if self._try_at > now:
-            if now - self._asked_at < self._patience:
+            if now < self._asked_at + self._patience:
                 return []
-            self.master = self._next()
-        self._try_at, self._sent_again = inf, now
+            if self._suspected:
+                # Nothing but the oldest was stored since the last silence: the others may be lost.
+                for node in range(self._nodes):
+                    self._forget(node)
+            self.master, self._accepted, self._suspected = self._next(), False, True
+        self._pause = min(2 * self._pause, self._most_again)
+        self._try_at, self._round_at = inf, now
         self._asked_at = now if self.open else inf
-        return [self._order(record) for record in self.open.values()]
+        if not self._accepted:
+            return [self._order(oldest) for oldest in [*self.open][:1]]
+        sent = self._sent[self.master]
+        return [self._order(sequence) for sequence in self.open if sequence > sent]
+
+    def _order(self, sequence: int) -> Send:
+        master = self.master
+        self.sent += 1
+        self._sent[master] = max(self._sent[master], sequence)
+        publish = Publish(self._client, self.open[sequence], self._attempts[master])
+        return Send(master, self._group, publish, False)
+
+    def _forget(self, node: int) -> None:
+        """Nothing is under way at a node any more; what it still says of this attempt comes late."""
+        self._last_attempt += 1
+        self._attempts[node], self._sent[node] = self._last_attempt, 0
 
     def _next(self) -> int:
         return (self.master + 1) % self._nodes
 
     def _soon(self, now: float) -> None:
         if self._try_at == inf:
-            self._try_at = max(now, self._sent_again + self._again)
-
-    def _order(self, record: Record) -> Send:
-        return Send(self.master, self._group, Publish(self._client, record), False)
+            self._try_at = max(now, self._round_at + self._pause)

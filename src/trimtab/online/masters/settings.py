@@ -14,7 +14,7 @@ _ABOVE_ZERO: Final = (
     "lease_seconds", "renewal_seconds", "failover_seconds", "propose_seconds", "retry_seconds",
     "cycle_seconds", "sync_seconds",
 )  # fmt: skip
-_ZERO_TOO: Final = ("upload_seconds", "mute_seconds", "batch_seconds", "lag_entries")
+_ZERO_TOO: Final = ("upload_seconds", "mute_seconds", "rest_seconds", "batch_seconds", "lag_entries")
 _SHARES: Final = ("drift", "margin")
 _LEAST: Final = {"batch_bytes": 1, "window": 1, "snapshot_entries": 2, "keep_bytes": 1}
 """A log is cut off in its half, so that two entries are the fewest."""
@@ -59,6 +59,9 @@ class MasterSettings:
         How long consumers have to hand in their offsets in a takeover.
     mute_seconds
         How long a group is left alone after its takeover failed.
+    rest_seconds
+        How long a group is not given to a node again that took it over and lost it within 40 times as long;
+        eight times as long after each further loss in a row, up to 256 times. 0 for no rest.
     sync_seconds
         How often offsets are proposed.
     lag_entries
@@ -84,6 +87,7 @@ class MasterSettings:
     cycle_seconds: float = 20.0
     upload_seconds: float = 1.0
     mute_seconds: float = 15.0
+    rest_seconds: float = 15.0
     sync_seconds: float = 1.0
     lag_entries: int = 64
     batch_seconds: float = 0.002

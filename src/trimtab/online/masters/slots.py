@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from trimtab.online.masters.entries import Entry, Nonce
-from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Snapshot, Write
+from trimtab.online.masters.messages import Due, Gone, MapSeen, Received, Send, Snapshot, Write
 
 # ---------------------------------------------------------------- asked
 
@@ -90,5 +90,5 @@ class Told(NamedTuple):
     told: Created | Taken | Unknown | Seen | Kept | Snapshot
 
 
-Fact = Received | Due | MapSeen | Told
+Fact = Received | Due | MapSeen | Gone | Told
 Order = Write | Send | Ask

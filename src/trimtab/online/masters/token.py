@@ -7,6 +7,7 @@ from typing import Any, Final
 from trimtab.online.masters.entries import Entry, TakeToken
 from trimtab.online.masters.lease import Lease
 from trimtab.online.masters.log import MakeLog
+from trimtab.online.masters.state import NOBODY
 from trimtab.online.masters.station import Station
 
 CLUSTER: Final = -1
@@ -20,6 +21,8 @@ class Token:
     ----------
     version
         The slot in which it last changed hands.
+    taker
+        The node that took it last, or gave it back.
     group
         For which group this node holds it; -1 if it does not.
     """
@@ -28,7 +31,7 @@ class Token:
         self._station = station
         self.lease = Lease(station, station.settings.cycle_seconds)
         self.log = make_log(station, CLUSTER, self._apply, self._snapshot, self._restore)
-        self.version, self.group = 0, CLUSTER
+        self.version, self.taker, self.group = 0, NOBODY, CLUSTER
         self._asked_at: float | None = None
 
     def take(self, group: int) -> None:
@@ -49,7 +52,7 @@ class Token:
     def _apply(self, slot: int, entry: Entry) -> None:
         if not isinstance(entry, TakeToken) or entry.expected != self.version:
             return
-        self.version, self.group, self._asked_at = slot, CLUSTER, None
+        self.version, self.taker, self.group, self._asked_at = slot, entry.node, CLUSTER, None
         if entry.group == CLUSTER:
             self.lease.freed()
             return

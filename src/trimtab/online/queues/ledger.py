@@ -45,8 +45,8 @@ class Ledger:
     """
 
     __slots__ = (
-        "_watched", "arrived", "capacity", "closed", "held", "held_work", "length", "open", "paused",
-        "served", "work",
+        "_coming", "_coming_work", "_watched", "arrived", "capacity", "closed", "held", "held_work", "length",
+        "open", "paused", "served", "work",
     )  # fmt: skip
 
     def __init__(self, capacity: Iterable[int]) -> None:
@@ -61,6 +61,7 @@ class Ledger:
         self.work, self.held_work = [0.0] * count, [0.0] * count
         self.arrived, self.served = [0.0] * count, [0.0] * count
         self._watched: list[set[int]] = []
+        self._coming, self._coming_work = [0] * count, [0.0] * count
         self.paused, self.closed, self.open = [False] * count, [False] * count, [True] * count
 
     def __len__(self) -> int:
@@ -69,10 +70,19 @@ class Ledger:
     def enqueued(self, queue: int, weight: float) -> None:
         """A message of that many seconds was put into a queue."""
         self.arrived[queue] += weight
-        self.work[queue] += weight
-        length = self.length[queue] = self.length[queue] + 1
-        if length >= self.capacity[queue]:
-            self.open[queue] = False
+        self._come(queue, weight)
+
+    def sending(self, queue: int, weight: float) -> None:
+        """A message is on its way to a queue: it counts there until `sent`, whatever its owner counts."""
+        self._coming[queue] += 1
+        self._coming_work[queue] += weight
+        self._come(queue, weight)
+
+    def sent(self, queue: int, weight: float) -> None:
+        """A message is on its way no longer: the owner of the queues counts it, if it took it."""
+        left = self._coming[queue] = self._coming[queue] - 1
+        self._coming_work[queue] = self._coming_work[queue] - weight if left else 0.0
+        self._gone(queue, 1, weight)
 
     def taken(self, queue: int, weight: float) -> None:
         """A worker of the queue has taken the message; it counts there until it is finished."""
@@ -125,12 +135,19 @@ class Ledger:
         return eased
 
     def refresh(self, queue: int, *, length: int, work: float, held: int = 0, held_work: float = 0.0) -> None:
-        """Set a queue to what its owner counts; for dispatchers that are not alone."""
-        self.length[queue], self.work[queue] = length, work
+        """Set a queue to what its owner counts and what is on its way; for dispatchers that are not alone."""
+        self.length[queue] = length + self._coming[queue]
+        self.work[queue] = work + self._coming_work[queue]
         self.held[queue], self.held_work[queue] = held, held_work
         for eased in self._watched:
             eased.add(queue)
         self._look(queue)
+
+    def _come(self, queue: int, weight: float) -> None:
+        self.work[queue] += weight
+        length = self.length[queue] = self.length[queue] + 1
+        if length >= self.capacity[queue]:
+            self.open[queue] = False
 
     def _gone(self, queue: int, messages: int, work: float) -> None:
         left = self.length[queue] = self.length[queue] - messages

@@ -27,6 +27,8 @@ class QueuesSeen:
         Shape (queues,): nobody empties it, so that it gives what it can and receives nothing.
     mean_weight
         Mean weight of the classes, seconds of processing.
+    held, held_work
+        Shape (queues,): messages in work, and their seconds of processing; empty where that is not known.
     """
 
     at: float
@@ -38,6 +40,8 @@ class QueuesSeen:
     paused: tuple[bool, ...]
     closed: tuple[bool, ...]
     mean_weight: float
+    held: tuple[int, ...] = ()
+    held_work: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, ledger: Ledger, at: float, mean_weight: float) -> QueuesSeen:
@@ -52,6 +56,8 @@ class QueuesSeen:
             paused=tuple(ledger.paused),
             closed=tuple(ledger.closed),
             mean_weight=mean_weight,
+            held=tuple(ledger.held),
+            held_work=tuple(ledger.held_work),
         )
 
 

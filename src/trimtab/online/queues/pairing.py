@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from trimtab.online.queues.forecast import State
-from trimtab.online.queues.messages import Move
+from trimtab.online.queues.messages import Move, QueuesSeen
 from trimtab.online.queues.settings import Scheduling
+
+AT_ONCE: Final = 8
+"""Queues that give to idle workers after one look: each order is a search for messages that may go."""
 
 StateOf = Callable[[int, int, float], State]
 """Queue, its length and its work to its state."""
@@ -30,6 +34,10 @@ class Board:
         self._state_of, self._by_count = state_of, settings.balance == "count"
         self._rest_seconds = settings.rest_seconds
         self.moves: list[Move] = []
+
+    def give(self, source: int, target: int, messages: int) -> None:
+        """Order so many messages, or as many as there are."""
+        self.moves.append(Move(source, target, messages, None, self._rest_seconds))
 
     def load(self, queue: int) -> float:
         """What is levelled: work or messages."""
@@ -73,15 +81,17 @@ def relieve(board: Board, givers: Sequence[int], receivers: Sequence[int]) -> No
         Queues that may give, and that may receive.
     """
     done: set[int] = set()
+    states = {one: board.state(one) for one in {*givers, *receivers}}
     while True:
-        heavy = [one for one in givers if one not in done and board.state(one) is State.OVERLOAD]
-        light = [one for one in receivers if board.state(one) is State.LIGHT]
+        heavy = [one for one in givers if one not in done and states[one] is State.OVERLOAD]
+        light = [one for one in receivers if states[one] is State.LIGHT]
         if not heavy or not light:
             return
         source = max(heavy, key=lambda one: (board.load(one), -one))
         target = min(light, key=lambda one: (board.load(one), one))
         if source == target or not board.level(source, target):
             done.add(source)
+        states |= {one: board.state(one) for one in (source, target)}
 
 
 def equalise(board: Board, givers: Sequence[int], receivers: Sequence[int]) -> None:
@@ -98,3 +108,52 @@ def equalise(board: Board, givers: Sequence[int], receivers: Sequence[int]) -> N
         if board.load(source) <= board.load(target):
             return
         board.level(source, target)
+
+
+def pass_on(board: Board, late: Collection[int], seen: QueuesSeen) -> None:
+    """Spread what waits behind late workers over the queues where nothing waits, the lightest first.
+
+    What one of them cannot take, as messages of a key go together, goes to the lightest. Queues that give or
+    receive already are left alone until the next look, here and in `share`.
+    """
+    free = [one for one in _receivers(board, seen, late) if seen.length[one] <= seen.held[one]]
+    busy = _busy(board)
+    for source in [one for one in late if one not in busy][:AT_ONCE]:
+        waiting = seen.length[source] - seen.held[source]
+        if waiting < 1 or not free:
+            continue
+        each = -(-waiting // len(free))
+        for target in free[: -(-waiting // each)]:
+            board.give(source, target, each)
+        if len(free) > 1:
+            board.give(source, free[0], waiting)
+
+
+def share(board: Board, seen: QueuesSeen, late: Collection[int], seconds: float) -> None:
+    """Level the queue where most work waits, and for longer than so many seconds, with one that is empty."""
+    if not seen.held_work:
+        return
+    busy, gone = _busy(board), {*late}
+    waits = {
+        queue: work - held
+        for queue, (work, held) in enumerate(zip(seen.work, seen.held_work, strict=True))
+        if queue not in busy and queue not in gone and work - held > seconds
+    }
+    givers = sorted(waits, key=lambda one: (-waits[one], one))
+    idle = [one for one in _receivers(board, seen, late) if not seen.length[one]]
+    for source, target in zip(givers[:AT_ONCE], idle, strict=False):
+        board.level(source, target)
+
+
+def _receivers(board: Board, seen: QueuesSeen, late: Collection[int]) -> list[int]:
+    busy = {*_busy(board), *late}
+    found = [
+        queue
+        for queue in range(len(seen.held))
+        if not (seen.closed[queue] or seen.paused[queue] or queue in busy)
+    ]
+    return sorted(found, key=lambda one: (board.load(one), one))
+
+
+def _busy(board: Board) -> set[int]:
+    return {queue for move in board.moves for queue in (move.source, move.target)}

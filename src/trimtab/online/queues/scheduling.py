@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trimtab.online.queues.forecast import State, forecast_length, forecast_work, state_of, trend
+from trimtab.online.queues.hanging import WEIGHTS, Since, progressed
 from trimtab.online.queues.messages import Fact, Move, Moved, Order, Pause, QueuesSeen, Resume
-from trimtab.online.queues.pairing import Board, equalise, relieve
+from trimtab.online.queues.pairing import Board, equalise, pass_on, relieve, share
 from trimtab.online.queues.settings import Scheduling
 
 
@@ -28,6 +29,10 @@ class Schedule:
         Shape (queues,).
     moving
         Moves that were ordered and not answered.
+    progress
+        Shape (queues,): when each worker last finished something; empty where that is not known.
+    late
+        Queues whose worker is late with what it has in hand.
     """
 
     seen: QueuesSeen | None = None
@@ -37,6 +42,8 @@ class Schedule:
     messages: tuple[float, ...] = ()
     states: tuple[State, ...] = ()
     moving: tuple[Move, ...] = ()
+    progress: Since = ()
+    late: tuple[int, ...] = ()
 
 
 def handle(schedule: Schedule, fact: Fact, settings: Scheduling) -> tuple[Schedule, tuple[Order, ...]]:
@@ -60,7 +67,7 @@ def _seen(before: Schedule, seen: QueuesSeen, settings: Scheduling) -> tuple[Sch
     count, last = len(seen.length), before.seen
     # Other queues than before, or counters that began anew: rates over such a window would be none.
     if last is None or len(last.length) != count or seen.at < last.at:
-        first = Schedule(seen, seen.at, (0.0,) * count)
+        first = Schedule(seen, seen.at, (0.0,) * count, progress=_progress((), seen))
         return _forecast(first, settings), ()
     trends = tuple(
         trend(
@@ -72,17 +79,47 @@ def _seen(before: Schedule, seen: QueuesSeen, settings: Scheduling) -> tuple[Sch
         )
         for queue in range(count)
     )
-    schedule = _forecast(replace(before, seen=seen, trends=trends, moving=()), settings)
+    progress = _progress(before.progress, seen)
+    late = _late(last, seen, progress, settings)
+    schedule = replace(before, seen=seen, trends=trends, moving=(), progress=progress, late=late)
+    schedule = _forecast(schedule, settings)
     overloaded = State.OVERLOAD in schedule.states
-    assert schedule.began is not None
-    if not overloaded and seen.at - schedule.began < settings.cycle_seconds:
-        return _marked(schedule)
     board = _board(schedule, settings)
-    receivers = [queue for queue in range(count) if not seen.closed[queue]]
-    (relieve if overloaded else equalise)(board, range(count), receivers)
+    assert schedule.began is not None
+    if overloaded or seen.at - schedule.began >= settings.cycle_seconds:
+        receivers = [queue for queue in range(count) if not seen.closed[queue] and queue not in late]
+        (relieve if overloaded else equalise)(board, range(count), receivers)
+        schedule = replace(schedule, began=seen.at)
+    if settings.idle == "share":
+        pass_on(board, late, seen)
+        share(board, seen, late, settings.window_seconds)
     schedule, marks = _marked(schedule)
-    schedule = replace(schedule, began=seen.at, moving=tuple(board.moves))
-    return schedule, (*marks, *board.moves)
+    return replace(schedule, moving=tuple(board.moves)), (*marks, *board.moves)
+
+
+def _progress(before: Since, seen: QueuesSeen) -> Since:
+    return progressed(before, seen.at, seen.served, seen.held_work) if seen.held_work else ()
+
+
+def _late(last: QueuesSeen, seen: QueuesSeen, progress: Since, settings: Scheduling) -> tuple[int, ...]:
+    """Queues whose worker is late; none where no other queue is open: one that is late is better than none.
+
+    A worker that had nothing in hand a window ago may have begun this moment.
+    """
+    if settings.idle == "nothing" or not seen.held_work or len(last.held_work) != len(seen.held_work):
+        return ()
+    late = tuple(
+        queue
+        for queue, (held, (_, since)) in enumerate(zip(seen.held_work, progress, strict=True))
+        if not seen.closed[queue] and last.held_work[queue] and seen.at - since > WEIGHTS * held
+    )
+    others = (
+        not closed and length < most and queue not in late
+        for queue, (closed, length, most) in enumerate(
+            zip(seen.closed, seen.length, seen.capacity, strict=True)
+        )
+    )
+    return late if any(others) else ()
 
 
 def _moved(schedule: Schedule, fact: Moved, settings: Scheduling) -> tuple[Schedule, tuple[Order, ...]]:
@@ -137,10 +174,12 @@ def _board(schedule: Schedule, settings: Scheduling) -> Board:
 
 
 def _marked(schedule: Schedule) -> tuple[Schedule, tuple[Order, ...]]:
-    """Marks by state: overloaded queues are paused, all others are not; only what changes is ordered."""
+    """Marks by state: overloaded and late queues are paused, no others; only what changes is ordered."""
     seen = schedule.seen
     assert seen is not None
-    paused = tuple(state is State.OVERLOAD for state in schedule.states)
+    paused = tuple(
+        state is State.OVERLOAD or queue in schedule.late for queue, state in enumerate(schedule.states)
+    )
     orders: tuple[Order, ...] = tuple(
         Pause(queue) if now else Resume(queue)
         for queue, (was, now) in enumerate(zip(seen.paused, paused, strict=True))

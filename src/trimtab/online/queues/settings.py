@@ -15,6 +15,7 @@ CHOICES: Final = {
     "full": ("block", "drop"),
     "limits": ("share", "messages", "seconds"),
     "trend": ("rates", "none"),
+    "idle": ("share", "nothing"),
 }
 """The words that a setting may have, the default first."""
 
@@ -57,6 +58,11 @@ class Scheduling:
         Share of the newest window in the trend, 0 < share <= 1; the rest is the damped trend before it.
     rest_seconds
         Interval between two moves of a message: one that was moved less than so long ago stays.
+    idle
+        What workers get that have nothing to do: a `share` of what waits elsewhere for longer than a window,
+        and all that waits behind a worker which is late; or `nothing`, as in the paper. A worker is late that
+        has finished nothing for a window and for three times the work that it has in hand; its queue is
+        paused until it does.
 
     Raises
     ------
@@ -82,6 +88,7 @@ class Scheduling:
     damping: float = 1.0
     smoothing: float = 1.0
     rest_seconds: float = 0.0
+    idle: str = "share"
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():

@@ -66,6 +66,19 @@ def board_of(snapshot: KeysSnapshot, count: int) -> Board:
     return Board(loads, places, rates)
 
 
+def keyed_loads(snapshot: KeysSnapshot) -> list[float]:
+    """Records a second by partition that key groups and split keys account for."""
+    board = board_of(snapshot, len(snapshot.partitions))
+    found = [0.0] * len(snapshot.partitions)
+    for place, rate in zip(board.places, board.rates, strict=True):
+        found[place] += rate
+    for key in snapshot.keys:
+        if key.partitions != (board.places[key.group],):
+            for place in key.partitions:
+                found[place] += key.records_per_second / len(key.partitions)
+    return found
+
+
 @dataclass(frozen=True)
 class Shift:
     """One group that moves, with the loads of both partitions before it did."""

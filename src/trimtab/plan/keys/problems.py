@@ -7,7 +7,8 @@ from trimtab.model.imbalance import Imbalance
 from trimtab.model.keys.naming import key_shown
 from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
 from trimtab.model.plan import Problem
-from trimtab.plan.keys.levelling import Board, board_of
+from trimtab.online.keys.known_hashes import WHOSE
+from trimtab.plan.keys.levelling import Board, keyed_loads
 from trimtab.plan.keys.table_room import SPLIT_KEY_BYTES, TABLE_BYTES
 
 
@@ -74,9 +75,49 @@ def _keyless(snapshot: KeysSnapshot, row: int) -> float:
     """Records a second of a partition that no key group or split key accounts for, if any lack a key."""
     if not snapshot.keyless_share or row >= len(snapshot.partitions):
         return 0.0
-    board = board_of(snapshot, len(snapshot.partitions))
-    keyed = sum(rate for rate, place in zip(board.rates, board.places, strict=True) if place == row)
-    for key in snapshot.keys:
-        if key.partitions != (board.places[key.group],) and row in key.partitions:
-            keyed += key.records_per_second / len(key.partitions)
-    return board.loads[row] - keyed
+    return snapshot.partitions[row].records_per_second - keyed_loads(snapshot)[row]
+
+
+def another_partitioner(snapshot: KeysSnapshot, settings: KeysSettings) -> Problem | None:
+    """Records that lie where no table puts them: a plan would move keys from where they are not.
+
+    A snapshot that does not tell is held against itself: partitions that get less than their key groups have.
+    That is asked only there, since after a change of tables what was read lies by the one before.
+    """
+    share, least = snapshot.placed_share, settings.min_placed_share
+    by = f"table {snapshot.version} puts" if snapshot.version else "murmur2, the plain hash, puts"
+    told = "" if share is None else f"{share:.1%} of the records with a key lie where {by} them"
+    proof: dict[str, object] = {"min_placed_share": least}
+    if share is None:
+        keyed = keyed_loads(snapshot)
+        missing = [
+            max(0.0, rate - part.records_per_second)
+            for rate, part in zip(keyed, snapshot.partitions, strict=True)
+        ]
+        row = max(range(len(missing)), key=lambda one: (missing[one], -one), default=0)
+        share = 1 - sum(missing) / sum(keyed) if sum(missing) else 1.0
+        if share < least:
+            told = (
+                f"partition {row} gets {snapshot.partitions[row].records_per_second:,.0f} records/s and its "
+                f"key groups have {keyed[row]:,.0f}: {share:.1%} of the records with a key or fewer lie "
+                f"where {by} them"
+            )
+    if share >= least:
+        return None
+    extra = dict(snapshot.quality.extra)
+    name = str(extra.get("x_partitioner", ""))
+    which = f": {name} fits ({WHOSE[name]})" if name in WHOSE else ", and no known one fits"
+    if "x_partitioner" not in extra:
+        which = ""
+    example = extra.get("x_elsewhere")
+    if isinstance(example, list | tuple) and len(example) == 3:
+        which += f"; key {key_shown(str(example[0]))} lies in partition {example[1]}, not in {example[2]}"
+    proof |= {"placed_share": share, "partitioner": name}
+    return Problem(
+        "another_partitioner",
+        f"{told}, less than keys.min_placed_share ({least:.0%}): producers go by another partitioner"
+        f"{which}. By a table nearly all keys would change their partition at once. Let all producers place "
+        "keys by murmur2 over the topic's partitions (murmur2_random with librdkafka), observe again when no "
+        "older records are read, and plan then",
+        proof=proof,
+    )

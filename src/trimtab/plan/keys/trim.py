@@ -25,7 +25,7 @@ from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
 from trimtab.model.level import ROUNDING, beyond, goals_of
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
 from trimtab.plan.keys.levelling import INNER_MARGIN, Board, board_of, level
-from trimtab.plan.keys.problems import large_table, long_key, serial_key, unmet_goal
+from trimtab.plan.keys.problems import another_partitioner, large_table, long_key, serial_key, unmet_goal
 from trimtab.plan.keys.table_room import SPLIT_KEY_BYTES, TableRoom
 
 
@@ -48,19 +48,24 @@ class Draft:
 def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
     """The plan; where nothing is uneven, no key too hot and no partition missing, it changes nothing.
 
+    Where records lie elsewhere than the table in force puts them, nothing changes: see `another_partitioner`.
     Groups move only where a goal is missed as it is, and then to nine tenths of ε; a key that is split stays
     so until it is down to `join_below`; so the next plan does not take back what this one did.
     """
     draft = Draft(TableRoom.beside(snapshot))
-    count = _partitions(snapshot, settings, draft)
+    doubt = another_partitioner(snapshot, settings)
+    count = len(snapshot.partitions) if doubt else _partitions(snapshot, settings, draft)
     board = board_of(snapshot, count)
     before = snapshot.imbalance()
-    _split(snapshot, settings, board, draft)
+    if doubt:
+        draft.problems.append(doubt)
+    else:
+        _split(snapshot, settings, board, draft)
     bound = _bound(snapshot, settings, board.mean, count)
-    if draft.moves or _missed(snapshot, settings, before):
+    if not doubt and (draft.moves or _missed(snapshot, settings, before)):
         _move(snapshot, settings, board, draft)
     after = snapshot.imbalance(np.array(board.loads))
-    for name, row in _missed(snapshot, settings, after):
+    for name, row in () if doubt else _missed(snapshot, settings, after):
         draft.problems.append(unmet_goal(snapshot, settings, after, name, row, board))
     moves = tuple(draft.moves)
     kinds = [move.kind for move in moves]
@@ -254,7 +259,7 @@ def _verdict(draft: Draft) -> Verdict:
     kinds = {one.kind for one in draft.problems}
     if kinds & {"add_partitions", "add_consumers"}:
         return Verdict.INFEASIBLE
-    if kinds & {"unmet_goal", "hashed_keys", "long_key", "large_table"}:
+    if kinds & {"unmet_goal", "hashed_keys", "long_key", "large_table", "another_partitioner"}:
         return Verdict.IMPROVED if draft.moves else Verdict.INCOMPLETE
     return Verdict.LEVELLED if draft.moves else Verdict.LEVEL
 

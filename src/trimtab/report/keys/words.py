@@ -65,6 +65,8 @@ def _load(snapshot: KeysSnapshot) -> Iterator[str]:
     )
     if snapshot.keyless_share:
         head += f", {snapshot.keyless_share:.1%} of the records without a key"
+    if snapshot.placed_share is not None:
+        head += f"; {snapshot.placed_share:.1%} of those with a key lie where the table puts them"
     measured = snapshot.imbalance()
     parts = snapshot.partitions
     counts = {
@@ -225,6 +227,7 @@ def glance_document(snapshot: KeysSnapshot) -> dict[str, Any]:
         "consumers": snapshot.consumers,
         "version": snapshot.version,
         "keyless_share": snapshot.keyless_share,
+        "placed_share": snapshot.placed_share,
         "measures": measures,
         "partitions": [asdict(one) for one in snapshot.partitions],
         "keys": [asdict(one) for one in snapshot.keys],

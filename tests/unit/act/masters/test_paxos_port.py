@@ -18,7 +18,7 @@ from trimtab.online.masters.settings import MasterSettings
 
 def report(applied: int, *, holds: bool = False) -> Report:
     """What a node tells of a group that it has applied so much of."""
-    return Report(1, holds, 0, 0, applied, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0)
+    return Report(1, holds, 0, 0, applied, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0)
 
 
 class Nodes:

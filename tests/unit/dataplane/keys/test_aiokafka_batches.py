@@ -33,10 +33,9 @@ class Cluster:
 class Place:
     """A producer's accumulator and numbers, after it was given its first id."""
 
-    def __init__(self, transactional_id: str | None = None) -> None:
-        self.numbers = TransactionManager(transactional_id, 60_000)
-        if transactional_id is None:
-            self.numbers.set_pid_and_epoch(7, 0)
+    def __init__(self) -> None:
+        self.numbers = TransactionManager(None, 60_000)
+        self.numbers.set_pid_and_epoch(7, 0)
         loop = asyncio.get_running_loop()
         self.own: Any = MessageAccumulator(Cluster(), 1000, 0, 40.0, txn_manager=self.numbers, loop=loop)
         producer = SimpleNamespace(_txn_manager=self.numbers, _message_accumulator=self.own)
@@ -149,7 +148,6 @@ def test_what_is_too_old_fails_though_the_sender_is_stuck(monkeypatch: pytest.Mo
     async def story(place: Place) -> None:
         old = await place.sent()
         place.aged(121)
-        assert place.made is not None
         keeping = asyncio.create_task(place.made.keep())
         await asyncio.wait([old], timeout=30)
         keeping.cancel()
@@ -157,14 +155,3 @@ def test_what_is_too_old_fails_though_the_sender_is_stuck(monkeypatch: pytest.Mo
         await place.own.flush()
 
     run(story)
-
-
-def test_a_transaction_is_left_alone() -> None:
-    """It is whole or not at all, and has a time-out of its own."""
-
-    async def story() -> None:
-        place = Place("transactional")
-        assert place.made is None
-        assert type(place.own) is MessageAccumulator
-
-    asyncio.run(story())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import threading
 import time
@@ -37,25 +38,45 @@ class Led:
 def made(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Producer:
     """A producer that never meets a broker."""
     monkeypatch.setattr(module, "Guide", Led)
-    return Producer("orders", Following({}), {"bootstrap.servers": "localhost:1", "log_level": 0, **config})
+    own = {"bootstrap.servers": "localhost:1", "log_level": 0, "partitioner": "murmur2_random"}
+    return Producer("orders", Following({}), {name: its for name, its in {**own, **config}.items() if its})
 
 
 @pytest.mark.parametrize(
-    ("config", "warned"),
-    [({}, 0), ({"partitioner": "murmur2"}, 0), ({"partitioner": "consistent_random"}, 1)],
+    ("partitioner", "told"),
+    [
+        (
+            None,
+            "partitioner is not set (librdkafka's default is consistent_random, by CRC-32), expected murm",
+        ),
+        ("consistent_random", "partitioner is consistent_random, expected murmur2_random"),
+        ("fnv1a_random", "partitioner is fnv1a_random, expected murmur2_random"),
+    ],
 )
-def test_another_partitioner_than_the_java_clients_is_warned_of(
-    config: dict[str, Any], warned: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_a_program_whose_keys_lie_by_another_hash_is_told_so_at_its_start(
+    partitioner: str | None, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client's own default, given by name, sends a key elsewhere than a Java client does."""
-    made(config, monkeypatch)
-    told = [one.getMessage() for one in caplog.records if one.name == "trimtab.keys"]
-    assert len(told) == warned
-    assert all("partitioner is consistent_random: keys of other topics go elsewhere" in one for one in told)
+    """Nearly all of its keys would change their partition without a fence."""
+    with pytest.raises(SettingsError, match="^" + re.escape(told)):
+        made({"partitioner": partitioner}, monkeypatch)
+
+
+@pytest.mark.parametrize("partitioner", ["murmur2", "murmur2_random"])
+def test_both_partitioners_of_the_java_client_are_taken(
+    partitioner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They differ in records without a key alone."""
+    made({"partitioner": partitioner}, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    "config", [{"acks": 1}, {"enable.idempotence": False}, {"message.timeout.ms": 300_000}]
+    "config",
+    [
+        {"acks": 1},
+        {"enable.idempotence": "false"},
+        {"message.timeout.ms": 300_000},
+        {"transactional.id": "payments"},
+    ],
 )
 def test_a_producer_that_could_not_keep_order_is_refused(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch

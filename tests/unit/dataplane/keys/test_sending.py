@@ -55,7 +55,10 @@ def ends(partitions: Sequence[int]) -> dict[int, int]:
 
 def sending(switch_seconds: float = 30.0, retry_seconds: float = 0.05) -> Sending:
     """Of a topic with three partitions."""
-    return Sending(Sender(3, Guarding(switch_seconds=switch_seconds, run_records=1)), "p", retry_seconds)
+    guarding = Guarding(switch_seconds=switch_seconds, run_records=1)
+    made = Sending(Sender(3, guarding), "p", retry_seconds)
+    made.topic_id = "id"
+    return made
 
 
 def test_a_table_is_followed_and_records_of_a_split_key_are_stamped() -> None:
@@ -69,7 +72,7 @@ def test_a_table_is_followed_and_records_of_a_split_key_are_stamped() -> None:
     assert {place for _, place, _ in found} == {0, 1, 2}
     assert [stamp.sequence for _, _, stamp in found] == [1, 2, 3]
     name, data = one.header(found[0][2])
-    assert (name, read_stamp(data, "r")) == (HEADER, ("p", found[0][2], False))
+    assert (name, read_stamp(data, "r")) == (HEADER, ("id", "p", found[0][2], False))
     assert found[0][2].fence == ((0, 7), (1, 7), (2, 7))
     assert one.begin(b"cold")[2] is PLAIN
 
@@ -166,7 +169,7 @@ def test_the_place_of_a_record_that_failed_is_filled_until_it_is() -> None:
     assert not client.filled, "what is refused at once has to wait for the next turn"
     assert one.fill(client) == 0
     ((key, partition, [(_, data)]),) = client.filled
-    assert (key, read_stamp(data, "r")) == (b"hot", ("p", stamp, True))
+    assert (key, read_stamp(data, "r")) == (b"hot", ("id", "p", stamp, True))
     assert partition in (0, 1, 2)
 
 

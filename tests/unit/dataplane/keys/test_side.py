@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from kafka import TopicPartition
 
 from trimtab.dataplane.keys import side as module
@@ -26,9 +27,9 @@ def written(offset: int, header: bytes, key: bytes = b"hot") -> Written:
 
 def stamped(offset: int, sequence: int, **other: Any) -> Written:
     """A record of the stream, or of nearly that one."""
-    given: dict[str, Any] = {"producer": "p", "epoch": 1, "key": b"hot"} | other
+    given: dict[str, Any] = {"topic_id": "id", "producer": "p", "epoch": 1, "key": b"hot"} | other
     stamp = Stamp(given["epoch"], (), sequence)
-    return written(offset, stamp_bytes(given["producer"], stamp), given["key"])
+    return written(offset, stamp_bytes(given["topic_id"], given["producer"], stamp), given["key"])
 
 
 class Reader:
@@ -63,7 +64,12 @@ class Reader:
 
 def searched(records: list[Written], monkeypatch: pytest.MonkeyPatch, committed: int = 0) -> int | None:
     """What a search finds in a partition of these records."""
-    monkeypatch.setattr(module, "KafkaConsumer", lambda **_: Reader(records))
+
+    def reader(**config: Any) -> Reader:
+        assert config["isolation_level"] == "read_committed", "what a transaction took back is nowhere"
+        return Reader(records)
+
+    monkeypatch.setattr(module, "KafkaConsumer", reader)
     monkeypatch.setattr(SideConnection, "topic", lambda _: Topic("id", 1))
     monkeypatch.setattr(SideConnection, "ends", lambda *_: {0: len(records)})
     monkeypatch.setattr(SideConnection, "committed", lambda *_: {0: committed})
@@ -79,9 +85,10 @@ def test_the_lowest_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_of_another_stream_is_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another run, another key, another epoch, or no stamp at all."""
+    """Another run, another key, another epoch, no stamp at all, or one of another topic."""
     plain = Written("t", 0, 3, b"hot", [])
     others = [stamped(0, 2, producer="q"), stamped(1, 2, key=b"h"), stamped(2, 2, epoch=2), plain]
+    others.append(stamped(4, 2, topic_id="another"))
     assert searched(others, monkeypatch) is None
 
 
@@ -89,10 +96,39 @@ def test_a_stamp_that_cannot_be_read_keeps_no_gap_open(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One header that somebody forged, or a newer version wrote, and no search would ever end."""
-    assert searched([written(0, b"forged"), stamped(1, 3)], monkeypatch) == 3
-    assert searched([written(0, b"forged")], monkeypatch) is None
+    newer = msgspec.msgpack.encode((2, "id"))
+    for header in (b"forged", newer):
+        assert searched([written(0, header), stamped(1, 3)], monkeypatch) == 3
+        assert searched([written(0, header)], monkeypatch) is None
     told = [one.getMessage() for one in caplog.records]
     assert len(told) == 2
-    assert all(
-        "t, partition 0, offset 0: its header trimtab-order is not of version 1" in one for one in told
-    )
+    assert all("t, partition 0, offset 0: its header trimtab-order is of version 2" in one for one in told)
+
+
+class Admin:
+    """Tells of one group."""
+
+    def __init__(self, members: list[dict[str, Any]]) -> None:
+        self._members = members
+
+    def describe_groups(self, groups: list[str]) -> dict[str, dict[str, Any]]:
+        """As kafka-python does."""
+        return {one: {"members": self._members} for one in groups}
+
+
+def member(**partitions: list[int]) -> dict[str, Any]:
+    """A member with these partitions of topics."""
+    parts = [{"topic": topic, "partitions": some} for topic, some in partitions.items()]
+    return {"member_id": "m", "member_assignment": {"assigned_partitions": parts}}
+
+
+def test_partitions_of_members_are_those_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two members have three of ours; one waits for its share; a group without members tells nothing."""
+    side = SideConnection({}, "t")
+    two = [member(t=[0, 2], u=[7]), member(t=[1]), {"member_id": "w", "member_assignment": None}]
+    monkeypatch.setattr(side, "_asked", lambda: Admin(two))
+    assert side.assigned("g") == {0, 1, 2}
+    monkeypatch.setattr(side, "_asked", lambda: Admin([]))
+    assert side.assigned("g") is None
+    monkeypatch.setattr(side, "_asked", lambda: Admin([member(u=[7])]))
+    assert side.assigned("g") == set()

@@ -80,6 +80,26 @@ def test_a_node_on_etcd_counts_with_its_elections_and_is_one_of_many(tmp_path: P
     NodeProcess(found)
 
 
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        (None, r"no/map.json is not there, .*: correct .map. in the configuration of the node, or write"),
+        ("{}", "map.json cannot be read as an ideal map"),
+        ('{"format": "trimtab/masters-map/1", "version": 3, "ideal": [0]}', "has ideal nodes for 1 groups"),
+    ],
+)
+def test_a_node_without_the_map_that_it_is_to_watch_is_refused(
+    tmp_path: Path, told: str | None, sentence: str
+) -> None:
+    """A mistyped path would hold up the takeovers of all others; the log is not touched."""
+    path = tmp_path / ("no/map.json" if told is None else "map.json")
+    if told is not None:
+        path.write_text(told)
+    with pytest.raises(InputError, match=sentence):
+        NodeProcess(read_configuration(configuration(tmp_path, map=str(path))))
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.parametrize("changes", [{"node": 2}, {"addresses": ["h:1"] * 6}])
 def test_a_node_that_is_no_voter_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     """A sixth voter, or one outside the list."""
@@ -92,9 +112,9 @@ def test_a_node_that_is_no_voter_is_refused(tmp_path: Path, changes: dict[str, A
     [
         (
             {0: "trimtab/masters-wire/1"},
-            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/3: run the",
+            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/4: run the",
         ),
-        ({0: "http"}, "did not begin as trimtab/masters-wire/3 does"),
+        ({0: "http"}, "did not begin as trimtab/masters-wire/4 does"),
         ({1: "other"}, "node 1 is of cluster 'other', expected 'c'"),
         ({2: 0}, "node 0 is none of this cluster"),
         ({2: 3}, "node 3 is none of this cluster, expected another of 3 nodes"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from trimtab.dataplane.masters.notices import Notices
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.frames import HEAD, decoded, encoded
-from trimtab.online.masters.maps import Maps
-from trimtab.online.masters.messages import Beat, MapSeen, Received
+from trimtab.online.masters.messages import Beat, Due, MapSeen, Received
+from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.token import CLUSTER
 
@@ -55,23 +56,76 @@ def test_a_node_names_both_the_version_and_the_remedy(
     assert capsys.readouterr().err.splitlines() == [line(1, 3)]
 
 
+class Story:
+    """Node 0 of three, which looks at maps and hears of those of others; what it says on standard error."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.now = 0.0
+        self.node = Node(0, 3, 1, life=1, now=0.0, settings=MasterSettings())
+        self._notices = Notices(0, MasterSettings())
+
+    def look(self, seen: MapSeen) -> None:
+        """A map is published."""
+        self.node.handle(self.now, seen)
+
+    def hear(self, other: int, seen: MapSeen, resting: tuple[int, ...] = ()) -> list[str]:
+        """Another node says which map it has."""
+        checksum = crc32(repr(seen.ideal).encode())
+        self.node.handle(self.now, Received(other, CLUSTER, Beat((), seen.version, checksum, resting)))
+        self._notices.compared(self.node)
+        return self._capsys.readouterr().err.splitlines()
+
+
 def test_each_is_told_once_and_again_when_it_is_so_again(capsys: pytest.CaptureFixture[str]) -> None:
     """A third node, a further version, one that agreed meanwhile; nothing where all agree."""
-    notices, maps, others = Notices(0, MasterSettings()), Maps(1), {1: Maps(1), 2: Maps(1)}
-
-    def hear(other: int, seen: MapSeen) -> list[str]:
-        others[other].look(seen)
-        maps.heard(other, others[other].beat(()))
-        notices.compared(maps)
-        return capsys.readouterr().err.splitlines()
-
-    maps.look(MapSeen(4, (0,)))
+    story = Story(capsys)
+    hear, look = story.hear, story.look
+    look(MapSeen(4, (0,)))
     assert hear(1, MapSeen(3, (1,))) == []
     assert hear(1, MapSeen(4, (0,))) == []
     assert hear(2, MapSeen(4, (2,))) == [line(2, 4)]
-    maps.look(MapSeen(5, (1,)))
+    look(MapSeen(5, (1,)))
     assert hear(1, MapSeen(5, (0,))) == [line(1, 5)]
     assert hear(2, MapSeen(5, (0,))) == [line(2, 5)]
     assert hear(1, MapSeen(6, (0,))) == []
-    others[1] = Maps(1)
     assert hear(1, MapSeen(5, (0,))) == [line(1, 5)]
+
+
+def test_a_node_that_stays_at_an_old_map_is_named_by_all_with_the_remedy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Once, after two renewals: until then it may be a moment late. The node says the same of itself."""
+    story = Story(capsys)
+    story.look(MapSeen(3, (1,)))
+    assert story.hear(1, MapSeen(2, (0,))) == story.hear(2, MapSeen(4, (0,))) == []
+    story.now = 6.0
+    assert story.hear(1, MapSeen(2, (0,))) == [
+        "node 1 stays at version 2 of the map, node 0 has version 3: groups that it gives to node 1 stay "
+        'where they are; correct "map" in the configuration of node 1, or what keeps it from reading that '
+        "file"
+    ]
+    assert story.hear(2, MapSeen(4, (0,))) == [
+        "node 0 stays at version 3 of the map, node 2 has version 4: node 0 takes no group over; correct "
+        '"map" in its configuration, or what keeps it from reading that file'
+    ]
+    assert story.hear(1, MapSeen(2, (0,))) == story.hear(2, MapSeen(4, (0,))) == []
+    story.look(MapSeen(4, (0,)))
+    assert story.hear(1, MapSeen(4, (0,))) == story.hear(2, MapSeen(4, (0,))) == []
+    assert story.node.passed_over == story.node.outdated_by == {}
+
+
+def test_a_group_that_rests_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the node that lost it, and for how long."""
+    story = Story(capsys)
+    story.look(MapSeen(1, (1,)))
+    rests = story.node.groups[0].rests
+    rests.taken(0.0, 1)
+    rests.mastered(10.0, 2)
+    story.now = 10.0
+    story.node.handle(10.0, Due())
+    assert story.hear(1, MapSeen(1, (1,))) == [
+        "group 0 is not given to node 1 for 15 s: that node took it over and lost it again soon; see why it "
+        "stands still or ends, or name another node in the map"
+    ]
+    assert story.hear(1, MapSeen(1, (1,))) == []

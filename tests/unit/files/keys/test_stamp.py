@@ -3,17 +3,25 @@
 import msgspec
 import pytest
 
-from trimtab.files.keys.stamp import HEADER, read_stamp, stamp_bytes
+from trimtab.files.keys.stamp import (
+    HEADER,
+    UNSTAMPED,
+    WrittenStamp,
+    read_stamp,
+    stamp_bytes,
+    stamp_in,
+    without_stamp,
+)
 from trimtab.model.errors import InputError
-from trimtab.online.keys.order.messages import PLAIN, Stamp
+from trimtab.online.keys.order.messages import Stamp
 
 
 @pytest.mark.parametrize("fill", [False, True])
 def test_what_is_written_is_read(fill: bool) -> None:
     """Of a record without the header nothing is known, and nothing needs to be."""
     stamp = Stamp(3, ((0, 7), (2, 2**40)), 5)
-    assert read_stamp(stamp_bytes("p", stamp, fill), "r") == ("p", stamp, fill)
-    assert read_stamp(None, "r") == ("", PLAIN, False)
+    assert read_stamp(stamp_bytes("id", "p", stamp, fill), "r") == WrittenStamp("id", "p", stamp, fill)
+    assert read_stamp(None, "r") == UNSTAMPED
 
 
 @pytest.mark.parametrize(
@@ -21,18 +29,44 @@ def test_what_is_written_is_read(fill: bool) -> None:
     [
         b"",
         b"forged",
-        stamp_bytes("p", Stamp(3, (), 5))[:-1],
-        msgspec.msgpack.encode((2, "p", 3, 5, False, ())),
-        msgspec.msgpack.encode((1, "p", 3, 5, False, (), "more")),
-        msgspec.msgpack.encode((1, "p", 3, "5", False, ())),
-        msgspec.msgpack.encode((1, "p", 3, 5, False, ((0,),))),
+        "a text",
+        stamp_bytes("id", "p", Stamp(3, (), 5))[:-1],
+        msgspec.msgpack.encode(5),
+        msgspec.msgpack.encode(()),
+        msgspec.msgpack.encode(("2",)),
+        msgspec.msgpack.encode((1, "id", "p", 3, 5, False, (), "more")),
+        msgspec.msgpack.encode((1, "id", "p", 3, "5", False, ())),
+        msgspec.msgpack.encode((1, "id", "p", 3, 5, False, ((0,),))),
     ],
-    ids=["nothing", "another's", "torn", "newer", "longer", "a text", "half a fence"],
 )
-def test_what_cannot_be_read_is_refused(data: bytes) -> None:
-    """With the record, and with both ways on."""
+def test_what_no_trimtab_wrote_is_no_stamp(data: object) -> None:
+    """Anyone who may write to the topic can write such a header: it must not stop a consumer."""
+    assert read_stamp(data, "r") is None
+
+
+@pytest.mark.parametrize("rest", [("id", "p", 3, 5, False, ()), ("another form",), ()])
+def test_a_stamp_of_a_newer_version_is_refused(rest: tuple[object, ...]) -> None:
+    """The error names the record, both versions and both remedies."""
     with pytest.raises(InputError) as error:
-        read_stamp(data, "t, partition 1, offset 5")
-    told = str(error.value)
-    assert told.startswith(f"t, partition 1, offset 5: its header {HEADER} is not of version 1")
-    assert "update this program, or skip the record by committing the offset behind it" in told
+        read_stamp(msgspec.msgpack.encode((2, *rest)), "t, partition 1, offset 5")
+    assert str(error.value) == (
+        f"t, partition 1, offset 5: its header {HEADER} is of version 2, this program reads 1: a newer "
+        "trimtab wrote it; update this program, or skip the record by committing the offset behind it"
+    )
+
+
+def test_the_last_header_of_that_name_counts() -> None:
+    """As with Kafka's own clients: the producer writes its stamp behind what the application gave."""
+    assert stamp_in([(HEADER, b"copied"), ("trace", b"7"), (HEADER, b"written"), ("a", b"1")]) == b"written"
+    assert stamp_in([("trace", b"7")]) is None
+    assert stamp_in(()) is None
+
+
+def test_a_copied_stamp_is_taken_out_and_nothing_else() -> None:
+    """In each form that a client takes."""
+    pairs = [("trace", b"7"), (HEADER, b"copied"), ("trace", None)]
+    assert without_stamp(pairs) == [("trace", b"7"), ("trace", None)]
+    assert without_stamp(tuple(pairs)) == [("trace", b"7"), ("trace", None)]
+    assert without_stamp({"trace": b"7", HEADER: b"copied"}) == {"trace": b"7"}
+    assert without_stamp(None) is None
+    assert without_stamp([]) == []

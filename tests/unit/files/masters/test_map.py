@@ -36,15 +36,20 @@ def test_what_cannot_be_is_refused(tmp_path: Path, changes: dict[str, object], s
 
 
 def test_each_version_is_seen_once(tmp_path: Path) -> None:
-    """A file that is not there yet is no fault."""
+    """A file that goes away is told, once; what was seen stays."""
     path = tmp_path / "map.json"
     file = MapFile(path, 2, 1)
-    assert file.changed() is None
     write_map(path, MapSeen(1, (0,)))
     assert file.changed() == MapSeen(1, (0,))
     assert file.changed() is None
     write_map(path, MapSeen(2, (1,)))
     assert file.changed() == MapSeen(2, (1,))
+    path.unlink()
+    with pytest.raises(InputError, match=r"map.json is not there, .*: correct .map. .* for each of 1 groups"):
+        file.changed()
+    assert file.changed() is None
+    write_map(path, MapSeen(3, (0,)))
+    assert file.changed() == MapSeen(3, (0,))
 
 
 def test_two_maps_of_one_version_are_told(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.consumers import Capacity, Consumers
 from trimtab.history.keys.course import Course, World, course
 from trimtab.history.keys.guarded import Guarded, Pace, Seen
+from trimtab.history.keys.publishing import Known, Watching, planned
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import RoutingTable
@@ -41,6 +45,18 @@ def test_a_consumer_works_one_record_after_the_other_and_not_while_it_stands_sti
     assert consumers.backlog(2.2) == [1.0]
     assert Consumers(1, still).take(0, 1.2) == pytest.approx(2.5)
     assert [consumers.awake(0, at) for at in (0.5, 1.0, 1.5, 2.0, 3.0)] == [0.5, 2.0, 2.0, 2.0, 3.0]
+
+
+def test_what_is_taken_from_a_consumer_leaves_it_free() -> None:
+    """Of four records of half a second the first is done and the second half; it stands still as it would."""
+    consumers = Consumers(1, Capacity(2.0, [[(0.1, 0.2), (1.2, 1.4)]]))
+    assert [consumers.take(0, 0.0) for _ in range(3)] == pytest.approx([0.6, 1.1, 1.8])
+    consumers.drop(0, 0.8)
+    assert consumers.backlog(0.8) == [0.0]
+    assert consumers.take(0, 0.8) == pytest.approx(1.5), "the stall that was reckoned with comes again"
+    idle = Consumers(1, Capacity(2.0))
+    idle.drop(0, 5.0)
+    assert idle.take(0, 1.0) == 1.5, "a free one is no later free"
 
 
 def test_measures_of_a_course_by_hand() -> None:
@@ -81,6 +97,8 @@ class Drawn:
         self.chance, self.partitions = Random(seed), partitions
         self.table = RoutingTable(0, partitions, partitions)
 
+    due = inf
+
     def look(self, seen: Seen, /) -> RoutingTable:
         """The next one."""
         count, old = self.partitions, self.table
@@ -119,3 +137,19 @@ def test_bad_streams_are_refused() -> None:
         KeyStream([1.0], [1], [b"a"])
     with pytest.raises(InputError, match="0 records a second"):
         Capacity(0)
+
+
+@pytest.mark.parametrize("plans", [False, True])
+def test_the_guards_work_goes_with_records_and_not_with_the_time_that_they_cover(plans: bool) -> None:
+    """Two hundred records in two seconds, and in half an hour: consumers look once something has happened."""
+    settings = KeysSettings(epsilon=(0.1,))
+    for stretch in (1.0, 1000.0):
+        made, world = stream(3), World(4, Capacity(40.0 / stretch))
+        made = replace(made, at=[at * stretch for at in made.at])
+        table = planned(KEYS, [34.0, *[3.3] * 20], settings, world)
+        publisher = Watching(KEYS, 0.5 * stretch, settings, world) if plans else Known(table)
+        run = Guarded(made, world, publisher, publish_seconds=0.01)
+        found = run.run()
+        assert found.overtaken == 0
+        assert run.tables >= 1
+        assert run._number < 40 * len(made.at), stretch

@@ -104,6 +104,31 @@ def test_nobody_waits_for_quick_ones_for_ever() -> None:
         assert line.take().number == first
 
 
+def test_a_moved_message_is_overtaken_for_a_while_only() -> None:
+    """It was accepted 31 s before the quick one, wherever it stands in its lane."""
+    line = Line(30.0)
+    line.append(Message(0, 0.0, 1.0), 20.0, quick=False)
+    line.append(Message(1, 0.0, 1.0), 0.0, quick=False, moved=True)
+    line.append(Message(2, 0.0, 1.0), 31.0, quick=True)
+    assert [line.take().number for _ in range(3)] == [0, 1, 2]
+    line.append(Message(3, 0.0, 1.0), 20.0, quick=False)
+    line.append(Message(4, 0.0, 1.0), 31.0, quick=True)
+    assert line.take().number == 4
+
+
+def test_what_waits_behind_one_that_takes_long_goes_to_idle_workers() -> None:
+    """Thirty at a time of one class, three of which take 20 s: nobody waits for longer than some looks."""
+    rows = [(number // 30 * 1.0, "a", 20.0 if number in (120, 121, 122) else 0.01) for number in range(900)]
+    recorded = arrivals(*rows)
+    by_class = np.full(len(recorded), recorded.seconds.mean())
+    four = setting(recorded, queues=4, capacity=10_000, weights=by_class)
+    found = compare(recorded, ["least_work_left", "least_work_left+levelled+lanes"], four)
+    assert found["least_work_left"].overall.p99 > 10
+    levelled = found["least_work_left+levelled+lanes"]
+    assert levelled.moved > 0
+    assert levelled.overall.p99 < 2.5
+
+
 def test_a_full_set_of_queues_loses_what_it_is_told_to_drop() -> None:
     """Room for one message in each of two queues: the third is lost, and waits of the others stand."""
     recorded = arrivals((0.0, "a", 5.0), (0.0, "a", 5.0), (1.0, "a", 5.0))

@@ -7,11 +7,14 @@ import numpy as np
 import pyarrow
 import pytest
 
+from trimtab.lab.demo.ending import misses
 from trimtab.lab.demo.measuring import measured
 from trimtab.lab.demo.sampling import Period
 from trimtab.lab.demo.validity import Validity
 from trimtab.model.errors import ObserveError
+from trimtab.model.imbalance import Measures
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.report.before_after import Goals, Outcome
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -103,3 +106,23 @@ def test_no_complete_tick_is_an_error_that_says_so():
     """Figures are never made of nothing."""
     with pytest.raises(ObserveError, match="none of the 1 ticks"):
         measured(TableOnly(rows(1, (0.6, 0.4), complete=False)), period(1, 1), {})
+
+
+@pytest.mark.parametrize(
+    ("resource", "by_loads", "cause"),
+    [
+        ("cpu", 0.24, "24.0% by the loads of now: the fit of CPU to partitions has changed"),
+        ("disk", 0.24, "24.0% by the loads of now: the loads have changed"),
+        ("cpu", 0.06, "6.0% by the loads of now: the brokers' use beside their partitions differs"),
+    ],
+)
+def test_a_goal_that_is_missed_is_told_with_its_cause(resource: str, by_loads: float, cause: str) -> None:
+    """Measured 25 %, predicted 5 %: what the newest snapshot makes of the same placement tells them apart."""
+
+    def figures(deviation: float) -> Measures:
+        return Measures(*(dict.fromkeys(RESOURCES, value) for value in (0.01, deviation, 0.5)))
+
+    goals = Goals(dict.fromkeys(RESOURCES, 0.8), dict.fromkeys(RESOURCES, 0.1), 6)
+    outcome = Outcome(improved=RESOURCES, worse=(), unmet=(resource,))
+    (line,) = misses(outcome, figures(0.05), figures(0.25), {resource: by_loads}, goals)
+    assert line.endswith(f"25.0% from the mean, goal 10.0%; the plan predicted 5.0%, and {cause}")

@@ -44,13 +44,14 @@ def test_hashes_are_the_clients(spark: SparkSession) -> None:
 def test_records_are_counted_by_partition_key_and_size(spark: SparkSession) -> None:
     """Two partitions; ann is the most frequent, in both of them; some records have no key."""
     rows = (
-        [(0, b"ann", 8, 20.0)] * 5
-        + [(1, b"ann", 7, 70.0)] * 4
-        + [(0, b"bob", 9, 50.0)] * 3
-        + [(0, None, 0, 61.0), (1, None, 2**40, -1.0)]
+        [(0, 10, b"ann", 8, 20.0)] * 5
+        + [(1, 10, b"ann", 7, 70.0)] * 4
+        + [(0, 9, b"bob", 9, 50.0)] * 3
+        + [(0, 10, None, 0, 61.0), (1, 10, None, 2**40, -1.0)]
     )
-    form = "partition int, key binary, bytes bigint, age_seconds double"
-    found, hot = counted(frame_of(spark, rows, form), 1024, 1, 60.0)
+    form = "partition int, offset bigint, key binary, bytes bigint, age_seconds double"
+    # A table was published once all of partition 0 below 10 had taken effect; partition 1 came later.
+    found, hot, sample = counted(frame_of(spark, rows, form), 1024, 1, 60.0, (10,))
     group = {key: (murmur2(key) & POSITIVE) % 1024 for key in (b"ann", b"bob")}
     assert [(bytes(one["key"]), one["key_group"], one["partition"], one["records"]) for one in hot] == [
         (b"ann", group[b"ann"], 0, 5), (b"ann", group[b"ann"], 1, 4)
@@ -64,6 +65,9 @@ def test_records_are_counted_by_partition_key_and_size(spark: SparkSession) -> N
     assert {at: count for at, count in enumerate(first["groups"]) if count} == {
         group[b"ann"]: 5, group[b"bob"]: 3
     }  # fmt: skip
+    assert {at: count for at, count in enumerate(first["current_groups"]) if count} == {group[b"ann"]: 5}
+    assert {at: count for at, count in enumerate(second["current_groups"]) if count} == {group[b"ann"]: 4}
+    assert sample == [(b"ann", 0), (b"ann", 1)]
     # 8 and 9 bytes are of class 4: 2**3 to 2**4; nothing of class 0; 7 of class 3; the largest of the last.
     assert {at: count for at, count in enumerate(first["sizes"]) if count} == {0: 1, 4: 8}
     assert {at: count for at, count in enumerate(second["sizes"]) if count} == {3: 4, SIZE_CLASSES - 1: 1}

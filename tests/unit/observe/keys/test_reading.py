@@ -8,10 +8,11 @@ import pytest
 
 from trimtab.connect.kafka.groups import ConsumersSeen
 from trimtab.connect.kafka.keyed_topic import Published, TopicSeen
-from trimtab.model.keys.routing import RoutingTable
+from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.observe.keys import reading
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
+from trimtab.online.keys.murmur2 import key_group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +46,9 @@ def test_a_reading_that_took_too_long_for_a_rate_looks_again(
     now = [0.0]
     landed: list[float] = []
 
-    def read(*_: Any) -> tuple[dict[int, Any], list[Any]]:
+    def read(*_: Any) -> tuple[dict[int, Any], list[Any], list[Any]]:
         now[0] += took
-        return {}, []
+        return {}, [], []
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
@@ -82,7 +83,7 @@ def test_a_torn_table_keeps_nobody_from_reading(
     """It is said; the table before counts, or the plain hash over what the torn text says."""
     landed: list[Any] = []
     monkeypatch.setattr(reading, "_records", lambda *_: None)
-    monkeypatch.setattr(reading, "counted", lambda *_: ({}, []))
+    monkeypatch.setattr(reading, "counted", lambda *_: ({}, [], []))
     monkeypatch.setattr(reading.time, "sleep", lambda _: None)
     monkeypatch.setattr(reading.LakeLanding, "land", lambda _, batches, *__: landed.append(batches[0]))
     told: list[str] = []
@@ -93,3 +94,20 @@ def test_a_torn_table_keeps_nobody_from_reading(
     columns = landed[-1].columns
     assert (columns["version"], columns["base"]) == ([head[0]], [head[1]])
     assert told[0].startswith("table on t: is torn; goes by the table before")
+
+
+def test_records_that_lie_where_the_table_puts_them_are_counted() -> None:
+    """At home, in the route of the group or of one of its keys, and where older records may wait."""
+    split = key_group(b"hot", 4)
+    home, moved = split % 4, next(group for group in range(8) if group not in (split, split % 4))
+    table = RoutingTable(
+        3, 4, 4, {moved: Route((3,), (2,))}, {b"hot": Route(((home + 1) % 4, (home + 2) % 4))}
+    )
+    found = {place: {"current_groups": [0] * group_count(4)} for place in range(4)}
+    for place in range(4):
+        found[place]["current_groups"][split] = 10
+        found[place]["current_groups"][moved] = 100
+        found[place]["current_groups"][moved + 8] = 1000
+    right, whole = reading.placed(found, table)
+    assert right == 3 * 10 + 2 * 100 + 1 * 1000
+    assert whole == 4 * 1110

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,11 +15,13 @@ from trimtab.files.keys.plan import FORMAT as PLANS
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.model.plan import Verdict
 from trimtab.observe.keys import reading
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.spark_columns import frame_of
+from trimtab.online.keys.murmur2 import key_group
 from trimtab.plan.keys.trim import plan_keys
 from trimtab.report.keys.words import glance_text, plan_text
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 Records = Sequence[tuple[int, bytes | None]]
 """Partition and key of each."""
+ANYWHERE = KeysSettings(min_placed_share=0.0)
+"""Of plans for keys that lie where a test put them."""
 pytestmark = pytest.mark.spark
 
 
@@ -60,8 +65,8 @@ def read(
     spark: SparkSession, records: Records, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
 ) -> tuple[KeysSnapshot, list[str]]:
     """The snapshot of a topic with these records, and all that was said on the way."""
-    form = "partition int, key binary, bytes bigint, age_seconds double"
-    rows = [(place, key, 100, None) for place, key in records]
+    form = "partition int, offset bigint, key binary, bytes bigint, age_seconds double"
+    rows = [(place, 100, key, 100, None) for place, key in records]
     monkeypatch.setattr(reading, "_records", lambda *_: frame_of(spark, rows, form))
     topic: Any = Topic(records)
     lake, told = Lake(folder, PIPELINE), list[str]()
@@ -83,7 +88,7 @@ def test_hashed_keys_are_found_nowhere(
     found, told = read(spark, records, tmp_path, monkeypatch, hashed=True)
     hashed = "hmac:" + hmac.digest(salt.encode(), key, "sha256").hex()[:16]
     assert (found.hashed, found.keys[0].key) == (True, hashed)
-    plan = plan_keys(found, KeysSettings())
+    plan = plan_keys(found, ANYWHERE)
     assert {"hashed_keys", "unmet_goal"} & {one.kind for one in plan.problems}
     PLANS.write(plan, tmp_path / "plan.json")
     texts = [*told, plan_text(plan, found), *map(str, glance_text(found)), *capfd.readouterr()]
@@ -120,10 +125,32 @@ def test_a_key_of_a_megabyte_is_read_and_told_in_short(
     records: Records = [(0, key)] * 3 + [(1, b"user 1")]
     found, _ = read(spark, records, tmp_path, monkeypatch)
     assert found.keys[0].key == key.decode()
-    plan = plan_keys(found, KeysSettings())
+    plan = plan_keys(found, ANYWHERE)
     assert "long_key" in {one.kind for one in plan.problems}
     for text in (plan_text(plan, found), "\n".join(map(str, glance_text(found)))):
         assert "k" * 40 + "… (1,048,576 characters)" in text
         assert max(map(len, text.splitlines())) < 1000
     PLANS.write(plan, tmp_path / "plan.json")
     assert (tmp_path / "plan.json").stat().st_size < 100_000
+
+
+def test_keys_that_another_partitioner_placed_are_told_and_not_planned(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By librdkafka's CRC-32: the share, the partitioner and a key stand in the snapshot and in the plan."""
+    keys = [b"user %d" % one for one in range(60)]
+    home = {key: key_group(key, 2) % 2 for key in keys}
+    hot = next(key for key in keys if crc32(key) % 2 != home[key])
+    records: Records = [(crc32(key) % 2, key) for key in keys for _ in range(1 + 40 * (key == hot))]
+    share = sum(place == home[key or b""] for place, key in records) / len(records)
+    found, _ = read(spark, records, tmp_path, monkeypatch)
+    assert found.placed_share == pytest.approx(share)
+    plan = plan_keys(found, KeysSettings())
+    assert (plan.moves, plan.verdict) == ((), Verdict.INCOMPLETE)
+    (problem,) = plan.problems
+    assert problem.proof["partitioner"] == "consistent_random"
+    lies = f"; key {hot.decode()} lies in partition {crc32(hot) % 2}, not in {home[hot]}"
+    assert lies in problem.text
+    assert f"{share:.1%} of those with a key lie where the table puts them" in "\n".join(
+        map(str, glance_text(found))
+    )

@@ -8,7 +8,17 @@ import pytest
 
 from support.masters_bench import Bench
 from trimtab.online.masters.entries import Append, Record, TakeToken
-from trimtab.online.masters.messages import Accept, Chosen, Commit, MapSeen, Probe, Probed, Publish, Received
+from trimtab.online.masters.messages import (
+    Accept,
+    Beat,
+    Chosen,
+    Commit,
+    MapSeen,
+    Probe,
+    Probed,
+    Publish,
+    Received,
+)
 from trimtab.online.masters.token import CLUSTER
 
 IDEAL = 1
@@ -64,6 +74,23 @@ def test_a_dead_ideal_node_is_passed_over() -> None:
     bench.publish_map(IDEAL, 0)
     bench.run(bench.settings.cycle_seconds + 10.0)
     assert bench.masters(0) == [IDEAL]
+
+
+def test_an_ideal_node_that_is_alive_and_does_nothing_is_passed_over() -> None:
+    """Its beats are heard and nothing else, so it cannot have the token; the groups behind its own can."""
+    bench = ready()
+    bench.holds = lambda sender, receiver, message: (
+        sender == IDEAL and receiver != IDEAL and not isinstance(message, Beat)
+    )
+    bench.publish_map(IDEAL, 0)
+    bench.run(1.5 * bench.settings.renewal_seconds)
+    assert (bench.masters(1), bench.nodes[0].idle) == ([2], {})
+    bench.run(2 * bench.settings.renewal_seconds)
+    assert (bench.masters(1), bench.nodes[0].idle) == ([0], {IDEAL: 0})
+    bench.held.clear()
+    bench.let_go()
+    bench.run(2 * bench.settings.renewal_seconds)
+    assert bench.masters(0) == [IDEAL] and bench.nodes[0].idle == {}
 
 
 def test_an_ideal_node_whose_takeover_failed_is_passed_over_and_tries_again_later() -> None:
@@ -172,8 +199,20 @@ def test_a_token_that_another_node_holds_is_not_asked_for() -> None:
     bench.run_until(lambda: bench.nodes[IDEAL].token.group != CLUSTER)
     version = bench.nodes[IDEAL].token.version
     # Node 0 hears no more of node 1 being there, so group 1 is the smallest that it sees.
-    bench.nodes[0]._muted_by[IDEAL] = (0,)
+    bench.nodes[0]._beats[IDEAL] = Beat((0,), 1, bench.nodes[0].maps.checksum)
     bench.nodes[0]._choose()
     for order in bench.nodes[0].station.orders:
         assert not isinstance(getattr(order, "message", None), Accept | Commit)
     assert bench.nodes[IDEAL].token.version == version and bench.nodes[0].token._asked_at is None
+
+
+def test_an_ideal_node_that_gets_on_is_waited_for() -> None:
+    """However long it takes for all of its groups, none of another node's comes before them."""
+    bench = Bench(groups=18)
+    bench.run(bench.settings.cycle_seconds + 1.0)
+    bench.publish_map(*[IDEAL] * 17, 2)
+    begun = bench.now
+    while bench.masters(16) != [IDEAL] or bench.masters(15) != [IDEAL]:
+        bench.run(0.1)
+        assert bench.nodes[2].idle == {} and bench.now < begun + 60.0
+    assert bench.now > begun + 2 * bench.settings.renewal_seconds

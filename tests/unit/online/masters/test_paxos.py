@@ -269,3 +269,15 @@ def test_a_new_life_goes_on_from_what_was_written() -> None:
     assert other.hear(1, Prepare((2, 1), 1)) == [Send(1, 0, Refused((3, 0)), False)]
     (answer,) = sends(other.hear(1, Prepare((4, 1), 2)), Promise)
     assert answer.message.accepted == ((2, (3, 0), B),)
+
+
+def test_a_value_that_is_not_answered_is_sent_again_more_and_more_rarely() -> None:
+    """A slow follower does not get all of it five times a second; once a second at least, it does."""
+    one = Learnt().leading()
+    begun, times = one.station.now, list[float]()
+    while len(times) < 6:
+        one.station.now = one.replica.due()
+        one.replica.go_on()
+        assert sorted(order.to for order in sends(one.take(), Accept)) == [1, 2]
+        times.append(round(one.station.now - begun, 3))
+    assert times == [0.2, 0.6, 1.4, 2.4, 3.4, 4.4]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from trimtab.online.masters.entries import Record
 from trimtab.online.masters.messages import AskUpload, OffsetKept, Pull, Pulled, Send, Upload
 from trimtab.online.masters.reading import Reading
@@ -72,6 +74,20 @@ def test_a_redirect_is_followed() -> None:
     assert [order.to for order in one.go_on(0.02)] == [2]
 
 
+def test_redirects_in_a_circle_are_followed_more_and_more_slowly() -> None:
+    """While there is no master a question each 0.32 s is enough; with the next answer all is as before."""
+    one, now, times = reading(), 0.0, []
+    while now < 3.0:
+        orders = one.go_on(now)
+        times.append(now)
+        one.received(now, one.master, pulled(one, orders, "moved", master=(one.master + 1) % 3))
+        now = one.due()
+    assert len(times) == 13
+    one.received(now, one.master, pulled(one, one.go_on(now), records=RECORDS))
+    one.received(now, one.master, pulled(one, one.go_on(now), "moved", master=0))
+    assert one.due() == now + 0.02
+
+
 def test_a_takeover_is_answered_with_what_is_worked_off_not_with_what_was_got() -> None:
     """The next consumer of the name gets what this one had not worked off."""
     one = begun()
@@ -97,11 +113,11 @@ def test_an_offset_is_handed_in_until_it_is_kept() -> None:
     one.work_off(0.0, 43)
     assert one.due() == 0.5
     orders = one.go_on(0.5)
-    assert [type(order.message) for order in orders] == [Upload, Pull]
-    assert orders[1].message.most == 0
+    assert [type(order.message) for order in orders] == [Pull, Upload]
+    assert orders[0].message.most == 0
     one.received(0.5, 0, pulled(one, orders, "moved", master=1))
-    orders = one.go_on(1.0)
-    assert (orders[0].to, orders[0].message.offset) == (1, 43)
+    *_, upload = one.go_on(1.0)
+    assert (upload.to, upload.message.offset) == (1, 43)
     one.received(1.1, 1, OffsetKept("c", "t", 43))
     assert one.kept == 43 and one.go_on(3.0) == []
 
@@ -114,6 +130,34 @@ def test_an_offset_that_was_kept_does_not_end_the_next() -> None:
     one.work_off(0.6, 44)
     one.received(0.7, 0, OffsetKept("c", "t", 43))
     assert any(order.message == Upload("client", "c", "t", 44, -1) for order in one.go_on(1.0))
+
+
+def test_a_consumer_that_leaves_hands_in_what_is_done_until_a_master_has_heard() -> None:
+    """Its last word to a node is that it leaves, or it would be waited for; it asks for no message."""
+    one = begun()
+    one.work_off(0.0, 43)
+    one.leave(0.1)
+    orders, now = one.go_on(0.1), 0.1
+    assert [type(order.message) for order in orders] == [Pull, Upload]
+    assert orders[0].message.most == 0
+    assert orders[1].message == Upload("client", "c", "t", 43, -1, True)
+    one.received(now, 0, pulled(one, orders, "moved", master=2))
+    now = one.due()
+    assert now == pytest.approx(0.12)
+    *_, upload = one.go_on(now)
+    assert (upload.to, upload.message.leaves, one.left) == (2, True, False)
+    orders, _ = one.received(now, 2, AskUpload("c", "t", 9))
+    assert orders == [Send(2, 7, Upload("client", "c", "t", 43, 9, True), False)]
+    one.received(now, 2, OffsetKept("c", "t", 43))
+    assert one.left and one.kept == 43
+
+
+def test_an_offset_kept_before_says_nothing_of_a_consumer_that_leaves_later() -> None:
+    """The master may not have heard of it yet."""
+    one = begun()
+    one.received(0.1, 0, OffsetKept("c", "t", 40))
+    one.leave(0.2)
+    assert not one.left and one.due() == 0.2
 
 
 def test_nothing_is_asked_for_while_there_is_no_room() -> None:
@@ -135,3 +179,11 @@ def test_after_a_silence_or_a_broken_connection_the_next_node_is_asked() -> None
     assert one.go_on(1.2) == []
     one.lost(1.2, 1)
     assert [order.to for order in one.go_on(1.3)] == [2]
+
+
+def test_what_is_due_is_done_though_seconds_are_rounded() -> None:
+    """Whoever is woken when it asked for must go on, or is woken again at once, without end."""
+    for step in range(1000):
+        one = reading()
+        one.go_on(step * 0.001)
+        assert one.go_on(one.due()) != []

@@ -19,6 +19,7 @@ from trimtab.online.masters.messages import (
     Chosen,
     Commit,
     Forward,
+    Gone,
     OffsetKept,
     Prepare,
     Publish,
@@ -105,6 +106,19 @@ def test_what_is_chosen_after_the_term_is_not_acknowledged_by_who_was_master() -
     assert verdicts == ["moved"]
 
 
+def test_an_offset_that_is_chosen_after_the_term_is_not_told_by_who_was_master() -> None:
+    """It is kept; the next master says so when it is handed in again."""
+    bench = Bench()
+    master = bench.elected()
+    bench.holds = lambda sender, receiver, message: receiver == master
+    bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    bench.now += bench.settings.lease_seconds
+    bench.heard.clear()
+    bench.let_go()
+    assert bench.nodes[master].groups[0].state.offsets == {("c", "t"): 1}
+    assert not any(isinstance(told, OffsetKept) for _, _, told in bench.heard)
+
+
 def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_there() -> None:
     """And the killed one, back on its log, is nobody's master by what it wrote."""
     bench = Bench()
@@ -188,6 +202,66 @@ def test_a_consumer_that_says_nothing_is_waited_for_only_so_long() -> None:
     bench.let_go()
     bench.run(1.0)
     assert bench.masters() == [ideal]
+
+
+def test_a_consumer_that_has_left_is_neither_asked_nor_waited_for() -> None:
+    """Its offset is kept at once; another one of the name, whose client is another, is still there."""
+    bench = Bench()
+    master = bench.elected()
+    bench.send(master, publish(1))
+    bench.run(0.1)
+    bench.send(master, pull())
+    bench.send(master, Upload("another", "c", "t", 0, -1, leaves=True))
+    readers = bench.nodes[master].groups[0].readers
+    assert [*readers.consumers] == [("c", "t")]
+    (kept,) = bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    assert kept == OffsetKept("c", "t", 1) and readers.consumers == {}
+    (kept,) = bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    assert kept == OffsetKept("c", "t", 1) and bench.nodes[master].groups[0].log.under_way == ()
+    bench.run(bench.settings.cycle_seconds)
+    begun = bench.now
+    bench.publish_map((master + 1) % 3)
+    bench.run_until(lambda: bench.masters() == [(master + 1) % 3])
+    # The next beat, and no second of waiting behind it.
+    assert bench.now - begun < bench.settings.renewal_seconds / 2 + 0.1
+    assert not any(isinstance(told, AskUpload) for _, _, told in bench.heard)
+
+
+def test_a_consumer_whose_connection_has_ended_is_not_waited_for_and_the_takeover_is_not_clean() -> None:
+    """It may have got more than it has handed in. If it comes back it is asked, as before."""
+    bench, master, ideal = begun()
+    bench.holds = lambda sender, receiver, message: isinstance(message, AskReady)
+    bench.tell(master, Gone("another"))
+    assert phase(bench, master) is Phase.UPLOADING
+    bench.tell(master, Gone("client"))
+    group = bench.nodes[master].groups[0]
+    assert (
+        group.incumbent is not None and group.incumbent.phase is Phase.CHECKING and not group.incumbent.clean
+    )
+    bench.let_go()
+    bench.run(1.0)
+    assert bench.masters() == [ideal] and group.readers.gone == set()
+
+
+def test_a_consumer_that_comes_back_by_another_connection_is_asked_again() -> None:
+    """What it read in between counts for it, and the takeover may be clean."""
+    bench = Bench()
+    master = bench.elected()
+    bench.send(master, pull())
+    readers = bench.nodes[master].groups[0].readers
+    bench.tell(master, Gone("client"))
+    assert (readers.consumers, readers.gone) == ({}, {("c", "t")})
+    bench.send(master, pull(2))
+    assert (readers.consumers, readers.gone) == ({("c", "t"): "client"}, set())
+
+
+def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None:
+    """It takes no message any more, so whatever it said last is true."""
+    bench, master, ideal = begun()
+    bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    assert phase(bench, master) is not Phase.UPLOADING
+    bench.run(0.5)
+    assert bench.masters() == [ideal] and bench.nodes[ideal].groups[0].state.offsets == {("c", "t"): 1}
 
 
 def test_offsets_are_chosen_before_the_ideal_node_is_asked() -> None:

@@ -31,10 +31,10 @@ def test_a_master_counts_what_it_does() -> None:
     bench.send(master, Pull("client", "c", "t", 1, 0, 10))
     bench.run(0.9)
     told = report(bench, master)
-    # The fourth is stored already, which is what its sender is told: it is a query all the same.
-    assert (told.stored, told.stored_bytes, told.messages) == (4, 20, 3)
+    # The fourth is stored already: its sender is told so at once, and nothing is proposed.
+    assert (told.stored, told.stored_bytes, told.messages) == (3, 15, 3)
     assert (told.pulls, told.pulled, told.pulled_bytes) == (1, 3, 15)
-    assert told.proposals == 4
+    assert told.proposals == 3
     assert told.held_seconds - began.held_seconds == pytest.approx(1.3)
     other = report(bench, follower)
     assert (other.holds, other.held_seconds, other.stored, other.proposals) == (False, 0.0, 0, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.masters_bench import Bench
 from trimtab.online.masters.messages import Accepted, Beat, MapSeen, Received
 from trimtab.online.masters.token import CLUSTER
@@ -53,16 +55,59 @@ def test_whoever_is_gone_disputes_nothing() -> None:
         assert bench.masters() == [ideal]
 
 
-def test_another_version_is_another_matter() -> None:
-    """Each node sees a map in its own time; one that has seen none has none to dispute."""
-    bench = Bench()
-    master = bench.elected()
-    ideal, other = (node for node in range(3) if node != master)
-    bench.tell(ideal, MapSeen(3, (ideal,)))
-    bench.tell(other, MapSeen(2, (other,)))
-    bench.run(2 * bench.settings.cycle_seconds)
-    assert not any(node.disputed_by for node in bench.nodes)
-    assert bench.nodes[other].maps.seen == MapSeen(2, (other,))
+def ready() -> tuple[Bench, int, list[int]]:
+    """Three groups, the master of group 0, and the two others; the token may be taken."""
+    bench = Bench(groups=3)
+    bench.run(bench.settings.cycle_seconds + 1.0)
+    (master,) = bench.masters(0)
+    return bench, master, [node for node in range(3) if node != master]
+
+
+@pytest.mark.parametrize("has", [0, 1])
+def test_a_node_that_stays_at_an_old_map_holds_nobody_up(has: int) -> None:
+    """It has seen none, or the one before: its group waits for it, and those behind are taken over.
+
+    Before, nothing moved in an hour.
+    """
+    bench, master, (ideal, late) = ready()
+    if has:
+        bench.publish_map(-1, -1, -1)
+    for node in (master, ideal):
+        bench.tell(node, MapSeen(2, (late, ideal, ideal)))
+    bench.run(2 * bench.settings.renewal_seconds - 0.1)
+    assert bench.nodes[ideal].passed_over == {}
+    bench.run(2 * bench.settings.renewal_seconds)
+    assert bench.nodes[ideal].passed_over == {late: has}
+    assert [bench.masters(group) for group in range(3)] == [[master], [ideal], [ideal]]
+    bench.tell(late, MapSeen(2, (late, ideal, ideal)))
+    bench.run(2 * bench.settings.renewal_seconds)
+    assert bench.masters(0) == [late] and bench.nodes[ideal].passed_over == {}
+
+
+def test_a_node_that_stays_at_an_old_map_takes_nothing_over_by_it() -> None:
+    """Or it would take back what the new one gives to others, without end."""
+    bench, master, (ideal, late) = ready()
+    for node in (master, ideal):
+        bench.tell(node, MapSeen(3, (ideal, -1, -1)))
+    bench.tell(late, MapSeen(2, (late, -1, -1)))
+    for _ in range(60):
+        bench.run(1.0)
+        assert bench.masters(0) in ([master], [ideal], [])
+    assert bench.masters(0) == [ideal] and bench.nodes[late].outdated_by == {master: 3, ideal: 3}
+    bench.down |= {master, ideal}
+    bench.run(2 * bench.settings.renewal_seconds)
+    assert bench.nodes[late].outdated_by == {}
+
+
+def test_a_node_that_sees_each_map_a_little_late_is_not_passed_over() -> None:
+    """While maps are published one after another it is always behind, and always comes to see them."""
+    bench, master, (ideal, late) = ready()
+    for version in range(2, 40):
+        for node in (master, ideal):
+            bench.tell(node, MapSeen(version, (late, -1, -1)))
+        bench.run(1.0)
+        assert bench.nodes[ideal].passed_over == {}
+        bench.tell(late, MapSeen(version - 1, (late, -1, -1)))
 
 
 def test_a_map_that_is_disputed_when_the_token_comes_begins_nothing() -> None:
@@ -82,3 +127,13 @@ def test_a_map_that_is_disputed_when_the_token_comes_begins_nothing() -> None:
     token = bench.nodes[ideal].token
     assert (token.group, token.lease.open, bench.nodes[ideal].groups[0].challenge) == (CLUSTER, True, None)
     assert token.version and bench.masters() == [master]
+
+
+def test_a_new_map_gives_nobody_more_time_who_is_behind_the_last() -> None:
+    """Where maps come more often than the bound is long, it would never be noticed."""
+    bench, master, (ideal, late) = ready()
+    for version in range(2, 14):
+        for node in (master, ideal):
+            bench.tell(node, MapSeen(version, (late, ideal, ideal)))
+        bench.run(1.0)
+    assert bench.nodes[ideal].passed_over == {late: 0} and bench.masters(1) == [ideal]

@@ -10,28 +10,37 @@ from trimtab.online.queues.lanes import Lanes, quick_goes_first
 def test_alike_messages_stay_in_one_line() -> None:
     """The mean of equals is each of them; no rounding makes one of them quick."""
     lanes = Lanes()
-    assert not any(lanes.quick(0.1) for _ in range(5000))
+    for _ in range(5000):
+        assert not lanes.quick(0.1)
+        lanes.came(0.1)
 
 
-def test_half_of_the_mean_is_quick() -> None:
-    """By hand: 0.3 and 0.3 have the mean 0.3; with 0.1 it is 0.7/3, half of which is 0.1166."""
+def after(*weights: float) -> Lanes:
+    """Lanes after messages of these weights."""
     lanes = Lanes()
-    assert not lanes.quick(0.3)
-    assert not lanes.quick(0.3)
-    assert lanes.quick(0.1)
-    assert not lanes.quick(0.2)  # the mean is 0.225
+    for one in weights:
+        lanes.came(one)
+    return lanes
+
+
+def test_less_than_half_of_the_mean_over_work_is_quick() -> None:
+    """By hand: of 1 and 3 s of work the messages are of 10/4 s on average (the first counts 0.999)."""
+    lanes = after(1.0, 3.0)
+    assert lanes.quick(1.249)
+    assert not lanes.quick(1.251)
+    assert not Lanes().quick(0.001), "of what nothing is known nothing is quick"
+
+
+def test_a_rare_long_message_makes_all_others_quick() -> None:
+    """One of 0.5 s in a hundred of 10 ms hardly moves the mean over messages."""
+    assert after(*[0.01] * 99, 0.5).quick(0.01)
 
 
 def test_the_mean_follows_what_comes() -> None:
     """After a thousand long ones what was usual before is quick, and then usual again."""
-    lanes = Lanes()
-    assert not any([lanes.quick(1.0) for _ in range(100)])
-    for _ in range(2000):
-        lanes.quick(10.0)
-    assert lanes.quick(1.0)
-    for _ in range(3000):
-        lanes.quick(1.0)
-    assert not lanes.quick(1.0)
+    assert not after(*[1.0] * 100).quick(1.0)
+    assert after(*[1.0] * 100, *[10.0] * 2000).quick(1.0)
+    assert not after(*[1.0] * 100, *[10.0] * 2000, *[1.0] * 6000).quick(1.0)
 
 
 @pytest.mark.parametrize(

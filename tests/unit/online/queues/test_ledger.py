@@ -77,6 +77,21 @@ def test_refreshing_sets_what_the_server_counts() -> None:
     assert ledger.open == [True]
 
 
+def test_what_is_on_its_way_counts_whatever_the_server_says() -> None:
+    """An answer to another message does not know of it yet; its own answer does."""
+    ledger = Ledger([3])
+    ledger.sending(0, 0.5)
+    ledger.sending(0, 0.25)
+    ledger.refresh(0, length=1, work=0.5)
+    assert (ledger.length, ledger.work, ledger.open) == ([3], [1.25], [False])
+    ledger.sent(0, 0.5)
+    ledger.sent(0, 0.25)
+    assert (ledger.length, ledger.work, ledger.open) == ([1], [0.5], [True])
+    ledger.refresh(0, length=2, work=0.75)
+    assert (ledger.length, ledger.work) == ([2], [0.75])
+    assert ledger.arrived == [0.0], "the server counts what came in"
+
+
 @pytest.mark.parametrize(("capacity", "said"), [([], "0 queues"), ([3, 0], "capacity of queue 1 is 0")])
 def test_queues_that_can_hold_nothing_are_refused(capacity: list[int], said: str) -> None:
     """The error names the queue and what is expected."""

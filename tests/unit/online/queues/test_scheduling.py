@@ -145,6 +145,68 @@ def test_counters_that_began_anew_and_other_queues_are_a_first_look() -> None:
     assert run(seen(0, 90, 4), seen(1, 90, 4, 4))[1] == ()
 
 
+def working(at: float, *works: float, held: tuple[int, ...], **others: object) -> QueuesSeen:
+    """The same with so many of these messages of one second in work."""
+    return seen(at, *works, held=held, held_work=tuple(map(float, held)), **others)
+
+
+def test_what_waits_behind_a_late_worker_goes_where_nothing_waits() -> None:
+    """A message of a second is in work for more than 3 s: its queue is paused, and the idle one takes all."""
+    facts = [working(at, 2, 0, 2, held=(1, 0, 1), served=(0.0, 0.0, at)) for at in (0, 1, 2, 3)]
+    assert run(*facts)[1] == ()
+    late = working(3.1, 2, 0, 2, held=(1, 0, 1), served=(0.0, 0.0, 3.1))
+    schedule, orders = run(*facts, late)
+    assert schedule.late == (0,)
+    assert orders == (Pause(0), Move(0, 1, 1, None))
+    paused = {"paused": (True, False, False)}
+    done = working(4.1, 1, 1, 2, held=(1, 1, 1), served=(1.0, 0.0, 4.1), **paused)
+    assert run(*facts, late, done)[1] == (Resume(0),)
+    assert run(*facts, late, settings=replace(HUNDREDS, idle="nothing"))[1] == ()
+
+
+def test_what_waits_behind_a_late_worker_is_spread() -> None:
+    """Five over two queues, the lightest first; what is left, as keys that go together, to the lightest."""
+    facts = [working(at, 6, 1, 0, held=(1, 1, 0), served=(0.0, at, 0.0)) for at in (0, 1, 4)]
+    assert run(*facts)[1] == (Pause(0), Move(0, 2, 3, None), Move(0, 1, 3, None), Move(0, 2, 5, None))
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ({"held": (0, 0)}, "the worker had nothing in hand at the look before"),
+        ({"served": (0.5, 0.0)}, "it has finished something since"),
+        ({"closed": (True, False)}, "its worker is gone: what lies there is rescued"),
+        ({"length": (5, 100)}, "no other queue is open"),
+    ],
+)
+def test_nobody_is_late_where(others: dict[str, object], why: str) -> None:
+    """One message of a second in work for 4 s, but for one fact."""
+    first, second = (working(at, 5, 0, held=(1, 0)) for at in (0, 4))
+    assert run(first, second)[0].late == (0,)
+    if "held" in others:
+        first = working(0, 5, 0, held=(0, 0))
+    else:
+        second = replace(second, **others)
+    assert run(first, second)[0].late == (), why
+
+
+def test_a_late_queue_receives_nothing() -> None:
+    """It is the lightest, and the overloaded one gives to the next."""
+    facts = [working(at, 90, 1, 5, held=(1, 1, 1), served=(at, 0.0, at)) for at in (0, 4)]
+    orders = run(*facts)[1]
+    assert orders == (Pause(0), Pause(1), Move(0, 2, None, 42.5))
+
+
+def test_idle_workers_get_a_share_of_what_waits_for_longer_than_a_window() -> None:
+    """The heaviest gives half of its work to the first idle queue, the next to the next."""
+    queues = {"held": (1, 1, 0, 0, 1), "served": (0.0,) * 5}
+    facts = [working(at, 5, 8, 0, 0, 2, **queues) for at in (0, 1)]  # type: ignore[arg-type]
+    assert run(*facts)[1] == (Move(1, 2, None, 4.0), Move(0, 3, None, 2.5))
+    closed = replace(facts[1], closed=(False, False, True, False, False))
+    assert run(facts[0], closed)[1] == (Move(1, 3, None, 4.0),)
+    assert run(*facts, settings=replace(HUNDREDS, idle="nothing"))[1] == ()
+
+
 @pytest.mark.parametrize("light", [2, 3])
 def test_two_overloaded_queues_give_to_the_lightest_in_turn(light: int) -> None:
     """The heavier goes first; a second receiver serves the second giver, and one alone serves both."""

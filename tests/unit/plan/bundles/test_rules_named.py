@@ -105,6 +105,13 @@ def test_theta_that_is_missed_without_proof_is_incomplete() -> None:
     assert [one.kind for one in plan.problems] == ["unmet_goal"] * 4
 
 
+def test_theta_that_is_missed_after_a_move_that_helps_is_incomplete() -> None:
+    """Three bundles of 50 on one broker of 80, and an empty one beside it: 150 become 100, still above 80."""
+    plan = planned(small_snapshot([0, 0, 0], [50, 50, 50], brokers=2), replace(WIDE, split=False))
+    assert len(plan.moves) == 1
+    assert plan.verdict is Verdict.INCOMPLETE
+
+
 def test_bundles_outside_their_policy_are_named_and_stay_unless_asked() -> None:
     """They break no goal: the plan is level, and names bundles, broker and policy."""
     snapshot = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")

@@ -1,14 +1,17 @@
-"""What a table cannot have: keys of a megabyte, more than a broker takes, records without a key."""
+"""What no table can do: keys of a megabyte, more than a broker takes, keys that lie elsewhere or are none."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.key_snapshots import a_key, a_snapshot
 from trimtab.act.keys.tables import with_routes
 from trimtab.files.keys.settings import KeysSettings
+from trimtab.files.keys.snapshot import FORMAT
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.keys.plan import KeysPlan, MoveKind, taken_back
 from trimtab.model.keys.routing import Route, RoutingTable
@@ -174,3 +177,59 @@ def test_how_full_the_fullest_partition_is_and_will_be() -> None:
     assert found[0] == pytest.approx(120 / 52.5)
     assert found[1] == pytest.approx(max(one.after_per_second for one in more.drains) / 42)
     assert taken_back(plan).max_over_mean is None
+
+
+PLACED = Path(__file__).with_name("placed-by-another-hash.json")
+"""Partitions as records arrive that CRC-32 placed, and key groups as murmur2 has them."""
+
+
+def told(share: float, **extra: Any) -> KeysSnapshot:
+    """A snapshot of uneven partitions with what a reading tells of where records lie."""
+    found = a_snapshot(HOT)
+    named = tuple((f"x_{name}", value) for name, value in extra.items())
+    more = (*found.quality.extra, ("x_placed_share", share), *named)
+    return replace(found, quality=replace(found.quality, extra=more))
+
+
+def test_a_topic_that_contradicts_the_hash_is_not_planned() -> None:
+    """As a snapshot without the share has it: the fullest contradiction is named, and nothing moves."""
+    plan = plan_keys(FORMAT.read(PLACED), SETTINGS)
+    assert (plan.moves, plan.verdict) == ((), Verdict.INCOMPLETE)
+    (found,) = plan.problems
+    assert found.kind == "another_partitioner"
+    assert found.text.startswith(
+        "partition 1 gets 55 records/s and its key groups have 78: 82.0% of the records with a key or fewer "
+        "lie where murmur2, the plain hash, puts them, less than keys.min_placed_share (90%): producers go "
+        "by another partitioner. By a table nearly all keys would change their partition at once. Let all"
+    )
+
+
+def test_keys_that_lie_elsewhere_are_not_planned() -> None:
+    """The plan says how many do not, which partitioner fits, and gives an example."""
+    plan = plan_keys(
+        told(0.25, partitioner="consistent_random", elsewhere=["user 3", 1, 3]),
+        replace(SETTINGS, partitions_most=8),
+    )
+    assert (plan.moves, plan.verdict, plan.partitions) == ((), Verdict.INCOMPLETE, 4)
+    (found,) = plan.problems
+    assert "25.0% of the records with a key lie where murmur2, the plain hash, puts them" in found.text
+    assert (
+        "another partitioner: consistent_random fits (CRC-32, the default of librdkafka: confluent-kafka, "
+        "kcat, node-rdkafka, Go, .NET); key user 3 lies in partition 1, not in 3. By a table" in found.text
+    )
+    assert found.proof == {
+        "min_placed_share": 0.9, "placed_share": 0.25, "partitioner": "consistent_random"
+    }  # fmt: skip
+    unknown = plan_keys(replace(told(0.89, partitioner=""), version=7), SETTINGS).problems[0].text
+    assert "lie where table 7 puts them" in unknown
+    assert "another partitioner, and no known one fits. By a table" in unknown
+
+
+def test_a_few_keys_that_lie_elsewhere_stop_no_plan() -> None:
+    """The limit is a setting; what is read of the time before a table contradicts the snapshot as well."""
+    assert plan_keys(told(0.9), SETTINGS).moves
+    assert plan_keys(told(0.1), replace(SETTINGS, min_placed_share=0.0)).moves
+    doubtful = FORMAT.read(PLACED)
+    assert plan_keys(doubtful, replace(SETTINGS, min_placed_share=0.8)).moves
+    quality = replace(doubtful.quality, extra=(("x_placed_share", 1.0),))
+    assert plan_keys(replace(doubtful, quality=quality), SETTINGS).moves

@@ -267,10 +267,10 @@ def test_one_copy_a_broker_proves_that_a_drain_has_no_room() -> None:
 
 
 def test_a_drain_goes_before_a_demotion() -> None:
-    """Broker 3 has room for one copy of 40: that of the drained broker 1, not of the demoted broker 2."""
+    """Broker 3 has room for one copy: the one of the drained broker 1, not that of the demoted broker 2."""
     there = [broker(b, capacity=DISK_ONLY) for b in (1, 2, 3)]
-    parts = [partition(name, 0, [b], load=(0, 40, 0, 0)) for name, b in (("a", 1), ("b", 2), ("c", 3))]
-    parts[1]["leader_load"] = parts[1]["follower_load"] = (0, 60, 0, 0)
+    sizes = (("a", 1, 35), ("b", 2, 40), ("c", 3, 40))
+    parts = [partition(name, 0, [b], load=(0, size, 0, 0)) for name, b, size in sizes]
     plan = planned(parts, there, drain=(1,), demote=(2,))
     assert [(move.topic, move.target) for move in plan.moves] == [("a", 3)]
     assert not plan.verdict.is_complete
@@ -284,6 +284,16 @@ def test_a_demoted_broker_is_not_asked_for_what_leaders_carry() -> None:
         for p in range(12)
     ]
     plan = planned(parts, demote=(1,), rebalance=True)
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+
+
+def test_nothing_is_copied_to_a_demoted_broker_for_the_cpu_of_leaders() -> None:
+    """Broker 1 leads nothing and uses 8 of CPU, the others 32 each; more followers would cost bytes."""
+    parts = [
+        partition("a", p, [1 + p % 3, 1 + (p + 1) % 3], load=(5, 5, 5, 5), follower=(1, 5, 5, 0))
+        for p in range(12)
+    ]
+    plan = planned(parts, demote=(1,), rebalance=True, epsilon=(0.1, 0.9, 0.9, 0.1))
     assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
 
 

@@ -67,6 +67,16 @@ def test_records_without_a_key_are_shown() -> None:
     assert glance_document(found)["keyless_share"] == 0.0
 
 
+def test_records_that_lie_where_no_table_puts_them_are_shown() -> None:
+    """Where the reading tells of it."""
+    found = hot(capacity=100.0)
+    some = replace(found, quality=replace(found.quality, extra=(("x_placed_share", 0.256),)))
+    assert "; 25.6% of those with a key lie where the table puts them" in glance(some)
+    assert glance_document(some)["placed_share"] == 0.256
+    assert "lie where" not in glance(found)
+    assert glance_document(found)["placed_share"] is None
+
+
 def test_a_long_key_is_shortened_in_every_text() -> None:
     """In the table of keys, among moves, in problems; two that begin alike differ in comparisons."""
     found = hot(LONG, capacity=80.0)

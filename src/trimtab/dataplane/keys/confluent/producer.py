@@ -5,7 +5,6 @@ A call of the client's own takes a third of a microsecond: whatever stands aroun
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections import defaultdict
@@ -22,12 +21,12 @@ from trimtab.dataplane.keys.guide import Guide
 from trimtab.dataplane.keys.promises import kept_by_producer
 from trimtab.dataplane.keys.sending import Headers, Sending
 from trimtab.dataplane.keys.settings import Following
-from trimtab.files.keys.stamp import read_stamp
+from trimtab.files.keys.stamp import read_stamp, without_stamp
 from trimtab.online.keys.order.messages import PLAIN, Stamp
 
-LOG = logging.getLogger("trimtab.keys")
 AS_JAVA: Final = ("murmur2", "murmur2_random")
-"""Partitioners of librdkafka that agree with the Java client's; its default, by CRC-32, does not."""
+"""Partitioners of librdkafka that agree with the Java client's."""
+OF_LIBRDKAFKA: Final = "librdkafka's default is consistent_random, by CRC-32"
 ASK_SECONDS: Final = 10.0
 """Waited for one answer of the brokers."""
 _FORM: Final = {
@@ -43,9 +42,9 @@ Delivered = Callable[[Any, Any], object]
 class Producer(confluent_kafka.Producer):
     """A `confluent_kafka.Producer` whose records of one topic go where the routing table says, in order.
 
-    Records without a key, with a partition of their own, or of other topics go as ever; their partitioner is
-    set to the Java client's (`murmur2_random`) unless the configuration names one. While tables change,
-    delivery callbacks may be called from another thread.
+    Records without a key, with a partition of their own, or of other topics go as ever. The configuration has
+    to name the Java client's partitioner, `murmur2_random`: librdkafka's default places keys elsewhere. While
+    tables change, delivery callbacks may be called from another thread.
 
     Parameters
     ----------
@@ -59,7 +58,8 @@ class Producer(confluent_kafka.Producer):
     Raises
     ------
     SettingsError
-        If `acks`, idempotence or the delivery time-out break what order rests on.
+        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner break what order
+        rests on.
     """
 
     # Found sooner than in a dictionary: .06 us of each record.
@@ -67,20 +67,17 @@ class Producer(confluent_kafka.Producer):
 
     def __init__(self, topic: str, following: Following, config: Mapping[str, Any]) -> None:
         limit_ms = int(following.guarding.delivery_seconds * 1000)
-        config = {
-            "acks": "all",
-            "enable.idempotence": True,
-            "partitioner": "murmur2_random",
-            **config,
-        }
+        config = {"acks": "all", "enable.idempotence": True, **config}
         given = config.pop("delivery.timeout.ms", config.pop("message.timeout.ms", limit_ms))
-        kept_by_producer(config["acks"], config["enable.idempotence"], float(given), following)
-        if config["partitioner"] not in AS_JAVA:
-            LOG.warning(
-                "partitioner is %s: keys of other topics go elsewhere than with Java clients: a key "
-                "that both send has two partitions; murmur2_random agrees with them",
-                config["partitioner"],
-            )
+        partitioner = config.get("partitioner", f"not set ({OF_LIBRDKAFKA})")
+        kept_by_producer(
+            config["acks"],
+            config["enable.idempotence"],
+            float(given),
+            config.get("transactional.id"),
+            None if partitioner in AS_JAVA else partitioner,
+            following,
+        )
         super().__init__({**config, "delivery.timeout.ms": given})
         self._topic = topic
         self._guide = Guide(following, topic, "confluent-kafka", _Outlet(self, topic))
@@ -100,7 +97,12 @@ class Producer(confluent_kafka.Producer):
         headers: Any = None,
         callback: Delivered | None = None,
     ) -> None:
-        """As the client's own; a key whose route changes waits, for `switch_seconds` at most."""
+        """As the client's own; a key whose route changes waits, for `switch_seconds` at most.
+
+        A stamp among the headers is another record's, copied with them; it is taken out.
+        """
+        if headers:
+            headers = without_stamp(headers)
         if topic == self._topic and partition == -1:
             # Most records come by here. A lock would cost a third of what the client's own call does; instead
             # whoever has emptied `plain`, to change routes, waits until nobody is between here and `return`.
@@ -270,8 +272,9 @@ def _header_type(sending: Sending) -> type[Any]:
                 if why is not None:
                     error = KafkaError(KafkaError._MSG_TIMED_OUT, why)
             if error is not None:
-                _, stamp, _ = read_stamp(self, "what this producer wrote")
-                sending.failed(message.key(), stamp)
+                written = read_stamp(self, "what this producer wrote")
+                assert written is not None
+                sending.failed(message.key(), written.stamp)
             if told is not None:
                 told(error, message)
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from redis.crc import key_slot
 
-from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
+from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_queue_up_to, bring_up_to
 from trimtab.dataplane.queues.envelope import Delivery, Envelope
 from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 from trimtab.model.errors import InputError
+from trimtab.online.queues.lanes import Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved
 
@@ -61,7 +62,7 @@ class ClusterStreams:
             RedisStreams(url, f"{name}/{slot}", list(capacity)[slot::slots], **settings)
             for slot in range(slots)
         ]
-        self._seen: list[Counts | None] = [None] * slots
+        self._anyone = False
         self._slot_of: dict[str, int] = {}
         self._fences: dict[int, list[int]] = {}
 
@@ -75,8 +76,25 @@ class ClusterStreams:
 
     async def look(self) -> Counts:
         """All counters, each slot's at an instant of its own."""
-        self._seen = list(await asyncio.gather(*(part.look() for part in self.parts)))
-        return self._together()
+        seen = await asyncio.gather(*(part.look() for part in self.parts))
+        places = [(self._slot(q), self._place(q)) for q in range(len(self.ledger))]
+        queues = tuple(self.parts[slot].queues[place] for slot, place in places)
+        self._anyone = any(one.alive for one in queues)
+        silent = sorted(self._queue(slot, q) for slot, part in enumerate(self.parts) for q in part.silent)
+        counts = Counts(seen[0].at, queues, tuple(silent) if self._anyone else ())
+        bring_up_to(self.ledger, counts)
+        return counts
+
+    @property
+    def lanes(self) -> Lanes:
+        """Which messages are quick, by what came into all slots."""
+        each = [part.lanes for part in self.parts]
+        return Lanes(sum(one.work for one in each), sum(one.squares for one in each))
+
+    @property
+    def age_seconds(self) -> float:
+        """Since a slot last told of its queues."""
+        return min(part.age_seconds for part in self.parts)
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue; one with a key into the slot that the key names."""
@@ -86,11 +104,21 @@ class ClusterStreams:
             queue = self._open_in(slot)
         if queue is None and not envelope.affinity_key:
             return None
-        part = self.parts[slot]
-        found = await part.put(envelope, None if queue is None else self._place(queue))
-        if (seen := part.seen) is not None:
-            self._seen[slot] = seen
-            self._together()
+        part, weight = self.parts[slot], envelope.weight
+        if queue is not None:
+            self.ledger.sending(queue, weight)
+        try:
+            found = await part.put(envelope, None if queue is None else self._place(queue))
+        finally:
+            if queue is not None:
+                self.ledger.sent(queue, weight)
+        news = part.news()
+        if len(news) == len(part.queues):
+            self._anyone = any(one.alive for part in self.parts for one in part.queues)
+        for place in news:
+            one = part.queues[place]
+            closed = self._anyone and not one.alive
+            bring_queue_up_to(self.ledger, self._queue(slot, place), one, closed)
         return None if found is None else self._queue(slot, found)
 
     async def claim(self, worker: str) -> Claim | None:
@@ -203,22 +231,6 @@ class ClusterStreams:
                 if await self.parts[there].arrive(self._place(int(target)), journey, messages, fences[there]):
                     await part.cross_out(name)
                     await self.parts[there].forget(journey)
-
-    def _together(self) -> Counts:
-        seen = [one for one in self._seen if one is not None]
-        if len(seen) < len(self.parts):
-            empty = QueueCounts()
-            queues = tuple(
-                (part.queues[self._place(q)] if (part := self._seen[self._slot(q)]) else empty)
-                for q in range(len(self.ledger))
-            )
-        else:
-            queues = tuple(seen[self._slot(q)].queues[self._place(q)] for q in range(len(self.ledger)))
-        silent = sorted(self._queue(slot, q) for slot, part in enumerate(self.parts) for q in part.silent)
-        anyone = any(one.alive for one in queues)
-        counts = Counts(seen[0].at, queues, tuple(silent) if anyone else ())
-        bring_up_to(self.ledger, counts)
-        return counts
 
     def _open_in(self, slot: int) -> int | None:
         there = [q for q in range(slot, len(self.ledger), len(self.parts)) if self.ledger.open[q]]

@@ -63,16 +63,19 @@ end
 if #chosen == 0 then return {0, 0} end
 local first, last, step = #chosen, 1, -1
 if rescue then first, last, step = 1, #chosen, 1 end
-local moved, packed = 0, {}
+local moved, packed, oldest, newest = 0, {}, nil, nil
 for at = first, last, step do
   local name, entry = chosen[at][1], chosen[at][2]
-  local lane = lane_of(name)
+  local lane, accepted = lane_of(name), entry.a or string.match(name, '%d+')
   if away then
-    packed[#packed + 1] = {t = entry.t, c = entry.c, w = entry.w, m = entry.m, x = traces[name], a = entry.a or '', lane = lane}
+    packed[#packed + 1] = {
+      t = entry.t, c = entry.c, w = entry.w, m = entry.m, x = traces[name], a = accepted, lane = lane,
+    }
   else
-    redis.call('XADD', stream(target, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
+    local id = redis.call('XADD', stream(target, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
       string.format('%.0f', entry.w), 'm', entry.m, 'x', traces[name], 'v', string.format('%.0f', now()),
-      'a', entry.a or '')
+      'a', accepted)
+    if lane ~= QUICK then oldest, newest = math.min(oldest or accepted, accepted), id end
   end
   if held[name] then
     add('held', source, -1)
@@ -89,6 +92,7 @@ if away then
     string.format('%.0f', moved), 'messages', cmsgpack.pack(packed))
   return {#chosen, moved}
 end
+if newest then put_out_of_turn(target, oldest, newest) end
 add('length', source, -#chosen)
 add('work', source, -moved)
 add('length', target, #chosen)

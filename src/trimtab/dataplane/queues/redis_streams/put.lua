@@ -1,5 +1,5 @@
--- ARGV: queues, queue or -1, capacity, task id, class, key, weight, body, idempotency key, its milliseconds, lane.
--- Returns {queue or -1, view}.
+-- ARGV: queues, queue or -1, capacity, task id, class, key, weight, body, idempotency key, its milliseconds, lane,
+-- 1 for a view of all queues. Returns {queue or -1, view}: of that queue, or of all of them, also where it is refused.
 begin()
 local queues, queue, capacity = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local key, weight, once = ARGV[6], ARGV[7], ARGV[9]
@@ -25,4 +25,8 @@ if key ~= '' then
   redis.call('HINCRBY', base .. ':in_flight', key, 1)
 end
 if once ~= '' then redis.call('SET', base .. ':once:' .. once, queue, 'PX', ARGV[10]) end
-return {queue, view(queues)}
+-- What came into the queues lately, whoever sent it; the rule is that of online/queues/lanes.py.
+local sums = redis.call('HMGET', counts, 'came', 'came_squares')
+redis.call('HSET', counts, 'came', string.format('%.17g', tonumber(sums[1] or 0) * 0.999 + weight),
+  'came_squares', string.format('%.17g', tonumber(sums[2] or 0) * 0.999 + weight * weight))
+return {queue, ARGV[12] == '1' and view(queues) or view_of(queue, queue)}

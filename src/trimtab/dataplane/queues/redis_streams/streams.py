@@ -9,12 +9,13 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from time import time
+from math import inf
+from time import monotonic, time
 from typing import Any, Final
 
 from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
-from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_up_to
+from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_queue_up_to, bring_up_to
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
 from trimtab.dataplane.queues.redis_streams.answers import AWAY, no_answer, patiently
 from trimtab.dataplane.queues.redis_streams.connecting import async_client_of
@@ -23,13 +24,18 @@ from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
 from trimtab.dataplane.queues.redis_streams.scripts import NAMES, ON_A_FULL_SERVER, source
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
 from trimtab.files.queues.exchange import KEPT_SECONDS, Keys
-from trimtab.online.queues.lanes import OVERTAKE_SECONDS
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved
 
 _FIELDS: Final = 9
+_UNTIL: Final = 7
 _GROUP: Final = "workers"
 FINISHED_AT_ONCE: Final = 500
+MADE_AT_ONCE: Final = 100
+VIEW_SECONDS: Final = 0.0005
+"""How often a sender sees all queues, for each of them: what that costs grows with their number, so that a
+hundred are seen every 50 ms. Of the queue where a message lies every answer tells."""
 
 
 class RedisStreams:
@@ -75,7 +81,10 @@ class RedisStreams:
         # A command that is sent again by the client could put a message in twice: nothing is.
         self._client = async_client_of(url, self.base, 10.0)
         self.silent: tuple[int, ...] = ()
-        self.seen: Counts | None = None
+        self.lanes = Lanes()
+        self.queues = [QueueCounts()] * len(self.ledger)
+        self._anyone, self._news = False, set[int]()
+        self._asked_at = self._told_at = -inf
         self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
         self._hearts: dict[str, Heartbeat] = {}
         self._hand_microseconds = round(hand_seconds * MICROSECONDS)
@@ -86,8 +95,8 @@ class RedisStreams:
 
     async def open(self) -> None:
         """Make the streams and their groups, where they are not there."""
-        for queue in range(len(self.ledger)):
-            await patiently(lambda queue=queue: self._make(queue), seconds=30.0)  # type: ignore[misc]
+        for first in range(0, len(self.ledger), MADE_AT_ONCE):
+            await patiently(lambda first=first: self._make(first), seconds=30.0)  # type: ignore[misc]
         about = await patiently(lambda: self._client.info("server"), seconds=30.0)
         if int(str(about["redis_version"]).partition(".")[0]) >= 7:
             for one in ON_A_FULL_SERVER:
@@ -103,12 +112,30 @@ class RedisStreams:
     async def look(self) -> Counts:
         """All counters now, and the ledger brought up to them."""
         try:
-            return self._learnt(await self._run("look", len(self.ledger)))
+            return self._learn_all(await self._run("look", len(self.ledger)))
         except AWAY as error:
             raise no_answer(error) from error
 
+    @property
+    def age_seconds(self) -> float:
+        """Since the server last told of its queues."""
+        return monotonic() - self._told_at
+
+    def news(self) -> list[int]:
+        """Queues of which the server told since this was last asked."""
+        news, self._news = list(self._news), set()
+        return news
+
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
+        weight, now = envelope.weight, monotonic()
+        all_of_them = now - self._asked_at >= VIEW_SECONDS * len(self.ledger)
+        if all_of_them:
+            self._asked_at = now
+        self.lanes.came(weight)
+        # On its way it counts there, or a burst sent at one instant goes to one queue.
+        if queue is not None:
+            self.ledger.sending(queue, weight)
         try:
             found, view = await self._run(
                 "put",
@@ -123,15 +150,20 @@ class RedisStreams:
                 envelope.idempotency_key,
                 round(self.idempotency_seconds * 1000),
                 QUICK if envelope.quick else "",
+                int(all_of_them),
             )
         except AWAY as error:
+            self._asked_at = self._told_at = -inf
             raise no_answer(error) from error
         except OutOfMemoryError as error:
             raise QueuesFullError(
                 f"the server of the queues is full: {error}; raise its maxmemory or lower capacity",
                 self.life_seconds,
             ) from error
-        self._learnt(view)
+        finally:
+            if queue is not None:
+                self.ledger.sent(queue, weight)
+        self._learn(view, int(found))
         return None if found < 0 else int(found)
 
     async def claim(self, worker: str) -> Claim | None:
@@ -337,13 +369,14 @@ class RedisStreams:
         """Nobody will ask again whether these messages have arrived."""
         await self._client.hdel(f"{self.base}:journeys", journey)
 
-    async def _make(self, queue: int) -> None:
-        for stream in self._lanes(queue):
-            try:
-                await self._client.xgroup_create(stream, _GROUP, "0", mkstream=True)
-            except ResponseError as error:
-                if "BUSYGROUP" not in str(error):
-                    raise
+    async def _make(self, first: int) -> None:
+        async with self._client.pipeline(transaction=False) as calls:
+            for queue in range(first, min(first + MADE_AT_ONCE, len(self.ledger))):
+                for stream in self._lanes(queue):
+                    calls.xgroup_create(stream, _GROUP, "0", mkstream=True)
+            for answer in await calls.execute(raise_on_error=False):
+                if isinstance(answer, Exception) and "BUSYGROUP" not in str(answer):
+                    raise answer
 
     def _lanes(self, queue: int) -> tuple[str, str]:
         return f"{self.base}:queue:{queue}{QUICK}", f"{self.base}:queue:{queue}"
@@ -360,20 +393,45 @@ class RedisStreams:
     async def _run(self, name: str, *arguments: Any) -> Any:
         return await self._scripts[name](keys=[self.base], args=arguments)
 
-    def _learnt(self, view: Sequence[Any]) -> Counts:
-        now, flat = int(view[0]), view[1]
-        queues, abandoned = [], []
+    def _learn(self, view: Sequence[Any], queue: int) -> None:
+        """Take in what an answer tells of all queues, or of the one where the message lies."""
+        now, found = int(view[0]), [int(one) for one in view[1].split()]
+        if len(found) > _FIELDS or queue < 0:
+            self._learn_all(view)
+            return
+        self._told_at = monotonic()
+        self._learn_lanes(view)
+        if queue >= len(self.queues):  # of a process with more queues, where the key is in flight
+            return
+        one = self.queues[queue] = _counts_of(now, found)
+        self._news.add(queue)
+        bring_queue_up_to(self.ledger, queue, one, self._anyone and not one.alive)
+
+    def _learn_all(self, view: Sequence[Any]) -> Counts:
+        now, found = int(view[0]), [int(one) for one in view[1].split()]
+        self._asked_at = self._told_at = monotonic()
+        self._news.update(range(len(self.ledger)))
+        self._learn_lanes(view)
+        self.queues, abandoned = [], []
         for queue in range(len(self.ledger)):
-            length, work, held, held_work, arrived, served, paused, until, life = (
-                int(one or 0) for one in flat[queue * _FIELDS : (queue + 1) * _FIELDS]
-            )
-            alive = 0 < until - now <= 2 * life
-            queues.append(QueueCounts(length, work, held, held_work, arrived, served, paused == 1, alive))
-            if length and not alive and abs(now - until) >= self.life_seconds * 1000:
+            of_queue = found[queue * _FIELDS : (queue + 1) * _FIELDS]
+            one = _counts_of(now, of_queue)
+            self.queues.append(one)
+            if one.length and not one.alive and abs(now - of_queue[_UNTIL]) >= self.life_seconds * 1000:
                 abandoned.append(queue)
         self.silent = tuple(abandoned)
-        anyone = any(one.alive for one in queues)
-        counts = Counts(now / 1000, tuple(queues), self.silent if anyone else ())
+        self._anyone = any(one.alive for one in self.queues)
+        counts = Counts(now / 1000, tuple(self.queues), self.silent if self._anyone else ())
         bring_up_to(self.ledger, counts)
-        self.seen = counts
         return counts
+
+    def _learn_lanes(self, view: Sequence[Any]) -> None:
+        work, squares = view[2].split()
+        self.lanes.work = float(work) / MICROSECONDS
+        self.lanes.squares = float(squares) / MICROSECONDS**2
+
+
+def _counts_of(now: int, found: Sequence[int]) -> QueueCounts:
+    length, work, held, held_work, arrived, served, paused, until, life = found
+    alive = 0 < until - now <= 2 * life
+    return QueueCounts(length, work, held, held_work, arrived, served, paused == 1, alive)

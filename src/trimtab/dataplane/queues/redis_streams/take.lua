@@ -5,11 +5,15 @@ begin()
 local queue, worker, overtake, budget = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 if get('owner', queue) ~= worker then return {-1} end
 
--- Milliseconds of the oldest that waits in a lane.
+-- When the next message of a lane was accepted, in milliseconds; in the other lane that which has waited longest.
 local function oldest(lane)
   if redis.call('XLEN', stream(queue, lane)) == 0 then return nil end
   local found = redis.call('XRANGE', stream(queue, lane), '(' .. handed_out(queue, lane), '+', 'COUNT', 1)[1]
-  return found and tonumber(string.match(found[1], '^%d+'))
+  if not found then return nil end
+  local accepted = tonumber(read(found[2]).a or string.match(found[1], '^%d+'))
+  if lane == QUICK then return accepted end
+  local moved, last = out_of_turn(queue)
+  return moved and not after(found[1], last) and math.min(accepted, moved) or accepted
 end
 
 local function next_one()

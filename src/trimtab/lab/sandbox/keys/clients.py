@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,8 @@ class Sender:
             self.producer: Any = self._loop.run(make())
         elif client == "confluent-kafka":
             named = {name.replace("_", "."): value for name, value in config.items()}
-            self.producer = confluent.Producer(topic, following, {"bootstrap.servers": bootstrap, **named})
+            named = {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", **named}
+            self.producer = confluent.Producer(topic, following, named)
         else:
             self.producer = kafka_python.Producer(topic, following, bootstrap_servers=bootstrap, **config)
 
@@ -108,10 +109,17 @@ class Sender:
         """Of the table that it follows."""
         return int(self.producer._guide.sending.version)
 
-    def send(self, key: bytes | None, value: bytes, acknowledged: Callable[[], object] | None = None) -> None:
+    def send(
+        self,
+        key: bytes | None,
+        value: bytes,
+        acknowledged: Callable[[], object] | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
         """Send; `acknowledged` is called once the record is."""
+        given = list(headers)
         if self._loop is not None:
-            future = self._loop.run(self.producer.send(self._topic, value, key))
+            future = self._loop.run(self.producer.send(self._topic, value, key, headers=given))
             if acknowledged:
                 future.add_done_callback(lambda done: done.exception() or acknowledged())
         elif self._client == "confluent-kafka":
@@ -120,10 +128,10 @@ class Sender:
                 if error is None and acknowledged:
                     acknowledged()
 
-            self.producer.produce(self._topic, value, key, on_delivery=told)
+            self.producer.produce(self._topic, value, key, on_delivery=told, headers=given)
             self.producer.poll(0)
         else:
-            future = self.producer.send(self._topic, value, key)
+            future = self.producer.send(self._topic, value, key, given)
             if acknowledged:
                 future.add_callback(lambda _: acknowledged())
 

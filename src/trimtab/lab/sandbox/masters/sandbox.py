@@ -57,6 +57,7 @@ def settings_for(lease_seconds: float, scheme: Scheme = Scheme.EXPIRE) -> Master
         propose_seconds=min(1.0, quarter),
         cycle_seconds=2 * lease_seconds,
         mute_seconds=1.5 * lease_seconds,
+        rest_seconds=1.5 * lease_seconds,
         upload_seconds=min(1.0, quarter),
         scheme=scheme,
     )

@@ -64,7 +64,7 @@ class _Sums:
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
-        self.played = self.broken = self.stored = self.takeovers = 0
+        self.played = self.broken = self.stored = self.sent = self.takeovers = self.lives = 0
         self.seconds = 0.0
 
     def add(self, told: Told) -> None:
@@ -72,6 +72,8 @@ class _Sums:
         self.played += 1
         self.seconds += told.seconds
         self.stored += told.stored
+        self.sent += told.sent
+        self.lives += told.lives
         self.takeovers += len(told.takeovers)
         self.broken += bool(told.violation)
 
@@ -80,7 +82,8 @@ class _Sums:
         return (
             f"{self.broken} broken; {self.played:,} seeds, {self.seconds:,.0f} simulated seconds "
             f"in {took:.1f} s ({self.seconds / took:,.0f} a second), "
-            f"{self.stored:,} messages acknowledged, {self.takeovers:,} takeovers"
+            f"{self.stored:,} messages acknowledged, sent {self.sent:,} times, {self.takeovers:,} takeovers, "
+            f"{self.lives:,} lives of consumers"
         )
 
 

@@ -84,6 +84,8 @@ class Checkers:
     def ended(self) -> None:
         """All is quiet: ideal masters, one state everywhere, and everything that was acknowledged."""
         for number, ideal in enumerate(self._world.map.ideal):
-            self._masterships.ended(number, ideal)
+            machine = self._world.machines[ideal]
+            # Whoever has not seen the map is passed over: any one master is right.
+            self._masterships.ended(number, ideal if machine.map == self._world.map else None)
             self.deliveries.ended(number, self._logs.ended(number))
         self.deliveries.all_ended()

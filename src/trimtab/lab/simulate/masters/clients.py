@@ -1,139 +1,251 @@
-"""Producers and consumers of a group, which know nothing but what masters tell them."""
+"""Programs that use a group by the producer and the consumer that users run, in virtual time.
+
+`Sending` and `Reading` decide, as in `Producer` and `Consumer` of the data plane; timers and connections,
+which end with a node, are here.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from math import inf
+from typing import Any, Final
 
 from trimtab.lab.simulate.masters.machine import Stage
-from trimtab.online.masters.entries import Record
 from trimtab.online.masters.messages import (
     AskUpload,
+    Gone,
     OffsetKept,
     Publish,
     Published,
     Pull,
     Pulled,
+    Send,
     Upload,
 )
+from trimtab.online.masters.reading import Reading
+from trimtab.online.masters.sending import Sending
 
-PATIENCE_SECONDS = 1.0
-WINDOW = 3
-MOST = 10
-"""Messages that a consumer asks for at once."""
+WINDOW: Final = 64
+"""Messages of a producer that may be unacknowledged at once."""
+BURST: Final = 24
+MOST: Final = 10
+"""Messages that a consumer asks for at once, and that may wait for its program."""
+CLOSING_SECONDS: Final = 5.0
+ROUNDS_A_SECOND: Final = 60
+"""Rounds that any producer needs in a second, beside what is new in it and its window once more, at most."""
 
 
 class Producer:
-    """Sends numbered messages, up to three at once, and again until they are stored."""
-
-    def __init__(self, world: Stage, name: str, group: int, topic: str, interval_seconds: float) -> None:
-        self._world, self.name, self._group, self._topic = world, name, group, topic
-        self._interval = interval_seconds
-        self._master = 0
-        self._last = 0
-        self._open: dict[int, float] = {}
-        self.stored = 0
-
-    def tick(self) -> None:
-        """Send what is new, and what nobody has answered."""
-        world = self._world
-        if len(self._open) < WINDOW and not world.closing:
-            self._last += 1
-            self._send(self._last)
-        if any(world.now - sent >= PATIENCE_SECONDS for sent in self._open.values()):
-            self._master = world.any_node()
-            for again in sorted(self._open):
-                self._send(again)
-        world.at(world.now + self._interval * (0.5 + world.chance.random()), self.tick)
-
-    def _send(self, sequence: int) -> None:
-        self._open[sequence] = self._world.now
-        self._world.histories.appends(self._world.now, self._group, (self.name, sequence))
-        record = Record(self._topic, self.name, sequence, b"%d" % sequence)
-        self._world.transmit(self.name, self._master, self._group, Publish(self.name, record))
-
-    def received(self, sender: int, message: Any) -> None:
-        """Hear what became of a message."""
-        if not isinstance(message, Published) or message.sequence not in self._open:
-            return
-        if message.verdict == "stored":
-            del self._open[message.sequence]
-            self.stored += 1
-            self._world.histories.appended(self._world.now, self._group, (self.name, message.sequence))
-            self._world.watching.stored(self._group, message)
-            return
-        if message.verdict == "moved":
-            self._master = message.master if message.master >= 0 else self._world.any_node()
-        # Soon again, but not at once: there may be no master for a while.
-        self._open[message.sequence] = self._world.now - PATIENCE_SECONDS * 0.8
-
-
-class Consumer:
-    """Pulls messages, from where it is or a new master says that it is, and hands in how far it is.
+    """A program that sends messages one by one and in bursts, through one producer for all of its life.
 
     Attributes
     ----------
-    position
-        All messages before this one were taken.
+    name
+        Of the producer, and of its connections.
+    stored
+        Messages that were acknowledged.
+    """
+
+    def __init__(self, world: Stage, name: str, group: int, topic: str, interval_seconds: float) -> None:
+        self._world, self.name, self._group = world, name, group
+        self._interval = interval_seconds
+        self._sending = Sending(name, group, topic, name, nodes=world.nodes, master=group % world.nodes)
+        self._wake_at = inf
+        self._lately: deque[float] = deque()
+        self.stored = 0
+
+    @property
+    def sent(self) -> int:
+        """Messages that went out, again and again."""
+        return self._sending.sent
+
+    def tick(self) -> None:
+        """Send what is new."""
+        world, chance = self._world, self._world.chance
+        count = 0 if world.closing else BURST if chance.random() < 0.03 else 1
+        for _ in range(min(count, WINDOW - len(self._sending.open))):
+            payload = b"%d" % (self._sending.last + 1) + world.padding
+            orders = self._sending.post(world.now, payload)
+            world.histories.appends(world.now, self._group, (self.name, self._sending.last))
+            self._carry_out(orders)
+        self._plan()
+        world.at(world.now + self._interval * (0.5 + chance.random()), self.tick)
+
+    def received(self, sender: int, message: Any) -> None:
+        """Hear what became of a message."""
+        if isinstance(message, Published):
+            stored = self._sending.received(self._world.now, sender, message)
+            for sequence in stored:
+                self._world.histories.appended(self._world.now, self._group, (self.name, sequence))
+            self.stored += len(stored)
+            if stored:
+                self._world.watching.stored(self._group, message)
+            self._plan()
+
+    def lost(self, node: int) -> None:
+        """The connection to a node has ended, or could not be made."""
+        self._sending.lost(self._world.now, node)
+        self._plan()
+
+    def _plan(self) -> None:
+        due = max(self._sending.due(), self._world.now)
+        if due < self._wake_at:
+            self._wake_at = due
+            self._world.at(due, self._woken, due)
+
+    def _woken(self, due: float) -> None:
+        if due == self._wake_at:
+            self._wake_at = inf
+            if self._sending.due() <= self._world.now:
+                self._carry_out(self._sending.go_on(self._world.now))
+            self._plan()
+
+    def _carry_out(self, orders: list[Send]) -> None:
+        world, lately = self._world, self._lately
+        for order in orders:
+            assert isinstance(order.to, int) and isinstance(order.message, Publish)
+            world.transmit(self.name, order.to, order.group, order.message)
+            lately.append(world.now)
+        while lately and lately[0] <= world.now - 1.0:
+            lately.popleft()
+        if world.connected and len(lately) > 3 * WINDOW + ROUNDS_A_SECOND:
+            world.broken(
+                "I10", f"{self.name} sends {len(lately)} messages in a second, {WINDOW} at once at most"
+            )
+
+
+class Consumer:
+    """A program that reads, works off, and ends: in good order or not; then it is started anew.
+
+    Attributes
+    ----------
+    name
+        Under it the offset is kept, through all lives.
+    client
+        Of this life's connections.
     kept
         The highest offset of which a master said that it is kept.
-    kept_before
-        The same, when it asked last.
+    kept_before, done_before
+        That, and how far messages were worked off, when it asked last.
+    reached
+        Before this offset are all messages that any life has got.
+    worked_off
+        How far messages were worked off when the last question was asked that was answered.
     fence
         Of the master that answered last, when it did; noted by the checkers.
+    lives
+        So many were begun.
     """
 
     def __init__(self, world: Stage, name: str, group: int, topic: str, interval_seconds: float) -> None:
         self._world, self.name, self.group, self.topic = world, name, group, topic
         self._interval = interval_seconds
-        self._master = self._number = 0
-        self._asked_at: float | None = None
-        self._session = -1
-        self.position = self.kept = self.kept_before = self.fence = 0
+        self.kept = self.kept_before = self.done_before = self.worked_off = self.fence = self.reached = 0
+        self.lives = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.lives += 1
+        self.client = f"{self.name}#{self.lives}"
+        world = self._world
+        self._reading = Reading(
+            self.client, self.group, self.topic, self.name, nodes=world.nodes,
+            master=self.group % world.nodes, most=MOST, idle_seconds=self._interval, keep_seconds=1.0,
+        )  # fmt: skip
+        self._asked: int | None = None
+        self._closing_until = inf
+        self._ends = False
+        self._waiting = 0
+        self._wake_at = inf
+        world.clients[self.client] = self
+        self._plan()
 
     def tick(self) -> None:
-        """Ask for more, and after a long silence somebody else."""
+        """Work off what has come, and end now and then."""
+        world, chance, reading = self._world, self._world.chance, self._reading
+        if self._closing_until < inf:
+            if reading.left or world.now >= self._closing_until:
+                self._ended()
+        elif self._ends or (chance.random() < 0.05 and not world.closing):
+            self._ended()
+        elif reading.position is not None and chance.random() < 0.1 and not world.closing:
+            self._closing_until = world.now + CLOSING_SECONDS
+            reading.leave(world.now)
+        elif self._waiting and reading.position is not None:
+            taken = self._waiting if chance.random() < 0.8 else chance.randrange(self._waiting)
+            self._waiting -= taken
+            reading.room += taken
+            reading.work_off(world.now, reading.position - self._waiting)
+        self._plan()
+        world.at(world.now + self._interval * (0.5 + chance.random()), self.tick)
+
+    def _ended(self) -> None:
+        """Nothing of this life is heard any more, and what comes for it goes nowhere."""
         world = self._world
-        if self._asked_at is not None and world.now - self._asked_at >= PATIENCE_SECONDS:
-            self._master, self._asked_at = world.any_node(), None
-        if self._asked_at is None:
-            self._pull()
-        if world.chance.random() < 0.3:
-            self._upload(-1)
-        world.at(world.now + self._interval * (0.5 + world.chance.random()), self.tick)
-
-    def _pull(self) -> None:
-        self._asked_at, self.kept_before = self._world.now, self.kept
-        self._number += 1
-        offset = self.position if self._master == self._session else -1
-        self._world.histories.pulls(self._world.now, self.group, self.name, offset, MOST)
-        pull = Pull(self.name, self.name, self.topic, self._number, offset, MOST)
-        self._world.transmit(self.name, self._master, self.group, pull)
-
-    def _upload(self, cycle: int) -> None:
-        if self.position > self.kept:
-            self._world.histories.keeps(self._world.now, self.group, self.name, self.position)
-        upload = Upload(self.name, self.name, self.topic, self.position, cycle)
-        self._world.transmit(self.name, self._master, self.group, upload)
+        del world.clients[self.client]
+        if world.chance.random() < 0.7:
+            # The process has ended; else its machine has, and nobody hears of it.
+            for machine in world.machines:
+                world.at(
+                    world.now + 0.05 * world.chance.random(),
+                    world.tell,
+                    machine,
+                    machine.life,
+                    Gone(self.client),
+                )
+        self._begin()
 
     def received(self, sender: int, message: Any) -> None:
-        """Take messages, or learn who is master."""
-        match message:
-            case Pulled() if message.number == self._number:
-                self._asked_at = None
-                self._pulled(sender, message)
-            case AskUpload():
-                # Whatever is on its way to here is not taken any more.
-                self._number, self._asked_at, self._master = self._number + 1, None, sender
-                self._upload(message.cycle)
-            case OffsetKept(_, _, offset):
-                self.kept = max(self.kept, offset)
-                self._world.histories.kept(self._world.now, self.group, self.name, offset)
+        """Take messages, or hear what a master has to say."""
+        world, reading = self._world, self._reading
+        if isinstance(message, Pulled) and message.number == self._asked:
+            self._asked = None
+            if message.verdict == "stored":
+                world.histories.pulled(world.now, self.group, message)
+                world.watching.pulled(self, message, fresh=reading.position is None)
+                self.worked_off = self.done_before
+        elif isinstance(message, OffsetKept):
+            self.kept = max(self.kept, message.offset)
+            world.histories.kept(world.now, self.group, self.name, message.offset)
+        orders, records = reading.received(world.now, sender, message)
+        self._waiting += len(records)
+        self.reached = max(self.reached, reading.position or 0)
+        self._carry_out(orders)
+        if isinstance(message, AskUpload) and world.chance.random() < 0.5:
+            self._ends = True  # its last word was true, so that the takeover may be clean
+        self._plan()
 
-    def _pulled(self, sender: int, message: Pulled) -> None:
-        if message.verdict == "moved":
-            self._master = message.master if message.master >= 0 else self._world.any_node()
-        elif message.verdict == "stored":
-            self._world.histories.pulled(self._world.now, self.group, message)
-            self._world.watching.pulled(self, message, fresh=sender != self._session)
-            self._session = sender
-            self.position = max(self.position, message.offset + len(message.records))
+    def lost(self, node: int) -> None:
+        """The connection to a node has ended, or could not be made."""
+        if node == self._reading.master:
+            self._asked = None
+        self._reading.lost(self._world.now, node)
+        self._plan()
+
+    def _plan(self) -> None:
+        due = max(self._reading.due(), self._world.now)
+        if due < self._wake_at:
+            self._wake_at = due
+            self._world.at(due, self._woken, self.client, due)
+
+    def _woken(self, client: str, due: float) -> None:
+        if client == self.client and due == self._wake_at:
+            self._wake_at = inf
+            self._carry_out(self._reading.go_on(self._world.now))
+            self._plan()
+
+    def _carry_out(self, orders: list[Send]) -> None:
+        world = self._world
+        for order in orders:
+            message = order.message
+            assert isinstance(order.to, int)
+            if isinstance(message, Pull):
+                self._asked, self.kept_before, self.done_before = (
+                    message.number,
+                    self.kept,
+                    self._reading.done,
+                )
+                world.histories.pulls(world.now, self.group, self.name, message.offset, message.most)
+            elif isinstance(message, Upload) and message.offset > self.kept:
+                world.histories.keeps(world.now, self.group, self.name, message.offset)
+            world.transmit(self.client, order.to, order.group, message)

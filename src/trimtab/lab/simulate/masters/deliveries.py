@@ -25,7 +25,7 @@ class Deliveries:
         self._world, self._logs, self._broken = world, logs, broken
         self._stored: dict[tuple[int, str, str], int] = {}
         self._read: dict[tuple[int, str, int], Record] = {}
-        self._fences: dict[tuple[str, int], int] = {}
+        self._fences: dict[tuple[int | str, int], int] = {}
         self.clean = 0
 
     def sent(self, machine: Machine, order: Send) -> None:
@@ -33,7 +33,7 @@ class Deliveries:
         message = order.message
         if isinstance(message, Pulled) and message.verdict == "stored":
             state = self._world.state(machine.number, order.group)
-            self._fences[message.consumer, message.number] = state.fence
+            self._fences[order.to, message.number] = state.fence
 
     def stored(self, group: int, message: Published) -> None:
         """A producer was told that its message is stored."""
@@ -42,24 +42,25 @@ class Deliveries:
 
     def pulled(self, consumer: Consumer, message: Pulled, *, fresh: bool) -> None:
         """A consumer got messages."""
-        fence = self._fences[message.consumer, message.number]
+        fence = self._fences[consumer.client, message.number]
+        clean = self._logs.switches.get((consumer.group, fence)) == (consumer.fence, True)
+        self.clean += clean
         if fresh:
             # What is kept while the answer is under way may have overtaken it.
             if message.offset < consumer.kept_before:
                 self._broken(
                     "I5", f"{consumer.name} begins at {message.offset}, and {consumer.kept_before} was kept"
                 )
-            if message.offset > consumer.position:
+            if message.offset > consumer.reached:
                 self._broken(
-                    "I5", f"{consumer.name} begins at {message.offset}, and was at {consumer.position}"
-                )
-            switch = self._logs.switches.get((consumer.group, fence))
-            if switch == (consumer.fence, True) and message.offset < consumer.position:
+                    "I5", f"{consumer.name} begins at {message.offset}, and had got those before "
+                    f"{consumer.reached}"
+                )  # fmt: skip
+            if clean and message.offset < consumer.worked_off:
                 self._broken(
                     "I5", f"{consumer.name} gets {message.offset} again after a clean takeover, "
-                    f"and was at {consumer.position}"
+                    f"and those before {consumer.worked_off} were worked off"
                 )  # fmt: skip
-            self.clean += switch == (consumer.fence, True)
         consumer.fence = fence
         for offset, record in enumerate(message.records, message.offset):
             known = self._read.setdefault((consumer.group, message.topic, offset), record)

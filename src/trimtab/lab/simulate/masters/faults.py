@@ -38,7 +38,7 @@ def _up(world: World, machine: Machine) -> None:
 def isolate(world: World, machine: Machine, seconds: float) -> None:
     """Cut a node off the other nodes, and from clients now and then."""
     stores = () if world.store is None else (STORE,)
-    others = [one for one in (*range(world.nodes), *world.clients, *stores) if one != machine.number]
+    others = [one for one in (*range(world.nodes), *world.places, *stores) if one != machine.number]
     if world.chance.random() < 0.5:
         others = [one for one in others if isinstance(one, int) or one == STORE]
     cut: set[tuple[Address, Address]] = {(machine.number, one) for one in others}
@@ -127,6 +127,12 @@ def set_wall(world: World, machine: Machine, seconds: float) -> None:
     world.note(f"the wall clock of node {machine.number} is set")
 
 
+def late_maps(world: World, machine: Machine, seconds: float) -> None:
+    """Let a node see new maps late, or not before all faults end: its file is a copy that nobody renews."""
+    machine.map_late_seconds = world.chance.choice((2.0, 20.0, float("inf")))
+    world.note(f"node {machine.number} sees maps {machine.map_late_seconds:g} s late")
+
+
 def lose_store(world: World, machine: Machine, seconds: float) -> None:
     """Let the store answer nobody, as etcd does while it elects; half of what it was asked comes later."""
     world.note(f"the store is away for {seconds:.1f} s")
@@ -146,6 +152,7 @@ FAULTS: Final[dict[str, Callable[[World, Machine, float], None]]] = {
     "failing-disk": failing_disk,
     "drift": drift,
     "wall": set_wall,
+    "late-maps": late_maps,
 }
 """Name to what goes wrong; `drift_beyond` takes `drift`'s place beyond these, and a store may be away."""
 
@@ -182,4 +189,7 @@ def end_all(world: World) -> None:
     for machine in world.machines:
         machine.disk.slow, machine.disk.failing, machine.paused_until = 1.0, False, 0.0
         machine.clock.drift(world.now, 1.0)
+        if machine.number not in world.blind:
+            machine.map_late_seconds = 0.0
+            world.show_map(machine, world.map)
         _up(world, machine)

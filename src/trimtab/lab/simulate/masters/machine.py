@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -15,6 +16,7 @@ from trimtab.lab.simulate.masters.store import SlotStore
 from trimtab.online.masters.messages import MapSeen, Published, Pulled, Send
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.slots import Fact
 from trimtab.online.masters.state import GroupState
 
 
@@ -28,16 +30,27 @@ class Machine:
         None while it is down.
     life
         Rises with every start; events of an earlier life come to nothing.
-    paused_until
+    paused_until, busy_until
         True seconds; facts wait until then.
+    inbox, due_waits
+        Facts that wait, in the order in which they came; and whether one of them tells it the time.
+    map
+        What the file of the ideal map holds, as this machine sees it.
+    map_late_seconds
+        New versions come to be seen here so much later; infinite for never.
     """
 
     number: int
     clock: Clock
     disk: Disk
+    map: MapSeen
     core: Node | None = None
     life: int = 0
     paused_until: float = 0.0
+    busy_until: float = 0.0
+    inbox: deque[Fact] = field(default_factory=deque)
+    due_waits: bool = False
+    map_late_seconds: float = 0.0
     wake_at: float = float("inf")
     syncing: bool = False
     waiting: list[tuple[int, Send]] = field(default_factory=list)
@@ -53,12 +66,28 @@ class Watching(Protocol):
         """A consumer got messages."""
 
 
+class Client(Protocol):
+    """A program with connections to all nodes."""
+
+    def tick(self) -> None:
+        """Do something now and then."""
+
+    def received(self, sender: int, message: Any) -> None:
+        """Hear from a node."""
+
+    def lost(self, node: int) -> None:
+        """The connection to a node has ended, or could not be made."""
+
+
 class Stage(Protocol):
     """The world; `World` is one, and says what each of these is."""
 
     now: float
     chance: Random
     closing: bool
+    connected: bool
+    padding: bytes
+    clients: dict[str, Client]
     nodes: int
     groups: int
     settings: MasterSettings
@@ -74,6 +103,9 @@ class Stage(Protocol):
     def moment(self) -> None:
         """Something has begun that a fault could hurt."""
 
+    def broken(self, invariant: str, what: str) -> None:
+        """End the run."""
+
     def note(self, what: str) -> None:
         """Add to the story."""
 
@@ -85,6 +117,9 @@ class Stage(Protocol):
 
     def at(self, when: float, do: Callable[..., None], *arguments: Any) -> None:
         """Have something happen."""
+
+    def tell(self, machine: Machine, life: int, fact: Fact) -> None:
+        """A fact comes to a node."""
 
     def transmit(self, sender: Address, receiver: Address, group: int, message: Any) -> None:
         """Send, by a network that does as it likes."""

@@ -5,6 +5,12 @@ from __future__ import annotations
 from random import Random
 
 Address = int | str
+RETRANSMIT_SECONDS = 0.2
+
+
+def _place(address: Address) -> Address:
+    """Where it is: lives of one client follow one another in the same place."""
+    return address if isinstance(address, int) else address.partition("#")[0]
 
 
 class Network:
@@ -19,7 +25,7 @@ class Network:
     delay_seconds
         The most that is added to one message in ten.
     cut
-        Directions, each (sender, receiver), in which nothing gets through.
+        Directions, each (sender, receiver), in which nothing gets through; of clients without their lives.
     """
 
     __slots__ = ("_chance", "cut", "delay_seconds", "double", "latency_seconds", "loss")
@@ -38,12 +44,22 @@ class Network:
         """Seconds until each copy of a message arrives; none if it is lost."""
         if sender == receiver:
             return (0.0,)
-        if (sender, receiver) in self.cut or (self.loss and self._chance.random() < self.loss):
+        if self._cut_off(sender, receiver) or (self.loss and self._chance.random() < self.loss):
             return ()
         once = self._delay()
         if self.double and self._chance.random() < self.double:
             return once, self._delay()
         return (once,)
+
+    def delay_of_connection(self, sender: Address, receiver: Address) -> float | None:
+        """Seconds until a message arrives over a connection, which sends again what is lost; None if cut."""
+        if self._cut_off(sender, receiver):
+            return None
+        lost = self.loss and self._chance.random() < self.loss
+        return self._delay() + (RETRANSMIT_SECONDS if lost else 0.0)
+
+    def _cut_off(self, sender: Address, receiver: Address) -> bool:
+        return bool(self.cut) and (_place(sender), _place(receiver)) in self.cut
 
     def _delay(self) -> float:
         delay = self.latency_seconds * (0.5 + self._chance.random())

@@ -9,7 +9,7 @@ from trimtab.lab.simulate.linear import judge
 from trimtab.lab.simulate.masters.checkers import ViolationError
 from trimtab.lab.simulate.masters.faults import FAULTS, end_all, schedule
 from trimtab.lab.simulate.masters.histories import Log
-from trimtab.lab.simulate.masters.world import World
+from trimtab.lab.simulate.masters.world import FREE, Cost, World
 from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.log import Engine
 from trimtab.online.masters.settings import MasterSettings, Scheme
@@ -35,6 +35,8 @@ class Told:
         changed masters in a clean takeover.
     operations, undecided
         Of clients, for which an order was looked for, and groups for which the search was given up.
+    sent, lives
+        Messages that producers sent, again and again, and lives of consumers.
     """
 
     seed: int
@@ -48,6 +50,8 @@ class Told:
     clean: int = 0
     operations: int = 0
     undecided: int = 0
+    sent: int = 0
+    lives: int = 0
 
 
 def run(
@@ -86,8 +90,13 @@ def run(
         snapshot_entries=chance.choice((20, 60, 1000)),
         cycle_seconds=15.0,
         mute_seconds=5.0,
+        rest_seconds=chance.choice((0.0, 0.1, 0.5)),
+        keep_bytes=1 << 40,
     )
     latency = chance.choice((0.002, 0.02))
+    blind = frozenset({chance.randrange(nodes)} if chance.random() < 0.2 else ())
+    cost = chance.choice((FREE, Cost(0.0001, 1e-8), Cost(0.001, 2e-7)))
+    padding, connected = chance.choice((0, 500, 5000)), chance.random() < 0.7
     world = World(
         seed,
         nodes=nodes,
@@ -97,11 +106,17 @@ def run(
         clocks_kept=not beyond,
         latency_seconds=latency,
         clients=clients,
+        cost=cost,
+        padding_bytes=padding,
+        blind=blind,
+        connected=connected,
     )
     told = Told(
         seed,
         f"{engine.name}, {nodes} nodes, {groups} groups, scheme {scheme.name.lower()}, "
-        f"latency {latency * 1000:g} ms, faults {' '.join(kinds)}",
+        f"latency {latency * 1000:g} ms, {cost.message_seconds * 1000:g} ms a message, {padding} bytes each, "
+        f"rests {settings.rest_seconds:g} s, {len(blind)} without maps, "
+        f"clients on {'connections' if connected else 'datagrams'}, faults {' '.join(kinds)}",
     )
     try:
         _play(world, kinds, fault_seconds, beyond=beyond)
@@ -111,7 +126,9 @@ def run(
         told.violation = str(error)
     told.story, told.seconds, told.events = world.story, world.now, world.events
     told.takeovers, told.clean = world.checkers.takeovers, world.checkers.deliveries.clean
-    told.stored = sum(getattr(client, "stored", 0) for client in world.clients.values())
+    told.stored = sum(one.stored for one in world.producers)
+    told.sent = sum(one.sent for one in world.producers)
+    told.lives = sum(one.lives for one in world.consumers)
     return told
 
 
@@ -129,7 +146,8 @@ def _play(world: World, kinds: tuple[str, ...], fault_seconds: float, *, beyond:
     end_all(world)
     world.run_until(world.now + settings.lease_seconds + settings.renewal_seconds + FEW_PROPOSES_SECONDS)
     world.checkers.mastered(fault_seconds)
-    # A token that its holder took along, a group that is muted, then one group after another.
+    # Groups that rest; a token that its holder took along, a group that is muted, then one after another.
+    world.run_until(world.now + world.longest_rest())
     slack = settings.cycle_seconds + settings.mute_seconds + 4 * settings.renewal_seconds
     cycle = settings.lease_seconds + settings.renewal_seconds if settings.scheme is Scheme.AWAIT else 5.0
     world.run_until(world.now + slack + world.groups * cycle)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trimtab.lab.simulate.masters.checkers import Checkers
 from trimtab.lab.simulate.masters.clients import Consumer, Producer
@@ -13,12 +14,26 @@ from trimtab.lab.simulate.masters.clock import Clock
 from trimtab.lab.simulate.masters.deliveries import Deliveries
 from trimtab.lab.simulate.masters.disk import Disk
 from trimtab.lab.simulate.masters.histories import Histories
-from trimtab.lab.simulate.masters.machine import Machine
+from trimtab.lab.simulate.masters.machine import Client, Machine
 from trimtab.lab.simulate.masters.network import Address, Network
 from trimtab.lab.simulate.masters.store import SlotStore
+from trimtab.online.masters.bounds import entry_bytes
 from trimtab.online.masters.engines import EMBEDDED
+from trimtab.online.masters.entries import Append
 from trimtab.online.masters.log import Engine
-from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
+from trimtab.online.masters.messages import (
+    Accept,
+    Chosen,
+    Due,
+    Forward,
+    MapSeen,
+    Promise,
+    Publish,
+    Pulled,
+    Received,
+    Send,
+    Write,
+)
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
 from trimtab.online.masters.slots import Ask, Fact, Order, Told
@@ -29,6 +44,43 @@ STORE: Final = "store"
 """The address of the store of slots, where there is one."""
 STORE_SECONDS: Final = 0.002
 """What it takes to choose, beside the ways there and back."""
+REFUSED_SECONDS: Final = 0.2
+"""Clients try again so often to connect to a process that is not there."""
+SILENT_SECONDS: Final = 10.0
+"""After that long clients count the connection to a machine without power as ended."""
+
+
+class Cost(NamedTuple):
+    """What a node's processor takes for a message; it does one thing after another."""
+
+    message_seconds: float = 0.0
+    byte_seconds: float = 0.0
+
+    def of(self, fact: Fact) -> float:
+        """Seconds of a fact."""
+        if not self.message_seconds:
+            return 0.0
+        size = _size(fact.message) if isinstance(fact, Received) else 0
+        return self.message_seconds + size * self.byte_seconds
+
+
+FREE: Final = Cost()
+
+
+def _size(message: Any) -> int:
+    """Bytes of messages of producers in a message, about."""
+    match message:
+        case Publish(_, record) | Forward(Publish(_, record)):
+            return len(record.payload)
+        case Accept(_, _, Append() as entry):
+            return entry_bytes(entry)
+        case Promise(_, _, accepted):
+            return sum(entry_bytes(entry) for _, _, entry in accepted)
+        case Chosen(_, entries):
+            return sum(map(entry_bytes, entries))
+        case Pulled():
+            return sum(len(record.payload) for record in message.records)
+    return 0
 
 
 class World:
@@ -42,13 +94,24 @@ class World:
         What chooses; with any but `EMBEDDED` there is a store of slots.
     clients
         Producers, and as many consumers, of each group.
+    cost, padding_bytes
+        What a node's processor takes, and what a message has beside its number.
+    blind
+        Nodes that never see a map.
+    connected
+        Whether what clients say comes over connections, to nodes and on to ideal nodes, which keep the order
+        and lose nothing unless they are cut; else as all that nodes say to one another, which is worse.
 
     Attributes
     ----------
     now
         True seconds.
     closing
-        Whether producers have nothing new to send.
+        Whether producers have nothing new to send, and consumers live on.
+    clients
+        Programs by the names of their connections.
+    places
+        Where they are.
     store, store_away_until
         Where the slots are, if the nodes do not choose themselves; and until when it answers nobody.
     story
@@ -71,6 +134,10 @@ class World:
         latency_seconds: float = 0.004,
         interval_seconds: float = 0.6,
         clients: int = 1,
+        cost: Cost = FREE,
+        padding_bytes: int = 0,
+        blind: frozenset[int] = frozenset(),
+        connected: bool = True,
     ) -> None:
         self.chance = Random(seed)
         self.nodes, self.groups, self.settings = nodes, groups, settings
@@ -83,19 +150,28 @@ class World:
         self.ambush: Callable[[], None] | None = None
         self.story: list[tuple[float, str]] = []
         self.network = Network(self.chance, latency_seconds)
-        self.machines = [Machine(number, Clock(), Disk()) for number in range(nodes)]
+        self.map = MapSeen(0, (0,) * groups)
+        self.machines = [Machine(number, Clock(), Disk(), self.map) for number in range(nodes)]
         self.checkers = Checkers(self, clocks_kept=clocks_kept)
         self.histories = Histories(groups)
-        self.map = MapSeen(0, (0,) * groups)
+        self.cost, self.padding, self.blind = cost, b" " * padding_bytes, blind
+        self.connected = connected
+        self._arrivals: dict[tuple[Address, Address], float] = {}
+        for machine in self.machines:
+            machine.map_late_seconds = inf if machine.number in blind else 0.0
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
-        self.clients: dict[str, Producer | Consumer] = {}
+        self.clients: dict[str, Client] = {}
+        self.producers, self.consumers = list[Producer](), list[Consumer]()
         for client in range(groups * clients):
-            name, group = f"producer-{client}", client % groups
-            self.clients[name] = Producer(self, name, group, "t", interval_seconds)
-            name = f"consumer-{client}"
-            self.clients[name] = Consumer(self, name, group, "t", 2 * interval_seconds)
-        for one in self.clients.values():
+            producer = Producer(self, f"producer-{client}", client % groups, "t", interval_seconds)
+            self.clients[producer.name] = producer
+            self.producers.append(producer)
+            self.consumers.append(
+                Consumer(self, f"consumer-{client}", client % groups, "t", 2 * interval_seconds)
+            )
+        self.places = [one.name for one in self.producers] + [one.name for one in self.consumers]
+        for one in [*self.clients.values()]:
             self.at(self.chance.random(), one.tick)
         for machine in self.machines:
             self.start(machine)
@@ -109,6 +185,10 @@ class World:
     def watching(self) -> Deliveries:
         """Who is told what clients hear."""
         return self.checkers.deliveries
+
+    def broken(self, invariant: str, what: str) -> None:
+        """End the run; errors as in `Checkers.broken`."""
+        self.checkers.broken(invariant, what)
 
     def note(self, what: str) -> None:
         """Add to the story."""
@@ -145,8 +225,10 @@ class World:
     def start(self, machine: Machine) -> None:
         """Start a node on what its disk holds."""
         machine.life += 1
-        machine.wake_at, machine.syncing, machine.paused_until = float("inf"), False, 0.0
+        machine.wake_at, machine.syncing, machine.paused_until, machine.busy_until = inf, False, 0.0, 0.0
         machine.waiting.clear()
+        machine.inbox.clear()
+        machine.due_waits = False
         machine.core = Node(
             machine.number,
             self.nodes,
@@ -159,7 +241,9 @@ class World:
         )
         self.checkers.begun_anew(machine.number)
         self.moment()
-        self.tell(machine, machine.life, self.map)
+        self.tell(machine, machine.life, machine.map)
+        if machine.life > 1:
+            self._lose(machine, machine.life, 0.0)  # connections to its former life
 
     def stop(self, machine: Machine, *, power: bool) -> None:
         """End a node without a word; with the power, what was not synced goes too."""
@@ -171,14 +255,42 @@ class World:
             # Written but not synced survives the process: it is the kernel's.
             machine.disk.synced = len(machine.disk.lines)
             self.note(f"node {machine.number} is killed")
+        after, again = (SILENT_SECONDS, SILENT_SECONDS) if power else (0.0, REFUSED_SECONDS)
+        self.at(self.now + after, self._lose, machine, machine.life, again)
+
+    def _lose(self, machine: Machine, life: int, again: float) -> None:
+        """Connections to a life of a node end, and cannot be made while it is down."""
+        if life == machine.life:
+            for client in [*self.clients.values()]:
+                client.lost(machine.number)
+            if machine.core is None:
+                self.at(self.now + again, self._lose, machine, life, again)
 
     def tell(self, machine: Machine, life: int, fact: Fact) -> None:
-        """A fact comes to a node."""
+        """A fact comes to a node, which takes it in as soon as it has taken in those before it."""
         if machine.core is None or life != machine.life:
             return
-        if self.now < machine.paused_until:
-            self.at(machine.paused_until, self.tell, machine, life, fact)
+        free_at = max(machine.busy_until, machine.paused_until)
+        if machine.inbox or self.now < free_at:
+            if not machine.inbox:
+                self.at(free_at, self._work, machine, life)
+            machine.inbox.append(fact)
+        else:
+            self._take(machine, fact)
+
+    def _work(self, machine: Machine, life: int) -> None:
+        """A node takes in what has waited longest."""
+        if machine.core is None or life != machine.life:
             return
+        if self.now >= machine.paused_until:
+            self._take(machine, machine.inbox.popleft())
+        if machine.inbox and life == machine.life:
+            self.at(max(machine.busy_until, machine.paused_until), self._work, machine, life)
+
+    def _take(self, machine: Machine, fact: Fact) -> None:
+        assert machine.core is not None
+        machine.busy_until = self.now + self.cost.of(fact)
+        machine.due_waits = machine.due_waits and not isinstance(fact, Due)
         orders = machine.core.handle(machine.clock.read(self.now), fact)
         self.checkers.after(machine, fact)
         for order in orders:
@@ -249,6 +361,8 @@ class World:
 
     def _wake(self, machine: Machine) -> None:
         assert machine.core is not None
+        if machine.due_waits:
+            return  # it is told the time once, behind all that came before
         due = max(machine.clock.true(machine.core.due()), self.now + 1e-6)
         if due < machine.wake_at:
             machine.wake_at = due
@@ -256,17 +370,21 @@ class World:
 
     def _woken(self, machine: Machine, life: int, due: float) -> None:
         if life == machine.life and due == machine.wake_at:
-            if self.now < machine.paused_until:
-                machine.wake_at = machine.paused_until
-                self.at(machine.paused_until, self._woken, machine, life, machine.paused_until)
-                return
-            machine.wake_at = float("inf")
+            machine.wake_at, machine.due_waits = inf, True
             self.tell(machine, life, Due())
 
     # ------------------------------------------------------------ messages
 
     def transmit(self, sender: Address, receiver: Address, group: int, message: Any) -> None:
-        """Send, by a network that does as it likes."""
+        """Send, by a network that does as it likes; but for clients' connections, which keep the order."""
+        of_client = isinstance(sender, str) or isinstance(receiver, str) or isinstance(message, Forward)
+        if self.connected and of_client:
+            once = self.network.delay_of_connection(sender, receiver)
+            if once is not None:
+                arrival = max(self.now + once, self._arrivals.get((sender, receiver), 0.0))
+                self._arrivals[sender, receiver] = arrival
+                self.at(arrival, self._arrive, sender, receiver, group, message)
+            return
         for delay in self.network.delays(sender, receiver):
             self.at(self.now + delay, self._arrive, sender, receiver, group, message)
 
@@ -274,12 +392,29 @@ class World:
         if isinstance(receiver, int):
             machine = self.machines[receiver]
             self.tell(machine, machine.life, Received(sender, group, message))
-        elif isinstance(sender, int):
+        elif isinstance(sender, int) and receiver in self.clients:
             self.clients[receiver].received(sender, message)
 
     def publish_map(self, ideal: tuple[int, ...]) -> None:
-        """Every node sees a new version, each in its own time."""
+        """Every node sees a new version, each in its own time, and some of them never."""
         self.map = MapSeen(self.map.version + 1, ideal)
         self.note(f"the ideal map is {ideal}")
         for machine in self.machines:
-            self.at(self.now + self.chance.random(), self.tell, machine, machine.life, self.map)
+            if machine.map_late_seconds < inf:
+                late = self.chance.random() + machine.map_late_seconds
+                self.at(self.now + late, self.show_map, machine, self.map)
+
+    def longest_rest(self) -> float:
+        """Seconds until the last group may be given to its ideal node, as far as any node knows."""
+        cores = [(one, one.core) for one in self.machines if one.core is not None]
+        return max(
+            core.groups[group].rests.left(machine.clock.read(self.now), ideal)
+            for machine, core in cores
+            for group, ideal in enumerate(self.map.ideal)
+        )
+
+    def show_map(self, machine: Machine, seen: MapSeen) -> None:
+        """A node's file holds a version, unless it holds a later one."""
+        if seen.version > machine.map.version:
+            machine.map = seen
+            self.tell(machine, machine.life, seen)

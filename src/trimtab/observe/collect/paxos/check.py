@@ -11,6 +11,7 @@ from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.model.errors import ConnectError
 from trimtab.model.finding import Finding, broken, fine, missing
+from trimtab.observe.collect.paxos.collector import map_problems
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 PART: Final = "Paxos groups"
@@ -35,6 +36,8 @@ def check(
     if 2 * len(reports) <= len(addresses):
         told = f"{len(reports)} of {len(addresses)} nodes answer: no majority, nothing is stored"
         yield broken(PART, nodes.cluster, told, "start the others")
+    for problem in map_problems(reports):
+        yield missing(PART, "map", problem)
     path = nodes.configuration.map
     if not path:
         told = "no map is watched: plans can be made, and not applied"

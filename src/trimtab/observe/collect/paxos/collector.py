@@ -42,6 +42,7 @@ class PaxosCollector:
         for node, address in enumerate(addresses):
             if node not in reports:
                 problems.append(f"node {node} ({address}) does not answer")
+        problems += map_problems(reports)
         batches = [node_batch(addresses, reports, at), group_batch(reports, at)]
         try:
             scheme = self._nodes.configuration.settings.scheme.name.lower()
@@ -59,6 +60,29 @@ class PaxosCollector:
             problems=tuple(problems),
             seconds=time.perf_counter() - begun,
         )
+
+
+def map_problems(reports: dict[int, dict[int, Report]]) -> list[str]:
+    """Nodes that go by an older map than others, and groups that rest; in words."""
+    versions = {node: max(one.map_version for one in groups.values()) for node, groups in reports.items()}
+    newest = max(versions.values())
+    problems = [
+        f"node {node} has version {version} of the map, others have {newest}: if that stays so, its groups "
+        f'stay where they are; correct "map" in the configuration of node {node}'
+        for node, version in sorted(versions.items())
+        if version < newest
+    ]
+    rests: dict[int, float] = {}
+    for node in sorted(reports):
+        for group, report in reports[node].items():
+            rests[group] = max(rests.get(group, 0.0), report.rest_seconds)
+    problems += [
+        f"group {group} is not given to its ideal node for {seconds:,.0f} s: that node lost it soon after a "
+        "takeover; see why it stands still or ends, or name another node in the map"
+        for group, seconds in sorted(rests.items())
+        if seconds
+    ]
+    return problems
 
 
 def node_batch(addresses: list[str], reports: dict[int, dict[int, Report]], at: datetime.datetime) -> Batch:

@@ -113,10 +113,14 @@ class Receiver:
     @property
     def may_commit(self) -> bool:
         """Whether something is done that was not ordered to be committed."""
-        return any(
-            lane.unfinished[0] in lane.finished if lane.unfinished else lane.position > lane.committed
-            for lane in self.lanes.values()
-        )
+        return any(self.done_below(one) > lane.committed for one, lane in self.lanes.items())
+
+    def done_below(self, partition: int) -> int:
+        """The offset below which everything of a partition has taken effect."""
+        lane = self.lanes[partition]
+        while lane.unfinished and lane.unfinished[0] in lane.finished:
+            lane.finished.discard(lane.unfinished.popleft())
+        return lane.unfinished[0] if lane.unfinished else lane.position
 
     def assigned(self, partition: int, position: int) -> list[ReceiverOrder]:
         """A partition is ours from now on, to be received from what is committed, or from its beginning."""
@@ -208,9 +212,7 @@ class Receiver:
         """Time has passed: what is done is committed, and what has waited too long is looked after."""
         orders: list[ReceiverOrder] = []
         for partition, lane in self.lanes.items():
-            while lane.unfinished and lane.unfinished[0] in lane.finished:
-                lane.finished.discard(lane.unfinished.popleft())
-            low = lane.unfinished[0] if lane.unfinished else lane.position
+            low = self.done_below(partition)
             if low > lane.committed:
                 lane.committed = low
                 orders.append(Commit(partition, low))

@@ -33,6 +33,7 @@ class BoundedLoads:
 
     name: ClassVar[str] = "bounded_loads"
     keeps_order: ClassVar[bool] = False
+    needs_load: ClassVar[bool] = False
 
     def __init__(self, epsilon: float = 0.1) -> None:
         if not epsilon > 0:

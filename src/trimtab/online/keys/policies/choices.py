@@ -28,6 +28,7 @@ class PartialKeyGrouping:
 
     name: ClassVar[str] = "pkg"
     keeps_order: ClassVar[bool] = False
+    needs_load: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._hashes = Hashes()

@@ -14,6 +14,7 @@ class Murmur2Hash:
 
     name: ClassVar[str] = "hash"
     keeps_order: ClassVar[bool] = True
+    needs_load: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._hashes = Hashes()

@@ -33,6 +33,7 @@ class OverloadOptimisation:
 
     name: ClassVar[str] = "ipooa"
     keeps_order: ClassVar[bool] = False
+    needs_load: ClassVar[bool] = True
 
     def __init__(self, settings: Ipooa | None = None) -> None:
         self.settings = Ipooa() if settings is None else settings

@@ -20,6 +20,7 @@ class Random:
 
     name: ClassVar[str] = "random"
     keeps_order: ClassVar[bool] = False
+    needs_load: ClassVar[bool] = False
 
     def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
         """Any partition."""
@@ -33,6 +34,7 @@ class RoundRobin:
 
     name: ClassVar[str] = "round_robin"
     keeps_order: ClassVar[bool] = False
+    needs_load: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._next = -1
@@ -61,6 +63,7 @@ class Sticky:
 
     name: ClassVar[str] = "sticky"
     keeps_order: ClassVar[bool] = True
+    needs_load: ClassVar[bool] = False
 
     def __init__(self, batch_records: int = BATCH_RECORDS) -> None:
         if batch_records < 1:

@@ -24,6 +24,7 @@ class KeyGroups:
 
     name: ClassVar[str] = "key_groups"
     keeps_order: ClassVar[bool] = False
+    needs_load: ClassVar[bool] = False
 
     def __init__(self, table: RoutingTable) -> None:
         self.table = table

@@ -23,6 +23,7 @@ def played() -> tuple[Operation, ...]:
     for ideal in (0, 1, 2):
         world.run_until(world.now + 25.0)
         world.publish_map((ideal,))
+    world.closing = True  # so that all is read in the end
     world.run_until(world.now + 10.0)
     return tuple(world.histories.history(0))
 

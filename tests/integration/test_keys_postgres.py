@@ -1,0 +1,121 @@
+"""Marks and effects in a real PostgreSQL that several consumers share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab.dataplane.keys.marks import PostgresMarks
+from trimtab.model.errors import SettingsError
+
+psycopg = pytest.importorskip("psycopg")
+pytestmark = pytest.mark.skipif(shutil.which("initdb") is None, reason="PostgreSQL is not installed")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of its own; as root it runs as the user `postgres`, since it refuses root."""
+    folder = tmp_path_factory.mktemp("postgres")
+    root = os.geteuid() == 0
+    if root:
+        for one in (folder, *folder.parents[:2]):
+            one.chmod(0o755)
+        shutil.chown(folder, "postgres", "postgres")
+    run: dict[str, Any] = {"user": "postgres", "group": "postgres"} if root else {}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    data = folder / "data"
+    subprocess.run(["initdb", "-D", data, "-A", "trust", "-U", "t", "-N"], check=True, **quiet, **run)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [_server(), "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", "", "-F"], **quiet, **run
+    )
+    found = f"host=127.0.0.1 port={port} user=t dbname=postgres"
+    try:
+        _wait_until_it_answers(found)
+        yield found
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _server() -> str:
+    initdb = shutil.which("initdb")
+    assert initdb is not None
+    return str(Path(initdb).resolve().with_name("postgres"))
+
+
+def _wait_until_it_answers(address: str) -> None:
+    until = time.monotonic() + 60
+    while True:
+        try:
+            psycopg.connect(address).close()
+            return
+        except psycopg.OperationalError:
+            assert time.monotonic() < until, "PostgreSQL does not answer"
+            time.sleep(0.1)
+
+
+def test_marks_and_effects_are_kept_together(address: str) -> None:
+    """Or neither; another connection sees what is committed, and old marks go when asked."""
+    now = [1000.0]
+    with psycopg.connect(address) as connection, psycopg.connect(address) as other:
+        marks, others = PostgresMarks(connection, lambda: now[0]), PostgresMarks(other)
+        with marks.transaction():
+            connection.execute("CREATE TABLE effects (number int)")
+        with pytest.raises(RuntimeError, match="halfway"), marks.transaction():
+            connection.execute("INSERT INTO effects VALUES (1)")
+            marks.write(b"a", 5)
+            raise RuntimeError("halfway")
+        assert (marks.read(b"a"), others.read(b"a")) == (0, 0)
+        with marks.transaction():
+            connection.execute("INSERT INTO effects VALUES (1)")
+            marks.write(b"a", 5)
+            assert others.read(b"a") == 0
+        assert others.read(b"a") == 5
+        assert connection.execute("SELECT count(*) FROM effects").fetchone() == (1,)
+        now[0] += 100
+        with marks.transaction():
+            marks.write(b"b", 2**40)
+        assert marks.prune(50) == 1
+        assert (others.read(b"a"), others.read(b"b")) == (0, 2**40)
+
+
+def test_a_mark_grows_once_whoever_reads_it(address: str) -> None:
+    """Eight consumers raise the same mark by what they read; it is not there when they begin."""
+    effects: list[int] = []
+
+    def consume() -> None:
+        with psycopg.connect(address) as connection:
+            marks = PostgresMarks(connection)
+            for _ in range(25):
+                with marks.transaction():
+                    mark = marks.read(b"shared")
+                    marks.write(b"shared", mark + 1)
+                    effects.append(mark + 1)
+
+    threads = [threading.Thread(target=consume) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(60)
+    assert effects == list(range(1, 201))
+
+
+def test_a_connection_that_commits_by_itself_is_refused(address: str) -> None:
+    """An effect would be kept without its mark."""
+    with (
+        psycopg.connect(address, autocommit=True) as connection,
+        pytest.raises(SettingsError, match="autocommit of the connection is on, expected off"),
+    ):
+        PostgresMarks(connection)
