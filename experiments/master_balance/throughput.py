@@ -151,7 +151,7 @@ def laid_out(sandbox: MastersSandbox, layout: str) -> None:
 
 def sent_again(turns: list[dict[str, Any]]) -> str:
     """Messages that producers sent beyond one each, as a share of those that were given to them."""
-    given = sum(one["given"] for one in turns)
+    given = sum(one.get("given", 0) for one in turns)
     return f"{sum(one['sent'] for one in turns) / given - 1:.1%}" if given else ""
 
 
