@@ -33,7 +33,7 @@ class Machine:
     paused_until, busy_until
         True seconds; facts wait until then.
     inbox, due_waits
-        Facts that wait, in the order in which they came; and whether one of them tells it the time.
+        Facts that wait, in the order in which they came; and whether one of them is to tell it the time.
     map
         What the file of the ideal map holds, as this machine sees it.
     map_late_seconds
