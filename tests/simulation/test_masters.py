@@ -16,7 +16,7 @@ from trimtab.online.masters.log import Engine
 
 SEEDS = 8
 BEYOND = 3
-SHOWED = (15, 17, 27, 28, 29, 37, 156, 1868, 1869, 2475, 5552, 45025)
+SHOWED = (8, 11, 14, 29, 35, 37, 164)
 """Seeds that catch mistakes of `tests/mutants.toml` which the first ones let pass, or caught some of ours."""
 
 
