@@ -65,6 +65,23 @@ local function alive(queue)
   return left > 0 and left <= 2 * number('life', queue)
 end
 
+-- Whoever gives signs of life or looks for those of others says so first. Time in which the server has heard from
+-- nobody counts for nobody: it was away itself, or its clock has jumped. Signs of life count for as much longer, so that
+-- workers that live have time for the next.
+local HEARD_OFTEN = 100
+local function hear()
+  local before, at = tonumber(redis.call('HGET', counts, 'heard')), now()
+  redis.call('HSET', counts, 'heard', string.format('%.0f', at))
+  local gap = at - (before or at)
+  if gap >= 0 and gap < HEARD_OFTEN then return end
+  for queue = 0, tonumber(redis.call('HGET', counts, 'queues') or 0) - 1 do
+    local life, ends = number('life', queue), number('until', queue)
+    if ends > before and ends - before <= 2 * life and (gap < 0 or gap > life / 2) then
+      redis.call('HSET', counts, 'until:' .. queue, string.format('%.0f', ends + gap))
+    end
+  end
+end
+
 local FIELDS = {'length', 'work', 'held', 'held_work', 'arrived', 'served', 'paused', 'until', 'life'}
 
 local function view(queues)
