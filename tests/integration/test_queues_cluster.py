@@ -132,19 +132,33 @@ def test_fewer_queues_are_drained_within_their_slots(cluster: QueueCluster) -> N
         assert (await after.beside()).stranded == {4: 1, beyond: 4}
         with pytest.raises(InputError, match="slots is 1, and 5 messages lie in 2 slots: start workers with"):
             await ClusterStreams(cluster.url, name, [9], 1).open()
+        assert await after.put(message("k4", key="k"), home) == beyond
         claims = {claim.queue: one for one in "stuv" if (claim := await after.claim(one))}
         await put_all(after, home, "b", weight=MICROSECONDS)
         await put_all(after, 2 + home, "c", weight=MICROSECONDS)
-        await Scheduler(after, "test", Scheduling(), lambda: 1.0).turn(await _fence(after))
+        await Scheduler(after, "test", Scheduling(), 1.0).turn(await _fence(after))
         assert (await after.beside()).stranded == {}
-        await _checked(after, 7)
+        await _checked(after, 8)
         found = [one for queue, worker in claims.items() for one in await drained(after, worker, queue)]
-        assert [one for one in found if one.startswith("k")] == ["k0", "k1", "k2", "k3"]
-        assert sorted(found) == ["a", "b", "c", "k0", "k1", "k2", "k3"]
+        assert [one for one in found if one.startswith("k")] == ["k0", "k1", "k2", "k3", "k4"]
+        assert sorted(found) == ["a", "b", "c", "k0", "k1", "k2", "k3", "k4"]
         fewer = ClusterStreams(cluster.url, name, [9], 1)
         await fewer.open()
         for one in (before, after, fewer):
             await one.close()
+
+    _run(story())
+
+
+def test_a_slot_with_one_queue_tells_of_that_one(cluster: QueueCluster) -> None:
+    """Also where it refuses a message: the others stay open."""
+
+    async def story() -> None:
+        backend = ClusterStreams(cluster.url, _name(cluster), [1, 1, 1], SLOTS)
+        await backend.open()
+        assert [await backend.put(message(one), 1) for one in "ab"] == [1, None]
+        assert (backend.ledger.length, backend.ledger.open) == ([0, 1, 0], [True, False, True])
+        await backend.close()
 
     _run(story())
 
