@@ -298,7 +298,7 @@ def test_chaos_with_retries_schedules_and_fewer_queues(
     old = workers(server, QUEUES=str(queues), RECEIVERS=str(queues // 4), **more)
     new = workers(server, QUEUES=str(fewer), RECEIVERS=str(fewer // 2), **more)
     old.start(4)
-    names, killed, count = [f"u{number % 40}/{number}" for number in range(400)], set(), 400
+    names, killed = [f"u{number % 40}/{number}" for number in range(400)], set[int]()
 
     async def send(broker: LevelledBroker) -> None:
         async def trial(name: str, seconds: float, failures: int) -> None: ...
@@ -324,7 +324,7 @@ def test_chaos_with_retries_schedules_and_fewer_queues(
         some.kill(victim)
 
     def until(share: float) -> None:
-        _until(lambda: len(journal.ended()) >= share * count, old)
+        _until(lambda: len(journal.ended()) >= share * len(names), old)
 
     sender = threading.Thread(
         target=_send, args=(server.url, send), kwargs={"queues": queues, "schedule": False}
