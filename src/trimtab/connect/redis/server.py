@@ -60,7 +60,8 @@ end
 redis.call('XDEL', base .. ':dead', id)
 return 1
 """
-"""A dead letter is accepted anew, behind what waits of its key; put.lua of the data plane writes the same."""
+"""A dead letter is accepted anew, behind what waits of its key; put.lua of the data plane writes the same, and
+the sums for lanes, which count this message already."""
 
 
 @dataclass(frozen=True)
