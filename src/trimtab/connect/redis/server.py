@@ -60,8 +60,9 @@ end
 redis.call('XDEL', base .. ':dead', id)
 return 1
 """
-"""A dead letter is accepted anew, behind what waits of its key; put.lua of the data plane writes the same, and
-the sums for lanes, which count this message already."""
+"""A dead letter is accepted anew, behind what waits of its key; put.lua of the data plane writes the same.
+
+It also writes the sums for lanes, which count this message already."""
 
 
 @dataclass(frozen=True)
