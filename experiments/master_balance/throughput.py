@@ -44,11 +44,9 @@ WORKS = ("produce", "consume", "both")
 PATIENCE_SECONDS = 60.0
 
 
-async def _worked(
-    cluster: MastersCluster, topic: str, size: int, work: str, begin: float
-) -> tuple[int, int, int, int]:
-    """Messages stored and read in the measured time; given to the producer and sent by it in all its life."""
-    stored, read, counts_of_producer = [0], [0], (0, 0)
+async def _worked(cluster: MastersCluster, topic: str, size: int, work: str, begin: float) -> tuple[int, int]:
+    """Messages stored and read in the measured time."""
+    stored, read = [0], [0]
     payload, loop = b"." * size, asyncio.get_running_loop()
     end = begin + SECONDS
 
@@ -57,14 +55,10 @@ async def _worked(
             count[0] += 1
 
     async def produce() -> None:
-        nonlocal counts_of_producer
         async with Producer(cluster, topic, patience_seconds=None) as producer:
-            try:
-                while time.time() < end:
-                    future = await producer.post(payload)
-                    future.add_done_callback(lambda done: counts(stored))
-            finally:
-                counts_of_producer = producer.counts
+            while time.time() < end:
+                future = await producer.post(payload)
+                future.add_done_callback(lambda done: counts(stored))
 
     async def consume() -> None:
         # One reader after another, each under a name of its own, from what is there first.
@@ -86,7 +80,7 @@ async def _worked(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    return stored[0], read[0], *counts_of_producer
+    return stored[0], read[0]
 
 
 def _client(cluster: MastersCluster, topic: str, size: int, work: str, begin: float, told: Any) -> None:
@@ -110,15 +104,8 @@ def measured(sandbox: MastersSandbox, groups: list[ControlGroup], size: int, wor
     counts = [told.get(timeout=PATIENCE_SECONDS) for _ in clients]
     for client in clients:
         client.join()
-    stored, read, given, sent = (sum(one[place] for one in counts) for place in range(4))
-    return {
-        "stored_per_second": stored / SECONDS,
-        "read_per_second": read / SECONDS,
-        "given": given,
-        "sent": sent,
-        "stored_of_topics": sorted(one[0] for one in counts),
-        "used": [round(one, 3) for one in used],
-    }
+    stored, read = (sum(one[place] for one in counts) / SECONDS for place in (0, 1))
+    return {"stored_per_second": stored, "read_per_second": read, "used": [round(one, 3) for one in used]}
 
 
 def _used_seconds(group: ControlGroup) -> float:
@@ -149,19 +136,13 @@ def laid_out(sandbox: MastersSandbox, layout: str) -> None:
         time.sleep(0.2)
 
 
-def sent_again(turns: list[dict[str, Any]]) -> str:
-    """Messages that producers sent beyond one each, as a share of those that were given to them."""
-    given = sum(one["given"] for one in turns)
-    return f"{sum(one['sent'] for one in turns) / given - 1:.1%}" if given else ""
-
-
 def table(result: dict[str, Any]) -> str:
     """A row for each size and kind of work; medians of the turns."""
     lines = [
         "| message | work | balanced, messages/s | concentrated | ratio, least and most "
-        "| sent again, balanced | concentrated | busiest node, balanced "
+        "| busiest node, balanced "
         "| concentrated | load average |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in result["rows"]:
         rates = {
@@ -177,7 +158,6 @@ def table(result: dict[str, Any]) -> str:
             f"| {row['size']:,} B | {row['work']} | {median(rates['balanced']):,.0f} "
             f"| {median(rates['concentrated']):,.0f} "
             f"| {middle:.2f} ({min(ratios):.2f}, {max(ratios):.2f}) "
-            f"| {sent_again(row['balanced'])} | {sent_again(row['concentrated'])} "
             f"| {busy['balanced']:.0%} | {busy['concentrated']:.0%} | {row['load_average']:.1f} |"
         )
     return "\n".join(lines)

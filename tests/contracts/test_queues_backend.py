@@ -564,34 +564,6 @@ def test_what_waits_behind_a_late_worker_goes_to_idle_ones(opened: Opened) -> No
     run(story())
 
 
-def test_messages_of_a_key_beyond_the_queues_follow_it(server: Server) -> None:
-    """Also those that are sent while others are on their way there, and by a process with one queue."""
-
-    async def story() -> None:
-        name = uuid4().hex
-        before = RedisStreams(server.url, name, [200] * 8)
-        await before.open()
-        await put_all(before, 7, "first", key="k")
-        for queues in (1, 2):
-            broker = LevelledBroker(server.url, name=name, queues=queues, schedule=False)
-
-            @broker.task(affinity_key="k")
-            async def work() -> None: ...
-
-            async def send(task: Any = work) -> None:
-                for _ in range(5):
-                    await task.kiq()
-
-            await broker.startup()
-            await asyncio.gather(*(send() for _ in range(4)))
-            assert sum(broker.backend.ledger.length) == 0
-            await broker.shutdown()
-        assert [one.length for one in (await before.look()).queues] == [0] * 7 + [41]
-        await before.close()
-
-    run(story())
-
-
 def test_fewer_queues_are_drained_and_told_meanwhile(server: Server) -> None:
     """What lies beyond goes to those that are left, each key in its order, also of a key with very many."""
 

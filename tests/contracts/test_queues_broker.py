@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest) -> str | None:
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     """One test's story in a loop of its own."""
-    asyncio.run(asyncio.wait_for(story, 60))
+    asyncio.run(asyncio.wait_for(story, 30))
 
 
 @asynccontextmanager
@@ -163,6 +163,33 @@ def test_quick_messages_are_known_by_what_all_senders_sent(server: Server) -> No
         assert await lanes("two") == [True] * 20 + [False] * 10
         await sent("mixed", *[0.01] * 50, 0.5, *[0.01] * 99)
         assert await lanes("mixed") == [True] * 99 + [False] * 51
+
+    run(story())
+
+
+def test_a_key_in_flight_in_a_queue_of_a_larger_set_is_followed(server: Server) -> None:
+    """Another process has four queues, and its fourth takes the message; the senders' ledgers have fewer."""
+
+    async def story() -> None:
+        async with redis_streams(server.url)([99] * 4, "sets") as larger:
+            assert await larger.put(message("k1", key="k"), 3) == 3
+            for queues in (1, 2):
+                sender = LevelledBroker(server.url, name="sets", queues=queues, scheduling=None)
+
+                async def vote() -> None: ...
+
+                task = sender.register_task(vote, task_name="vote")
+                await sender.startup()
+                kicker = task.kicker().with_labels(affinity_key="k")
+
+                async def send(kicker: Any = kicker) -> None:
+                    for _ in range(5):
+                        await kicker.kiq()
+
+                await asyncio.gather(*(send() for _ in range(4)))
+                assert sender.backend.ledger.length == [0] * queues
+                await sender.shutdown()
+            assert [one.length for one in (await larger.look()).queues] == [0, 0, 0, 41]
 
     run(story())
 

@@ -15,7 +15,7 @@ from trimtab.files.masters.log import NodeLog
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.online.masters.messages import Promised
-from trimtab.online.masters.rejoin import FIRST
+from trimtab.online.masters.rejoin import ALL_BEGUN
 from trimtab.online.masters.token import CLUSTER
 
 HOST: Final = "127.0.0.1"
@@ -47,7 +47,7 @@ def with_log(given: NodeConfiguration) -> NodeConfiguration:
     Path(given.folder).mkdir(parents=True, exist_ok=True)
     log = NodeLog(Path(given.folder) / "log", given.cluster, given.node)
     for group in range(CLUSTER, given.groups):
-        log.write(group, Promised(FIRST))
+        log.write(group, Promised(ALL_BEGUN))
     log.put(log.take())
     log.close()
     return given

@@ -383,8 +383,8 @@ class LevelledBroker(AsyncBroker):
         way.queue, way.messages = queue, way.messages + 1
         try:
             found = await self.backend.put(envelope, queue)
-            # A key may lie in a queue beyond these, of others that had more.
-            way.queue = found if found is not None and found < len(self.backend.ledger) else None
+            # A queue of a process with more queues is none of ours: the key finds it by itself.
+            way.queue = None if found is None or found >= len(self.backend.ledger) else found
         finally:
             way.messages -= 1
             if not way.messages:

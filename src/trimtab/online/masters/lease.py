@@ -64,6 +64,9 @@ class Lease:
         # Nor is it a reason to wait: that life is over, and nobody else holds what it was given.
         if start is not None or node != self._station.node:
             self.others_until = seen + self._seconds
+        else:
+            # Where it learns its former life anew, a takeover that came before may have made it wait longer.
+            self.others_until = min(self.others_until, self._station.now + self._seconds)
         if start is not None and (self._given_up is None or nonce > self._given_up):
             self.own_until, self._given_up = start + self._seconds * (1 - self._station.settings.margin), None
 

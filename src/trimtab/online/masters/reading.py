@@ -143,7 +143,7 @@ class Reading:
     def go_on(self, now: float) -> list[Send]:
         """Ask for more, hand in the offset, and after a long silence ask another node."""
         orders = []
-        if now - self._asked_at >= self._patience:
+        if now >= self._asked_at + self._patience:
             self.master, self._asked_at = self._next(), inf
             self._next_at = now
         if now >= self._upload_at:

@@ -3,7 +3,9 @@
 A node whose disk was emptied has forgotten promises and acceptances on which other nodes rely. It asks all
 other nodes, and neither promises nor accepts nor proposes until one of these holds:
 
-- No other node has promised anything: nothing was ever chosen, so the cluster is new.
+- No other node has promised anything: nothing was ever chosen, so the cluster is new. The node notes `BEGUN`
+  on its disk, and votes once all others have done so. Before that nobody votes, so a node that has `BEGUN` on
+  its disk and nothing else has forgotten nothing.
 - All other nodes have answered and vote, one of them leads with a ballot that is not below any promise, and
   this node has applied every slot that the leader had used when it answered.
 
@@ -22,8 +24,9 @@ from trimtab.online.masters.acceptor import NO_BALLOT, Acceptor
 from trimtab.online.masters.messages import Ballot, Rejoin, Rejoined
 from trimtab.online.masters.station import Station
 
-FIRST: Ballot = (0, 0)
-"""Promised in a new cluster, below all ballots of proposers: a log that begins with it was not lost."""
+BEGUN: Ballot = (0, 0)
+ALL_BEGUN: Ballot = (0, 1)
+"""Promised in a new cluster, below all ballots of proposers: this node has a log; and all nodes have."""
 
 
 class Rejoining:
@@ -67,7 +70,7 @@ class Rejoining:
             return
         self._ask_at = now + self._pause
         self._pause = min(2 * self._pause, self._station.settings.renewal_seconds)
-        none_leads = len(self._heard) == len(others) and self._leader[0] < self._promised
+        none_leads = len(self._heard) == len(others) and self._leader[0] < self._promised > ALL_BEGUN
         turn = int(now / self._pause) % len(others)
         for place, node in enumerate(others):
             asked = Rejoin(self._station.life, none_leads and place == turn)
@@ -87,12 +90,19 @@ class Rejoining:
 
     def look(self, applied: int) -> None:
         """Vote from now on, if that is safe."""
-        if self._acceptor.votes or len(self._heard) < len(self._station.others):
+        acceptor, heard = self._acceptor, self._heard.values()
+        complete = len(self._heard) == len(self._station.others)
+        if acceptor.votes:
             return
+        if acceptor.promised == NO_BALLOT and complete and self._promised <= ALL_BEGUN:
+            acceptor.promise(BEGUN)
+            self._ask_at, self._pause = self._station.now, self._station.settings.retry_seconds
         ballot, upto = self._leader
-        if self._promised <= FIRST:
-            ballot = FIRST
-        elif ballot < self._promised or applied < upto or not all(one.votes for one in self._heard.values()):
+        if acceptor.promised == BEGUN:
+            ballot = ALL_BEGUN
+            if self._promised < ALL_BEGUN and not (complete and all(one.promised >= BEGUN for one in heard)):
+                return
+        elif not complete or ballot < self._promised or applied < upto or not all(one.votes for one in heard):
             return
-        self._acceptor.votes = True
-        self._acceptor.promise(ballot)
+        acceptor.votes = True
+        acceptor.promise(ballot)

@@ -26,7 +26,7 @@ from trimtab.online.masters.messages import (
     Snapshot,
 )
 from trimtab.online.masters.proposer import Proposer
-from trimtab.online.masters.rejoin import Rejoining
+from trimtab.online.masters.rejoin import ALL_BEGUN, Rejoining
 from trimtab.online.masters.station import Station
 
 ENTRIES_AT_ONCE = 256
@@ -89,7 +89,7 @@ class Replica:
                     self._restore(state)
                     self.applied = upto = slot
                     acceptor.cut(slot)
-        acceptor.votes |= acceptor.promised != NO_BALLOT
+        acceptor.votes |= acceptor.promised >= ALL_BEGUN
         for slot in range(self.applied + 1, upto + 1):
             self._chosen[slot] = acceptor.accepted[slot][1]
         self._advance(written_already=True)
@@ -169,7 +169,8 @@ class Replica:
             self.propose(Nothing())
         upto = max(self.applied, proposer.last if proposer.leads else 0)
         answer = Rejoined(asked.life, self.acceptor.promised, self.acceptor.votes, proposer.leads, upto)
-        self._station.send(sender, self._group, answer)
+        # What a power cut takes back must not be known to others.
+        self._station.send(sender, self._group, answer, synced=True)
 
     def _outdone(self) -> None:
         if self.acceptor.promised > self.proposer.ballot and self.proposer.ballot != NO_BALLOT:

@@ -137,7 +137,7 @@ class Sending:
     def go_on(self, now: float) -> list[Send]:
         """Send what is open and not under way at the master, if it is time."""
         if self._try_at > now:
-            if now - self._asked_at < self._patience:
+            if now < self._asked_at + self._patience:
                 return []
             if self._suspected:
                 # Nothing but the oldest was stored since the last silence: the others may be lost.

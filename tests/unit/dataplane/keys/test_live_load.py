@@ -86,6 +86,14 @@ def begun(cluster: Cluster, **settings: Any) -> LiveLoad:
     return load
 
 
+def wait_for(caplog: pytest.LogCaptureFixture, words: str) -> None:
+    """Wait until the thread has logged something."""
+    until = time.monotonic() + 30
+    while words not in caplog.text:
+        assert time.monotonic() < until, f"not logged: {words}"
+        time.sleep(0.01)
+
+
 def test_the_first_reading_is_there_when_it_is_made(cluster: Cluster) -> None:
     """Backlogs by the group's commits; all partitions are the hash's."""
     cluster.done[1] = 5
@@ -101,13 +109,11 @@ def test_a_reading_that_fails_leaves_the_last_one_in_force(
     load = begun(cluster, interval_seconds=0.01)
     first = load.seen
     cluster.trouble = KafkaConnectionError("no broker")
-    while "holds" not in caplog.text:
-        pass
+    wait_for(caplog, "holds")
     assert load.seen is not first
     assert load.seen.backlog == first.backlog
     cluster.trouble = None
-    while "is read again" not in caplog.text:
-        pass
+    wait_for(caplog, "is read again")
     assert caplog.text.count("the last reading holds: KafkaConnectionError: no broker") == 1
 
 

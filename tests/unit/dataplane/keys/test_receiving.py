@@ -200,9 +200,11 @@ def test_what_fills_the_place_of_a_failed_record_is_no_duplicate(
 ) -> None:
     """It has no content that could be lost."""
     receiving.received(0, 0, b"k", stamped(Stamp(1, (), 1)), "there after all")
-    receiving.received(1, 0, b"k", stamped(Stamp(1, (), 1), fill=True), None)
-    receiving.turn()
+    for offset in (0, 1):  # received before it took effect, and afterwards
+        receiving.received(1, offset, b"k", stamped(Stamp(1, (), 1), fill=True), None)
+        receiving.turn()
     assert handled == ["there after all"]
+    assert receiving.commits == {0: 1, 1: 2}
     assert receiving.counts.duplicates == 0
     assert not lines(caplog)
 

@@ -302,6 +302,40 @@ def test_dispatch_inside_a_process_knows_what_is_done() -> None:
     asyncio.run(asyncio.wait_for(story(), 30))
 
 
+def test_messages_of_a_key_on_their_way_are_counted_in_one_queue() -> None:
+    """No answer is there yet: the second of a key follows the first, and takes no turn of the other queue."""
+
+    async def story() -> None:
+        broker = LevelledBroker(queues=2, scheduling=None)
+        chosen: dict[str, list[int]] = {}
+        answered = asyncio.Event()
+
+        async def put(envelope: Envelope, queue: int | None) -> int | None:
+            assert queue is not None
+            broker.backend.ledger.sending(queue, envelope.weight)
+            chosen.setdefault(envelope.affinity_key, []).append(queue)
+            await answered.wait()
+            broker.backend.ledger.sent(queue, envelope.weight)
+            return queue
+
+        async def vote() -> None: ...
+
+        task = broker.register_task(vote, task_name="vote")
+        await broker.startup()
+        broker.backend.put = put  # type: ignore[method-assign]
+        keys = [key for key in "abcdefgh" for _ in range(2)]
+        sending = [asyncio.create_task(task.kicker().with_labels(affinity_key=key).kiq()) for key in keys]
+        while sum(map(len, chosen.values())) < len(keys):
+            await asyncio.sleep(0)
+        assert sorted(chosen.values()) == [[0, 0]] * 4 + [[1, 1]] * 4
+        answered.set()
+        await asyncio.gather(*sending)
+        assert broker.backend.ledger.length == [0, 0]
+        await broker.shutdown()
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
 def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
     """The sender is told how large it is and what to do."""
 

@@ -31,13 +31,14 @@ def test_a_backlog_is_read_when_a_commit_comes_and_not_in_between() -> None:
 
 
 def test_where_nothing_is_committed_for_long_all_that_came_waits() -> None:
-    """The consumer stands still from 2.0 s on, at which it had done everything; 7.0 is five seconds later."""
+    """Up to 4.0 s it had done everything, whenever it committed last; 9.0 is five seconds later."""
     found = estimate()
     found.read(0.0, [100], {0: 90})
     found.read(2.0, [120], {0: 120})
-    found.read(6.9, [200], {0: 120})
+    found.read(4.0, [120], {0: 120})
+    found.read(8.9, [200], {0: 120})
     assert found.backlog == [0]
-    found.read(7.0, [210], {0: 120})
+    found.read(9.0, [210], {0: 120})
     assert found.backlog == [90]
 
 

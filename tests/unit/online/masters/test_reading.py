@@ -179,3 +179,11 @@ def test_after_a_silence_or_a_broken_connection_the_next_node_is_asked() -> None
     assert one.go_on(1.2) == []
     one.lost(1.2, 1)
     assert [order.to for order in one.go_on(1.3)] == [2]
+
+
+def test_what_is_due_is_done_though_seconds_are_rounded() -> None:
+    """Whoever is woken when it asked for must go on, or is woken again at once, without end."""
+    for step in range(1000):
+        one = reading()
+        one.go_on(step * 0.001)
+        assert one.go_on(one.due()) != []

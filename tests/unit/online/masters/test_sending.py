@@ -220,3 +220,11 @@ def test_answers_for_others_are_passed_over() -> None:
     assert one.received(0.1, 0, Published("t", "q", 1, "stored", 0)) == []
     assert one.received(0.1, 0, Published("u", "p", 1, "stored", 0)) == []
     assert list(one.open) == [1]
+
+
+def test_what_is_due_is_done_though_seconds_are_rounded() -> None:
+    """Whoever is woken when it asked for must go on, or is woken again at once, without end."""
+    for step in range(1000):
+        one, posted = sending(), step * 0.001
+        one.post(posted, b"x")
+        assert one.go_on(one.due()) != []

@@ -106,6 +106,19 @@ def test_what_is_chosen_after_the_term_is_not_acknowledged_by_who_was_master() -
     assert verdicts == ["moved"]
 
 
+def test_an_offset_that_is_chosen_after_the_term_is_not_told_by_who_was_master() -> None:
+    """It is kept; the next master says so when it is handed in again."""
+    bench = Bench()
+    master = bench.elected()
+    bench.holds = lambda sender, receiver, message: receiver == master
+    bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    bench.now += bench.settings.lease_seconds
+    bench.heard.clear()
+    bench.let_go()
+    assert bench.nodes[master].groups[0].state.offsets == {("c", "t"): 1}
+    assert not any(isinstance(told, OffsetKept) for _, _, told in bench.heard)
+
+
 def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_there() -> None:
     """And the killed one, back on its log, is nobody's master by what it wrote."""
     bench = Bench()

@@ -18,6 +18,7 @@ from trimtab.model.level import standing_of
 from trimtab.model.masters.plan import MastersPlan
 from trimtab.model.masters.snapshot import NOBODY, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
+from trimtab.plan.masters import exact
 from trimtab.plan.masters.trim import plan_masters
 from trimtab.report.masters.words import plan_text
 
@@ -183,6 +184,18 @@ def test_groups_that_have_moved_are_moved_again_in_large_clusters() -> None:
     ]
     plan = plan_masters(a_snapshot(*groups, states=(NodeState.ALIVE,) * 45), MastersSettings())
     assert (plan.verdict, plan.cost.takeovers) == (Verdict.LEVELLED, 60)
+
+
+def test_a_search_takes_back_what_turned_out_not_to_be_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven groups with loads of two kinds, on a cluster that counts as too large to compare all plans."""
+    monkeypatch.setattr(exact, "MOST_GROUPS", 0)
+    loads = ((1, 20, 20), (0, 50, 50), (1, 80, 50), (2, 80, 50), (0, 50, 80), (1, 80, 80), (1, 50, 80))
+    groups = [
+        replace(a_group(number, master, float(queries)), bytes_per_second=float(many))
+        for number, (master, queries, many) in enumerate(loads)
+    ]
+    plan = plan_masters(a_snapshot(*groups), MastersSettings())
+    assert (plan.verdict, plan.cost.takeovers) == (Verdict.LEVELLED, 2)
 
 
 def test_what_was_not_compared_is_not_claimed() -> None:

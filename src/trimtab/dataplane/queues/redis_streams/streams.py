@@ -445,7 +445,7 @@ class RedisStreams:
             return
         self._learn_lanes(view)
         if queue >= len(self.ledger):
-            return  # where its key lies, of more queues that others had
+            return  # of a process with more queues, where the key is in flight
         one = self.queues[queue] = _counts_of(now, found)
         self._told_at = monotonic()
         self._news.add(queue)

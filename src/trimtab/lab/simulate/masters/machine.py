@@ -32,8 +32,8 @@ class Machine:
         Rises with every start; events of an earlier life come to nothing.
     paused_until, busy_until
         True seconds; facts wait until then.
-    inbox
-        Facts that wait, in the order in which they came.
+    inbox, due_waits
+        Facts that wait, in the order in which they came; and whether one of them tells it the time.
     map
         What the file of the ideal map holds, as this machine sees it.
     map_late_seconds
@@ -49,6 +49,7 @@ class Machine:
     paused_until: float = 0.0
     busy_until: float = 0.0
     inbox: deque[Fact] = field(default_factory=deque)
+    due_waits: bool = False
     map_late_seconds: float = 0.0
     wake_at: float = float("inf")
     syncing: bool = False

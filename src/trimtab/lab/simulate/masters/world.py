@@ -228,6 +228,7 @@ class World:
         machine.wake_at, machine.syncing, machine.paused_until, machine.busy_until = inf, False, 0.0, 0.0
         machine.waiting.clear()
         machine.inbox.clear()
+        machine.due_waits = False
         machine.core = Node(
             machine.number,
             self.nodes,
@@ -289,6 +290,7 @@ class World:
     def _take(self, machine: Machine, fact: Fact) -> None:
         assert machine.core is not None
         machine.busy_until = self.now + self.cost.of(fact)
+        machine.due_waits = machine.due_waits and not isinstance(fact, Due)
         orders = machine.core.handle(machine.clock.read(self.now), fact)
         self.checkers.after(machine, fact)
         for order in orders:
@@ -359,6 +361,8 @@ class World:
 
     def _wake(self, machine: Machine) -> None:
         assert machine.core is not None
+        if machine.due_waits:
+            return  # it is told the time once, behind all that came before
         due = max(machine.clock.true(machine.core.due()), self.now + 1e-6)
         if due < machine.wake_at:
             machine.wake_at = due
@@ -366,13 +370,7 @@ class World:
 
     def _woken(self, machine: Machine, life: int, due: float) -> None:
         if life == machine.life and due == machine.wake_at:
-            free_at = max(machine.busy_until, machine.paused_until)
-            if self.now < free_at or machine.inbox:
-                # Behind all that waits by then, and once.
-                machine.wake_at = max(free_at, self.now + 1e-6)
-                self.at(machine.wake_at, self._woken, machine, life, machine.wake_at)
-                return
-            machine.wake_at = inf
+            machine.wake_at, machine.due_waits = inf, True
             self.tell(machine, life, Due())
 
     # ------------------------------------------------------------ messages

@@ -124,6 +124,7 @@ def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
         return holding(n0=5, n2=5)
 
     monkeypatch.setattr(kills, "ask_standings", both)
+    monkeypatch.setattr(kills, "PATIENCE_SECONDS", 1.0)
     cluster = MastersCluster("c", ("127.0.0.1:1",) * 3, kills.GROUPS, Guard())
     run = kills.Kills(
         SimpleNamespace(state=SimpleNamespace(cluster=cluster), _require_running=lambda: None), seed=1
