@@ -130,8 +130,9 @@ def test_fewer_queues_are_drained_within_their_slots(cluster: QueueCluster) -> N
         after = ClusterStreams(cluster.url, name, [9] * 4, SLOTS, life_seconds=2.0)
         await after.open()
         assert (await after.beside()).stranded == {4: 1, beyond: 4}
+        fewer = ClusterStreams(cluster.url, name, [9], 1)
         with pytest.raises(InputError, match="slots is 1, and 5 messages lie in 2 slots: start workers with"):
-            await ClusterStreams(cluster.url, name, [9], 1).open()
+            await fewer.open()
         assert await after.put(message("k4", key="k"), home) == beyond
         claims = {claim.queue: one for one in "stuv" if (claim := await after.claim(one))}
         await put_all(after, home, "b", weight=MICROSECONDS)
@@ -142,7 +143,6 @@ def test_fewer_queues_are_drained_within_their_slots(cluster: QueueCluster) -> N
         found = [one for queue, worker in claims.items() for one in await drained(after, worker, queue)]
         assert [one for one in found if one.startswith("k")] == ["k0", "k1", "k2", "k3", "k4"]
         assert sorted(found) == ["a", "b", "c", "k0", "k1", "k2", "k3", "k4"]
-        fewer = ClusterStreams(cluster.url, name, [9], 1)
         await fewer.open()
         for one in (before, after, fewer):
             await one.close()
