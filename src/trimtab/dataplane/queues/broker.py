@@ -208,14 +208,26 @@ class LevelledBroker(AsyncBroker):
         return cls(**{**broker_arguments(file, os.environ), **more})
 
     async def startup(self) -> None:
-        """Open the queues; workers inside this process begin."""
+        """Open the queues; workers inside this process begin.
+
+        Raises
+        ------
+        InputError
+            If messages lie in another number of slots of a cluster.
+        ConnectError
+            If the server does not answer.
+        """
         if self._open:
             return
         self._open = True
         # Not where the broker is made: a process that forks afterwards would share its name.
         self._name = f"{gethostname()}:{getpid()}:{uuid4().hex[:8]}"
         await super().startup()
-        await self.backend.open()
+        try:
+            await self.backend.open()
+        except InputError:
+            self._open = False  # or the next message would go to other slots than those that hold messages
+            raise
         if self._inside:
             for handler in self.event_handlers[TaskiqEvents.WORKER_STARTUP]:
                 await maybe_awaitable(handler(self.state))

@@ -86,6 +86,7 @@ class ClusterStreams:
             lying = sum(await asyncio.gather(*(part.messages() for part in there)))
             await asyncio.gather(*(part.close() for part in there))
             if lying:
+                await self.close()
                 raise InputError(
                     f"slots is {slots}, and {lying} messages lie in {former} slots: start workers with "
                     f"slots = {former} and {former} queues or more until these are done"
