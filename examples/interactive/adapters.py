@@ -40,9 +40,9 @@ def _field(form: Form, name: str, length_max: int = 64) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not 1 <= len(value) <= length_max or not value.isprintable():
-        raise Refused(
-            400, f"field {name} is {str(value)[:40]!r}, expected 1 to {length_max} printable characters"
-        )
+        # The text of a value that is nested deeply is an error of its own.
+        found = repr(value[:40]) if isinstance(value, str) else type(value).__name__
+        raise Refused(400, f"field {name} is {found}, expected 1 to {length_max} printable characters")
     return value
 
 

@@ -17,7 +17,10 @@ for _, one in ipairs(cjson.decode(ARGV[1])) do
       redis.call('HINCRBY', base .. ':totals', 'counted', 1)
       redis.call('HINCRBY', base .. ':answers', counter, 1)
       if points ~= 0 then redis.call('ZINCRBY', base .. ':board', points, user) end
-      if text ~= '' then redis.call('RPUSH', base .. ':texts', cjson.encode({id = id, text = text})) end
+      if text ~= '' then
+        redis.call('SADD', base .. ':asked', id)
+        redis.call('RPUSH', base .. ':texts', cjson.encode({id = id, text = text}))
+      end
     end
   end
 end

@@ -30,6 +30,7 @@ from trimtab.model.errors import ConnectError, InputError
 
 BATCH_MAX = 1000
 BYTES_MAX = 512 * 1024
+ANSWER_MAX = 1000
 TURN_SECONDS = 0.25
 PAGE = Path(__file__).with_name("page.html")
 _log = logging.getLogger(__name__)
@@ -218,15 +219,21 @@ async def _sentences(request: web.Request, handler: Handler) -> web.StreamRespon
 async def _json(request: web.Request) -> Any:
     try:
         return json.loads(await request.text())
-    except (ValueError, RecursionError) as error:
+    except (ValueError, LookupError, RecursionError) as error:
         raise Refused(400, f"the body is no JSON: {error}") from error
 
 
+async def _form(request: web.Request) -> Any:
+    if request.content_type != "application/x-www-form-urlencoded":
+        return await _json(request)
+    try:
+        return dict(await request.post())
+    except (ValueError, LookupError) as error:
+        raise Refused(400, f"the body is no form: {error}") from error
+
+
 async def _message(request: web.Request) -> web.Response:
-    if request.content_type == "application/x-www-form-urlencoded":
-        form: Any = dict(await request.post())
-    else:
-        form = await _json(request)
+    form = await _form(request)
     (found,) = await request.app[GATEWAY].accept(request.match_info["channel"], [form])
     if isinstance(found, Refused):
         raise found
@@ -235,9 +242,13 @@ async def _message(request: web.Request) -> web.Response:
 
 async def _batch(request: web.Request) -> web.Response:
     forms = await _json(request)
-    if not isinstance(forms, list) or not 1 <= len(forms) <= BATCH_MAX:
-        size = len(forms) if isinstance(forms, list) else "no"
-        raise Refused(413, f"a batch has {size} messages, expected a list of 1 to {BATCH_MAX}")
+    if not isinstance(forms, list) or not forms:
+        what = "an empty list" if forms == [] else type(forms).__name__
+        raise Refused(400, f"a batch is {what}, expected a list of 1 to {BATCH_MAX} messages")
+    if len(forms) > BATCH_MAX:
+        raise Refused(
+            413, f"a batch has {len(forms)} messages, expected at most {BATCH_MAX}: send less at once"
+        )
     found = await request.app[GATEWAY].accept(request.match_info["channel"], forms)
     refused = [
         {
@@ -273,8 +284,17 @@ async def _answer(request: web.Request) -> web.Response:
         isinstance(asked.get(one), str) for one in ("question", "text")
     ):
         raise Refused(400, "an answer has the fields question (its id) and text")
-    await gateway.store.answer(business, asked["question"], asked["text"][:1000])
-    return web.json_response({"answered": asked["question"]})
+    question, text = asked["question"], asked["text"]
+    if not 1 <= len(text) <= ANSWER_MAX or not _is_unicode(text):
+        raise Refused(400, f"the text of an answer has 1 to {ANSWER_MAX} characters of Unicode")
+    if not _is_unicode(question) or not await gateway.store.answer(business, question, text):
+        raise Refused(404, f"question {question[:40]!r} was not asked, or is not processed yet")
+    return web.json_response({"answered": question})
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it has no halves of surrogate pairs, which JSON can hold and no server stores."""
+    return not any("\ud800" <= one <= "\udfff" for one in text)
 
 
 async def _state(request: web.Request) -> web.Response:

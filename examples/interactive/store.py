@@ -90,9 +90,12 @@ class Store:
         ]
         return int(await self._apply(keys=[f"{BASE}:{business}"], args=[json.dumps(rows), answers_per_user]))
 
-    async def answer(self, business: str, question: str, text: str) -> None:
-        """The studio's answer to a question, by the question's id."""
+    async def answer(self, business: str, question: str, text: str) -> bool:
+        """The studio's answer to a question, by the question's id; False where there is no such question."""
+        if not await self.client.sismember(f"{BASE}:{business}:asked", question):
+            return False
         await self.client.hset(f"{BASE}:{business}:replies", question, text)
+        return True
 
     async def results(self, businesses: Sequence[str]) -> dict[str, Any]:
         """What a page shows of each business."""

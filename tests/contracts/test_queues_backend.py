@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from redis.asyncio import Redis
@@ -24,8 +25,9 @@ from support.queue_backends import (
 from support.redis_server import Server, binaries
 from trimtab.dataplane.queues import LevelledBroker
 from trimtab.dataplane.queues.backend import Claim
-from trimtab.dataplane.queues.balancing import Scheduler
+from trimtab.dataplane.queues.balancing import MOVED_AT_ONCE, Scheduler
 from trimtab.dataplane.queues.lines import Line
+from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
 from trimtab.online.queues.messages import Move
 from trimtab.online.queues.settings import Scheduling
@@ -378,6 +380,32 @@ def test_each_worker_has_a_queue_and_others_stand_by(opened: Opened) -> None:
     run(story())
 
 
+def test_a_worker_that_lost_touch_goes_on_with_its_queue(opened: Opened) -> None:
+    """What it has in work is not handed out again, the rest is, and its old name is void."""
+
+    async def story() -> None:
+        async with opened([9, 9]) as backend:
+            await put_all(backend, 0, *"abc")
+            assert await backend.claim("w") == Claim(0)
+            first, _ = await taken(backend, "w", 0), await taken(backend, "w", 0)
+            await put_all(backend, 1, *"vwxyz")  # longer: others would have it
+            claim = await backend.claim("w-1", "w", [first])
+            assert claim is not None
+            assert [(one.queue, one.envelope.task_id, one.deaths) for one in claim.left_over] == [(0, "b", 0)]
+            with pytest.raises(LostQueueError):
+                await backend.take("w", 0, 0.001)
+            await backend.release("w", 0)  # nothing happens
+            assert await backend.claim("x") == Claim(1)
+            assert await backend.claim("y") is None
+            assert await backend.start("w-1", claim.left_over[0])
+            assert await backend.finish(claim.left_over[0])
+            assert await drained(backend, "w-1", 0) == ["c"]
+            assert await backend.finish(first)
+            await checked(backend)
+
+    run(story())
+
+
 def test_where_nobody_works_messages_wait_for_workers(opened: Opened) -> None:
     """Queues without a worker are closed only once another has one."""
 
@@ -429,6 +457,7 @@ def test_a_known_idempotency_key_is_accepted_and_not_put_in_again(opened: Opened
             assert await drained(backend, "w", 0) == ["a"]
             assert await backend.put(message("a", once="o"), 0) == 0
             assert await drained(backend, "w", 0) == []
+            assert (await backend.beside()).duplicates == 2
             await checked(backend)
 
     run(story())
@@ -535,6 +564,46 @@ def test_what_waits_behind_a_late_worker_goes_to_idle_ones(opened: Opened) -> No
     run(story())
 
 
+def test_fewer_queues_are_drained_and_told_meanwhile(server: Server) -> None:
+    """What lies beyond goes to those that are left, each key in its order, also of a key with very many."""
+
+    async def story() -> None:
+        name = uuid4().hex
+        before = RedisStreams(server.url, name, [2000] * 8, life_seconds=2.0)
+        await before.open()
+        await put_all(before, 7, *(f"k{one}" for one in range(MOVED_AT_ONCE + 1)), key="k")
+        await put_all(before, 5, "x", "y", quick=True)
+        broker = LevelledBroker(server.url, name=name, queues=2, capacity=2000, schedule=False)
+        await broker.startup()
+        backend = broker.backend
+        assert await broker.unhealthy() == [
+            "no queue has a living worker: start some",
+            "queue 5 holds 2 messages and is beyond the 2 queues: they are about to be moved",
+            "queue 7 holds 501 messages and is beyond the 2 queues: they are about to be moved",
+        ]
+        assert "\ntrimtab_queues_stranded_messages 503\n" in await broker.metrics()
+        assert [await backend.claim(one) for one in "vw"] == [Claim(0), Claim(1)]
+        assert await backend.put(message("k501", key="k"), 0) == 7
+        scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=1.0)
+        await scheduler.turn(await fence_of(backend))
+        assert await broker.unhealthy() == []
+        counts = (await backend.look()).queues
+        assert tuple(one.derivable() for one in counts) == await backend.recount()
+        found = [await drained(backend, worker, queue) for queue, worker in enumerate("vw")]
+        found.sort(key=len)
+        assert found == [["x", "y"], [f"k{one}" for one in range(MOVED_AT_ONCE + 2)]]
+        # A worker that has the queue still empties it itself.
+        assert await before.claim("u") == Claim(2)
+        await put_all(before, 2, "z")
+        assert await broker.unhealthy() == []
+        await scheduler.turn(await fence_of(backend))
+        assert await drained(before, "u", 2) == ["z"]
+        await before.close()
+        await broker.shutdown()
+
+    run(story())
+
+
 def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
     """Back: a dead worker's sign of life would count for an hour. Ahead: the next sign repairs it."""
 
@@ -560,6 +629,30 @@ def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
             await client.pexpire(f"{backend.base}:lease", 3_600_000)  # type: ignore[attr-defined]
             assert await backend.lease("next", 60.0) == dead + 1
             assert not await backend.mark(0, True, dead)
+
+    run(story())
+
+
+def test_time_in_which_the_server_was_away_counts_for_nobody(server: Server) -> None:
+    """Signs of life count for as much longer; of those that were missing before, none does."""
+
+    async def story() -> None:
+        async with redis_streams(server.url)([9, 9, 9]) as backend, Redis.from_url(server.url) as client:
+            counts = f"{backend.base}:counts"  # type: ignore[attr-defined]
+            for away in (60_000, -60_000):  # its clock may go back as well
+                now = (await client.time())[0] * 1000
+                heard = now - away
+                signs = {0: heard + 1500, 1: heard - 1, 2: heard + 1500}
+                await client.hset(counts, mapping={"heard": heard, "owner:0": "w", "owner:1": "dead"})
+                await client.hset(counts, mapping={f"until:{one}": at for one, at in signs.items()})
+                await client.hset(counts, mapping={"life:0": 2000, "life:1": 2000, "life:2": 200_000})
+                await backend.lease("s", 60.0)
+                alive = [one.alive for one in (await backend.look()).queues]
+                assert alive == [True, False, away < 0]
+                claim = await backend.claim("x")
+                assert claim is not None
+                assert claim.queue in (1, 2)
+                await backend.release("x", claim.queue)
 
     run(story())
 

@@ -22,6 +22,7 @@ from support.journey import CAPACITY, SLOTS
 from support.queue_backends import drained, message, put_all
 from support.queue_snapshots import TICK, a_class, a_queue, a_snapshot
 from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues.balancing import Scheduler
 from trimtab.dataplane.queues.envelope import MICROSECONDS
 from trimtab.dataplane.queues.redis_streams.cluster import ClusterStreams
 from trimtab.dataplane.queues.redis_streams.connecting import owner
@@ -31,6 +32,7 @@ from trimtab.lab.sandbox.queues.cluster import QueueCluster
 from trimtab.model.errors import InputError
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.online.queues.messages import Move
+from trimtab.online.queues.settings import Scheduling
 
 TESTS = Path(__file__).parents[1]
 
@@ -108,6 +110,54 @@ def test_a_set_of_queues_spans_slots(cluster: QueueCluster) -> None:
             [*"abco", "k0", "k1", "k2", "k3"]
         )
         await _checked(backend, 0)
+        await backend.close()
+
+    _run(story())
+
+
+def test_fewer_queues_are_drained_within_their_slots(cluster: QueueCluster) -> None:
+    """Also messages with a key, though the lightest queue is in the other slot; fewer slots are refused."""
+
+    async def story() -> None:
+        name = _name(cluster)
+        before = ClusterStreams(cluster.url, name, [9] * 8, SLOTS, life_seconds=2.0)
+        await before.open()
+        home = key_slot(b"k") % SLOTS
+        beyond = 6 + home
+        for one in range(4):
+            assert await before.put(message(f"k{one}", key="k"), beyond) == beyond
+        await put_all(before, 4, "a")
+        after = ClusterStreams(cluster.url, name, [9] * 4, SLOTS, life_seconds=2.0)
+        await after.open()
+        assert (await after.beside()).stranded == {4: 1, beyond: 4}
+        fewer = ClusterStreams(cluster.url, name, [9], 1)
+        with pytest.raises(InputError, match="slots is 1, and 5 messages lie in 2 slots: start workers with"):
+            await fewer.open()
+        assert await after.put(message("k4", key="k"), home) == beyond
+        claims = {claim.queue: one for one in "stuv" if (claim := await after.claim(one))}
+        await put_all(after, home, "b", weight=MICROSECONDS)
+        await put_all(after, 2 + home, "c", weight=MICROSECONDS)
+        await Scheduler(after, "test", Scheduling(), 1.0).turn(await _fence(after))
+        assert (await after.beside()).stranded == {}
+        await _checked(after, 8)
+        found = [one for queue, worker in claims.items() for one in await drained(after, worker, queue)]
+        assert [one for one in found if one.startswith("k")] == ["k0", "k1", "k2", "k3", "k4"]
+        assert sorted(found) == ["a", "b", "c", "k0", "k1", "k2", "k3", "k4"]
+        await fewer.open()
+        for one in (before, after, fewer):
+            await one.close()
+
+    _run(story())
+
+
+def test_a_slot_with_one_queue_tells_of_that_one(cluster: QueueCluster) -> None:
+    """Also where it refuses a message: the others stay open."""
+
+    async def story() -> None:
+        backend = ClusterStreams(cluster.url, _name(cluster), [1, 1, 1], SLOTS)
+        await backend.open()
+        assert [await backend.put(message(one), 1) for one in "ab"] == [1, None]
+        assert (backend.ledger.length, backend.ledger.open) == ([0, 1, 0], [True, False, True])
         await backend.close()
 
     _run(story())

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from redis import Redis
 
 from support.clocks import clock_off_by
+from support.queue_schedules import Source
 from support.redis_server import Server, binaries
 from trimtab.dataplane.queues import LevelledBroker
 from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
@@ -50,7 +52,8 @@ class Workers:
     def start(self, count: int = 1, program: tuple[str, ...] = ("-m", "support.queue_workload")) -> None:
         for _ in range(count):
             self._started += 1
-            with (self._folder / f"worker-{self._started}.log").open("wb") as log:
+            name = f"worker-{self._environment.get('QUEUES')}-{self._started}.log"
+            with (self._folder / name).open("wb") as log:
                 self.running.append(
                     subprocess.Popen(
                         [sys.executable, *program], env=self._environment, stdout=log, stderr=log
@@ -84,6 +87,31 @@ def workers(tmp_path: Path) -> Iterator[Callable[..., Workers]]:
         one.end()
 
 
+class Journal:
+    """What trials have written: `begins` or `ends`, name, number of the retry, process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "journal"
+        self.path.touch()
+
+    def lines(self, what: str) -> list[tuple[str, int, int]]:
+        rows = [line.split() for line in self.path.read_text().splitlines()]
+        return [(name, int(retry), int(process)) for kind, name, retry, process in rows if kind == what]
+
+    def ended(self) -> set[str]:
+        return {name for name, _, _ in self.lines("ends")}
+
+    def begun_again(self, killed: set[int]) -> list[tuple[str, int]]:
+        """Runs that were begun again though the process that had begun them was not killed."""
+        begun: dict[tuple[str, int], int] = {}
+        found = []
+        for name, retry, process in self.lines("begins"):
+            if (name, retry) in begun and begun[name, retry] not in killed:
+                found.append((name, retry))
+            begun[name, retry] = process
+        return found
+
+
 def _until(holds: Callable[[], object], workers: Workers) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while not holds():
@@ -95,7 +123,9 @@ def _send(url: str, send: Callable[[Any], Coroutine[Any, Any, None]], **settings
     """Run a sender with a broker of its own."""
 
     async def story() -> None:
-        broker = LevelledBroker(url, queues=3, default_weight=0.01, wait_seconds=None, **settings)
+        broker = LevelledBroker(
+            url, **{"queues": 3, "default_weight": 0.01, "wait_seconds": None, **settings}
+        )
         await broker.startup()
         await send(broker)
         await broker.shutdown()
@@ -219,6 +249,122 @@ def test_the_server_is_away_in_mid_burst(
     _true_counters(server.url)
 
 
+@pytest.mark.parametrize("away_seconds", [0.3, 4.0])
+def test_a_living_worker_keeps_its_work_over_a_restart_of_the_server(
+    own_server: Server, workers: Callable[..., Workers], tmp_path: Path, away_seconds: float
+) -> None:
+    """Ten tasks each; one more worker stands by; the server is away for longer than a sign of life counts."""
+    journal, server = Journal(tmp_path), own_server
+    some = workers(server, TASKS="10", JOURNAL=str(journal.path))
+    some.start(4)
+
+    async def send(broker: LevelledBroker) -> None:
+        async def trial(name: str, seconds: float, failures: int) -> None: ...
+
+        task = broker.register_task(trial, task_name="trial")
+        for number in range(30):
+            await task.kiq(f"t{number}", 3.0 + away_seconds, 0)
+
+    with Redis.from_url(server.url) as client:
+        # All have a queue before anything is sent: then each has ten, and nothing has to move.
+        _until(
+            lambda: (
+                [client.hget("{trimtab:queues}:counts", f"owner:{one}") for one in range(3)].count(None) == 0
+            ),
+            some,
+        )
+        _send(server.url, send, schedule=False)
+        _until(lambda: len(journal.lines("begins")) == 30, some)
+        server.stop(signal.SIGKILL)
+        time.sleep(away_seconds)
+        server.start()
+        _until(lambda: len(journal.lines("ends")) >= 30, some)
+        _until(lambda: not any(_counter(client, "length", one) for one in range(3)), some)
+    assert len(journal.lines("begins")) == len(journal.lines("ends")) == 30
+    _true_counters(server.url)
+
+
+@pytest.mark.parametrize("queues", [4, 32, 100])
+def test_chaos_with_retries_schedules_and_fewer_queues(
+    own_server: Server, workers: Callable[..., Workers], tmp_path: Path, queues: int
+) -> None:
+    """Ten tasks in work at each worker while half of the queues go, the server dies, and workers die.
+
+    Every message that was accepted takes effect; none is begun again while the worker lives that has begun
+    it; the first runs of each key are in the order of acceptance; nothing is left behind.
+    """
+    journal, server, chance, fewer = Journal(tmp_path), own_server, random.Random(SEED), queues // 2
+    more = {"TASKS": "10", "JOURNAL": str(journal.path), "HANG_SECONDS": "5"}
+    old = workers(server, QUEUES=str(queues), RECEIVERS=str(queues // 4), **more)
+    new = workers(server, QUEUES=str(fewer), RECEIVERS=str(fewer // 2), **more)
+    old.start(4)
+    names, killed = [f"u{number % 40}/{number}" for number in range(400)], set[int]()
+
+    async def send(broker: LevelledBroker) -> None:
+        async def trial(name: str, seconds: float, failures: int) -> None: ...
+
+        task, source = broker.register_task(trial, task_name="trial"), Source()
+        # What the decorator says in a program that sends and works.
+        labels: dict[str, Any] = {"retry_on_error": True, "max_retries": 10}
+        for number, name in enumerate(names):
+            labels |= {"affinity_key": name.partition("/")[0], "idempotency_key": name}
+            arguments = (name, 0.2, chance.choice([0, 0, 1, 2]))
+            if number % 8 == 0:
+                at = datetime.now(UTC)
+                await task.kicker().with_labels(**labels).schedule_by_time(source, at, *arguments)
+                await source.fire(broker)
+            else:
+                for _ in range(1 + (number % 8 == 1)):
+                    await task.kicker().with_labels(**labels).kiq(*arguments)
+            await asyncio.sleep(0.02)
+
+    def kill(some: Workers) -> None:
+        victim = chance.choice(some.running)
+        killed.add(victim.pid)
+        some.kill(victim)
+
+    def until(share: float) -> None:
+        _until(lambda: len(journal.ended()) >= share * len(names), old)
+
+    sender = threading.Thread(
+        target=_send, args=(server.url, send), kwargs={"queues": queues, "schedule": False}
+    )
+    sender.start()
+    until(0.2)
+    kill(old)
+    new.start()
+    until(0.35)
+    server.stop(signal.SIGKILL)
+    time.sleep(1.0)
+    server.start()
+    until(0.5)
+    for one in old.running:
+        one.send_signal(signal.SIGTERM)
+    new.start()
+    until(0.65)
+    kill(new)
+    new.start()
+    sender.join()
+    until(1.0)
+    assert journal.ended() == set(names)
+    with Redis.from_url(server.url) as client:
+        _until(lambda: not client.hlen("{trimtab:queues}:in_flight"), new)
+    assert journal.begun_again(killed) == []
+    first = dict.fromkeys(name for name, retry, _ in journal.lines("begins") if retry == 0)
+    for user in range(40):
+        of_user = [name for name in first if name.startswith(f"u{user}/")]
+        assert of_user == [name for name in names if name.startswith(f"u{user}/")]
+
+    async def nothing_is_left() -> None:
+        backend = RedisStreams(server.url, "queues", [10_000] * queues)
+        counts = (await backend.look()).queues
+        assert tuple(one.derivable() for one in counts) == await backend.recount()
+        assert sum(one.length for one in counts) == 0
+        await backend.close()
+
+    asyncio.run(nothing_is_left())
+
+
 def test_a_poison_message_is_a_dead_letter_and_takes_no_other_along(
     server: Server, workers: Callable[..., Workers]
 ) -> None:
@@ -340,6 +486,10 @@ def test_a_worker_of_taskiqs_own_command_stops_in_order(
         runs = sum(client.llen(f"runs:u{user}") for user in range(6))
         assert runs == 60
     _true_counters(server.url)
+
+
+def _counter(client: Redis, name: str, queue: int) -> int:
+    return int(client.hget("{trimtab:queues}:counts", f"{name}:{queue}") or 0)
 
 
 def _lengths(client: Redis) -> int:

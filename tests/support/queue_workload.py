@@ -1,6 +1,7 @@
 """A program of tasks for worker processes; run as a program it is one of them.
 
-What a task did is written to the same server: a list of all runs, and one result for each task id.
+What a task did is written to the same server: a list of all runs, and one result for each task id. What a
+trial did is written to a file, whether or not there is a server.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from redis import Redis as Blocking
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from taskiq import Context, TaskiqDepends
+from taskiq import Context, SimpleRetryMiddleware, TaskiqDepends
 
 from trimtab.dataplane.queues import LevelledBroker
 
@@ -27,6 +28,7 @@ broker = LevelledBroker(
     default_weight=0.01,
     wait_seconds=None,
 )
+broker.add_middlewares(SimpleRetryMiddleware())
 CONTEXT = TaskiqDepends()
 
 
@@ -50,6 +52,22 @@ async def vote(user: str, number: int, seconds: float = 0.0, context: Context = 
     await _write(user, number, context)
 
 
+def _note(*words: object) -> None:
+    with open(os.environ["JOURNAL"], "a", encoding="utf-8") as journal:
+        journal.write(" ".join(map(str, words)) + "\n")  # one write, which is whole
+
+
+@broker.task(task_name="trial", retry_on_error=True, max_retries=10)
+async def trial(name: str, seconds: float, failures: int, context: Context = CONTEXT) -> None:
+    """Take some time; fail so many times first."""
+    retry = int(context.message.labels.get("_retries", 0))
+    _note("begins", name, retry, os.getpid())
+    await asyncio.sleep(seconds)
+    if retry < failures:
+        raise ValueError(f"{name} fails for the {retry + 1}. time")
+    _note("ends", name, retry, os.getpid())
+
+
 @broker.task(task_name="hang")
 async def hang(user: str, number: int, context: Context = CONTEXT) -> None:
     """Take the event loop for oneself, as bad tasks do, until somebody lets it go."""
@@ -67,10 +85,19 @@ async def poison() -> None:
 
 
 async def _work() -> None:
-    from taskiq.api import run_receiver_task
+    """Several workers in one process where many queues are to have one."""
+    from taskiq.receiver import Receiver
 
     broker.is_worker_process = True
-    await run_receiver_task(broker, run_startup=True, max_async_tasks=4)
+    await broker.startup()
+    stop, tasks = asyncio.Event(), int(os.environ.get("TASKS", "4"))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    many = [
+        Receiver(broker, run_startup=False, max_async_tasks=tasks)
+        for _ in range(int(os.environ.get("RECEIVERS", "1")))
+    ]
+    await asyncio.gather(*(one.listen(stop) for one in many))
+    await broker.shutdown()
 
 
 if __name__ == "__main__":

@@ -39,6 +39,64 @@ return 1
 """A version is published by whoever has seen the one before it, and by nobody else."""
 
 
+_REQUEUE: Final = """
+local base, id, queue, lane = KEYS[1], ARGV[1], ARGV[2], ''
+local found = redis.call('XRANGE', base .. ':dead', id, id)[1]
+if not found then return 0 end
+local entry, at = {}, redis.call('TIME')
+for place = 1, #found[2], 2 do entry[found[2][place]] = found[2][place + 1] end
+local bound = entry.k ~= '' and redis.call('HGET', base .. ':keys', entry.k)
+if bound then queue, lane = string.match(bound, '^%d+'), string.match(bound, ':.*') or '' end
+local accepted = string.format('%.0f', at[1] * 1000 + math.floor(at[2] / 1000))
+redis.call('XADD', base .. ':queue:' .. queue .. lane, '*', 't', entry.t, 'c', entry.c, 'k', entry.k,
+  'w', entry.w, 'm', entry.m, 'a', accepted)
+redis.call('HINCRBY', base .. ':counts', 'length:' .. queue, 1)
+redis.call('HINCRBY', base .. ':counts', 'work:' .. queue, entry.w)
+redis.call('HINCRBY', base .. ':counts', 'arrived:' .. queue, entry.w)
+if entry.k ~= '' then
+  redis.call('HSET', base .. ':keys', entry.k, queue .. lane)
+  redis.call('HINCRBY', base .. ':in_flight', entry.k, 1)
+end
+redis.call('XDEL', base .. ':dead', id)
+return 1
+"""
+"""A dead letter is accepted anew, behind what waits of its key; put.lua of the data plane writes the same.
+
+It also writes the sums for lanes, which count this message already."""
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A message that was given up, since workers died with it.
+
+    Attributes
+    ----------
+    id
+        Its name among the dead letters.
+    task_id
+        taskiq's.
+    class_name, affinity_key
+        As of the message; the key is empty for none.
+    weight
+        Seconds of processing.
+    queue
+        Where it lay.
+    deaths
+        Each worker that died with it, and when, in seconds since 1970 by the server's clock.
+    body
+        What taskiq has written.
+    """
+
+    id: str
+    task_id: str
+    class_name: str
+    affinity_key: str
+    weight: float
+    queue: int
+    deaths: tuple[tuple[str, float], ...]
+    body: bytes
+
+
 @dataclass(frozen=True)
 class Counters:
     """All queues at an instant.
@@ -100,6 +158,49 @@ class QueueServer:
                     queue = int(place) * len(slots) + slot
                     found.setdefault(queue, {})[field] = int(value or 0)
         return Counters(seconds + microseconds / 1e6, dict(sorted(found.items())))
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Messages that were given up, the oldest of each slot first."""
+        slots = self._asked(self._slots) if self._cluster else [self.keys]
+        found: list[DeadLetter] = []
+        for slot, keys in enumerate(slots):
+            letters: Any = self._asked(lambda keys=keys: self._client.xrange(f"{keys.base}:dead"))
+            for name, fields in letters:
+                told = {key.decode(): value for key, value in fields.items()}
+                deaths = [one.rpartition("@") for one in told["x"].decode().split()]
+                found.append(
+                    DeadLetter(
+                        id=f"{slot}/{name.decode()}" if self._cluster else name.decode(),
+                        task_id=told["t"].decode(),
+                        class_name=told["c"].decode(),
+                        affinity_key=told["k"].decode(),
+                        weight=int(told["w"]) / 1e6,
+                        queue=int(told["q"]) * len(slots) + slot,
+                        deaths=tuple((worker, int(at) / 1000) for worker, _, at in deaths),
+                        body=told["m"],
+                    )
+                )
+        return found
+
+    def requeue(self, letter: DeadLetter) -> bool:
+        """Put a dead letter into a queue again; False, and nothing done, where it is no dead letter any more.
+
+        It goes to the queue of its affinity key, else to the one with the least work, of its slot in a
+        cluster, one with a worker before others.
+        """
+        slots = self._asked(self._slots) if self._cluster else [self.keys]
+        slot = int(letter.id.partition("/")[0]) if self._cluster else 0
+        seen = self.counters()
+        there = {queue: one for queue, one in seen.queues.items() if queue % len(slots) == slot}
+        queue = min(
+            there,
+            key=lambda one: (
+                there[one].get("until", 0) / 1000 <= seen.at, there[one].get("work", 0), one
+            ),
+            default=slot,
+        )  # fmt: skip
+        words = (letter.id.rpartition("/")[2], str(queue // len(slots)))
+        return bool(self._asked(lambda: self._client.eval(_REQUEUE, 1, slots[slot].base, *words)))
 
     def reports(self) -> list[Report]:
         """The newest report of each process that told something of late, by name."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
@@ -118,6 +118,30 @@ def bring_queue_up_to(ledger: Ledger, queue: int, one: QueueCounts, closed: bool
     )
 
 
+def lightest(ledger: Ledger, queues: Iterable[int]) -> int | None:
+    """The one of these queues with the least work, one with a worker before one without; None for none."""
+    return min(queues, key=lambda one: (ledger.closed[one], ledger.work[one], one), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What lies on a server beside the queues of a process.
+
+    Attributes
+    ----------
+    dead_letters
+        Messages that were given up.
+    duplicates
+        Messages that were accepted and not put in, since their idempotency key was known.
+    stranded
+        Messages by queue, in queues that others had and this process has not, where no worker lives.
+    """
+
+    dead_letters: int = 0
+    duplicates: int = 0
+    stranded: Mapping[int, int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A queue that is a worker's own from now on, with what earlier workers of it left unfinished."""
@@ -162,11 +186,16 @@ class Backend(Protocol):
         """All counters now, and the ledger brought up to them."""
         ...
 
+    async def beside(self) -> Beside:
+        """What no queue of the ledger holds."""
+        ...
+
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue.
 
         A message whose affinity key is in flight goes to the queue of that key, paused or not. One whose
-        idempotency key is known is accepted and not put in.
+        idempotency key is known is accepted, counted as a duplicate and not put in. A retry is put in
+        although the queue is full or paused.
 
         Parameters
         ----------
@@ -180,8 +209,21 @@ class Backend(Protocol):
         """
         ...
 
-    async def claim(self, worker: str) -> Claim | None:
-        """A queue for a worker: one that has none, the longest first; None where all have theirs."""
+    async def claim(
+        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
+    ) -> Claim | None:
+        """A queue for a worker: its own, else the longest that has none; None where all have one.
+
+        Parameters
+        ----------
+        worker
+            A name that the worker has not had before: commands that it gave under another, and that the
+            server carries out late, do nothing.
+        formerly
+            The name under which it had a queue until it lost touch, and from which it takes that over.
+        in_work
+            What it has begun and goes on with: not among what is left over.
+        """
         ...
 
     async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
@@ -222,7 +264,13 @@ class Backend(Protocol):
         ...
 
     async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
-        """Move messages of an abandoned queue, the oldest first, those of its dead worker too."""
+        """Move messages of a queue without a worker, the oldest first, those of its dead worker too.
+
+        Parameters
+        ----------
+        source
+            Any queue, also one beyond those of the ledger.
+        """
         ...
 
     async def exchange(self, process: str, report: bytes) -> bytes | None:

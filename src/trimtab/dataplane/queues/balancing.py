@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 
 MOVED_AT_ONCE = 500
 """Messages that go from a queue whose worker is gone or hangs to one other before the next is chosen."""
+TARGETS_TRIED = 8
+"""Queues, the lightest, that may take what is left of a queue without a worker: each try reads all of it."""
 
 
 class Scheduler:
@@ -78,12 +80,13 @@ class Scheduler:
         """Look once, and carry out what follows from it."""
         self._dry.clear()
         counts = await self.backend.look()
-        for queue in counts.abandoned:
+        gone = (*counts.abandoned, *(await self.backend.beside()).stranded)
+        for queue in gone:
             await self._rescue(queue, fence)
         hanging = self._hanging(counts)
         for queue in hanging:
             await self._relieve(queue, hanging, fence)
-        if counts.abandoned or hanging:
+        if gone or hanging:
             counts = await self.backend.look()
         self._mean_weight = counts.mean_weight(self._mean_weight)
         seen = counts.seen(self.backend.ledger.capacity, self._mean_weight)
@@ -122,8 +125,8 @@ class Scheduler:
         """Let a queue receive nothing, and move what waits there; what its worker has in hand stays."""
         if not await self.backend.mark(source, True, fence):
             return
-        while (target := _lightest_alive(await self.backend.look(), hanging)) is not None:
-            moved = await self.backend.move(Move(source, target, MOVED_AT_ONCE, None), fence)
+        while targets := self._alive(await self.backend.look(), hanging):
+            moved = await self.backend.move(Move(source, targets[0], MOVED_AT_ONCE, None), fence)
             if not moved.messages:
                 return
 
@@ -154,12 +157,21 @@ class Scheduler:
         return moved
 
     async def _rescue(self, source: int, fence: int) -> None:
-        while (target := _lightest_alive(await self.backend.look(), [source])) is not None:
-            moved = await self.backend.rescue(source, target, MOVED_AT_ONCE, fence)
-            if not moved.messages:
-                return
+        # A part at a time, so that others get some too. What is left then is messages of a key that are more
+        # than that, or that may not go to every queue.
+        for at_once in (MOVED_AT_ONCE, max(self.backend.ledger.capacity)):
+            targets = self._alive(await self.backend.look(), [source])[:TARGETS_TRIED]
+            while targets:
+                target, *targets = targets
+                if (await self.backend.rescue(source, target, at_once, fence)).messages:
+                    targets = self._alive(await self.backend.look(), [source])[:TARGETS_TRIED]
 
-
-def _lightest_alive(counts: Counts, without: Collection[int]) -> int | None:
-    alive = [queue for queue, one in enumerate(counts.queues) if one.alive and queue not in without]
-    return min(alive, key=lambda one: (counts.queues[one].work_microseconds, one), default=None)
+    def _alive(self, counts: Counts, without: Collection[int]) -> list[int]:
+        """Queues with a worker and room, the one with the least work first."""
+        capacity = self.backend.ledger.capacity
+        found = [
+            queue
+            for queue, one in enumerate(counts.queues)
+            if one.alive and queue not in without and one.length < capacity[queue]
+        ]
+        return sorted(found, key=lambda one: (counts.queues[one].work_microseconds, one))

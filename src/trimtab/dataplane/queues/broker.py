@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from os import getpid
 from pathlib import Path
 from socket import gethostname
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from taskiq import AckableMessage, AsyncBroker, BrokerMessage, TaskiqEvents
@@ -18,10 +18,19 @@ from taskiq.brokers.inmemory_broker import InmemoryResultBackend
 from taskiq.receiver import Receiver
 from taskiq.utils import maybe_awaitable
 
-from trimtab.dataplane.queues.backend import Backend
+from trimtab.dataplane.queues.backend import Backend, lightest
 from trimtab.dataplane.queues.balancing import Scheduler
 from trimtab.dataplane.queues.ending import ended
-from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope, envelope_of, microseconds
+from trimtab.dataplane.queues.envelope import (
+    MICROSECONDS,
+    AcceptedIds,
+    Delivery,
+    Envelope,
+    Origin,
+    envelope_of,
+    microseconds,
+    origin_of,
+)
 from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.listening import Listener
 from trimtab.dataplane.queues.metrics import exposition, unhealthy
@@ -30,6 +39,7 @@ from trimtab.dataplane.queues.reporting import Reporter, own_queues, taken_up
 from trimtab.dataplane.queues.settings import broker_arguments
 from trimtab.files.queues.address import is_cluster
 from trimtab.files.queues.exchange import CLASSES_MAX, Published
+from trimtab.files.queues.settings import check_numbers
 from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.queues.hanging import HANG_SECONDS
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS
@@ -126,6 +136,14 @@ class LevelledBroker(AsyncBroker):
         schedule: bool | None = None,
     ) -> None:
         super().__init__()
+        check_numbers(
+            {
+                "queues": queues, "capacity": capacity, "wait_seconds": wait_seconds,
+                "max_async_tasks": max_async_tasks, "life_seconds": life_seconds, "deaths_max": deaths_max,
+                "hang_seconds": hang_seconds, "overtake_seconds": overtake_seconds, "slots": slots,
+            },
+            _refuse,
+        )  # fmt: skip
         self.weights = {
             name: _seconds(one, f"weight of class {name}") for name, one in (weights or {}).items()
         }
@@ -133,8 +151,6 @@ class LevelledBroker(AsyncBroker):
         self.wait_seconds, self.max_async_tasks = wait_seconds, max_async_tasks
         self.backend: Backend
         self._inside = url is None
-        if not overtake_seconds >= 0:
-            raise InputError(f"overtake_seconds is {overtake_seconds!r}, expected seconds, 0 or more")
         self._has_lanes = overtake_seconds > 0
         if url is None:
             self.backend = InProcess([capacity] * queues, overtake_seconds=overtake_seconds)
@@ -158,6 +174,7 @@ class LevelledBroker(AsyncBroker):
         self._declared: dict[str, float] = {}
         self._known: Mapping[str, float] = self.weights
         self.reporter = Reporter(self)
+        self.add_middlewares(AcceptedIds())
         if not self._inside:
             self.add_middlewares(self.reporter)
         self._scheduler: Scheduler | None = None
@@ -191,14 +208,26 @@ class LevelledBroker(AsyncBroker):
         return cls(**{**broker_arguments(file, os.environ), **more})
 
     async def startup(self) -> None:
-        """Open the queues; workers inside this process begin."""
+        """Open the queues; workers inside this process begin.
+
+        Raises
+        ------
+        InputError
+            If messages lie in another number of slots of a cluster.
+        ConnectError
+            If the server does not answer.
+        """
         if self._open:
             return
         self._open = True
         # Not where the broker is made: a process that forks afterwards would share its name.
         self._name = f"{gethostname()}:{getpid()}:{uuid4().hex[:8]}"
         await super().startup()
-        await self.backend.open()
+        try:
+            await self.backend.open()
+        except InputError:
+            self._open = False  # or the next message would go to other slots than those that hold messages
+            raise
         if self._inside:
             for handler in self.event_handlers[TaskiqEvents.WORKER_STARTUP]:
                 await maybe_awaitable(handler(self.state))
@@ -256,7 +285,7 @@ class LevelledBroker(AsyncBroker):
 
     async def metrics(self) -> str:
         """Counters of all queues, in Prometheus' text format, for a page that your program serves."""
-        return exposition(await self.backend.look())
+        return exposition(await self.backend.look(), await self.backend.beside())
 
     async def unhealthy(self) -> list[str]:
         """What needs somebody's attention, a sentence each; empty where all is well.
@@ -266,10 +295,12 @@ class LevelledBroker(AsyncBroker):
         ConnectError
             If the server does not answer.
         """
-        return unhealthy(await self.backend.look())
+        return unhealthy(await self.backend.look(), await self.backend.beside())
 
     async def kick(self, message: BrokerMessage) -> None:
         """Dispatch a message to the queue that the policy chooses.
+
+        Retries and messages of a schedule wait for as long as it takes, whatever `wait_seconds` is.
 
         Raises
         ------
@@ -291,14 +322,22 @@ class LevelledBroker(AsyncBroker):
             self.default_weight,
         )
         self._carries(envelope)
+        wait_seconds = self.wait_seconds
+        if origin_of(message.labels) is not Origin.SENDER:
+            # Nobody catches an error of these: a worker would keep the message for ever, and a schedule has
+            # had its turn. With a key of its own each may be sent again while the server is away.
+            wait_seconds = None
+            envelope = replace(envelope, idempotency_key=envelope.idempotency_key or self.id_generator())
         clock = asyncio.get_running_loop().time
-        until = None if self.wait_seconds is None else clock() + self.wait_seconds
+        until = None if wait_seconds is None else clock() + wait_seconds
         pause = 0.005
         while True:
             try:
                 if await self._dispatched(envelope):
                     break
                 refusal: QueuesFullError | ConnectError = self._full(envelope)
+            except QueuesFullError as error:
+                refusal = error  # the server has no room
             except ConnectError as error:
                 # The answer is missing, so it may lie there: only what can be told apart is sent again.
                 if not envelope.idempotency_key:
@@ -331,6 +370,8 @@ class LevelledBroker(AsyncBroker):
             if queue is None:
                 await self._refreshed(AGAIN_SECONDS)
                 queue = self.policy.choose(envelope.weight)
+            if queue is None and envelope.retry:
+                queue = lightest(self.backend.ledger, range(len(self.backend.ledger)))
             if queue is None and not envelope.affinity_key:
                 return False
             quick = self._has_lanes and self.backend.lanes.quick(envelope.weight)
@@ -425,10 +466,17 @@ class LevelledBroker(AsyncBroker):
 
 @dataclass
 class _Way:
-    """Messages of a key that are on their way: how many, and to which queue; None where it refused one."""
+    """Messages of a key that are on their way: how many, and to which queue.
+
+    None where it refused one, or is none of the ledger.
+    """
 
     messages: int = 0
     queue: int | None = None
+
+
+def _refuse(name: str, value: object, expected: str) -> NoReturn:
+    raise InputError(f"{name} is {value!r}, expected {expected}; correct it")
 
 
 def _seconds(weight: object, subject: str) -> float:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from math import isfinite
 from typing import Any, Final
+
+from taskiq import TaskiqMessage, TaskiqMiddleware
 
 from trimtab.model.errors import InputError
 
@@ -38,6 +41,9 @@ class Envelope:
         Whether it goes into the quick lane.
     accepted_at
         Seconds on the back-end's own clock; None where it is not accepted yet, or the back-end knows itself.
+    retry
+        Whether it takes the place of a message that its sender, a worker, still holds: it is put in
+        although the queue is full or paused, or all workers could wait for one another.
     """
 
     task_id: str
@@ -48,11 +54,57 @@ class Envelope:
     idempotency_key: str = ""
     quick: bool = False
     accepted_at: float | None = field(default=None, compare=False)
+    retry: bool = False
 
     @property
     def weight(self) -> float:
         """Seconds of processing."""
         return self.weight_microseconds / MICROSECONDS
+
+
+class Origin(Enum):
+    """Who sends a message, by the labels that taskiq gives it."""
+
+    SENDER = "sender"
+    SCHEDULE = "schedule"
+    RETRY = "retry"
+
+
+_RETRY_LABELS: Final = ("_retries", "X-Taskiq-requeue")
+"""Numbers of the retry middlewares and of `Context.requeue`: each run of a message has another pair."""
+_SCHEDULE_LABEL: Final = "schedule_id"
+_ACCEPTED_LABEL: Final = "_accepted_id"
+"""Tells messages with the same idempotency key apart; retries carry that of their message along."""
+
+
+def origin_of(labels: Mapping[str, Any]) -> Origin:
+    """A retry of a scheduled message has the labels of both, and is a retry."""
+    if any(name in labels for name in _RETRY_LABELS):
+        return Origin.RETRY
+    return Origin.SCHEDULE if _SCHEDULE_LABEL in labels else Origin.SENDER
+
+
+class AcceptedIds(TaskiqMiddleware):
+    """Gives each message with an idempotency key an id of its own, from which its retries are known."""
+
+    def pre_send(self, message: TaskiqMessage) -> TaskiqMessage:
+        """Set the label; a retry keeps that of its message."""
+        labels = message.labels
+        if labels.get("idempotency_key") and origin_of(labels) is not Origin.RETRY:
+            labels[_ACCEPTED_LABEL] = self.broker.id_generator()
+        return message
+
+
+def _idempotency_key(labels: Mapping[str, Any], task_id: str) -> str:
+    """The key of a sender is the label alone; a run by a schedule or a retry is a message of its own.
+
+    The same retry sent twice, by a worker that died in between and the one that went on, has one key.
+    """
+    key, origin = str(labels.get("idempotency_key") or ""), origin_of(labels)
+    if not key or origin is Origin.SENDER:
+        return key
+    retries = [str(labels.get(name, 0)) for name in _RETRY_LABELS] if origin is Origin.RETRY else []
+    return "\n".join([key, str(labels.get(_ACCEPTED_LABEL, task_id)), *retries])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +144,8 @@ def envelope_of(
     ----------
     labels
         `message_class`, else the class is the task's name; `weight` in seconds, else that of the class;
-        `affinity_key`; `idempotency_key`. taskiq has made strings of them.
+        `affinity_key`; `idempotency_key`; those of taskiq's retries and schedules. taskiq has made strings
+        of them.
     weights
         Seconds of processing by class.
     default_weight
@@ -117,7 +170,8 @@ def envelope_of(
         class_name=class_name,
         weight_microseconds=microseconds(weight, f"label weight of task {task_name}"),
         affinity_key=str(labels.get("affinity_key") or ""),
-        idempotency_key=str(labels.get("idempotency_key") or ""),
+        idempotency_key=_idempotency_key(labels, task_id),
+        retry=origin_of(labels) is Origin.RETRY,
     )
 
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import count
 from time import monotonic
 
-from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_queue_up_to, bring_up_to
+from trimtab.dataplane.queues.backend import (
+    Beside,
+    Claim,
+    Counts,
+    QueueCounts,
+    bring_queue_up_to,
+    bring_up_to,
+)
 from trimtab.dataplane.queues.choosing import choose_waiting
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
 from trimtab.dataplane.queues.lines import Line
@@ -57,6 +64,7 @@ class InProcess:
         self._lease: tuple[str, float] | None = None
         self._fence = 0
         self._ids = count(1)
+        self._duplicates = 0
 
     async def open(self) -> None:
         """Nothing to do."""
@@ -68,9 +76,14 @@ class InProcess:
         """All counters now; the ledger follows every change."""
         return Counts(self._clock(), tuple(self._counts), self._abandoned())
 
+    async def beside(self) -> Beside:
+        """Duplicates; nothing else is there inside a process."""
+        return Beside(duplicates=self._duplicates)
+
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
         if (known := self._remembered(envelope.idempotency_key)) is not None:
+            self._duplicates += 1
             return known
         bound = self._keys.get(envelope.affinity_key)
         if bound is not None:
@@ -79,7 +92,8 @@ class InProcess:
         if queue is None:
             return None
         counts = self._counts[queue]
-        if counts.length >= self.ledger.capacity[queue] or (counts.paused and bound is None):
+        refused = counts.length >= self.ledger.capacity[queue] or (counts.paused and bound is None)
+        if refused and not envelope.retry:
             return None
         self._append(queue, str(next(self._ids)), replace(envelope, accepted_at=self._clock()))
         weight = envelope.weight_microseconds
@@ -92,16 +106,21 @@ class InProcess:
             self._known[envelope.idempotency_key] = (queue, self._clock() + self._idempotency_seconds)
         return queue
 
-    async def claim(self, worker: str) -> Claim | None:
-        """A queue without a worker, the longest first, with what its last worker had taken."""
-        free = [queue for queue, owner in enumerate(self._owners) if owner in (None, worker)]
+    async def claim(
+        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
+    ) -> Claim | None:
+        """The worker's own queue, else the longest without a worker, with what is left over there."""
+        own = (worker, formerly)
+        free = [queue for queue, owner in enumerate(self._owners) if owner is None or owner in own]
         if not free:
             return None
-        queue = max(free, key=lambda one: (self._owners[one] == worker, self._counts[one].length, -one))
+        queue = max(free, key=lambda one: (self._owners[one] in own, self._counts[one].length, -one))
         self._owners[queue] = worker
         self._live(queue, True)
-        self._not_begun[queue] = dict(self._held[queue])
-        return Claim(queue, tuple(Delivery(queue, *one) for one in self._held[queue].items()))
+        begun = {one.id for one in in_work if one.queue == queue}
+        left_over = {name: one for name, one in self._held[queue].items() if name not in begun}
+        self._not_begun[queue] = left_over
+        return Claim(queue, tuple(Delivery(queue, *one) for one in left_over.items()))
 
     async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
         """The oldest waiting message; a worker waits for one to come."""

@@ -11,6 +11,7 @@ from itertools import count
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.envelope import Delivery
 from trimtab.dataplane.queues.refusals import LostQueueError
+from trimtab.model.errors import ConnectError
 
 _log = logging.getLogger(__name__)
 
@@ -38,14 +39,15 @@ class Listener:
     def __init__(self, backend: Backend, worker: str, patience_seconds: float = 1.0) -> None:
         self.backend, self.patience_seconds = backend, patience_seconds
         self._name, self._names = worker, count(1)
-        self.worker = worker
+        self.worker, self._formerly = worker, ""
         self.queue: int | None = None
+        self._last_queue: int | None = None
         self._left_over: deque[Delivery] = deque()
         self._aside: deque[Delivery] = deque()
         self._in_work: dict[str, Delivery] = {}
         self._busy_keys: set[str] = set()
         self._one_done = asyncio.Event()
-        self._finishing: set[asyncio.Task[bool]] = set()
+        self._finishing: dict[asyncio.Task[bool], Delivery] = {}
 
     async def deliveries(self) -> AsyncGenerator[Delivery, None]:
         """Each message that this worker may begin; hand each to `done` when it is."""
@@ -56,10 +58,11 @@ class Listener:
             try:
                 delivery = await self._next(self.queue)
             except LostQueueError:
-                # What was handed out and did not arrive comes back with the next claim. Under a name of its
-                # own, or it would look as if this worker had it.
-                await self.leave()
-                self.worker = f"{self._name}-{next(self._names)}"
+                # What was handed out and did not arrive comes back with the next claim, and what is in work
+                # stays this worker's. Under another name, or what the server does late for the lost
+                # connection would hand out more that does not arrive.
+                self._forget()
+                self._formerly, self.worker = self.worker, f"{self._name}-{next(self._names)}"
                 continue
             if delivery is None:
                 continue
@@ -75,7 +78,7 @@ class Listener:
         the two would bring them back in the wrong order; others are told without anybody waiting for it.
         """
         finishing = asyncio.create_task(self.backend.finish(delivery))
-        self._finishing.add(finishing)
+        self._finishing[finishing] = delivery
         finishing.add_done_callback(self._told)
         try:
             if delivery.envelope.affinity_key or delivery.deaths or len(self._finishing) > UNTOLD_MAX:
@@ -87,26 +90,30 @@ class Listener:
 
     async def leave(self) -> None:
         """Give the queue back, with what was taken and not finished."""
-        queue, self.queue = self.queue, None
+        worker = self.worker if self.queue is not None else self._formerly
         self._forget()
         await asyncio.gather(*self._finishing, return_exceptions=True)
-        if queue is not None:
-            await self.backend.release(self.worker, queue)
+        if self._last_queue is not None:
+            await self.backend.release(worker, self._last_queue)
 
     async def _claim(self) -> None:
-        claim = await self.backend.claim(self.worker)
+        # What this worker has in work itself, or has ended and not yet told, it must not begin again.
+        begun = {_place(one): one for one in (*self._in_work.values(), *self._finishing.values())}
+        try:
+            claim = await self.backend.claim(self.worker, self._formerly, begun.values())
+        except ConnectError:
+            claim = None
         if claim is None:
             await asyncio.sleep(self.patience_seconds)
             return
-        self.queue = claim.queue
-        # What this worker has in work itself, from before it lost a queue, it must not begin again.
-        self._left_over.extend(one for one in claim.left_over if _place(one) not in self._in_work)
+        self.queue = self._last_queue = claim.queue
+        self._left_over.extend(one for one in claim.left_over if _place(one) not in begun)
 
     async def _next(self, queue: int) -> Delivery | None:
         if self._left_over:
             delivery = self._left_over[0]
-            if delivery.deaths or delivery.envelope.affinity_key in self._busy_keys:
-                await self._until(lambda: not self._in_work)
+            key = delivery.envelope.affinity_key
+            await self._until(lambda: not self._in_work if delivery.deaths else key not in self._busy_keys)
             self._left_over.popleft()
             return delivery if await self.backend.start(self.worker, delivery) else None
         for delivery in self._aside:
@@ -132,7 +139,7 @@ class Listener:
         return taken
 
     def _told(self, finishing: asyncio.Task[bool]) -> None:
-        self._finishing.discard(finishing)
+        self._finishing.pop(finishing, None)
         if not finishing.cancelled() and finishing.exception() is not None:
             _log.error("a message was done and its end was not told", exc_info=finishing.exception())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from trimtab.dataplane.queues.backend import Counts, QueueCounts
+from trimtab.dataplane.queues.backend import Beside, Counts, QueueCounts
 from trimtab.dataplane.queues.envelope import MICROSECONDS
 
 _METRICS: Final[Sequence[tuple[str, str, str, Callable[[QueueCounts], float]]]] = (
@@ -29,20 +29,50 @@ _METRICS: Final[Sequence[tuple[str, str, str, Callable[[QueueCounts], float]]]] 
 )
 
 
-def exposition(counts: Counts) -> str:
-    """The counters of every queue, by label `queue`, in Prometheus' text format."""
+_BESIDE: Final[Sequence[tuple[str, str, str, Callable[[Beside], float]]]] = (
+    ("dead_letters", "gauge", "Messages that were given up.", lambda one: one.dead_letters),
+    (
+        "stranded_messages",
+        "gauge",
+        "Messages in queues beyond the number of queues.",
+        lambda one: sum(one.stranded.values()),
+    ),
+    (
+        "duplicates_total",
+        "counter",
+        "Messages that were not put in, since their idempotency key was known.",
+        lambda one: one.duplicates,
+    ),
+)
+
+
+def exposition(counts: Counts, beside: Beside) -> str:
+    """The counters of every queue, by label `queue`, and of all together, in Prometheus' text format."""
     lines = []
     for name, kind, help_text, value in _METRICS:
         full = f"trimtab_queue_{name}"
         lines += [f"# HELP {full} {help_text}", f"# TYPE {full} {kind}"]
         lines += [f'{full}{{queue="{queue}"}} {value(one):.17g}' for queue, one in enumerate(counts.queues)]
+    for name, kind, help_text, of_all in _BESIDE:
+        full = f"trimtab_queues_{name}"
+        lines += [f"# HELP {full} {help_text}", f"# TYPE {full} {kind}", f"{full} {of_all(beside):.17g}"]
     return "\n".join(lines) + "\n"
 
 
-def unhealthy(counts: Counts) -> list[str]:
+def unhealthy(counts: Counts, beside: Beside) -> list[str]:
     """What needs somebody's attention, a sentence each; empty where nothing does."""
-    if counts.queues and not any(one.alive for one in counts.queues):
-        return ["no queue has a living worker: start some"]
-    return [
+    found = [
         f"queue {queue} has messages and no worker: they are about to be moved" for queue in counts.abandoned
     ]
+    if counts.queues and not any(one.alive for one in counts.queues):
+        found = ["no queue has a living worker: start some"]
+    found += [
+        f"queue {queue} holds {messages} messages and is beyond the {len(counts.queues)} queues: they are "
+        f"about to be moved"
+        for queue, messages in beside.stranded.items()
+    ]
+    if beside.dead_letters:
+        found.append(
+            f"{beside.dead_letters} messages are dead letters: trimtab queues dead-letters lists them"
+        )
+    return found

@@ -8,7 +8,8 @@ import random
 from dataclasses import asdict, replace
 from math import ceil, log2
 from time import perf_counter, time
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 from taskiq import TaskiqMessage, TaskiqMiddleware, TaskiqResult
 
@@ -76,7 +77,8 @@ class Reporter(TaskiqMiddleware):
         self._of_process = broker
         self._classes: dict[str, ClassReport] = {}
         self._delivered: dict[str, tuple[Delivery, float]] = {}
-        self._begun: dict[str, tuple[float, float | None]] = {}
+        # By the asyncio task that runs it: a retry has the task id of its message, which has not ended yet.
+        self._begun: WeakKeyDictionary[asyncio.Task[Any], tuple[float, float | None]] = WeakKeyDictionary()
         self._version = self._refused = 0
 
     def accepted(self, class_name: str) -> None:
@@ -93,8 +95,9 @@ class Reporter(TaskiqMiddleware):
 
     def forget(self, delivery: Delivery) -> None:
         """A delivered message is done with, begun or not."""
-        self._delivered.pop(delivery.envelope.task_id, None)
-        self._begun.pop(delivery.envelope.task_id, None)
+        found = self._delivered.get(delivery.envelope.task_id)
+        if found is not None and found[0] is delivery:
+            del self._delivered[delivery.envelope.task_id]
 
     def pre_execute(self, message: TaskiqMessage) -> TaskiqMessage:
         """The task begins."""
@@ -102,14 +105,17 @@ class Reporter(TaskiqMiddleware):
         waited = None
         if delivered is not None and delivered[0].waited_seconds is not None:
             waited = delivered[0].waited_seconds + now - delivered[1]
-        self._begun[message.task_id] = (now, waited)
+        if (task := asyncio.current_task()) is not None:
+            self._begun[task] = (now, waited)
         return message
 
     def post_execute(self, message: TaskiqMessage, result: TaskiqResult[object]) -> None:
         """The task has ended, well or badly."""
-        begun, waited = self._begun.pop(message.task_id, (None, None))
-        if begun is None:
+        task = asyncio.current_task()
+        found = None if task is None else self._begun.pop(task, None)
+        if found is None:
             return
+        begun, waited = found
         seconds = perf_counter() - begun
         one = self._of(str(message.labels.get("message_class") or message.task_name))
         one.processed += 1

@@ -40,6 +40,10 @@ def broker_arguments(file: Path | None, environ: Mapping[str, str]) -> dict[str,
         "wait_seconds": None if settings.wait_seconds < 0 else settings.wait_seconds,
         "life_seconds": settings.life_seconds,
         "deaths_max": settings.deaths_max,
+        "hang_seconds": settings.hang_seconds,
+        "overtake_seconds": settings.overtake_seconds,
+        "slots": settings.slots,
+        "max_async_tasks": settings.max_async_tasks,
     }
     if "url" in server:
         password = server.get("password")

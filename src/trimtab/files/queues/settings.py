@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from math import isfinite
+from typing import Any, Final
 
 from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage
+from trimtab.online.queues.hanging import HANG_SECONDS
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS
 from trimtab.online.queues.settings import Scheduling
 
 
@@ -48,6 +52,17 @@ class QueuesSettings:
         How long a worker counts as alive after its last sign of life.
     deaths_max
         A message with which so many workers have died becomes a dead letter.
+    hang_seconds
+        A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
+        what waits behind it goes to others.
+    overtake_seconds
+        Quick messages go before others that came at most so long before them in the same queue; 0 for
+        strictly in the order in which they came.
+    slots
+        Slots of a cluster over which the queues are spread.
+    max_async_tasks
+        Messages that each worker inside a process has in work at once; workers of a server are told by
+        `taskiq worker --max-async-tasks`.
     scheduling
         Of balance scheduling.
     """
@@ -68,7 +83,40 @@ class QueuesSettings:
     wait_seconds: float = 0.0
     life_seconds: float = 10.0
     deaths_max: int = 5
+    hang_seconds: float = HANG_SECONDS
+    overtake_seconds: float = OVERTAKE_SECONDS
+    slots: int = 3
+    max_async_tasks: int = 1
     scheduling: Scheduling = field(default_factory=Scheduling)
+
+
+_COUNTS: Final = ("queues", "capacity", "deaths_max", "slots", "max_async_tasks")
+_DURATIONS: Final = ("life_seconds", "hang_seconds")
+
+
+def check_numbers(values: Mapping[str, Any], refuse: Refuse) -> None:
+    """Refuse numbers of a broker that are out of range, in a file or as arguments.
+
+    Parameters
+    ----------
+    values
+        By name; `wait_seconds` is None for ever.
+    """
+    for name in _COUNTS:
+        if not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 1:
+            refuse(name, values[name], "a whole number, 1 or more")
+    for name in _DURATIONS:
+        if not _is_number(values[name]) or values[name] <= 0:
+            refuse(name, values[name], "seconds above 0")
+    if not _is_number(values["overtake_seconds"]) or values["overtake_seconds"] < 0:
+        refuse("overtake_seconds", values["overtake_seconds"], "seconds, 0 or more")
+    wait = values["wait_seconds"]
+    if wait is not None and (not _is_number(wait) or wait < 0):
+        refuse("wait_seconds", wait, "seconds, 0 or more")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _check(settings: QueuesSettings, refuse: Refuse) -> None:
@@ -77,12 +125,13 @@ def _check(settings: QueuesSettings, refuse: Refuse) -> None:
     for name in ("change_least", "confidence"):
         if getattr(settings, name) < 0:
             refuse(name, getattr(settings, name), "0 or more")
-    for name in ("samples_least", "queues", "capacity", "deaths_max"):
-        if getattr(settings, name) < 1:
-            refuse(name, getattr(settings, name), "1 or more")
-    for name in ("default_weight", "life_seconds"):
-        if getattr(settings, name) <= 0:
-            refuse(name, getattr(settings, name), "seconds above 0")
+    if settings.samples_least < 1:
+        refuse("samples_least", settings.samples_least, "1 or more")
+    if settings.wait_seconds < 0 and settings.wait_seconds != -1:
+        refuse("wait_seconds", settings.wait_seconds, "seconds, 0 or more, or -1 for ever")
+    check_numbers({**vars(settings), "wait_seconds": max(0.0, settings.wait_seconds)}, refuse)
+    if not 0 < settings.default_weight <= 1e6:
+        refuse("default_weight", settings.default_weight, "seconds above 0 and at most 1e6")
     for name, seconds in settings.weights.items():
         if not 0 < seconds <= 1e6:
             refuse(

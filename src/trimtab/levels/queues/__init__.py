@@ -29,5 +29,6 @@ LEVEL = Level(
     replay_options=Part("trimtab.levels.queues.options:REPLAY"),
     replay_help="In virtual time, every policy on the same arrivals. A lake holds counts, not single "
     "messages: instants within a tick and processing times are drawn, by --seed.",
+    programs="List, show and re-queue messages that were given up.",
     pace="publishing weights interrupts nobody",
 )

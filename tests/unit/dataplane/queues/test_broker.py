@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from taskiq.exceptions import SendTaskError
 
 from trimtab.dataplane.queues import LevelledBroker, QueuesFullError, retry_after_seconds
 from trimtab.dataplane.queues.envelope import BODY_BYTES_MAX, Envelope
-from trimtab.model.errors import ConnectError, InputError
+from trimtab.dataplane.queues.settings import broker_arguments
+from trimtab.model.errors import ConnectError, InputError, SettingsError
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.policies.central import CentralQueue
 from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
@@ -200,6 +204,44 @@ def test_a_weight_out_of_range_is_refused(weight: float) -> None:
     """At once, where the broker is made."""
     with pytest.raises(InputError, match="weight of class a is .* expected seconds"):
         LevelledBroker(weights={"a": weight})
+
+
+NUMBERS = {
+    "queues": (0, 2.5, True, "4"),
+    "capacity": (0, 1.5),
+    "deaths_max": (0, -1, 2.0),
+    "slots": (0,),
+    "max_async_tasks": (0, -1, 1.5),
+    "life_seconds": (0, -1, float("nan"), float("inf")),
+    "hang_seconds": (0, -1, float("nan")),
+    "overtake_seconds": (-1, float("nan"), float("inf")),
+    "wait_seconds": (-1, -5, float("nan"), "1"),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, one) for name, many in NUMBERS.items() for one in many])
+def test_a_number_out_of_range_is_refused(name: str, value: object) -> None:
+    """At once, where the broker is made; also where it does not matter inside a process."""
+    with pytest.raises(InputError, match=f"{name} is {re.escape(repr(value))}, expected "):
+        LevelledBroker(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
+    """Each number of the broker is a key of `[queues]`, -1 for ever; those out of range are refused."""
+    file = tmp_path / "trimtab.toml"
+    lines = {
+        "queues": 3, "capacity": 7, "deaths_max": 2, "slots": 2, "max_async_tasks": 5, "life_seconds": 4.0,
+        "hang_seconds": 9.0, "overtake_seconds": 0.0, "wait_seconds": -1.0,
+    }  # fmt: skip
+    assert set(lines) == set(NUMBERS)
+    file.write_text("\n".join(["[queues]", *(f"{name} = {value}" for name, value in lines.items())]))
+    found = broker_arguments(file, {})
+    assert {name: found[name] for name in lines} == {**lines, "wait_seconds": None}
+    assert len(LevelledBroker.from_settings(file).backend.ledger) == 3
+    for name, value in {**dict.fromkeys(lines, -2), "overtake_seconds": -0.5}.items():
+        file.write_text(f"[queues]\n{name} = {value}")
+        with pytest.raises(SettingsError, match=f"queues.{name} is .*{value}"):
+            broker_arguments(file, {})
 
 
 @pytest.mark.parametrize("policy", [CentralQueue, WorkStealing])
@@ -410,6 +452,8 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
             for family in text_string_to_metric_families(await broker.metrics())
             for sample in family.samples
         }
+        for name in ("dead_letters", "stranded_messages", "duplicates_total"):
+            assert read.pop(f"trimtab_queues_{name}") == ({}, 0)
         assert read == {
             f"trimtab_queue_{name}": ({"queue": "0"}, value)
             for name, value in {
@@ -422,6 +466,35 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
         await broker.drained()
         await broker.shutdown()
         assert await broker.unhealthy() == ["no queue has a living worker: start some"]
+
+    asyncio.run(story())
+
+
+def test_a_server_without_room_is_waited_for() -> None:
+    """It says so itself, and has nothing of the message; a sender that may wait is let in later."""
+
+    async def story() -> None:
+        broker, refusals = LevelledBroker(queues=1, wait_seconds=None), 2
+        await broker.startup()
+        put = broker.backend.put
+
+        async def full(*arguments: Any) -> int | None:
+            nonlocal refusals
+            if refusals:
+                refusals -= 1
+                raise QueuesFullError("the server of the queues is full", 1.0)
+            return await put(*arguments)
+
+        broker.backend.put = full  # type: ignore[method-assign]
+        done = []
+
+        async def vote() -> None:
+            done.append(1)
+
+        await broker.register_task(vote, task_name="vote").kiq()
+        await broker.drained()
+        assert done == [1]
+        await broker.shutdown()
 
     asyncio.run(story())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import replace
 
 from support.queue_backends import message, put_all
@@ -12,25 +12,32 @@ from trimtab.dataplane.queues.envelope import Delivery
 from trimtab.dataplane.queues.in_process import InProcess
 from trimtab.dataplane.queues.listening import Listener
 from trimtab.dataplane.queues.refusals import LostQueueError
+from trimtab.model.errors import ConnectError
 
 
 class Inherited(InProcess):
     """Queues in which a worker has died with some messages in hand."""
 
     suspects: Sequence[str] = ()
-    lost = False
+    lost = away = False
 
-    async def claim(self, worker: str) -> Claim | None:
-        claim = await super().claim(worker)
+    async def claim(
+        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
+    ) -> Claim | None:
+        if self.away:
+            self.away = False
+            raise ConnectError("for a test")
+        claim = await super().claim(worker, formerly, in_work)
         assert claim is not None
         left = (replace(one, deaths=int(one.envelope.task_id in self.suspects)) for one in claim.left_over)
         return Claim(claim.queue, tuple(left))
 
     async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
-        if self.lost:
+        found = await super().take(worker, queue, patience_seconds)
+        if self.lost and found is not None:
             self.lost = False
             raise LostQueueError("for a test")
-        return await super().take(worker, queue, patience_seconds)
+        return found
 
 
 class Worker:
@@ -123,17 +130,66 @@ def test_a_suspect_runs_alone() -> None:
     asyncio.run(story())
 
 
-def test_a_worker_that_lost_its_queue_does_not_begin_again_what_it_is_doing() -> None:
-    """The server forgot it for a moment; its message comes back with the claim, and is in work here."""
+def test_a_worker_that_lost_touch_keeps_its_queue_and_what_it_is_doing() -> None:
+    """What was handed out and did not arrive comes first, keys in turn, and nothing twice."""
+
+    async def story() -> None:
+        backend = Inherited([9, 9])
+        worker = Worker(backend)
+        await put_all(backend, 0, "k1", key="k")
+        await put_all(backend, 0, "a", "b")
+        first = await worker.must_get("k1")
+        await put_all(backend, 1, *map(str, range(9)))  # the longest queue, which others would claim
+        backend.lost = backend.away = True
+        await worker.must_get("a")
+        assert worker.listener.worker != "w"
+        assert worker.listener.queue == 0
+        await worker.must_get("b")
+        await put_all(backend, 0, "k2", key="k")
+        assert await worker.gets() is None
+        backend.lost = True
+        await put_all(backend, 0, "c")
+        assert await worker.gets() is None  # k2 was taken and did not arrive: c waits behind it now
+        # Its end is on the way to the server when touch is lost again.
+        finish, told = backend.finish, asyncio.Event()
+
+        async def slowly(delivery: Delivery) -> bool:
+            await told.wait()
+            return await finish(delivery)
+
+        backend.finish = slowly  # type: ignore[method-assign]
+        ending = asyncio.create_task(worker.listener.done(first))
+        assert await worker.gets() is None
+        told.set()
+        await ending
+        await worker.must_get("k2")
+        await worker.must_get("c")
+        await worker.ends()
+
+    asyncio.run(story())
+
+
+def test_what_has_ended_and_is_not_told_yet_is_not_begun_again() -> None:
+    """The server is away when a message ends; its worker claims its queue before the end is told."""
 
     async def story() -> None:
         backend = Inherited([9])
-        await put_all(backend, 0, "a", "b")
         worker = Worker(backend)
-        await worker.must_get("a")
+        await put_all(backend, 0, "a")
+        first = await worker.must_get("a")
+        finish, told = backend.finish, asyncio.Event()
+
+        async def slowly(delivery: Delivery) -> bool:
+            await told.wait()
+            return await finish(delivery)
+
+        backend.finish = slowly  # type: ignore[method-assign]
+        await worker.listener.done(first)
         backend.lost = True
+        await put_all(backend, 0, "b")
         await worker.must_get("b")
-        assert worker.listener.worker != "w"
+        assert await worker.gets() is None
+        told.set()
         await worker.ends()
 
     asyncio.run(story())

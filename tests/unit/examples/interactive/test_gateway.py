@@ -83,6 +83,7 @@ def test_votes_of_four_channels_count_and_are_shown(server: Server, rules: Path)
         call = {"caller": "+4930123", "call": 7, "called": "7002", "digits": "3#"}
         assert (await _post(client, "/messages/telephone", call))[0] == 202
         _, told, _ = await _post(client, "/messages/web", _web("Why?", business="ask-the-guest"))
+        await gateway.broker.drained()
         answered = {"question": told["accepted"], "text": "Because."}
         assert (await _post(client, "/studio/ask-the-guest/answers", answered))[0] == 200
         found = await _results(gateway)
@@ -104,12 +105,15 @@ def test_votes_of_four_channels_count_and_are_shown(server: Server, rules: Path)
     _tell(server, rules, story)
 
 
+STUDIO = "/studio/ask-the-guest/answers"
 BAD = {
     "no JSON": ("/messages/web", "{", 400, "the body is no JSON"),
     "deep JSON": ("/messages/web", "[" * 100_000, 400, "the body is no JSON"),
     "no UTF-8": ("/messages/web", b'"\xff"', 400, "the body is no JSON"),
     "no object": ("/messages/web", [1], 400, "a message is list"),
-    "no id": ("/messages/web", {**_web(), "id": None}, 400, "field id is 'None'"),
+    "no id": ("/messages/web", {**_web(), "id": None}, 400, "field id is NoneType"),
+    "a list as id": ("/messages/web", {**_web(), "id": [1]}, 400, "field id is list"),
+    "half a pair": ("/messages/web", _web(user="\ud800"), 400, "printable"),
     "a long id": ("/messages/web", _web(number="9" * 65), 400, "field id is"),
     "control characters": ("/messages/web", _web(user="a\nb"), 400, "printable"),
     "an unknown channel": ("/messages/fax", _web(), 404, "channel 'fax' is unknown; there are remote, sms"),
@@ -122,13 +126,27 @@ BAD = {
     "no choice": ("/messages/web", _web("7"), 422, "'7' is none of the choices: Aurora"),
     "a long question": ("/messages/web", _web("x" * 300, business="ask-the-guest"), 422, "300 characters"),
     "too much": ("/messages/web", _web("x" * BYTES_MAX), 413, "larger than"),
-    "no batch": ("/messages/web/batch", _web(), 413, "expected a list"),
-    "a large batch": ("/messages/web/batch", [_web()] * (BATCH_MAX + 1), 413, "expected a list of 1 to 1000"),
+    "no batch": ("/messages/web/batch", _web(), 400, "a batch is dict, expected a list of 1 to 1000"),
+    "an empty batch": ("/messages/web/batch", [], 400, "a batch is an empty list"),
+    "a large batch": ("/messages/web/batch", [_web()] * (BATCH_MAX + 1), 413, "expected at most 1000"),
     "no such page": ("/nowhere", {}, 404, "POST /nowhere: Not Found"),
     "no such state": ("/control/song-night", {"state": "drained"}, 400, "expected one of open, paused"),
     "no such business": ("/control/poll", {"state": "open"}, 404, "unknown"),
     "no answer": ("/studio/ask-the-guest/answers", {"text": 1}, 400, "question (its id) and text"),
+    "half an answer": (
+        STUDIO, {"question": "1", "text": "\ud800"}, 400, "characters of Unicode"
+    ),
+    "a long answer": (STUDIO, {"question": "1", "text": "x" * 1001}, 400, "1 to 1000"),
+    "half a question": (STUDIO, {"question": "\udfff", "text": "1"}, 404, "not asked"),
+    "no question": (STUDIO, {"question": "1", "text": "1"}, 404, "'1' was not asked"),
 }  # fmt: skip
+FORM = "application/x-www-form-urlencoded"
+BAD_BYTES = {
+    "an unknown charset": ("application/json; charset=nonsense", b"{}", "the body is no JSON"),
+    "a form of an unknown charset": (f"{FORM}; charset=nonsense", b"id=1", "the body is no form"),
+    "a charset that is no text": (f"{FORM}; charset=hex", b"id=1", "the body is no form"),
+    "a form that is no UTF-8": (FORM, b"id=\xff", "the body is no form"),
+}
 
 
 def test_what_is_wrong_is_told_by_status_and_sentence(server: Server, rules: Path) -> None:
@@ -139,6 +157,10 @@ def test_what_is_wrong_is_told_by_status_and_sentence(server: Server, rules: Pat
             found, told, _ = await _post(client, path, body)
             assert (name, found) == (name, status)
             assert sentence in told["error"], name
+        for name, (kind, data, sentence) in BAD_BYTES.items():
+            async with client.post("/messages/web", data=data, headers={"Content-Type": kind}) as answer:
+                assert (name, answer.status) == (name, 400)
+                assert sentence in (await answer.json())["error"], name
         assert all(one["totals"] == {} for one in (await _results(gateway)).values())
 
     _tell(server, rules, story)

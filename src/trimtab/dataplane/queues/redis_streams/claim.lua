@@ -1,11 +1,16 @@
--- ARGV: queues, worker, milliseconds of life, deaths at which a message is a dead letter.
+-- ARGV: queues, worker, milliseconds of life, deaths at which a message is a dead letter, the name that the worker had
+-- before it lost touch (or ''), then queue/name of each message that it has in work.
 -- Returns {queue or -1, {{name, trace, fields}, ...}}: what earlier workers had taken and not finished.
 begin()
-local worker, most = ARGV[2], tonumber(ARGV[4])
-local found, best, anyone = -1, -1, false
+hear()
+local worker, most, formerly = ARGV[2], tonumber(ARGV[4]), ARGV[5]
+local in_work = {}
+for at = 6, #ARGV do in_work[ARGV[at]] = true end
+local function is_own(name) return name == worker or (formerly ~= '' and name == formerly) end
+local found, best, own, anyone = -1, -1, false, false
 for queue = 0, tonumber(ARGV[1]) - 1 do
-  if get('owner', queue) == worker and alive(queue) then
-    found = queue
+  if is_own(get('owner', queue)) then
+    found, own = queue, true
     break
   end
   anyone = anyone or alive(queue)
@@ -15,7 +20,7 @@ for queue = 0, tonumber(ARGV[1]) - 1 do
 end
 if found < 0 then return {-1, {}} end
 -- The first worker there: others may be on their way, and until they have had time to come no queue is abandoned.
-if not anyone then
+if not own and not anyone then
   for queue = 0, tonumber(ARGV[1]) - 1 do
     redis.call('HSET', counts, 'until:' .. queue, string.format('%.0f', now()))
   end
@@ -26,16 +31,21 @@ for _, lane in ipairs(LANES) do redis.pcall('XGROUP', 'CREATE', stream(found, la
 local left = {}
 for _, one in ipairs(pending(found)) do
   local name = one[1]
-  local flat = fields(found, name)
-  if flat and one[2] ~= worker then
-    local trace = survived(found, name, read(flat), most)
-    if trace then
-      local from, id = place(found, name)
-      redis.call('XCLAIM', from, group, worker, 0, id, 'JUSTID')
-      left[#left + 1] = {name, trace, flat}
-    end
-  elseif flat and not redis.call('HGET', started, mark_of(found, name)) then
-    left[#left + 1] = {name, trace_of(found, name, read(flat)), flat}
+  local mark, flat = mark_of(found, name), fields(found, name)
+  local trace
+  if flat and in_work[mark] then
+    redis.call('HSET', started, mark, worker)
+  elseif flat and is_own(one[2]) then
+    -- Handed out by an answer that did not arrive, or not begun: nobody has died with it.
+    redis.call('HDEL', started, mark)
+    trace = trace_of(found, name, read(flat))
+  elseif flat then
+    trace = survived(found, name, read(flat), most)
   end
+  if one[2] ~= worker and flat and (trace or in_work[mark]) then
+    local from, id = place(found, name)
+    redis.call('XCLAIM', from, group, worker, 0, id, 'JUSTID')
+  end
+  if trace then left[#left + 1] = {name, trace, flat} end
 end
 return {found, left}

@@ -7,14 +7,22 @@ script, as on a single server. Only a move between slots is two steps with an en
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from redis.crc import key_slot
 
-from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_queue_up_to, bring_up_to
+from trimtab.dataplane.queues.backend import (
+    Beside,
+    Claim,
+    Counts,
+    QueueCounts,
+    bring_queue_up_to,
+    bring_up_to,
+    lightest,
+)
 from trimtab.dataplane.queues.envelope import Delivery, Envelope
 from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 from trimtab.model.errors import InputError
@@ -58,17 +66,32 @@ class ClusterStreams:
         if not 1 <= slots <= len(capacity):
             raise InputError(f"slots is {slots}, expected 1 to {len(capacity)}, the number of queues")
         self.ledger = Ledger(capacity)
-        self.parts = [
-            RedisStreams(url, f"{name}/{slot}", list(capacity)[slot::slots], **settings)
-            for slot in range(slots)
-        ]
+        self._url, self._name, self._settings = url, name, settings
+        self.parts = [self._part(slot, list(capacity)[slot::slots]) for slot in range(slots)]
         self._anyone = False
         self._slot_of: dict[str, int] = {}
         self._fences: dict[int, list[int]] = {}
 
     async def open(self) -> None:
-        """Make the streams, where they are not there."""
-        await asyncio.gather(*(part.open() for part in self.parts))
+        """Make the streams, where they are not there.
+
+        Raises
+        ------
+        InputError
+            If messages lie in another number of slots: keys would be looked for where they are not.
+        """
+        slots, former = len(self.parts), await self.parts[0].slots()
+        if former not in (0, slots):
+            there = [self._part(slot, [1]) for slot in range(former)]
+            lying = sum(await asyncio.gather(*(part.messages() for part in there)))
+            await asyncio.gather(*(part.close() for part in there))
+            if lying:
+                await self.close()
+                raise InputError(
+                    f"slots is {slots}, and {lying} messages lie in {former} slots: start workers with "
+                    f"slots = {former} and {former} queues or more until these are done"
+                )
+        await asyncio.gather(*(part.open(slots) for part in self.parts))
 
     async def close(self) -> None:
         """Stop signs of life, and let go of connections."""
@@ -96,12 +119,22 @@ class ClusterStreams:
         """Since a slot last told of its queues."""
         return min(part.age_seconds for part in self.parts)
 
+    async def beside(self) -> Beside:
+        """The same of all slots together."""
+        found = await asyncio.gather(*(part.beside() for part in self.parts))
+        stranded = {
+            self._queue(slot, place): messages
+            for slot, one in enumerate(found)
+            for place, messages in one.stranded.items()
+        }
+        return Beside(sum(one.dead_letters for one in found), sum(one.duplicates for one in found), stranded)
+
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue; one with a key into the slot that the key names."""
         home = envelope.affinity_key or envelope.idempotency_key
         slot = key_slot(home.encode()) % len(self.parts) if home else self._slot(queue or 0)
         if queue is not None and self._slot(queue) != slot:
-            queue = self._open_in(slot)
+            queue = self._open_in(slot, envelope.retry)
         if queue is None and not envelope.affinity_key:
             return None
         part, weight = self.parts[slot], envelope.weight
@@ -121,21 +154,25 @@ class ClusterStreams:
             bring_queue_up_to(self.ledger, self._queue(slot, place), one, closed)
         return None if found is None else self._queue(slot, found)
 
-    async def claim(self, worker: str) -> Claim | None:
-        """A queue without a living worker, the longest first, of whatever slot."""
+    async def claim(
+        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
+    ) -> Claim | None:
+        """The worker's own queue, else the longest without a living worker, of whatever slot."""
+        own = self._slot_of.get(worker, self._slot_of.get(formerly))
+        if own is not None:
+            # Its node may be away, and then it is waited for: nobody else may go on with what is in work.
+            claim = await self._claim_in(own, worker, formerly, in_work)
+            if claim is not None:
+                return claim
         counts = await self.look()
         if not any(one.alive for one in counts.queues):
             await asyncio.gather(*(part.grace() for part in self.parts))
         free = [queue for queue, one in enumerate(counts.queues) if not one.alive]
         free.sort(key=lambda queue: -counts.queues[queue].length)
-        of_worker = [self._slot_of[worker]] if worker in self._slot_of else []
-        for slot in dict.fromkeys(chain(of_worker, (self._slot(queue) for queue in free))):
-            claim = await self.parts[slot].claim(worker)
+        for slot in dict.fromkeys(self._slot(queue) for queue in free):
+            claim = await self._claim_in(slot, worker, formerly, in_work)
             if claim is not None:
-                self._slot_of[worker] = slot
-                return Claim(
-                    self._queue(slot, claim.queue), tuple(self._outward(slot, one) for one in claim.left_over)
-                )
+                return claim
         return None
 
     async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
@@ -203,6 +240,18 @@ class ClusterStreams:
         """Journeys between slots that have begun and are not over."""
         return sum(map(len, await asyncio.gather(*(part.journal() for part in self.parts))))
 
+    async def _claim_in(
+        self, slot: int, worker: str, formerly: str, in_work: Collection[Delivery]
+    ) -> Claim | None:
+        begun = [self._inward(one) for one in in_work if self._slot(one.queue) == slot]
+        claim = await self.parts[slot].claim(worker, formerly, begun)
+        if claim is None:
+            return None
+        self._slot_of.pop(formerly, None)
+        self._slot_of[worker] = slot
+        left_over = tuple(self._outward(slot, one) for one in claim.left_over)
+        return Claim(self._queue(slot, claim.queue), left_over)
+
     async def _carry(self, order: Move, fence: int, rescue: bool) -> Moved:
         fences, nothing = self._fences.get(fence), Moved(order.source, order.target, 0, 0.0)
         if fences is None:
@@ -232,9 +281,13 @@ class ClusterStreams:
                     await part.cross_out(name)
                     await self.parts[there].forget(journey)
 
-    def _open_in(self, slot: int) -> int | None:
-        there = [q for q in range(slot, len(self.ledger), len(self.parts)) if self.ledger.open[q]]
-        return min(there, key=lambda q: (self.ledger.work[q], q), default=None)
+    def _part(self, slot: int, capacity: Sequence[int]) -> RedisStreams:
+        return RedisStreams(self._url, f"{self._name}/{slot}", capacity, **self._settings)
+
+    def _open_in(self, slot: int, retry: bool) -> int | None:
+        there = range(slot, len(self.ledger), len(self.parts))
+        found = [q for q in there if self.ledger.open[q]]
+        return lightest(self.ledger, found or (there if retry else ()))
 
     def _slot(self, queue: int) -> int:
         return queue % len(self.parts)

@@ -65,11 +65,28 @@ local function alive(queue)
   return left > 0 and left <= 2 * number('life', queue)
 end
 
+-- Whoever gives signs of life or looks for those of others says so first. Time in which the server has heard from
+-- nobody counts for nobody: it was away itself, or its clock has jumped. Signs of life count for as much longer, so that
+-- workers that live have time for the next.
+local HEARD_OFTEN = 100
+local function hear()
+  local before, at = tonumber(redis.call('HGET', counts, 'heard')), now()
+  redis.call('HSET', counts, 'heard', string.format('%.0f', at))
+  local gap = at - (before or at)
+  if gap >= 0 and gap < HEARD_OFTEN then return end
+  for queue = 0, tonumber(redis.call('HGET', counts, 'queues') or 0) - 1 do
+    local life, ends = number('life', queue), number('until', queue)
+    if ends > before and ends - before <= 2 * life and (gap < 0 or gap > life / 2) then
+      redis.call('HSET', counts, 'until:' .. queue, string.format('%.0f', ends + gap))
+    end
+  end
+end
+
 local FIELDS = {'length', 'work', 'held', 'held_work', 'arrived', 'served', 'paused', 'until', 'life'}
 -- Queues whose counters are read by one command: Lua takes some 8,000 arguments at most.
 local AT_ONCE = 100
 
--- {milliseconds, counters of the queues from one to another, Σw and Σw² of what came}. Numbers stand in one text: a
+-- {milliseconds, counters of the queues from one to another, Σw and Σw² of what came, the first queue}. Numbers stand in one text: a
 -- client reads that many times faster than an answer for each.
 local function view_of(first, last)
   local texts = {}
@@ -83,7 +100,7 @@ local function view_of(first, last)
     texts[#texts + 1] = table.concat(found, ' ')
   end
   local sums = redis.call('HMGET', counts, 'came', 'came_squares')
-  return {now(), table.concat(texts, ' '), (sums[1] or '0') .. ' ' .. (sums[2] or '0')}
+  return {now(), table.concat(texts, ' '), (sums[1] or '0') .. ' ' .. (sums[2] or '0'), first}
 end
 
 local function view(queues) return view_of(0, queues - 1) end

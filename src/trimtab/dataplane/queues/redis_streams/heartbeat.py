@@ -16,12 +16,17 @@ class Heartbeat:
     Parameters
     ----------
     life_seconds
-        How long one sign counts; there are four in that time.
+        How long one sign counts; there are four in that time, and more while the server does not answer.
+    on_a_full_server
+        Whether the server knows scripts that it carries out without room.
     """
 
-    def __init__(self, url: str, base: str, worker: str, queue: int, life_seconds: float) -> None:
+    def __init__(
+        self, url: str, base: str, worker: str, queue: int, life_seconds: float, on_a_full_server: bool
+    ) -> None:
         self._client = client_of(url, base, life_seconds)
         self._arguments = (str(queue), worker, str(round(life_seconds * 1000)))
+        self._source = source("beat", on_a_full_server)
         self._base, self._pause, self._stop = base, life_seconds / 4, Event()
         self._thread = Thread(target=self._beat, name=f"heartbeat of {worker}", daemon=True)
         self._thread.start()
@@ -31,11 +36,13 @@ class Heartbeat:
         self._stop.set()
 
     def _beat(self) -> None:
-        beat = self._client.register_script(source("beat"))
-        while not self._stop.wait(self._pause):
+        beat, pause = self._client.register_script(self._source), self._pause
+        while not self._stop.wait(pause):
             try:
                 if not beat(keys=[self._base], args=self._arguments):
                     break
+                pause = self._pause
             except RedisError:
-                continue  # the server is away: so is everybody's life, and it may come back in time
+                # The server is away: when it is back, this sign must come before it is taken for missing.
+                pause = self._pause / 5
         self._client.close()

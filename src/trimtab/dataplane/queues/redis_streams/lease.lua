@@ -1,4 +1,5 @@
 -- ARGV: holder, milliseconds. Returns its fence, or -1.
+hear()
 local lease = base .. ':lease'
 local held = redis.call('GET', lease)
 -- One that lasts for longer than it was asked for was given before the server's clock went back: it is over.

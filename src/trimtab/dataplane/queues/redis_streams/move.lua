@@ -4,6 +4,7 @@
 begin()
 local source, target, fence, most = ARGV[1], ARGV[2], ARGV[6], tonumber(ARGV[7])
 local rescue = ARGV[8] == '1'
+if rescue then hear() end
 if source == target or not fenced(fence) or (rescue and alive(source)) then return {0, 0} end
 local away = target == ''
 local room = tonumber(ARGV[5]) - (away and 0 or number('length', target))

@@ -1,10 +1,14 @@
 -- ARGV: queues, queue or -1, capacity, task id, class, key, weight, body, idempotency key, its milliseconds, lane,
--- 1 for a view of all queues. Returns {queue or -1, view}: of that queue, or of all of them, also where it is refused.
+-- 1 for a view of all queues, 1 for a retry.
+-- Returns {queue or -1, view}: of that queue, or of all of them, also where it is refused or a duplicate.
 begin()
 local queues, queue, capacity = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local key, weight, once = ARGV[6], ARGV[7], ARGV[9]
 local known = once ~= '' and redis.call('GET', base .. ':once:' .. once)
-if known then return {tonumber(known), view(queues)} end
+if known then
+  redis.call('HINCRBY', counts, 'duplicates', 1)
+  return {tonumber(known), view(queues)}
+end
 local bound = key ~= '' and redis.call('HGET', keys, key)
 local lane = ARGV[11]
 -- Messages of a key keep to one lane too, or the quick ones would overtake the others.
@@ -12,6 +16,8 @@ if bound then
   queue = tonumber(string.match(bound, '^%d+'))
   lane = string.match(bound, ':.*') or ''
 end
+-- A retry takes the place of a message that its sender, a worker, still has.
+if ARGV[13] == '1' then capacity, bound = math.huge, true end
 if queue < 0 or number('length', queue) >= capacity or (not bound and get('paused', queue) == '1') then
   return {-1, view(queues)}
 end

@@ -7,12 +7,12 @@ from importlib.resources import files
 from typing import Final
 
 NAMES: Final = (
-    "arrive", "beat", "claim", "cross_out", "finish", "grace", "lease", "look", "mark", "move", "put",
-    "release", "start", "take",
+    "arrive", "beat", "beside", "claim", "cross_out", "finish", "grace", "lease", "look", "mark", "move",
+    "opened", "put", "release", "start", "take",
 )  # fmt: skip
 
 
-ON_A_FULL_SERVER: Final = ("claim", "finish", "release", "start", "take")
+ON_A_FULL_SERVER: Final = ("beat", "claim", "finish", "release", "start", "take")
 """What must go on there, or the server would never have room again; Redis has words for it since 7.0."""
 
 

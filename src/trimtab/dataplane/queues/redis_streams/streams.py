@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import inf
 from time import monotonic, time
@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
-from trimtab.dataplane.queues.backend import Claim, Counts, QueueCounts, bring_queue_up_to, bring_up_to
+from trimtab.dataplane.queues.backend import (
+    Beside,
+    Claim,
+    Counts,
+    QueueCounts,
+    bring_queue_up_to,
+    bring_up_to,
+)
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
 from trimtab.dataplane.queues.redis_streams.answers import AWAY, no_answer, patiently
 from trimtab.dataplane.queues.redis_streams.connecting import async_client_of
@@ -86,6 +93,7 @@ class RedisStreams:
         self._anyone, self._news = False, set[int]()
         self._asked_at = self._told_at = -inf
         self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
+        self._on_a_full_server = False
         self._hearts: dict[str, Heartbeat] = {}
         self._hand_microseconds = round(hand_seconds * MICROSECONDS)
         self._hands: dict[str, deque[Delivery]] = {}
@@ -93,12 +101,20 @@ class RedisStreams:
         self._done: deque[tuple[Delivery, asyncio.Future[bool]]] = deque()
         self._telling: asyncio.Task[None] | None = None
 
-    async def open(self) -> None:
-        """Make the streams and their groups, where they are not there."""
+    async def open(self, slots: int = 1) -> None:
+        """Make the streams and their groups, where they are not there.
+
+        Parameters
+        ----------
+        slots
+            Of the cluster of which this is one.
+        """
         for first in range(0, len(self.ledger), MADE_AT_ONCE):
             await patiently(lambda first=first: self._make(first), seconds=30.0)  # type: ignore[misc]
+        await patiently(lambda: self._run("opened", len(self.ledger), slots), seconds=30.0)
         about = await patiently(lambda: self._client.info("server"), seconds=30.0)
-        if int(str(about["redis_version"]).partition(".")[0]) >= 7:
+        self._on_a_full_server = int(str(about["redis_version"]).partition(".")[0]) >= 7
+        if self._on_a_full_server:
             for one in ON_A_FULL_SERVER:
                 self._scripts[one] = self._client.register_script(source(one, True))
 
@@ -126,6 +142,14 @@ class RedisStreams:
         news, self._news = list(self._news), set()
         return news
 
+    async def beside(self) -> Beside:
+        """Dead letters, duplicates, and queues that no process of this many has."""
+        try:
+            dead_letters, duplicates, *stranded = await self._run("beside", len(self.ledger))
+        except AWAY as error:
+            raise no_answer(error) from error
+        return Beside(dead_letters, duplicates, dict(zip(stranded[::2], stranded[1::2], strict=True)))
+
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
         weight, now = envelope.weight, monotonic()
@@ -151,6 +175,7 @@ class RedisStreams:
                 round(self.idempotency_seconds * 1000),
                 QUICK if envelope.quick else "",
                 int(all_of_them),
+                int(envelope.retry),
             )
         except AWAY as error:
             self._asked_at = self._told_at = -inf
@@ -163,20 +188,26 @@ class RedisStreams:
         finally:
             if queue is not None:
                 self.ledger.sent(queue, weight)
-        self._learn(view, int(found))
+        self._learn(view)
         return None if found < 0 else int(found)
 
-    async def claim(self, worker: str) -> Claim | None:
-        """A queue without a living worker, the longest first, with what earlier ones left over."""
+    async def claim(
+        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
+    ) -> Claim | None:
+        """The worker's own queue, else the longest without a living worker, with what is left over there."""
         life = round(self.life_seconds * 1000)
+        begun = [f"{one.queue}/{one.id}" for one in in_work]
         queue, left = await patiently(
-            lambda: self._run("claim", len(self.ledger), worker, life, self.deaths_max)
+            lambda: self._run("claim", len(self.ledger), worker, life, self.deaths_max, formerly, *begun)
         )
         if queue < 0:
             return None
+        self._forget(formerly)
         self._hands[worker], self._newest[worker] = deque(), []
         if worker not in self._hearts:
-            self._hearts[worker] = Heartbeat(self._url, self.base, worker, queue, self.life_seconds)
+            self._hearts[worker] = Heartbeat(
+                self._url, self.base, worker, queue, self.life_seconds, self._on_a_full_server
+            )
         return Claim(queue, tuple(delivery_of(queue, *one) for one in left))
 
     async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
@@ -186,7 +217,7 @@ class RedisStreams:
             try:
                 await self._fetch(worker, queue, hand, max(1, round(patience_seconds * 1000)))
             except AWAY as error:
-                # Whether something was handed out meanwhile is not known: the queue is given back as a whole.
+                # Whether something was handed out meanwhile is not known: the next claim tells.
                 raise LostQueueError(f"the server did not answer worker {worker}: {error}") from error
             except ResponseError as error:
                 if not str(error).startswith("NOGROUP"):
@@ -254,11 +285,7 @@ class RedisStreams:
 
     async def release(self, worker: str, queue: int) -> None:
         """Give a queue back."""
-        self._hands.pop(worker, None)
-        self._newest.pop(worker, None)
-        heart = self._hearts.pop(worker, None)
-        if heart is not None:
-            heart.stop()
+        self._forget(worker)
         await patiently(lambda: self._run("release", queue, worker))
 
     async def lease(self, holder: str, seconds: float) -> int | None:
@@ -326,6 +353,16 @@ class RedisStreams:
         found: Any = await self._client.xrange(f"{self.base}:dead")
         return [(envelope_of_entry(fields), fields[b"x"].decode()) for _, fields in found]
 
+    async def slots(self) -> int:
+        """Slots of the cluster as they were when this one was opened last; 0 for never."""
+        found: Any = await patiently(lambda: self._client.hget(f"{self.base}:counts", "slots"), seconds=30.0)
+        return int(found or 0)
+
+    async def messages(self) -> int:
+        """All messages, also those of queues beyond the ledger's."""
+        found: Any = await patiently(lambda: self._client.hgetall(f"{self.base}:counts"), seconds=30.0)
+        return sum(int(value) for name, value in found.items() if name.startswith(b"length:"))
+
     async def grace(self) -> None:
         """Count queues without a worker as left just now."""
         await self._run("grace", len(self.ledger))
@@ -378,6 +415,13 @@ class RedisStreams:
                 if isinstance(answer, Exception) and "BUSYGROUP" not in str(answer):
                     raise answer
 
+    def _forget(self, worker: str) -> None:
+        self._hands.pop(worker, None)
+        self._newest.pop(worker, None)
+        heart = self._hearts.pop(worker, None)
+        if heart is not None:
+            heart.stop()
+
     def _lanes(self, queue: int) -> tuple[str, str]:
         return f"{self.base}:queue:{queue}{QUICK}", f"{self.base}:queue:{queue}"
 
@@ -393,17 +437,17 @@ class RedisStreams:
     async def _run(self, name: str, *arguments: Any) -> Any:
         return await self._scripts[name](keys=[self.base], args=arguments)
 
-    def _learn(self, view: Sequence[Any], queue: int) -> None:
+    def _learn(self, view: Sequence[Any]) -> None:
         """Take in what an answer tells of all queues, or of the one where the message lies."""
-        now, found = int(view[0]), [int(one) for one in view[1].split()]
-        if len(found) > _FIELDS or queue < 0:
+        now, found, queue = int(view[0]), [int(one) for one in view[1].split()], int(view[3])
+        if queue == 0 and len(found) == _FIELDS * len(self.ledger):
             self._learn_all(view)
             return
-        self._told_at = monotonic()
         self._learn_lanes(view)
-        if queue >= len(self.queues):  # of a process with more queues, where the key is in flight
-            return
+        if queue >= len(self.ledger):
+            return  # of a process with more queues, where the key is in flight
         one = self.queues[queue] = _counts_of(now, found)
+        self._told_at = monotonic()
         self._news.add(queue)
         bring_queue_up_to(self.ledger, queue, one, self._anyone and not one.alive)
 

@@ -1,0 +1,140 @@
+"""`trimtab queues`: dead letters of a set of queues, listed, shown and re-queued."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trimtab.cli.options import JSON, SET, SETTINGS, where_of, with_options
+from trimtab.levels.systems import REDIS
+from trimtab.model.errors import InputError
+
+if TYPE_CHECKING:
+    from trimtab.connect.redis.server import DeadLetter, QueueServer
+
+app = typer.Typer(
+    help="Dead letters: messages that were given up, since workers died with them.", no_args_is_help=True
+)
+
+
+def dead_letters(
+    as_json: bool = JSON,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """List the dead letters: what they are, and how many workers died with each."""
+    from trimtab.report.tables import table_lines
+
+    with _server(settings, overrides, given) as server:
+        found = server.dead_letters()
+    if as_json:
+        typer.echo(json.dumps([_document(one) for one in found], indent=1))
+    elif found:
+        rows = [("id", "task", "class", "key", "weight", "deaths", "given up")]
+        rows += [
+            (
+                one.id,
+                one.task_id,
+                one.class_name,
+                one.affinity_key or "-",
+                f"{one.weight:g} s",
+                str(len(one.deaths)),
+                _instant(one.deaths[-1][1]) if one.deaths else "-",
+            )
+            for one in found
+        ]
+        typer.echo("\n".join(table_lines(rows, "llllrrl")))
+    else:
+        typer.echo("no dead letters")
+
+
+def show(
+    letter: str = typer.Argument(..., metavar="ID", help="As the list names it."),
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Show one dead letter as JSON: its arguments, its labels, and each worker that died with it."""
+    with _server(settings, overrides, given) as server:
+        (found,) = _chosen(server.dead_letters(), [letter])
+    typer.echo(json.dumps(_document(found), indent=1))
+
+
+def requeue(
+    letters: list[str] = typer.Argument(None, metavar="[ID]...", help="As the list names them."),
+    every: bool = typer.Option(False, "--all", help="All dead letters."),
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
+    *,
+    given: dict[str, Any],
+) -> None:
+    """Put dead letters into a queue again, behind what waits of their key; their deaths are forgotten."""
+    if bool(letters) == every:
+        raise InputError("requeue takes the ids of dead letters, or --all: write one of the two")
+    with _server(settings, overrides, given) as server:
+        found = server.dead_letters()
+        for one in found if every else _chosen(found, letters):
+            done = "re-queued" if server.requeue(one) else "is no dead letter any more"
+            typer.echo(f"{one.id} {one.class_name} {done}")
+
+
+@contextmanager
+def _server(settings: Path | None, overrides: list[str], given: dict[str, Any]) -> Iterator[QueueServer]:
+    from trimtab.connect.redis.server import open_server
+
+    where = where_of(None, settings, overrides, given)
+    with open_server(where.connection(REDIS, where.read())) as server:
+        yield server
+
+
+def _chosen(found: Sequence[DeadLetter], names: Sequence[str]) -> list[DeadLetter]:
+    by_id = {one.id: one for one in found}
+    for name in names:
+        if name not in by_id:
+            raise InputError(
+                f"{name} is none of the {len(found)} dead letters: trimtab queues dead-letters lists them"
+            )
+    return [by_id[name] for name in dict.fromkeys(names)]
+
+
+def _document(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "id": letter.id,
+        "task_id": letter.task_id,
+        "class": letter.class_name,
+        "affinity_key": letter.affinity_key or None,
+        "weight_seconds": letter.weight,
+        "queue": letter.queue,
+        "deaths": [{"worker": worker, "at": _instant(at)} for worker, at in letter.deaths],
+        "message": _message(letter.body),
+    }
+
+
+def _message(body: bytes) -> Any:
+    """What taskiq has written, which is JSON unless a program has another formatter."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode(errors="backslashreplace")
+
+
+def _instant(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _register(command: Callable[..., None], name: str) -> None:
+    app.command(name)(with_options(command, REDIS.all_options))
+
+
+_register(dead_letters, "dead-letters")
+_register(show, "show")
+_register(requeue, "requeue")
