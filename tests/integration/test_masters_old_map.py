@@ -55,10 +55,10 @@ def test_a_node_with_an_old_a_missing_or_a_mistyped_map_holds_nobody_up(tmp_path
         version = sandbox.publish([1, LATE, 0])
         until(lambda: sandbox.masters()[::2] == [1, 0], "groups 0 and 2 are taken over beside an old map")
         assert sandbox.masters()[1] == 1
-        others = (state.home(node) / "out.log" for node in (0, 1))
+        others = [state.home(node) / "out.log" for node in (0, 1)]
         told = f"node {LATE} stays at version {version - 1} of the map, node"
         until(lambda: f"node {LATE} stays at version {version - 1}" in log.read_text(), "it says so itself")
-        assert all(told in other.read_text() for other in others)
+        until(lambda: all(told in other.read_text() for other in others), "the others say so")
         nodes = PaxosNodes(PaxosConnection(node=state.configuration(0)))
         problem = f"node {LATE} has version {version - 1} of the map, others have {version}: "
         assert map_problems(nodes.reports())[0].startswith(problem)

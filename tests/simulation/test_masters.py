@@ -49,7 +49,7 @@ def test_nothing_is_lost_where_clocks_keep_no_promise(engine: Engine, seed: int)
     assert not run(seed, engine=engine, beyond=True).violation
 
 
-@pytest.mark.parametrize("seed", [2, 6])
+@pytest.mark.parametrize("seed", [12, 23])
 def test_nodes_that_read_a_clock_which_is_set_are_caught(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Faults of the wall clock bite: whoever counts terms by it is master beside another one."""
     monkeypatch.setattr(world, "Clock", partial(Clock, reads_wall=True))
