@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Hashable, Iterable
+from typing import Final, TypeVar
 
 from trimtab.dataplane.masters.complaints import Complaints
-from trimtab.online.masters.maps import Maps
 from trimtab.online.masters.node import Node
 from trimtab.online.masters.settings import MasterSettings
+
+Subject = TypeVar("Subject", bound=Hashable)
 
 
 class Notices:
@@ -23,11 +25,7 @@ class Notices:
         self._node, self._settings = node, settings
         self._complaints: Final = Complaints()
         self._looked_at: float | None = None
-        self._disputed: tuple[int, ...] = ()
-        self._passed_over: dict[int, int] = {}
-        self._outdated_by: dict[int, int] = {}
-        self._resting: dict[int, int] = {}
-        self._idle: dict[int, int] = {}
+        self._said: dict[str, tuple[Hashable, ...]] = {}
 
     def looked(self, now: float) -> None:
         """The node does something, as it does each half of R at least: a longer pause is one of its own."""
@@ -48,50 +46,46 @@ class Notices:
 
     def compared(self, node: Node) -> None:
         """Another node may have said which map it has, or lost a group: once of each, as long as it is so."""
-        self._disputes(node.maps)
         version = node.maps.seen.version
-        before, self._passed_over = self._passed_over, node.passed_over
-        for other in self._passed_over.keys() - before:
+        for other in self._new("disputed", node.maps.disputed_by):
             self._complaints.tell(
-                f"node {other} stays at version {self._passed_over[other]} of the map, node {self._node} has "
+                f"nodes {self._node} and {other} have different maps of version {version}: no group is "
+                f"taken over meanwhile; publish a map with version {version + 1} or higher, the same for "
+                "all nodes"
+            )
+        passed_over = node.passed_over
+        for other in self._new("passed over", passed_over):
+            self._complaints.tell(
+                f"node {other} stays at version {passed_over[other]} of the map, node {self._node} has "
                 f"version {version}: groups that it gives to node {other} stay where they are; "
                 f'correct "map" in the configuration of node {other}, or what keeps it from reading that file'
             )
-        before, self._outdated_by = self._outdated_by, node.outdated_by
-        for other in self._outdated_by.keys() - before:
+        outdated_by = node.outdated_by
+        for other in self._new("outdated", outdated_by):
             self._complaints.tell(
                 f"node {self._node} stays at version {version} of the map, node {other} has version "
-                f'{self._outdated_by[other]}: node {self._node} takes no group over; correct "map" in its '
+                f'{outdated_by[other]}: node {self._node} takes no group over; correct "map" in its '
                 "configuration, or what keeps it from reading that file"
             )
-
-        before, self._idle = self._idle, node.idle
-        for other in self._idle.keys() - before:
+        for other in self._new("idle", node.idle):
             self._complaints.tell(
-                f"node {other} does not take group {self._idle[other]} over, which the map gives to it: "
+                f"node {other} does not take group {node.idle[other]} over, which the map gives to it: "
                 f"groups behind that one no longer wait; see what node {other} says, and whether it hears "
                 "the others"
             )
-        known, self._resting = self._resting, node.resting
-        for group, ideal in self._resting.items():
-            if known.get(group) != ideal:
-                left = node.groups[group].rests.left(node.station.now, ideal)
-                self._complaints.tell(
-                    f"group {group} is not given to node {ideal} for {left:,.0f} s: that node took it over "
-                    "and lost it again soon; see why it stands still or ends, or name another node in the map"
-                )
+        for group, ideal in self._new("resting", node.resting.items()):
+            left = node.groups[group].rests.left(node.station.now, ideal)
+            self._complaints.tell(
+                f"group {group} is not given to node {ideal} for {left:,.0f} s: that node took it over "
+                "and lost it again soon; see why it stands still or ends, or name another node in the map"
+            )
 
-    def _disputes(self, maps: Maps) -> None:
+    def _new(self, kind: str, found: Iterable[Subject]) -> list[Subject]:
+        """Those of which this was not so at the look before."""
         # Where a further version is disputed by the same node, it was not for a moment before.
-        before, self._disputed = self._disputed, maps.disputed_by
-        version = maps.seen.version
-        for other in self._disputed:
-            if other not in before:
-                self._complaints.tell(
-                    f"nodes {self._node} and {other} have different maps of version {version}: no group is "
-                    f"taken over meanwhile; publish a map with version {version + 1} or higher, the same for "
-                    "all nodes"
-                )
+        before, now = self._said.get(kind, ()), tuple(found)
+        self._said[kind] = now
+        return [one for one in now if one not in before]
 
     def rejoins(self, without_vote: list[str]) -> None:
         """The node has no vote in some groups for a while already; or has one in all of them again."""

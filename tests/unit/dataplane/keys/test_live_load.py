@@ -202,7 +202,7 @@ def test_one_that_another_producer_added_counts_as_well(cluster: Cluster) -> Non
 
 
 def test_a_client_that_does_not_know_all_partitions_is_not_heard(cluster: Cluster) -> None:
-    """It has not tried the one that was added for it."""
+    """It has not tried the one that was added for it, and the question before has had its answer."""
     cluster.members_have = None
     load = begun(cluster)
     load.ask(3)
@@ -212,6 +212,15 @@ def test_a_client_that_does_not_know_all_partitions_is_not_heard(cluster: Cluste
     load.ask(3)
     load.look()
     assert len(cluster.offsets) == 4
+    cluster.now += 60
+    load.look()
+    assert len(cluster.offsets) == 4, "nobody asked again"
+    load.ask(3)
+    load.look()
+    assert len(cluster.offsets) == 4
+    load.ask(4)
+    load.look()
+    assert len(cluster.offsets) == 5, "only that client's knowledge was in the way"
 
 
 def test_none_is_added_without_leave(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -230,6 +239,10 @@ def test_a_topic_made_anew_is_another_one(cluster: Cluster) -> None:
     cluster.now += 2
     load.look()
     assert (load.seen.topic_id, load.seen.base, load.seen.backlog) == ("other", 2, [0, 0])
+    cluster.offsets[0] += 10
+    cluster.now += 60
+    load.look()
+    assert load.seen.backlog == [10, 0], "what the group had done of the old topic is of no account"
 
 
 def test_the_base_may_be_that_of_before(cluster: Cluster) -> None:

@@ -87,11 +87,14 @@ class Logs:
             self._broken("I2", f"slot {slot} of group {group} is {entry} on node {node}, {known} elsewhere")
         if group >= 0:
             self._models[group].chosen(slot, entry)
-        if isinstance(entry, TakeOver) and slot == self._world.state(node, group).fence:
-            clean = self.hands.get((group, entry.expected), False)
-            self.switches.setdefault((group, slot), (self._fences[group], clean))
         if isinstance(entry, TakeOver | BeMaster):
-            self._fences[group] = max(self._fences[group], self._world.state(node, group).fence)
+            fence = self._world.state(node, group).fence
+            if isinstance(entry, TakeOver) and slot == fence:
+                clean = self.hands.get((group, entry.expected), False)
+                self.switches.setdefault((group, slot), (self._fences[group], clean))
+            # A node that has applied several slots at once has a fence that came behind this one.
+            if fence <= slot:
+                self._fences[group] = max(self._fences[group], fence)
 
     def ended(self, number: int) -> GroupState:
         """All is quiet: one state of the group everywhere, as its log makes it; that of who is furthest."""
