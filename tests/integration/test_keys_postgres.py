@@ -6,53 +6,59 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from trimtab.dataplane.keys.marks import PostgresMarks
 from trimtab.model.errors import SettingsError
 
-psycopg = pytest.importorskip("psycopg")
 pytestmark = pytest.mark.skipif(shutil.which("initdb") is None, reason="PostgreSQL is not installed")
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address() -> Iterator[str]:
     """A server of its own; as root it runs as the user `postgres`, since it refuses root."""
-    folder = tmp_path_factory.mktemp("postgres")
-    root = os.geteuid() == 0
-    if root:
-        for one in (folder, *folder.parents[:2]):
-            one.chmod(0o755)
-        shutil.chown(folder, "postgres", "postgres")
-    run: dict[str, Any] = {"user": "postgres", "group": "postgres"} if root else {}
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
-    data = folder / "data"
-    subprocess.run(["initdb", "-D", data, "-A", "trust", "-U", "t", "-N"], check=True, **quiet, **run)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [_server(), "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", "", "-F"], **quiet, **run
-    )
-    found = f"host=127.0.0.1 port={port} user=t dbname=postgres"
-    try:
+    # Not a folder of pytest's: those of root are closed to other users, up to the first.
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
+        folder = Path(temporary)
+        run: dict[str, Any] = {
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.PIPE,
+            "cwd": folder,
+            "text": True,
+        }
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+            run |= {"user": "postgres", "group": "postgres"}
+        data = folder / "data"
+        made = subprocess.run(
+            [_binary("initdb"), "-D", data, "-A", "trust", "-U", "t", "-N"], check=False, **run
+        )
+        assert made.returncode == 0, made.stderr
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [_binary("postgres"), "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", "", "-F"]
+        server = subprocess.Popen(command, **run | {"stderr": subprocess.DEVNULL})
+        stack.callback(server.wait, 30)
+        stack.callback(server.terminate)
+        found = f"host=127.0.0.1 port={port} user=t dbname=postgres"
         _wait_until_it_answers(found)
         yield found
-    finally:
-        server.terminate()
-        server.wait(30)
 
 
-def _server() -> str:
+def _binary(name: str) -> str:
     initdb = shutil.which("initdb")
     assert initdb is not None
-    return str(Path(initdb).resolve().with_name("postgres"))
+    return str(Path(initdb).resolve().with_name(name))
 
 
 def _wait_until_it_answers(address: str) -> None:
