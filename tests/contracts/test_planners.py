@@ -43,7 +43,7 @@ def test_a_plan_can_be_carried_out_and_ends_where_it_says(strategy: str, turn: i
     is true.
     """
     wrong = []
-    for seed in SEEDS[turn % 4 :: 4] if turn else SEEDS[::2]:
+    for seed in SEEDS[turn % 4 :: 6] if turn else SEEDS[::2]:
         document, plan = planned(seed, strategy, list(WISHES.values())[turn])
         # The paper's procedure may end unevenly, but nothing that it says may be wrong.
         wrong += [f"seed {seed}: {fault}" for fault in check(document, plan)]
