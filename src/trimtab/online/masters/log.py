@@ -60,6 +60,12 @@ class GroupLog(Protocol):
     def received(self, sender: int, message: Any) -> bool:
         """Take in a message of the log, from a node or from `STORE`; False if it is none."""
 
+    def settle(self) -> None:
+        """Have decided what was proposed and whose proposer has gone, if it was so at the last call, too.
+
+        In a log in which something is proposed all the time the next proposal does that.
+        """
+
     def seen_at(self, slot: int) -> float:
         """When this node first had the value of a slot, or a later moment; never before that was proposed."""
 

@@ -181,6 +181,9 @@ class Node:
             self._muted = {group: until for group, until in self._muted.items() if until > station.now}
             station.tell_others(CLUSTER, self._beat())
             self._choose()
+            if self.token.map_in_store:
+                # A map may be chosen while nobody is left who knows that, and nothing comes after it.
+                self.token.log.settle()
         for group in self.groups:
             if station.now >= self._dues[group.number]:
                 group.go_on()

@@ -102,6 +102,9 @@ class StoredLog:
         """Forget waiting entries of a kind; nobody has seen them."""
         self._waiting = deque(entry for entry in self._waiting if type(entry) is not kind)
 
+    def settle(self) -> None:
+        """Nothing: what stands in a slot is chosen, and read after a while whatever was heard of it."""
+
     def seen_at(self, slot: int) -> float:
         """See `GroupLog.seen_at`: nobody hears of a slot here before the store has it."""
         return self._station.now

@@ -159,6 +159,24 @@ def test_a_node_that_missed_a_map_learns_it_from_the_heartbeats_of_others() -> N
     assert bench.masters(1) == [late]
 
 
+def test_a_map_is_gone_by_though_only_a_node_that_has_ended_knew_that_it_is_chosen() -> None:
+    """Its publisher was told; the others have accepted it, and nothing else comes in that log."""
+    bench, master, others = ready()
+    (other, knows) = others
+    bench.holds = lambda sender, receiver, message: isinstance(message, Commit) and sender == knows
+    publish(bench, knows, 0, 1, other)
+    assert told(bench, knows).published == 1 and seen(bench)[other] == (0, (-1,))
+    bench.down.add(knows)
+    bench.run(2 * bench.settings.renewal_seconds)
+    assert seen(bench)[master] == seen(bench)[other] == (1, (other,))
+    bench.run(2 * bench.settings.cycle_seconds)
+    assert bench.masters() == [other]
+    # Once that is settled nobody proposes anything in this log any more.
+    applied = told(bench, other).applied
+    bench.run(10 * bench.settings.renewal_seconds)
+    assert told(bench, other).applied == applied
+
+
 def test_without_a_majority_nothing_is_published_and_what_waits_does_not_pile_up() -> None:
     """The node goes on with what it has; once the others are back, the newest that waits is chosen."""
     bench, master, others = ready()
