@@ -23,9 +23,9 @@ class GroupLog(Protocol):
       the mastership that it expected has changed;
     - UNKNOWN: neither, for now or for good. **UNKNOWN is possibly chosen**, in any later moment too.
 
-    Any entry may be applied twice. An engine proposes batches and offsets again whose outcome is UNKNOWN,
-    since they count once, and in the order in which they came; masterships never, for the term of one
-    that is chosen late is over when it is, and everybody waits for it.
+    Any entry may be applied twice. An engine proposes an entry of unknown outcome again if it counts once
+    (`counts_once`), in the order in which they came. It never does so with masterships: the term of one that
+    is chosen late is over by then, and everybody waits for it.
 
     Attributes
     ----------
@@ -59,6 +59,12 @@ class GroupLog(Protocol):
 
     def received(self, sender: int, message: Any) -> bool:
         """Take in a message of the log, from a node or from `STORE`; False if it is none."""
+
+    def settle(self) -> None:
+        """Have decided what was proposed and whose proposer has gone, if it was so at the last call, too.
+
+        In a log in which something is proposed all the time the next proposal does that.
+        """
 
     def seen_at(self, slot: int) -> float:
         """When this node first had the value of a slot, or a later moment; never before that was proposed."""

@@ -51,7 +51,7 @@ class Replica:
     """
 
     __slots__ = (
-        "_apply", "_asked_at", "_chosen", "_group", "_restore", "_snapshot", "_station",
+        "_apply", "_asked_at", "_chosen", "_group", "_left_at", "_restore", "_snapshot", "_station",
         "acceptor", "applied", "proposer", "rejoining",
     )  # fmt: skip
 
@@ -71,6 +71,7 @@ class Replica:
         self.applied = 0
         self._chosen: dict[int, Entry] = {}
         self._asked_at = -inf
+        self._left_at: int | None = None
 
     def recover(self, written: Iterable[Any]) -> None:
         """Take in what this node wrote down in former lives, in order."""
@@ -112,6 +113,13 @@ class Replica:
     def withdraw(self, kind: type) -> None:
         """See `Proposer.withdraw`."""
         self.proposer.withdraw(kind)
+
+    def settle(self) -> None:
+        """See `GroupLog.settle`: whoever leads finds what was accepted, and has it chosen."""
+        is_left = max(self.acceptor.accepted, default=0) > self.applied
+        if is_left and self._left_at == self.applied and not (self.proposer.leads or self.proposer.waiting):
+            self.propose(Nothing())
+        self._left_at = self.applied if is_left else None
 
     def seen_at(self, slot: int) -> float:
         """See `GroupLog.seen_at`."""

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from trimtab.online.masters.bounds import ENTRY_BYTES, entry_bytes
-from trimtab.online.masters.entries import Append, Entry, Nonce, SyncOffsets
+from trimtab.online.masters.entries import Entry, Nonce, counts_once
 from trimtab.online.masters.log import STORE
 from trimtab.online.masters.messages import Snapshot
 from trimtab.online.masters.slots import (
@@ -102,6 +102,9 @@ class StoredLog:
         """Forget waiting entries of a kind; nobody has seen them."""
         self._waiting = deque(entry for entry in self._waiting if type(entry) is not kind)
 
+    def settle(self) -> None:
+        """Nothing: what stands in a slot is chosen, and read after a while whatever was heard of it."""
+
     def seen_at(self, slot: int) -> float:
         """See `GroupLog.seen_at`: nobody hears of a slot here before the store has it."""
         return self._station.now
@@ -146,7 +149,7 @@ class StoredLog:
         assert self._creating is not None
         entries, self._creating = self._creating.entries, None
         # The same slot as before, for nothing else was seen there: whichever try comes first has it.
-        self._back([entry for entry in entries if isinstance(entry, Append | SyncOffsets)])
+        self._back(filter(counts_once, entries))
         self._try_at = self._station.now + self._station.settings.retry_seconds
         self.catch_up(STORE)
 
