@@ -80,6 +80,15 @@ def test_what_an_unanswered_operation_left_open_is_carried_on_through_pieces() -
     assert not judge(both + of((READ, 2, 5, 6), (READ, 1, 7, 8)), Register()).linearizable
 
 
+def test_what_changes_nothing_is_not_tried_in_every_order() -> None:
+    """Thirty reads beside one another: one step each, where there are more orders than could be tried."""
+    reads = of(*((READ, 0, 0.0, 99.0) for _ in range(30)))
+    found = judge([*reads, *of((WRITE, 1, 50.0, 60.0))], Register(), most_steps=100)
+    assert found.linearizable is True
+    found = judge([*reads, *of((WRITE, 1, 50.0, 60.0), (READ, 0, 61.0, 62.0))], Register(), most_steps=2000)
+    assert found.linearizable is False
+
+
 def test_a_search_that_takes_too_long_is_given_up_and_says_so() -> None:
     """It is no verdict, neither way."""
     many = of(*((WRITE, value, 0.0, 99.0) for value in range(20)), (READ, -1, 100.0, 101.0))
