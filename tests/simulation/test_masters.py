@@ -10,6 +10,7 @@ import pytest
 
 from trimtab.lab.simulate.masters import world
 from trimtab.lab.simulate.masters.clock import Clock
+from trimtab.lab.simulate.masters.faults import FAULTS
 from trimtab.lab.simulate.masters.run import run
 from trimtab.online.masters.engines import ENGINES
 from trimtab.online.masters.log import Engine
@@ -30,9 +31,19 @@ def test_no_seed_breaks_an_invariant(engine: Engine) -> None:
     for seed in range(SEEDS):
         told = run(seed, engine=engine)
         assert not told.violation, f"seed {seed}: {told.violation}"
+        assert told.undecided == 0, f"seed {seed}: {told.undecided} histories were given up"
         takeovers, stored, clean = takeovers + len(told.takeovers), stored + told.stored, clean + told.clean
     # Faults that let nothing happen would find nothing either.
     assert takeovers > 30 and stored > 2000 and clean > 20
+
+
+def test_what_struck_is_counted() -> None:
+    """The page says how many faults there were: kinds of the seed alone, and each end of a node once."""
+    told = run(4, fault_seconds=60.0)
+    assert {"pause", "slow-disk", "failing-disk"} <= told.faults.keys() <= {*FAULTS}
+    ended = [what for _, what in told.story if "is killed" in what or "loses power" in what]
+    assert told.ends == len(ended) > 0
+    assert told.maps == sum("the ideal map is" in what for _, what in told.story) > 0
 
 
 @pytest.mark.parametrize("seed", SHOWED)
@@ -40,6 +51,7 @@ def test_seeds_at_which_mistakes_showed(seed: int) -> None:
     """A log answered too early, an offset that goes back, a slot that only a snapshot knows, a term over."""
     told = run(seed)
     assert not told.violation, told.violation
+    assert told.undecided == 0, f"{told.undecided} histories were given up"
 
 
 @pytest.mark.parametrize("seed", range(BEYOND))

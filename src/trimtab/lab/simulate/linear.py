@@ -3,9 +3,9 @@
 The search is that of Wing and Gong ("Testing and verifying concurrent objects", 1993) with the memory of Lowe
 ("Testing for linearizability", 2017): an operation may come next if no other one that is still to come had
 returned before it was called, and no pair of (what has happened, state) is tried twice. Beyond theirs, a
-history is cut where nothing is under way, and every state that can be reached there is carried on. And an
-operation that may come next and leaves the state as it is comes next: wherever else an order has it, it can
-be moved to here, since that changes nothing for the others.
+history is cut where nothing is under way, and every state that can be reached there is carried on. And a read
+that may come next and has the right answer comes next: wherever else an order has it, it can be moved to
+here, since that changes nothing for the others.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class Model(Protocol[State]):
 
     def after(self, state: State, what: Any) -> State | None:
         """Give the state after an operation; None if it cannot have had its answer here."""
+
+    def reads(self, what: Any) -> bool:
+        """Whether an operation that leaves a state as it is leaves all that come after it so, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class _Search(Generic[State]):
                     self.given_up = True
                     return set()
                 after = self._model.after(state, self._piece[at].what)
-                if after == state:
+                if after == state and self._model.reads(self._piece[at].what):
                     afters = [(at, state)]
                     break
                 if after is not None:

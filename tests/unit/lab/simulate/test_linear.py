@@ -26,6 +26,10 @@ class Register:
             return int(value)
         return state if value == state else None
 
+    def reads(self, what: Any) -> bool:
+        """A write of what stands there counts behind another write."""
+        return bool(what[0] == READ)
+
 
 def of(*rows: tuple[str, int, float, float]) -> list[Operation]:
     """Each row: kind, value, called, returned."""
@@ -47,6 +51,9 @@ def of(*rows: tuple[str, int, float, float]) -> list[Operation]:
         ("or never does", [(WRITE, 1, 0, inf), (READ, 0, 1, 2), (READ, 0, 8, 9)], True),
         ("but not twice", [(WRITE, 1, 0, inf), (READ, 1, 1, 2), (READ, 0, 3, 4)], False),
         ("nor before it was asked for", [(READ, 1, 0, 1), (WRITE, 1, 2, inf)], False),
+        ("a write of what was there comes last", [
+            (WRITE, 1, 0, 1), (WRITE, 1, 2, 9), (WRITE, 2, 2, 9), (READ, 1, 10, 11),
+        ], True),
         ("readers see writes in one order", [
             (WRITE, 1, 0, 9), (WRITE, 2, 0, 9),
             (READ, 1, 1, 2), (READ, 2, 3, 4), (READ, 1, 5, 6),

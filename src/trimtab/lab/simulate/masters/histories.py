@@ -99,6 +99,10 @@ class Log:
             what = what.read
         return state if self._read(log, what.offset, what.most) == what.messages else None
 
+    def reads(self, what: What) -> bool:
+        """All but new messages: kept offsets only rise, so that one which raises nothing here never will."""
+        return not isinstance(what, Appended)
+
     def _appended(self, log: int, message: Message) -> int:
         """The number of the list with one more message."""
         number = self._longer.setdefault((log, message), len(self._before))
