@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, Protocol
 
 from trimtab.online.masters.entries import Entry
@@ -55,7 +56,7 @@ class GroupLog(Protocol):
         """Forget entries of a kind that wait for their turn; nobody has seen them."""
 
     def catch_up(self, sender: int) -> None:
-        """A node has more of the log than this one: learn it, unless it was asked for just now."""
+        """A node has more of the log than this one: learn it, unless it is too early to ask."""
 
     def received(self, sender: int, message: Any) -> bool:
         """Take in a message of the log, from a node or from `STORE`; False if it is none."""
@@ -68,6 +69,38 @@ class GroupLog(Protocol):
 
     def due(self) -> float:
         """When to go on though nothing happened."""
+
+
+class CatchUpRetry:
+    """When a node that is behind may ask again for what was chosen.
+
+    An answer may be large, and take a slow node longer to take in than `retry_seconds`. If it asked that
+    often, the same entries would come to it again and again, and it would never be done with them. So the
+    time between two questions doubles where nothing was applied since the first of them, up to 2 R, and is
+    halved where something was, down to `retry_seconds`.
+
+    Attributes
+    ----------
+    asked_at
+        When this node asked last.
+    """
+
+    __slots__ = ("_applied", "_pause", "_station", "asked_at")
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self.asked_at, self._applied, self._pause = -inf, -1, 0.0
+
+    def ask(self, applied: int) -> bool:
+        """Whether to ask now; if so, that counts as asked."""
+        now, settings = self._station.now, self._station.settings
+        advanced = applied > self._applied
+        pause = max(self._pause / 2 if advanced else self._pause, settings.retry_seconds)
+        if now - self.asked_at < pause:
+            return False
+        self._pause = pause if advanced else min(2 * pause, 2 * settings.renewal_seconds)
+        self.asked_at, self._applied = now, applied
+        return True
 
 
 MakeLog = Callable[

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import inf
 from typing import Any
 
 from trimtab.online.masters.acceptor import LEARNT, NO_BALLOT, Acceptor
 from trimtab.online.masters.bounds import entry_bytes
 from trimtab.online.masters.entries import Entry, Nothing
+from trimtab.online.masters.log import CatchUpRetry
 from trimtab.online.masters.messages import (
     Accept,
     Accepted,
@@ -51,7 +51,7 @@ class Replica:
     """
 
     __slots__ = (
-        "_apply", "_asked_at", "_chosen", "_group", "_restore", "_snapshot", "_station",
+        "_apply", "_catch_up_retry", "_chosen", "_group", "_restore", "_snapshot", "_station",
         "acceptor", "applied", "proposer", "rejoining",
     )  # fmt: skip
 
@@ -70,7 +70,7 @@ class Replica:
         self.rejoining = Rejoining(station, group, self.acceptor)
         self.applied = 0
         self._chosen: dict[int, Entry] = {}
-        self._asked_at = -inf
+        self._catch_up_retry = CatchUpRetry(station)
 
     def recover(self, written: Iterable[Any]) -> None:
         """Take in what this node wrote down in former lives, in order."""
@@ -212,9 +212,8 @@ class Replica:
             self.catch_up(sender)
 
     def catch_up(self, sender: int) -> None:
-        """Ask a node for what was chosen since, unless it was asked just now."""
-        if self._station.now - self._asked_at >= self._station.settings.retry_seconds:
-            self._asked_at = self._station.now
+        """Ask a node for what was chosen since, unless it is too early."""
+        if self._catch_up_retry.ask(self.applied):
             self._station.send(sender, self._group, CatchUp(self.applied + 1))
 
     def _tell(self, sender: int, since: int) -> None:
