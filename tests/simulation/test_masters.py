@@ -50,7 +50,7 @@ def test_what_struck_is_counted() -> None:
 def test_seeds_at_which_mistakes_showed(seed: int) -> None:
     """A log answered too early, an offset that goes back, a slot that only a snapshot knows, a term over.
 
-    At 444 a slow node asked for the same entries again before it had taken them in, and stayed behind for good.
+    At 444 a slow node asked again for entries before it had taken them in, and stayed behind for good.
     """
     told = run(seed)
     assert not told.violation, told.violation
