@@ -44,6 +44,8 @@ def main() -> int:
             print(f"seed {told.seed}: {told.setting}")
             for at, what in told.story:
                 print(f"  {at:9.3f} s  {what}")
+        if told.undecided:
+            print(f"seed {told.seed}: {told.undecided} histories were given up", flush=True)
         if told.violation:
             options = " --beyond" if asked.beyond else ""
             options += "" if asked.engine == EMBEDDED.name else f" --engine {asked.engine}"
