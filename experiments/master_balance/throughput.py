@@ -241,17 +241,20 @@ def compared(sandbox: MastersSandbox, groups: list[ControlGroup], given: argpars
     for size in given.sizes:
         for topic in topics_of(sandbox.state.cluster, prefix=str(size)):
             asyncio.run(_filled(sandbox.state.cluster, topic, size))
-        for work in given.works:
-            row: dict[str, Any] = {"size": size, "work": work, **{layout: [] for layout in LAYOUTS}}
-            for _ in range(given.turns):
-                for layout in LAYOUTS:
-                    laid_out(sandbox, layout)
-                    row[layout].append(measured(sandbox, groups, size, work))
-            row["load_average"] = os.getloadavg()[0]
-            rows.append(row)
-            result = {"share": given.share, "seconds": SECONDS, "cores": os.cpu_count(), "rows": rows}
-            print(table({**result, "rows": [row]}).splitlines()[-1], file=sys.stderr, flush=True)
+        of_size: list[dict[str, Any]] = [
+            {"size": size, "work": work, **{layout: [] for layout in LAYOUTS}} for work in given.works
+        ]
+        for _ in range(given.turns):
+            for layout in LAYOUTS:
+                laid_out(sandbox, layout)
+                for row in of_size:
+                    row[layout].append(measured(sandbox, groups, size, row["work"]))
+                    row["load_average"] = os.getloadavg()[0]
+            result: dict[str, Any] = {"share": given.share, "seconds": SECONDS, "cores": os.cpu_count()}
+            result["rows"] = [*rows, *of_size]
             write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
+            print(table({**result, "rows": of_size}), file=sys.stderr, flush=True)
+        rows += of_size
 
 
 def main() -> int:
