@@ -91,16 +91,24 @@ class CatchUpRetry:
         self._station = station
         self.asked_at, self._applied, self._pause = -inf, -1, 0.0
 
+    def may_ask_at(self, applied: int) -> float:
+        """From when on it may ask."""
+        return self.asked_at + self._next(applied)
+
     def ask(self, applied: int) -> bool:
         """Whether to ask now; if so, that counts as asked."""
-        now, settings = self._station.now, self._station.settings
-        advanced = applied > self._applied
-        pause = max(self._pause / 2 if advanced else self._pause, settings.retry_seconds)
-        if now - self.asked_at < pause:
+        if self._station.now < self.may_ask_at(applied):
             return False
-        self._pause = pause if advanced else min(2 * pause, 2 * settings.renewal_seconds)
-        self.asked_at, self._applied = now, applied
+        pause = self._next(applied)
+        longest = 2 * self._station.settings.renewal_seconds
+        self._pause = pause if applied > self._applied else min(2 * pause, longest)
+        self.asked_at, self._applied = self._station.now, applied
         return True
+
+    def _next(self, applied: int) -> float:
+        """Seconds between the last question and the next."""
+        pause = self._pause / 2 if applied > self._applied else self._pause
+        return max(pause, self._station.settings.retry_seconds)
 
 
 MakeLog = Callable[

@@ -283,6 +283,19 @@ def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
     assert 3 <= sum(counts[-10:]) <= 5, "who is answered asks as often as before, every 0.2 s"
 
 
+def test_a_question_that_comes_too_early_is_asked_later() -> None:
+    """Nobody may tell this node a second time that it is behind."""
+    one = Learnt(2)
+    assert len(sends(one.hear(0, Commit((1, 0), 2, 2)), CatchUp)) == 1
+    assert one.replica.due() == float("inf")
+    one.hear(0, Chosen(1, (A,)))
+    assert sends(one.hear(1, Commit((2, 1), 3, 3)), CatchUp) == []
+    one.station.now = one.replica.due()
+    one.replica.go_on()
+    assert sends(one.take(), CatchUp) == [Send(1, 0, CatchUp(2), False)]
+    assert one.replica.due() == float("inf")
+
+
 def test_a_new_life_goes_on_from_what_was_written() -> None:
     """Promises hold, accepted values are there, and what was chosen is applied."""
     one = Learnt(2)
