@@ -3,7 +3,9 @@
 The search is that of Wing and Gong ("Testing and verifying concurrent objects", 1993) with the memory of Lowe
 ("Testing for linearizability", 2017): an operation may come next if no other one that is still to come had
 returned before it was called, and no pair of (what has happened, state) is tried twice. Beyond theirs, a
-history is cut where nothing is under way, and every state that can be reached there is carried on.
+history is cut where nothing is under way, and every state that can be reached there is carried on. And a read
+that may come next and has the right answer comes next: wherever else an order has it, it can be moved to
+here, since that changes nothing for the others.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ class Model(Protocol[State]):
 
     def after(self, state: State, what: Any) -> State | None:
         """Give the state after an operation; None if it cannot have had its answer here."""
+
+    def reads(self, what: Any) -> bool:
+        """Whether an operation that leaves a state as it is leaves all that come after it so, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +122,19 @@ class _Search(Generic[State]):
             done, state = open_.pop()
             if done & self._answered == self._answered:
                 ends.add(state)
+            afters: list[tuple[int, State]] = []
             for at in self._next(done):
                 self.steps += 1
                 if self.steps > self._most:
                     self.given_up = True
                     return set()
                 after = self._model.after(state, self._piece[at].what)
-                if after is None:
-                    continue
+                if after == state and self._model.reads(self._piece[at].what):
+                    afters = [(at, state)]
+                    break
+                if after is not None:
+                    afters.append((at, after))
+            for at, after in afters:
                 step = done | 1 << at, after
                 if step not in seen:
                     seen.add(step)
@@ -137,7 +147,10 @@ class _Search(Generic[State]):
         """What may happen next: nothing that is still to come had returned before it was called."""
         found: list[int] = []
         until = inf
-        for at, one in enumerate(self._piece):
+        # All before the first that is still to come have happened.
+        first = (~done & done + 1).bit_length() - 1
+        for at in range(first, len(self._piece)):
+            one = self._piece[at]
             if one.called > until:
                 break  # pieces are sorted: so were all others
             if not done >> at & 1:
