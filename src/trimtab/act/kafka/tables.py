@@ -110,7 +110,13 @@ class TablesPort(ClaimSettings):
 
 def _client(beat: Heartbeat) -> Client:
     return Client(
-        beat.process, beat.role, beat.version, beat.wrapped, beat.plain_because or "", beat.member or ""
+        beat.process,
+        beat.role,
+        beat.version,
+        beat.wrapped,
+        beat.plain_because or "",
+        beat.member or "",
+        beat.lasting_seconds,
     )
 
 
