@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from trimtab.files.keys import heartbeat, table
 from trimtab.files.keys.stamp import read_stamp, stamp_in
@@ -203,10 +203,21 @@ class SideConnection:
         ----------
         appended
             Called with its offset, by a thread of the client.
+
+        Raises
+        ------
+        KafkaError
+            If it cannot be sent; what the client knew of the topic is forgotten where it lacks the partition.
         """
         if self._writer is None:
             self._writer = KafkaProducer(**self._connection, linger_ms=0)
-        sent = self._writer.send(self._tables_topic, value, key, partition=heartbeat.PARTITION)
+        try:
+            sent = self._writer.send(self._tables_topic, value, key, partition=heartbeat.PARTITION)
+        except ValueError as error:
+            # The partition was just added, and the client would ask again in five minutes.
+            self._writer.close(timeout=0)
+            self._writer = None
+            raise UnknownTopicOrPartitionError(str(error)) from error
         sent.add_callback(lambda found: appended(found.offset))
 
     def close(self) -> None:

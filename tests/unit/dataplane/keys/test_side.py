@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import namedtuple
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import pytest
 from kafka import TopicPartition
+from kafka.errors import UnknownTopicOrPartitionError
 from kafka.future import Future
 
 from trimtab.dataplane.keys import side as module
 from trimtab.dataplane.keys.side import SideConnection, Topic
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
 from trimtab.online.keys.order.messages import Search, Stamp
-
-if TYPE_CHECKING:
-    import pytest
 
 Written = namedtuple("Written", "topic partition offset key headers")
 SEARCH = Search(("p", b"hot", 1), 2, 4)
@@ -185,14 +184,24 @@ def test_a_heartbeat_goes_where_nobody_reads_who_follows_tables(monkeypatch: pyt
 
     class Writer:
         def __init__(self, **config: Any) -> None:
-            pass
+            made.append(self)
 
         def send(self, topic: str, value: bytes, key: bytes, partition: int) -> Future:
+            if len(made) == 1:
+                raise ValueError("Unrecognized partition 1 for topic tables")
             sent.append((topic, value, key, partition))
             return Future().success(SimpleNamespace(offset=7))
 
+        def close(self, timeout: float) -> None:
+            """Nothing is under way."""
+
+    made: list[Writer] = []
     monkeypatch.setattr(module, "KafkaProducer", Writer)
-    offsets: list[int] = []
-    SideConnection({}, "t", "tables").tell(b"k", b"v", offsets.append)
-    assert sent == [("tables", b"v", b"k", 1)]
-    assert offsets == [7]
+    side, offsets = SideConnection({}, "t", "tables"), list[int]()
+    # The partition was just added: of one broker's answer the client has not heard.
+    with pytest.raises(UnknownTopicOrPartitionError):
+        side.tell(b"k", b"v", offsets.append)
+    side.tell(b"k", b"v", offsets.append)
+    side.tell(b"k", b"w", offsets.append)
+    assert sent == [("tables", b"v", b"k", 1), ("tables", b"w", b"k", 1)]
+    assert (offsets, len(made)) == ([7, 7], 2)
