@@ -366,9 +366,9 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
     assert read["records"] == 0
     # Each may have asked once more than its share of the time.
     bounds = {"Metadata": 5.0, "Fetch": 1.0, "Produce": 10 / 3}
-    assert asked.keys() <= bounds.keys()
+    assert {"Metadata", "Produce"} <= asked.keys() <= bounds.keys()
     for name, per_second in bounds.items():
-        assert 0 < asked[name] <= per_second * seconds + 10, name
+        assert asked[name] <= per_second * seconds + 10, name
 
 
 @pytest.mark.parametrize("client", CLIENTS)

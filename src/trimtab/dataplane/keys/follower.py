@@ -231,7 +231,7 @@ class Follower:
             if self.seen is not None and not self.seen.tables:
                 raise InputError(
                     f"topic {settings.tables_topic} of routing tables: is not there; publish with trimtab "
-                    "apply, or create it with 2 partitions and cleanup.policy=compact"
+                    "apply, or create it with 2 partitions, cleanup.policy=compact and segment.ms=60000"
                 )
             data = self._side.read(table_key(self._topic))
             if data is None:
