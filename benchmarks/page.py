@@ -36,6 +36,7 @@ def main() -> None:
         _queues_rivals(),
         _keys_choose(),
         _keys_clients(),
+        _keys_consumers(),
     ]
     sections += [_pipeline(), _month(), _accuracy()]
     (DOCS / "benchmarks.md").write_text("\n".join(part for part in sections if part), encoding="utf-8")
@@ -324,6 +325,37 @@ def _keys_clients() -> str:
         + _table(("records, marks", "processor"), guard)
         + f"\nA record that waits takes {rows['held_bytes']:,.0f} bytes besides itself, where each is of "
         "another key.\n"
+    )
+
+
+def _keys_consumers() -> str:
+    found = _rows("keys_consumers")
+    if found is None:
+        return ""
+    body = [
+        (
+            client,
+            name,
+            f"{row['per_second']:,.0f}",
+            f"{row['ratio']:.2f}",
+            f"{row['least_ratio']:.2f} to {row['most_ratio']:.2f}",
+            f"{row['cpu_us']:.1f} µs",
+        )
+        for client, runs in found["clients"].items()
+        for name, row in runs.items()
+    ]
+    sizes = ", ".join(f"{records:,} on {client}" for client, records in found["records"].items())
+    return (
+        "## Consumers that keep order\n\n"
+        "The level `keys`: records a second of a consumer that keeps order, by where its marks lie, and of a "
+        "plain poll loop on the same client in the same run. Records of 100 bytes of keys that no table has "
+        f"moved, {sizes}, 24 partitions, a handler that does nothing, commits as often; medians of "
+        f"{found['rounds']} rounds. SQLite and PostgreSQL run on the same machine and do not wait for the "
+        "disk. Processor time is that of the consumer's process, a database server's is not in it.\n\n"
+        + _table(
+            ("client", "consumer", "records/s", "of the plain loop", "least and most", "processor a record"),
+            body,
+        )
     )
 
 
