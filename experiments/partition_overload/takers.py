@@ -135,7 +135,9 @@ class Bounded(confluent.Consumer):
             {"bootstrap_servers": task.bootstrap}, tables_topic=TABLES if task.guarded else None
         )
         config = {
-            "bootstrap.servers": task.bootstrap, "partition.assignment.strategy": "range",
+            "bootstrap.servers": task.bootstrap,
+            "partition.assignment.strategy": "cooperative-sticky" if task.cooperative else "range",
+            "topic.metadata.refresh.interval.ms": 1000, "heartbeat.interval.ms": 500,
             "fetch.wait.max.ms": 100, "session.timeout.ms": 45_000, "fetch.queue.backoff.ms": 20,
         }  # fmt: skip
         self._paced: Paced | None = None
