@@ -35,7 +35,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _cell(row: dict[str, Any]) -> str:
     """Max/mean, p99, share overtaken: medians of the draws."""
     most, late, over = (statistics.median(row[one]) for one in ("max_over_mean", "p99_seconds", "overtaken"))
-    return f"{most:.2f}, {late:.2f} s, {over:.1%}"
+    added = f", {', '.join(map(str, row['added']))} added" if any(row["added"]) else ""
+    return f"{most:.2f}, {late:.2f} s, {over:.1%}{added}"
 
 
 def compared(rows: Sequence[dict[str, Any]], what: str, expected: dict[str, Any] | None = None) -> str:
@@ -190,6 +191,7 @@ def parts(document: dict[str, Any], expected: dict[str, Any], brokers: dict[str,
         "paper": papers([row for row in last if row not in own]),
         "earlier": measured([row for row in brokers["rows"] if row not in last]),
         "rows": compared(document["rows"], "policy", expected),
+        "above": compared(document["above"], "policy"),
         "again": spread(document["rows"], document["again"]),
         "sweep": pivoted(document["sweep"], "IPOOA, candidate by content"),
         "news": pivoted(document["news"], "news of marks after"),
