@@ -84,11 +84,6 @@ class Task:
         return 10.0 if self.policy.endswith("added every 10 s") else 1.0
 
     @property
-    def cooperative(self) -> bool:
-        """Whether members of the group keep their partitions while it rebalances."""
-        return self.policy.endswith("cooperative consumers")
-
-    @property
     def by_load(self) -> bool:
         """Whether consumers are assigned by load after a while."""
         return self.policy in ("CL", "paper: CL")

@@ -43,7 +43,6 @@ POLICIES: dict[str, tuple[str, Given]] = {
     "BL": ("hash", Given()),
     "CL": ("hash", Given()),
     "IPOOA, candidate by content": ("ipooa", Given()),
-    "IPOOA, candidate by content, cooperative consumers": ("ipooa", Given()),
     "IPOOA, candidate by content, added every 10 s": ("ipooa", Given()),
     "IPOOA, candidate by load": ("ipooa", Given(ipooa=Ipooa(candidate="load"))),
     "IPOOA, least-loaded candidate": ("ipooa", Given(ipooa=Ipooa(candidate="least"))),

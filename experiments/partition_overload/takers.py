@@ -135,8 +135,7 @@ class Bounded(confluent.Consumer):
             {"bootstrap_servers": task.bootstrap}, tables_topic=TABLES if task.guarded else None
         )
         config = {
-            "bootstrap.servers": task.bootstrap,
-            "partition.assignment.strategy": "cooperative-sticky" if task.cooperative else "range",
+            "bootstrap.servers": task.bootstrap, "partition.assignment.strategy": "range",
             "topic.metadata.refresh.interval.ms": 1000, "heartbeat.interval.ms": 500,
             "fetch.wait.max.ms": 100, "session.timeout.ms": 45_000, "fetch.queue.backoff.ms": 20,
         }  # fmt: skip

@@ -60,6 +60,21 @@ def test_producers_share_the_records_of_a_stream_and_begin_it_when_it_is_time(na
     assert [told[one] for one in sorted(told)] == pytest.approx(task.stream().at)
 
 
+def test_the_name_of_a_policy_tells_how_its_run_differs(named: Any) -> None:
+    """Who may have partitions added and how often, who shares a worker, who is assigned by load."""
+    control, senders = named("control"), named("senders")
+    tasks = [control.Task("t", "", "", name, 1.0, 200, 4.0, 1) for name in senders.POLICIES]
+    by = {one.policy: one for one in tasks}
+    assert {name for name, one in by.items() if one.by_load} == {"CL", "paper: CL"}
+    assert all(one.shared == name.startswith("paper: ") for name, one in by.items())
+    assert {name for name, one in by.items() if not one.adds} == {
+        "hash", "BL", "CL", "D-Choices", "D-Choices, again", "PKG", "paper: kafka", "paper: BL", "paper: CL"
+    }  # fmt: skip
+    slow = "IPOOA, candidate by content, added every 10 s"
+    assert {name for name, one in by.items() if one.add_seconds != 1.0} == {slow}
+    assert by[slow].add_seconds == 10.0
+
+
 class Message:
     """A record or the end of a partition, as confluent-kafka tells it."""
 
