@@ -52,8 +52,8 @@ class Replica:
     """
 
     __slots__ = (
-        "_ahead", "_apply", "_catch_up_retry", "_chosen", "_group", "_left_at", "_restore", "_snapshot", "_station",
-        "acceptor", "applied", "proposer", "rejoining",
+        "_ahead", "_apply", "_catch_up_retry", "_chosen", "_group", "_left_at", "_restore", "_snapshot",
+        "_station", "acceptor", "applied", "proposer", "rejoining",
     )  # fmt: skip
 
     def __init__(
