@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 State = TypeVar("State", bound=Hashable)
 
 MOST_STEPS = 200_000
+"""Of one piece of a history: a search that needs more is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def judge(history: Iterable[Operation], model: Model[State], *, most_steps: int 
     """Look for an order of the operations that the model explains, and that keeps what came before what."""
     states, steps = {model.begin()}, 0
     for piece in pieces(history):
-        search = _Search(piece, model, most_steps - steps)
+        search = _Search(piece, model, most_steps)
         states = search.ends(states)
         steps += search.steps
         if search.given_up:
