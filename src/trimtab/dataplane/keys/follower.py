@@ -133,6 +133,7 @@ class Follower:
         self._looked, self._stopping = threading.Event(), threading.Event()
         self._told_at, self._looked_at = -inf, -inf
         self._told: tuple[object, ...] = ()
+        self._unanswered: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"trimtab-keys-{topic}", daemon=True)
 
     def start(self) -> None:
@@ -203,23 +204,29 @@ class Follower:
         due = now - self._looked_at >= self.pace.spread(self._settings.read_seconds, LOOKS_PER_SECOND)
         if due:
             self._look_at_topic(now)
+        if self.seen is None:
+            return self._unanswered
         data = self._read(due)
         if data is not None and (self.table is None or data.table.version > self.table.table.version):
             self.table = data
-            if not due and self.seen is not None and data.table.partitions > self.seen.partitions:
+            if not due and data.table.partitions > self.seen.partitions:
                 self._look_at_topic(now)
-        if self._settings.tables_topic is not None and self.seen is not None and self.seen.tables == 1:
+        if self._settings.tables_topic is not None and self.seen.tables == 1:
             return (
                 f"topic {self._settings.tables_topic} of routing tables has 1 partition, expected 2: "
                 "heartbeats have none, so that trimtab apply does not see this process; apply adds it"
             )
-        return None
+        return self._unanswered
 
     def _look_at_topic(self, now: float) -> None:
         if self.seen is not None:
             self._looked_at = now  # also where brokers do not answer: all ask them at once then
-        found = self._side.topic()
-        self._looked_at = now
+        try:
+            found = self._side.topic()
+        except (InputError, KafkaError, OSError) as error:
+            self._unanswered = str(error) or type(error).__name__
+            return
+        self._looked_at, self._unanswered = now, None
         if self.seen is None or found.topic_id == self.seen.topic_id:
             self.seen = found
         else:

@@ -166,8 +166,8 @@ def test_a_table_that_names_an_added_partition_has_the_topic_looked_at_at_once()
     assert side.looks == 2
 
 
-def test_brokers_that_do_not_answer_are_not_asked_at_each_turn() -> None:
-    """All processes would, five times a second each."""
+def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.LogCaptureFixture) -> None:
+    """All processes would, five times a second each; that they do not answer is told until they do."""
     side = Tables(2)
     follower, now = following(side)
     follower._look_and_tell()
@@ -180,7 +180,9 @@ def test_brokers_that_do_not_answer_are_not_asked_at_each_turn() -> None:
     for _ in range(20):
         now[0] += 0.2
         follower._look_and_tell()
-    assert side.looks == 3
+    assert (side.looks, follower.trouble) == (3, "away")
+    assert len(caplog.records) == 1
+    assert side.reads == 21
 
 
 def test_a_member_that_joined_anew_is_told_at_once() -> None:
