@@ -25,7 +25,9 @@ class Registry:
     __slots__ = ("claims", "ideal", "version")
 
     def __init__(self) -> None:
-        self.restore()
+        self.version = 0
+        self.ideal: tuple[int, ...] = ()
+        self.claims: frozenset[str] = frozenset()
 
     def apply(self, entry: Change) -> None:
         """An entry was chosen; a map over another version than the newest is void."""

@@ -18,7 +18,7 @@ from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.masters.configuration import STORE, NodeConfiguration
 from trimtab.files.masters.map import write_map
-from trimtab.model.errors import ConnectError
+from trimtab.model.errors import ConnectError, InputError
 from trimtab.observe.collect.paxos.check import check
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.online.masters.bounds import CLAIM_BYTES
@@ -83,6 +83,21 @@ def test_a_first_map_is_missed_and_published_by_a_command(
         assert await asyncio.to_thread(nodes.ideal) == MapSeen(7, (-1,))
 
     beside(tmp_path, story)
+
+
+def test_a_map_in_a_file_is_published_over_its_version_too(tmp_path: Path) -> None:
+    """By the same calls, without a node; and the claims stand beside it."""
+    given = node_configuration(tmp_path, 0, ["127.0.0.1:1"], map=str(tmp_path / "watched.json"), ideal=[0])
+    nodes = PaxosNodes(written(tmp_path, given))
+    assert nodes.ideal() == MapSeen(1, (0,))
+    assert nodes.publish(0, (-1,)) is None and nodes.publish(1, (-1,)) == 2
+    write_map(tmp_path / "map.json", MapSeen(9, (0,)))
+    assert nodes.publish_file(tmp_path / "map.json") == 9 and nodes.ideal() == MapSeen(9, (0,))
+    with pytest.raises(InputError, match="has version 9, and version 9 is published in store c: build on"):
+        nodes.publish_file(tmp_path / "map.json")
+    nodes.change_claims(["one", "two"], [])
+    nodes.change_claims([], ["one"])
+    assert nodes.claims() == {"two"}
 
 
 def test_who_does_not_read_the_map_in_the_store_is_named(tmp_path: Path) -> None:
