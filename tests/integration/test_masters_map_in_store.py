@@ -16,7 +16,6 @@ from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import ConnectError, SandboxError
-from trimtab.observe.collect.paxos.collector import map_problems
 from trimtab.online.masters.engines import ETCD
 from trimtab.online.masters.messages import MapSeen
 
@@ -45,6 +44,11 @@ def until(so: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
+def versions(nodes: PaxosNodes) -> dict[int, int]:
+    """The version of the map that each node that answers goes by."""
+    return {node: groups[0].map_version for node, groups in nodes.reports().items()}
+
+
 def on_machine(sandbox: MastersSandbox, node: int, folder: Path, timeout_seconds: float = 5.0) -> PaxosNodes:
     """The store as a program sees it that has the configuration of one node, and nothing else."""
     folder.mkdir(exist_ok=True)
@@ -61,16 +65,16 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
     assert first.ideal() == MapSeen(1, (0, 1))
 
     # Published, and published anew: the nodes take over by each.
-    for version, ideal in ((2, (1, 2)), (3, (2, 0))):
+    for version, ideal in ((2, (1, 2)), (3, (0, 1))):
         assert first.publish(version - 1, ideal) == version
         until(lambda ideal=ideal: sandbox.masters() == list(ideal), f"{ideal} are masters")  # type: ignore[misc]
-    assert second.ideal() == MapSeen(3, (2, 0))
+    assert second.ideal() == MapSeen(3, (0, 1))
     assert first.publish(2, (0, 0)) is None and second.ideal().version == 3
 
     # Two at once, each over what it has read: one of them, and the other is told.
     with ThreadPoolExecutor(2) as pool:
         for base in range(3, 3 + ROUNDS):
-            wanted = [(node, base % 3) for node in range(2)]
+            wanted = [(node, base % 2) for node in range(2)]
             tries = zip((first, second), wanted, strict=True)
             answers = [one.result() for one in [pool.submit(by.publish, base, ideal) for by, ideal in tries]]
             won = [ideal for ideal, version in zip(wanted, answers, strict=True) if version is not None]
@@ -81,15 +85,13 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
     second.change_claims(["three"], ["one", "two"])
     assert first.claims() == {"three"}
 
-    # A node is away while a map is published, and goes by it when it is back.
+    # A node that is master of nothing is away while a map is published, and goes by it when it is back.
     base = first.ideal().version
-    until(lambda: sandbox.masters() == list(first.ideal().ideal), "the nodes go by the last map")
     sandbox.kill(2)
-    assert first.publish(base, (1, 2)) == base + 1
-    until(lambda: sandbox.masters()[0] == 1, "the living take over")
+    assert first.publish(base, (1, 0)) == base + 1
+    until(lambda: sandbox.masters() == [1, 0], "the living go by the map")
     sandbox.restart(2)
-    until(lambda: sandbox.masters() == [1, 2], "the node that was away goes by the map")
-    assert map_problems(first.reports()) == []
+    until(lambda: versions(first) == {0: base + 1, 1: base + 1, 2: base + 1}, "the node learns the map")
 
     # etcd is away: nothing is published, the nodes know what they knew, and all of it comes back.
     base, members = base + 1, [one.id for one in state.members[:2]]
@@ -98,10 +100,10 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
     with pytest.raises(
         ConnectError,
         match=r"was not changed within 1 s by any node \(.*: it answers, and nothing was chosen.*\): a "
-        r"majority of the 3 nodes and of the members of etcd must run",
+        r"majority of the members of etcd must run, and nodes must reach them; the change may still come",
     ):
-        on_machine(sandbox, 0, tmp_path / "machines", 1.0).publish(base, (0, 0))
-    assert first.ideal() == second.ideal() == MapSeen(base, (1, 2))
+        on_machine(sandbox, 0, tmp_path / "machines", 1.0).publish(base, (2, 2))
+    assert first.ideal() == second.ideal() == MapSeen(base, (1, 0))
     logs = [state.home(node) / "out.log" for node in range(3)]
     until(lambda: all("a majority of its members must run" in log.read_text() for log in logs), "all say so")
     for member in members:
@@ -110,10 +112,11 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
     def published() -> bool:
         """Whether a map was published, by us or by what was asked for while etcd was away."""
         try:
-            return first.publish(first.ideal().version, (0, 2)) is not None
+            return first.publish(first.ideal().version, (2, 2)) is not None
         except ConnectError:
             return False
 
     until(published, "a map is published")
-    assert first.ideal() in (MapSeen(base + 1, (0, 2)), MapSeen(base + 2, (0, 2)))
-    until(lambda: sandbox.masters() == [0, 2], "the nodes go by it")
+    # What was asked for while etcd was away may have come first.
+    assert first.ideal() in (MapSeen(base + 1, (2, 2)), MapSeen(base + 2, (2, 2)))
+    until(lambda: sandbox.masters() == [2, 2], "the nodes go by it")

@@ -304,11 +304,12 @@ class PaxosNodes:
                     return told
             except _NO_ANSWER as error:
                 why.append(f"{addresses[node]}: {_said(error)}")
-        members = " and of the members of etcd" if self.configuration.etcd else ""
+        needed = f"a majority of the {len(addresses)} nodes must run and reach one another"
+        if self.configuration.etcd:
+            needed = "a majority of the members of etcd must run, and nodes must reach them"
         raise ConnectError(
             f"the map of store {self.cluster} was not changed within {self._timeout_seconds:g} s by any node "
-            f"({'; '.join(why)}): a majority of the {len(addresses)} nodes{members} must run and reach one "
-            "another; the change may still come, so look at the map before you repeat it"
+            f"({'; '.join(why)}): {needed}; the change may still come, so look at the map before a repetition"
         )
 
     def _file(self, call: Callable[[], _T]) -> _T:
