@@ -140,6 +140,24 @@ def test_without_a_majority_a_publisher_is_told_what_must_run(tmp_path: Path) ->
     beside(tmp_path, story, nodes=2, ideal=[0])
 
 
+def test_who_publishes_over_what_was_the_newest_a_moment_ago_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another map came between its look and its proposal: that one stays, and is no success of this one."""
+
+    async def story(given: NodeConfiguration) -> None:
+        nodes = PaxosNodes(written(tmp_path, given))
+        looked_at = await asyncio.to_thread(nodes._published)
+        assert await asyncio.to_thread(nodes.publish, 0, (-1,)) == 1
+        monkeypatch.setattr(nodes, "_published", lambda: looked_at)
+        assert await asyncio.to_thread(nodes.publish, 0, (0,)) is None
+        assert await asyncio.to_thread(nodes.publish, 0, (0,), 7) is None
+        monkeypatch.undo()
+        assert await asyncio.to_thread(nodes.ideal) == MapSeen(1, (-1,))
+
+    beside(tmp_path, story)
+
+
 def test_claims_stand_beside_the_map_and_have_a_limit(tmp_path: Path) -> None:
     """One that would be too large is refused with both sizes, and nothing is changed."""
 
