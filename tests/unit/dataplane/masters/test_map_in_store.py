@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,12 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from support.masters_nodes import free_addresses, node_configuration, nodes_running, with_log
+from trimtab.act.lease import Lease
+from trimtab.act.paxos.port import PaxosPort
 from trimtab.cli.masters import app
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.masters.configuration import STORE, NodeConfiguration
 from trimtab.files.masters.map import write_map
-from trimtab.model.errors import ConnectError, InputError
+from trimtab.model.errors import ActError, ConnectError, InputError
 from trimtab.observe.collect.paxos.check import check
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.online.masters.bounds import CLAIM_BYTES
@@ -138,6 +141,25 @@ def test_without_a_majority_a_publisher_is_told_what_must_run(tmp_path: Path) ->
         assert await asyncio.to_thread(nodes.publish, 0, (1,)) is None
 
     beside(tmp_path, story, nodes=2, ideal=[0])
+
+
+def test_an_execution_keeps_others_out_by_its_claim_in_the_store(tmp_path: Path) -> None:
+    """From another state folder, as from another machine; once it has ended, the next one may act."""
+
+    async def story(given: NodeConfiguration) -> None:
+        port = PaxosPort(PaxosNodes(written(tmp_path, given)))
+        one, other = (
+            Lease(port, tmp_path / name, "c", 60.0, time.time, time.sleep, name) for name in ("one", "other")
+        )
+        assert await asyncio.to_thread(one.acquire) == []
+        with pytest.raises(ActError, match=r"is acting on cluster c: wait until it is through"):
+            await asyncio.to_thread(other.acquire)
+        await asyncio.to_thread(one.release)
+        assert await asyncio.to_thread(port.read_claims) == frozenset()
+        assert await asyncio.to_thread(other.acquire) == []
+        await asyncio.to_thread(other.release)
+
+    beside(tmp_path, story)
 
 
 def test_who_publishes_over_what_was_the_newest_a_moment_ago_is_told(
