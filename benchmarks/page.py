@@ -193,6 +193,7 @@ def _queues_count() -> str:
             f"{row['share_of_rate']:.2f}",
             f"{row['sender_milliseconds']:.2f} ms",
             f"{row['server_milliseconds']:.2f} ms",
+            f"{row['claim_milliseconds']:.2f} ms",
             f"{row['longest_queue_over_mean']:.2f}",
         )
         for queues, row in rows["queues"].items()
@@ -202,8 +203,11 @@ def _queues_count() -> str:
         f"The level `queues` on a Valkey server: one sender with {rows['at_once']} messages on their way at "
         "once, and no workers. Numbers of queues take turns; medians of the rounds. The share is of the rate "
         f"at the fewest queues; at 100 queues {rows['least_share_at_100']} is wanted. Processor times are "
-        "those of one message.\n\n"
-        + _table(("queues", "messages a second", "share", "sender", "server", "longest queue / mean"), body)
+        "those of one message. A claim is what a worker costs the server that stands by, once a second.\n\n"
+        + _table(
+            ("queues", "messages a second", "share", "sender", "server", "claim", "longest queue / mean"),
+            body,
+        )
     )
 
 
@@ -242,7 +246,25 @@ def _queues_rivals() -> str:
         "started: "
         f"those that were not there {found['given_up_seconds']} s after the last, and runs too many.\n\n"
         + _table(("program", "settings", "empty tasks", "processor", *words, "killed: lost, doubled"), body)
+        + _sessions(programs)
     )
+
+
+def _sessions(programs: dict[str, Any]) -> str:
+    """What balance scheduling did in each row of ours, and which rows date from a session before."""
+    earlier = [name for name, row in programs.items() if "load_average" not in row]
+    body = [
+        (name, *(f"{one['orders']['moved']}, {one['orders']['pauses']}" for one in runs))
+        for name, row in programs.items()
+        for runs in [[*row["waits"].values(), row["killed"]]]
+        if name.startswith("trimtab") and name not in earlier
+    ]
+    told = f"\nRows of an earlier run: {'; '.join(earlier)}.\n" if earlier else ""
+    if body:
+        words = (*(f"bursts of {size}" for size in next(iter(programs.values()))["waits"]), "killed")
+        told += "\nBalance scheduling did this meanwhile: messages moved, and pauses of a queue.\n\n"
+        told += _table(("program", *words), body)
+    return told
 
 
 def _keys_choose() -> str:

@@ -86,6 +86,7 @@ def test_dead_letters_are_listed_shown_and_requeued(
         counts = (await backend.look()).queues
         assert tuple(one.derivable() for one in counts) == await backend.recount()
         assert sum(one.arrived_microseconds - one.served_microseconds for one in counts) == 0
+        await backend.release("d", claim.queue)
         await backend.close()
         return found
 
