@@ -66,11 +66,8 @@ async def _loaded(clients: Clients, ended: threading.Event) -> None:
 
 @pytest.fixture
 def store() -> Iterator[MastersSandbox]:
-    """Three nodes with six groups, whose masters have piled up on node 0, which nobody says is wrong.
-
-    Their map is in the store itself.
-    """
-    with MastersSandbox.start(3, 6, lease_seconds=4.0, map_in_store=True) as sandbox:
+    """Three nodes with six groups, whose masters have piled up on node 0, which nobody says is wrong."""
+    with MastersSandbox.start(3, 6, lease_seconds=4.0) as sandbox:
         sandbox.publish([0] * 6)
         _until(lambda: sandbox.masters() == [0] * 6)
         sandbox.publish([-1] * 6)
