@@ -28,7 +28,7 @@ def node(
 
 @app.command()
 def publish(
-    ideal: Path = typer.Argument(..., metavar="MAP", help="The map (trimtab/masters-map/1)."),
+    map_file: Path = typer.Argument(..., metavar="MAP", help="The map (trimtab/masters-map/1)."),
     paxos: Path = typer.Option(
         ..., "--paxos", metavar="FILE", help="Configuration of any node of the store."
     ),
@@ -38,4 +38,4 @@ def publish(
     from trimtab.connect.paxos.settings import PaxosConnection
 
     nodes = PaxosNodes(PaxosConnection(paxos))
-    typer.echo(f"version {nodes.publish_file(ideal)} of the map of store {nodes.cluster} is published")
+    typer.echo(f"version {nodes.publish_file(map_file)} of the map of store {nodes.cluster} is published")

@@ -82,8 +82,8 @@ class CatchUpRetry:
 
     An answer may be large, and wait behind others at a slow node for longer than `retry_seconds`. If the node
     asked that often, the same entries would come to it again and again, and it would never be done with them.
-    So it waits for an answer as long as the one before it took, and twice as long each time that nothing came,
-    up to the length of a lease. Once something was applied it may ask on after `retry_seconds`.
+    So it waits for an answer as long as the one before it took, and twice as long each time that nothing
+    came, up to the length of a lease. Once something was applied it may ask on after `retry_seconds`.
 
     Attributes
     ----------
