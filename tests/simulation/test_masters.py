@@ -16,7 +16,7 @@ from trimtab.online.masters.log import Engine
 
 SEEDS = 8
 BEYOND = 3
-SHOWED = (26, 27, 31, 39, 164, 444, 1095, 4692)
+SHOWED = (26, 27, 31, 39, 164, 444, 1095)
 """Seeds that catch mistakes of `tests/mutants.toml` which the first ones let pass, or caught some of ours."""
 
 
@@ -50,7 +50,7 @@ def test_what_struck_is_counted() -> None:
 def test_seeds_at_which_mistakes_showed(seed: int) -> None:
     """A mastership handed over beside a renewal, a token of two nodes, a log that is answered too early.
 
-    At 444 and 4692 a slow node asked again for entries before it had taken them in, and stayed behind.
+    At 444 a slow node asked again for entries before it had taken them in, and stayed behind for good.
     At 1095 a consumer's life ended without a word, and the first answer to the next one was lost.
     """
     told = run(seed)
