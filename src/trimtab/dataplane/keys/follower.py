@@ -16,7 +16,7 @@ from kafka.errors import KafkaError
 
 from trimtab.dataplane.keys.settings import Following
 from trimtab.dataplane.keys.side import SideConnection, Topic
-from trimtab.files.keys.heartbeat import LONGEST_SECONDS, Heartbeat, heartbeat_bytes
+from trimtab.files.keys.heartbeat import LONGEST_SECONDS, PARTITION, Heartbeat, heartbeat_bytes
 from trimtab.files.keys.heartbeat import record_key as beat_key
 from trimtab.files.keys.table import PublishedTable, read_table, read_table_file
 from trimtab.files.keys.table import record_key as table_key
@@ -211,7 +211,7 @@ class Follower:
             self.table = data
             if not due and data.table.partitions > self.seen.partitions:
                 self._look_at_topic(now)
-        if self._settings.tables_topic is not None and self.seen.tables == 1:
+        if 0 < self.seen.tables <= PARTITION:
             return (
                 f"topic {self._settings.tables_topic} of routing tables has 1 partition, expected 2: "
                 "heartbeats have none, so that trimtab apply does not see this process; apply adds it"
@@ -259,7 +259,7 @@ class Follower:
             self.trouble = why
 
     def _tell(self) -> None:
-        if self.seen is None or self.seen.tables < 2:
+        if self.seen is None or self.seen.tables <= PARTITION:
             return
         beat, now = self._beat(), self._clock()
         changed = (beat.version, tuple(beat.assigned), beat.partitions, beat.member)

@@ -15,6 +15,7 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
 
+from trimtab.files.keys import heartbeat
 from trimtab.files.keys.table import PARTITION, PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.keys.checking import Stream, Violation, check
@@ -90,7 +91,8 @@ class Kills:
         self._admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap)
         self._writer: Any = KafkaProducer(bootstrap_servers=bootstrap)
         made: dict[str, Any] = {self._topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}
-        tables = {"num_partitions": 2, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
+        count = heartbeat.PARTITION + 1
+        tables = {"num_partitions": count, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
         if TABLES not in self._admin.list_topics():
             made[TABLES] = tables
         self._admin.create_topics(made, wait_for_metadata=True)
