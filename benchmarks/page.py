@@ -36,6 +36,7 @@ def main() -> None:
         _queues_rivals(),
         _keys_choose(),
         _keys_clients(),
+        _keys_consumers(),
     ]
     sections += [_pipeline(), _month(), _accuracy()]
     (DOCS / "benchmarks.md").write_text("\n".join(part for part in sections if part), encoding="utf-8")
@@ -192,6 +193,7 @@ def _queues_count() -> str:
             f"{row['share_of_rate']:.2f}",
             f"{row['sender_milliseconds']:.2f} ms",
             f"{row['server_milliseconds']:.2f} ms",
+            f"{row['claim_milliseconds']:.2f} ms",
             f"{row['longest_queue_over_mean']:.2f}",
         )
         for queues, row in rows["queues"].items()
@@ -201,8 +203,11 @@ def _queues_count() -> str:
         f"The level `queues` on a Valkey server: one sender with {rows['at_once']} messages on their way at "
         "once, and no workers. Numbers of queues take turns; medians of the rounds. The share is of the rate "
         f"at the fewest queues; at 100 queues {rows['least_share_at_100']} is wanted. Processor times are "
-        "those of one message.\n\n"
-        + _table(("queues", "messages a second", "share", "sender", "server", "longest queue / mean"), body)
+        "those of one message. A claim is what a worker costs the server that stands by, once a second.\n\n"
+        + _table(
+            ("queues", "messages a second", "share", "sender", "server", "claim", "longest queue / mean"),
+            body,
+        )
     )
 
 
@@ -241,7 +246,25 @@ def _queues_rivals() -> str:
         "started: "
         f"those that were not there {found['given_up_seconds']} s after the last, and runs too many.\n\n"
         + _table(("program", "settings", "empty tasks", "processor", *words, "killed: lost, doubled"), body)
+        + _sessions(programs)
     )
+
+
+def _sessions(programs: dict[str, Any]) -> str:
+    """What balance scheduling did in each row of ours, and which rows date from a session before."""
+    earlier = [name for name, row in programs.items() if "load_average" not in row]
+    body = [
+        (name, *(f"{one['orders']['moved']}, {one['orders']['pauses']}" for one in runs))
+        for name, row in programs.items()
+        for runs in [[*row["waits"].values(), row["killed"]]]
+        if name.startswith("trimtab") and name not in earlier
+    ]
+    told = f"\nRows of an earlier run: {'; '.join(earlier)}.\n" if earlier else ""
+    if body:
+        words = (*(f"bursts of {size}" for size in next(iter(programs.values()))["waits"]), "killed")
+        told += "\nBalance scheduling did this meanwhile: messages moved, and pauses of a queue.\n\n"
+        told += _table(("program", *words), body)
+    return told
 
 
 def _keys_choose() -> str:
@@ -324,6 +347,38 @@ def _keys_clients() -> str:
         + _table(("records, marks", "processor"), guard)
         + f"\nA record that waits takes {rows['held_bytes']:,.0f} bytes besides itself, where each is of "
         "another key.\n"
+    )
+
+
+def _keys_consumers() -> str:
+    found = _rows("keys_consumers")
+    if found is None:
+        return ""
+    body = [
+        (
+            client,
+            name,
+            f"{row['per_second']:,.0f}",
+            f"{row['ratio']:.2f}",
+            f"{row['least_ratio']:.2f} to {row['most_ratio']:.2f}",
+            f"{row['cpu_us']:.1f} µs",
+        )
+        for client, runs in found["clients"].items()
+        for name, row in runs.items()
+    ]
+    sizes = ", ".join(f"{records:,} on {client}" for client, records in found["records"].items())
+    return (
+        "## Consumers that keep order\n\n"
+        "The level `keys`: records a second of a consumer that keeps order, by where its marks lie, and of a "
+        "plain poll loop on the same client in the same run. Records of 100 bytes of keys that no table has "
+        f"moved, {sizes}, 24 partitions, a handler that does nothing, commits as often; medians of "
+        f"{found['rounds']} rounds. SQLite and PostgreSQL run on the same machine and do not wait for the "
+        "disk. confluent-kafka fetches again 10 ms after its queue was full (1 s by default). Processor time "
+        "is that of the consumer's process, a database server's is not in it.\n\n"
+        + _table(
+            ("client", "consumer", "records/s", "of the plain loop", "least and most", "processor a record"),
+            body,
+        )
     )
 
 

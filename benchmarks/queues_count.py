@@ -2,7 +2,7 @@
 
 Numbers of queues take turns, for several rounds, so that what the machine does beside them meets all alike;
 told are the medians and their ratio to the first. No worker takes anything: what is measured is what a sender
-and the server spend on a message.
+and the server spend on a message, and what the server spends on a worker that stands by and asks for a queue.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from redis.asyncio import Redis
 from results import write_result
 
 from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues.backend import Backend
+from trimtab.files.queues.exchange import Keys
 from trimtab.lab.sandbox.queues.server import QueueServer
 
 QUEUES = (4, 32, 100, 1000)
 AT_ONCE = 100
+CLAIMS = 200
 LEAST_SHARE = 0.5
 """Of the rate at 4 queues that is wanted at 100."""
 
@@ -48,6 +51,7 @@ async def measured(url: str, queues: int, messages: int) -> dict[str, float]:
         await asyncio.gather(*(send() for _ in range(AT_ONCE)))
         seconds, of_sender = time.perf_counter() - begun, time.process_time() - used
         of_server = await _cpu_seconds(client) - of_server
+        claim_seconds = await _claims(broker.backend, client, queues)
     lengths = [one.length for one in (await broker.backend.look()).queues]
     await broker.shutdown()
     if sum(lengths) != messages + 1:
@@ -56,8 +60,24 @@ async def measured(url: str, queues: int, messages: int) -> dict[str, float]:
         "messages_per_second": messages / seconds,
         "sender_milliseconds": of_sender / messages * 1000,
         "server_milliseconds": of_server / messages * 1000,
+        "claim_milliseconds": claim_seconds / CLAIMS * 1000,
         "longest_queue_over_mean": max(lengths) / (sum(lengths) / queues),
     }
+
+
+async def _claims(backend: Backend, client: Redis, queues: int) -> float:
+    """Seconds of the server's processor for claims where every queue has a living worker."""
+    until, life = round(time.time() * 1000) + 3_600_000, 3_600_000
+    marks = {"owner": "somebody", "until": until, "life": life}
+    await client.hset(
+        Keys("count").counts,
+        mapping={f"{name}:{queue}": value for name, value in marks.items() for queue in range(queues)},
+    )
+    before = await _cpu_seconds(client)
+    for _ in range(CLAIMS):
+        if await backend.claim("stands by") is not None:
+            raise RuntimeError("a queue was free that has a worker")
+    return await _cpu_seconds(client) - before
 
 
 async def _cpu_seconds(client: Redis) -> float:

@@ -29,9 +29,11 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.append(str(HERE))
 
-from results import write_result  # noqa: E402 - beside this file
+from redis import Redis  # noqa: E402
+from results import read_result, write_result  # noqa: E402 - beside this file
 from rivals.workload import RECORD, RECOVERY_SECONDS  # noqa: E402
 
+from trimtab.files.queues.exchange import Keys  # noqa: E402
 from trimtab.lab.sandbox.queues.server import QueueServer  # noqa: E402
 
 WORKERS = 4
@@ -78,6 +80,9 @@ PROGRAMS = {
     ),
     "trimtab": Program("on_taskiq", "100 tasks at once", {"RIVAL_BROKER": "levelled"}),
     "trimtab, as its page says": Program("on_taskiq", "1 task at once", _tuned(RIVAL_BROKER="levelled")),
+    "trimtab, limits within reach": Program(
+        "on_taskiq", "1 task at once, light 0.25 s, overload 5 s, T 2 s", _tuned(RIVAL_BROKER="forecast")
+    ),
 }
 
 
@@ -201,6 +206,13 @@ def _cpu_seconds(server: QueueServer) -> float:
     return (server.process.cpu_seconds() if server.process else None) or 0.0
 
 
+def _orders(server: QueueServer) -> dict[str, int]:
+    """Messages that balance scheduling has moved, and pauses, since the server was emptied."""
+    with Redis.from_url(server.url) as client:
+        found = client.hmget(f"{Keys('queues').counts}", ["moved", "pauses"])
+    return dict(zip(("moved", "pauses"), (int(one or 0) for one in found), strict=True))
+
+
 def throughput(name: str, server: QueueServer, messages: int) -> dict[str, Any]:
     """Empty tasks from one sender to workers that wait: how many are sent in a second, and how many done.
 
@@ -252,7 +264,7 @@ def waits(name: str, server: QueueServer, size: int, seconds: float) -> dict[str
         if not run.until(all_done, 120.0):
             raise RuntimeError(f"{name}: bursts are not done\n{run.logs()}")
         began = {number: begun for number, begun, _ in run.records()}
-        found: dict[str, Any] = {"messages": most}
+        found: dict[str, Any] = {"messages": most, "orders": _orders(server)}
         for what, cost in (("short", SHORT_SECONDS), ("long", LONG_SECONDS)):
             waited = sorted(
                 max(0.0, began[number] - at)
@@ -296,6 +308,7 @@ def killed(name: str, server: QueueServer, messages: int = 200) -> dict[str, Any
             "lost": messages - len(there),
             "doubled": sum(times - 1 for times in there.values()),
             "messages": messages,
+            "orders": _orders(server),
         }
 
 
@@ -307,7 +320,10 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="short runs, each once")
     options.add_argument("--runs", type=int, default=2, help="runs of throughput, in turn")
     options.add_argument("--seconds", type=float, default=15.0, help="bursts of each size")
-    options.add_argument("--only", nargs="*", choices=list(PROGRAMS), default=list(PROGRAMS))
+    options.add_argument(
+        "--only", nargs="*", choices=list(PROGRAMS), default=list(PROGRAMS),
+        help="programs; the rows of others stay as they are",
+    )  # fmt: skip
     options.add_argument("--what", nargs="*", choices=("throughput", "waits", "killed"),
                          default=("throughput", "waits", "killed"))  # fmt: skip
     options.add_argument("--messages", type=int, default=2000, help="empty tasks of a run")
@@ -337,12 +353,17 @@ def main() -> None:
                     print(f"{name:30} {rows[name]['killed']}", flush=True)
         finally:
             server.stop()
-    if set(given.only) == set(PROGRAMS) and len(given.what) == 3:
+    if len(given.what) == 3 and (not given.quick or set(given.only) == set(PROGRAMS)):
+        before = read_result("queues_rivals")
+        found_before = before["rows"]["programs"] if before else {}
+        load = round(os.getloadavg()[0], 2)
+        told = {**found_before, **{name: {**row, "load_average": load} for name, row in rows.items()}}
+        programs = {name: told[name] for name in PROGRAMS if name in told}
         method = {
             "workers": WORKERS, "use": USE, "short_share": SHORT_SHARE, "short_seconds": SHORT_SECONDS,
             "long_seconds": LONG_SECONDS, "given_up_seconds": GIVEN_UP_SECONDS,
         }  # fmt: skip
-        write_result("queues_rivals", {"programs": rows, **method})
+        write_result("queues_rivals", {"programs": programs, **method})
 
 
 SIZES = (20, 200)

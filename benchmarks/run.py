@@ -20,6 +20,7 @@ QUICK = {
     "queues_rivals": ["--quick"],
     "keys_choose": ["--runs", "50"],
     "keys_clients": ["--rounds", "3"],
+    "keys_consumers": ["--rounds", "3"],
 }
 ALL = (
     "cli_startup",
@@ -32,7 +33,14 @@ ALL = (
     "keys_choose",
     "pipeline",
 )
-BY_NAME = ("keys_clients", "month_lake", "pipeline_accuracy", "pipeline_cpu_base", "queues_rivals")
+BY_NAME = (
+    "keys_clients",
+    "keys_consumers",
+    "month_lake",
+    "pipeline_accuracy",
+    "pipeline_cpu_base",
+    "queues_rivals",
+)
 """Answers to questions of design, measured on real servers or over many draws: run where the question comes
 up again; the figures that are committed stay on the page."""
 

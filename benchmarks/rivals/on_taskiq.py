@@ -11,11 +11,15 @@ from taskiq_redis import ListQueueBroker, RedisStreamBroker
 
 from rivals.workload import RECOVERY_SECONDS, TUNED, URL, occupy
 from trimtab.dataplane.queues import LevelledBroker
+from trimtab.online.queues.settings import Scheduling
 
 if TYPE_CHECKING:
     from taskiq import AsyncBroker
 
 WORKERS = int(os.environ.get("RIVAL_WORKERS", "4"))
+FORECAST = Scheduling(window_seconds=0.5, cycle_seconds=2.0, limits="seconds", light=0.25, overload=5.0)
+"""Limits that bursts of 200 and the backlog of a killed worker reach; those of `LevelledBroker` are shares of
+10,000 messages."""
 
 
 def made(name: str) -> AsyncBroker:
@@ -26,6 +30,8 @@ def made(name: str) -> AsyncBroker:
         return RedisStreamBroker(URL, xread_count=1, idle_timeout=RECOVERY_SECONDS * 1000)
     if name == "stream":
         return RedisStreamBroker(URL)
+    if name == "forecast":
+        return LevelledBroker(URL, queues=WORKERS, scheduling=FORECAST, wait_seconds=None)
     return LevelledBroker(URL, queues=WORKERS)
 
 

@@ -207,6 +207,10 @@ async def _sentences(request: web.Request, handler: Handler) -> web.StreamRespon
         return _refusal(refusal)
     except web.HTTPRequestEntityTooLarge:
         return _refusal(Refused(413, f"the request is larger than {BYTES_MAX} bytes: send less at once"))
+    except web.RequestPayloadError:
+        answer = _refusal(Refused(400, "the body cannot be read: it is not encoded as its headers say"))
+        answer.force_close()  # where the next request begins is not known
+        return answer
     except web.HTTPException as error:
         return _refusal(Refused(error.status, f"{request.method} {request.path}: {error.reason}"))
     except (*AWAY, ConnectError) as error:

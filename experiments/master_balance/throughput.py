@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,55 +43,100 @@ WARM_SECONDS, SECONDS, TURNS = 2.0, 8.0, 3
 LAYOUTS = {"balanced": [0, 1, 2], "concentrated": [0, 0, 0]}
 WORKS = ("produce", "consume", "both")
 PATIENCE_SECONDS = 60.0
+FLUSH_SECONDS = 20.0
+"""After the measured time, for what is still unacknowledged."""
+END_SECONDS = 1.0
+"""A reader that gets nothing for so long, or for half of it, has read all there is."""
+FILL_BYTES, FILL_MESSAGES = 12 << 20, 8000
+"""Of each topic, before anything is read: whichever is less."""
 
 
-async def _worked(
-    cluster: MastersCluster, topic: str, size: int, work: str, begin: float
-) -> tuple[int, int, int, int]:
-    """Messages stored and read in the measured time; given to the producer and sent by it in all its life."""
-    stored, read, counts_of_producer = [0], [0], (0, 0)
-    payload, loop = b"." * size, asyncio.get_running_loop()
-    end = begin + SECONDS
+class _Client:
+    """A producer, a consumer or both, of one topic, and what they counted.
 
-    def counts(count: list[int]) -> None:
-        if begin <= time.time() < end:
-            count[0] += 1
+    Parameters
+    ----------
+    still
+        Whether nobody sends: what stood last in the topic when a reader came to its end stays the last.
 
-    async def produce() -> None:
-        nonlocal counts_of_producer
-        async with Producer(cluster, topic, patience_seconds=None) as producer:
-            try:
-                while time.time() < end:
-                    future = await producer.post(payload)
-                    future.add_done_callback(lambda done: counts(stored))
-            finally:
-                counts_of_producer = producer.counts
+    Attributes
+    ----------
+    stored, read
+        Messages acknowledged, and messages that a reader got for the first time, in the measured time.
+    given, sent, acknowledged
+        Messages given to the producer in all its life, how often it sent any, and how many were stored.
+    twice
+        Messages that a reader got for a second time in its life, or that stand in the topic twice.
+    """
 
-    async def consume() -> None:
-        # One reader after another, each under a name of its own, from what is there first.
-        while time.time() < end:
-            async with Consumer(cluster, topic, f"reader-{loop.time()}", patience_seconds=None) as consumer:
-                got = 0
-                while time.time() < end:
-                    try:
-                        async with asyncio.timeout(0.3):
-                            await consumer.take()
-                    except TimeoutError:
-                        break
-                    counts(read)
-                    got += 1
+    def __init__(self, cluster: MastersCluster, topic: str, size: int, begin: float, *, still: bool) -> None:
+        self._cluster, self._topic, self._payload = cluster, topic, b"." * size
+        self._begin, self._end = begin, begin + SECONDS
+        self._still, self._last = still, -2
+        self.stored = self.read = self.given = self.sent = self.acknowledged = self.twice = 0
 
-    tasks = [asyncio.create_task(one()) for name, one in (("produce", produce), ("consume", consume))
-             if work in (name, "both")]  # fmt: skip
-    await asyncio.wait(tasks, timeout=max(0.1, end - time.time()) + 1.0)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return stored[0], read[0], *counts_of_producer
+    @property
+    def _measured(self) -> bool:
+        return self._begin <= time.time() < self._end
+
+    def _told(self, future: asyncio.Future[int]) -> None:
+        if not future.cancelled():
+            self.acknowledged += 1
+            self.stored += self._measured
+
+    async def produce(self) -> None:
+        """Send as fast as messages are acknowledged, then wait until all are."""
+        async with Producer(self._cluster, self._topic, patience_seconds=None) as producer:
+            while time.time() < self._end:
+                future = await producer.post(self._payload)
+                future.add_done_callback(self._told)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await producer.flush()
+            self.given, self.sent = producer.counts
+
+    async def consume(self) -> None:
+        """Read all of the topic, by one reader after another, each under a name of its own."""
+        while time.time() < self._end:
+            name = f"reader-{time.time()}"
+            async with Consumer(self._cluster, self._topic, name, patience_seconds=None) as consumer:
+                await self._consume(consumer)
+
+    async def _consume(self, consumer: Consumer) -> None:
+        lasts, offset, loop = dict[str, int](), -1, asyncio.get_running_loop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS) as limit:
+                while time.time() < self._end and offset != self._last:
+                    message = await consumer.take()
+                    new = message.offset > offset and message.sequence > lasts.get(message.producer, 0)
+                    offset, lasts[message.producer] = message.offset, message.sequence
+                    self.twice += not new
+                    self.read += new and self._measured
+                    if loop.time() + END_SECONDS / 2 > (limit.when() or 0.0):
+                        limit.reschedule(loop.time() + END_SECONDS)
+        if limit.expired() and self._still and offset >= 0:
+            self._last = offset
+
+    async def work(self, work: str) -> dict[str, int]:
+        """Do it, and tell the counts."""
+        works = {"produce": self.produce, "consume": self.consume}
+        tasks = [asyncio.create_task(one()) for name, one in works.items() if work in (name, "both")]
+        await asyncio.gather(*tasks)
+        names = ("stored", "read", "given", "sent", "acknowledged", "twice")
+        return {name: getattr(self, name) for name in names}
 
 
 def _client(cluster: MastersCluster, topic: str, size: int, work: str, begin: float, told: Any) -> None:
-    told.put(asyncio.run(_worked(cluster, topic, size, work, begin)))
+    client = _Client(cluster, topic, size, begin, still=work == "consume")
+    told.put(asyncio.run(client.work(work)))
+
+
+async def _filled(cluster: MastersCluster, topic: str, size: int) -> None:
+    """Store so many messages in a topic that readers have something to read."""
+    async with Producer(cluster, topic) as producer:
+        for _ in range(min(FILL_MESSAGES, FILL_BYTES // size)):
+            await producer.post(b"." * size)
+        await producer.flush()
 
 
 def measured(sandbox: MastersSandbox, groups: list[ControlGroup], size: int, work: str) -> dict[str, Any]:
@@ -99,7 +145,7 @@ def measured(sandbox: MastersSandbox, groups: list[ControlGroup], size: int, wor
     begin = time.time() + WARM_SECONDS
     clients = [
         multiprocessing.Process(target=_client, args=(cluster, topic, size, work, begin, told))
-        for topic in topics_of(cluster)
+        for topic in topics_of(cluster, prefix=str(size))
     ]
     for client in clients:
         client.start()
@@ -110,13 +156,12 @@ def measured(sandbox: MastersSandbox, groups: list[ControlGroup], size: int, wor
     counts = [told.get(timeout=PATIENCE_SECONDS) for _ in clients]
     for client in clients:
         client.join()
-    stored, read, given, sent = (sum(one[place] for one in counts) for place in range(4))
+    sums = {name: sum(one[name] for one in counts) for name in counts[0]}
     return {
-        "stored_per_second": stored / SECONDS,
-        "read_per_second": read / SECONDS,
-        "given": given,
-        "sent": sent,
-        "stored_of_topics": sorted(one[0] for one in counts),
+        "stored_per_second": sums.pop("stored") / SECONDS,
+        "read_per_second": sums.pop("read") / SECONDS,
+        **sums,
+        "of_topics": sorted(one["stored"] + one["read"] for one in counts),
         "used": [round(one, 3) for one in used],
     }
 
@@ -151,23 +196,24 @@ def laid_out(sandbox: MastersSandbox, layout: str) -> None:
 
 def sent_again(turns: list[dict[str, Any]]) -> str:
     """Messages that producers sent beyond one each, as a share of those that were given to them."""
-    given = sum(one.get("given", 0) for one in turns)
-    return f"{sum(one['sent'] for one in turns) / given - 1:.1%}" if given else ""
+    given = sum(one["given"] for one in turns)
+    return f"{sum(one['sent'] for one in turns) / given - 1:.2%}" if given else ""
 
 
 def table(result: dict[str, Any]) -> str:
     """A row for each size and kind of work; medians of the turns."""
     lines = [
-        "| message | work | balanced, messages/s | concentrated | ratio, least and most "
-        "| sent again, balanced | concentrated | busiest node, balanced "
+        "| message | work | balanced, messages/s | concentrated | ratio, least and most | turns "
+        "| sent again, balanced | concentrated | unacknowledged | read twice | busiest node, balanced "
         "| concentrated | load average |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for row in result["rows"]:
+    for row in sorted(result["rows"], key=lambda one: (one["size"], WORKS.index(one["work"]))):
         rates = {
             layout: [one["stored_per_second"] + one["read_per_second"] for one in row[layout]]
             for layout in LAYOUTS
         }
+        turns = [one for layout in LAYOUTS for one in row[layout]]
         ratios = [a / max(b, 1e-9) for a, b in zip(rates["balanced"], rates["concentrated"], strict=True)]
         busy = {
             layout: median(busiest(one["used"], result["share"]) for one in row[layout]) for layout in LAYOUTS
@@ -176,8 +222,10 @@ def table(result: dict[str, Any]) -> str:
         lines.append(
             f"| {row['size']:,} B | {row['work']} | {median(rates['balanced']):,.0f} "
             f"| {median(rates['concentrated']):,.0f} "
-            f"| {middle:.2f} ({min(ratios):.2f}, {max(ratios):.2f}) "
+            f"| {middle:.2f} ({min(ratios):.2f}, {max(ratios):.2f}) | {len(ratios)} "
             f"| {sent_again(row['balanced'])} | {sent_again(row['concentrated'])} "
+            f"| {sum(one['given'] - one['acknowledged'] for one in turns):,} "
+            f"| {sum(one['twice'] for one in turns):,} "
             f"| {busy['balanced']:.0%} | {busy['concentrated']:.0%} | {row['load_average']:.1f} |"
         )
     return "\n".join(lines)
@@ -186,18 +234,27 @@ def table(result: dict[str, Any]) -> str:
 def compared(sandbox: MastersSandbox, groups: list[ControlGroup], given: argparse.Namespace) -> None:
     """Measure every size and kind of work under both layouts, in turns, and write the result after each."""
     rows: list[dict[str, Any]] = []
+    if given.add and RESULT.exists():
+        measured_now = {(size, work) for size in given.sizes for work in given.works}
+        before = json.loads(RESULT.read_text())["rows"]
+        rows = [one for one in before if (one["size"], one["work"]) not in measured_now]
     for size in given.sizes:
-        for work in given.works:
-            row: dict[str, Any] = {"size": size, "work": work, **{layout: [] for layout in LAYOUTS}}
-            for _ in range(given.turns):
-                for layout in LAYOUTS:
-                    laid_out(sandbox, layout)
-                    row[layout].append(measured(sandbox, groups, size, work))
-            row["load_average"] = os.getloadavg()[0]
-            rows.append(row)
-            result = {"share": given.share, "seconds": SECONDS, "cores": os.cpu_count(), "rows": rows}
-            print(table({**result, "rows": [row]}).splitlines()[-1], file=sys.stderr, flush=True)
+        for topic in topics_of(sandbox.state.cluster, prefix=str(size)):
+            asyncio.run(_filled(sandbox.state.cluster, topic, size))
+        of_size: list[dict[str, Any]] = [
+            {"size": size, "work": work, **{layout: [] for layout in LAYOUTS}} for work in given.works
+        ]
+        for _ in range(given.turns):
+            for layout in LAYOUTS:
+                laid_out(sandbox, layout)
+                for row in of_size:
+                    row[layout].append(measured(sandbox, groups, size, row["work"]))
+                    row["load_average"] = os.getloadavg()[0]
+            result: dict[str, Any] = {"share": given.share, "seconds": SECONDS, "cores": os.cpu_count()}
+            result["rows"] = [*rows, *of_size]
             write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
+            print(table({**result, "rows": of_size}), file=sys.stderr, flush=True)
+        rows += of_size
 
 
 def main() -> int:
@@ -206,6 +263,9 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--works", nargs="+", choices=WORKS, default=list(WORKS))
     parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument(
+        "--add", action="store_true", help="keep the rows that are there and not measured now"
+    )
     parser.add_argument("--share", type=float, default=SHARE, help="of a processor, for each node")
     parser.add_argument("--tables", action="store_true", help="print the table of the result")
     parser.add_argument("--write", action="store_true", help="put it into the page")

@@ -79,9 +79,14 @@ class Task:
         return "IPOOA" in self.policy
 
     @property
+    def add_seconds(self) -> float:
+        """From an added partition to the next; the paper has no such pause."""
+        return 10.0 if self.policy.endswith("added every 10 s") else 1.0
+
+    @property
     def by_load(self) -> bool:
         """Whether consumers are assigned by load after a while."""
-        return self.policy == "paper: CL"
+        return self.policy in ("CL", "paper: CL")
 
     @property
     def per_second(self) -> float:

@@ -21,9 +21,23 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+import confluent_kafka
 import numpy as np
 from commands import Failed, brokers_by_commands, table_by_commands
-from control import BROKERS, GROUP, MEMBERS, PRODUCERS, QUARTER, SLOWER, TABLES, Task, heard, say, wait_for
+from control import (
+    BROKERS,
+    GROUP,
+    MEMBERS,
+    PRODUCERS,
+    QUARTER,
+    SLOWER,
+    TABLES,
+    VALUE,
+    Task,
+    heard,
+    say,
+    wait_for,
+)
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 from measured import figures
@@ -36,16 +50,21 @@ from trimtab.lab.sandbox.processes import Process, end, running, spawn
 
 FOLDER = Path(__file__).parent
 GUARDED = "tables and order guard"
+NAMES = (GUARDED, *POLICIES)
 FIRST = (GUARDED, "D-Choices", "hash")
 WARM_SECONDS, LEARN_SECONDS, SETTLE_SECONDS = 10.0, 60.0, 2.0
 LEARN_SECONDS_MOST = 200.0
 """More would come near the end of what is drawn of the quarter, while the commands run."""
-MEASURES = "settled, overloaded"
+MEASURES = "recovered, overloaded"
 """What rows of before have not: they are run anew if they are asked for."""
 DRAIN_SECONDS = 300.0
 WORKED_OFF_SECONDS = 120.0
 
-MEANWHILE = {GUARDED: table_by_commands, "paper: BL": brokers_by_commands}
+MEANWHILE = {
+    GUARDED: table_by_commands,
+    "BL": brokers_by_commands,
+    "paper: BL": brokers_by_commands,
+}
 """What is typed while a quarter of the load comes in."""
 
 
@@ -81,6 +100,24 @@ def by_load(records: Mapping[int, int], members: int) -> list[list[int]]:
     return own
 
 
+def places(task: Task, partitions: int) -> np.ndarray:
+    """The partition in which each measured record lies, read from the topic; -1: in none."""
+    found = np.full(len(task.stream().at), -1)
+    reader = confluent_kafka.Consumer(
+        {"bootstrap.servers": task.bootstrap, "group.id": "places", "enable.partition.eof": True}
+    )
+    reader.assign([confluent_kafka.TopicPartition(task.topic, one, 0) for one in range(partitions)])
+    ends = 0
+    while ends < partitions:
+        for message in reader.consume(10_000, 0.2):
+            if message.error() is not None:
+                ends += 1
+            elif (number := VALUE.unpack_from(message.value())[0]) >= 0:
+                found[number] = message.partition()
+    reader.close()
+    return found
+
+
 def started(task: Task, program: str, name: str) -> Process:
     """A process of a run."""
     command = [
@@ -90,8 +127,13 @@ def started(task: Task, program: str, name: str) -> Process:
     return spawn(command, Path(task.folder), Path(task.folder) / f"{name}.log", outlive=False)
 
 
-def run(task: Task, sandbox: KafkaSandbox, admin: Any, learn_seconds: float) -> dict[str, Any]:
-    """One run; a table is made of what comes in for `learn_seconds`."""
+def run(
+    task: Task, sandbox: KafkaSandbox, admin: Any, learn_seconds: float, drain_seconds: float
+) -> dict[str, Any]:
+    """One run; a table is made of what comes in for `learn_seconds`.
+
+    It is over when the last record took effect, or `drain_seconds` after the last was sent.
+    """
     admin.create_topics(
         {task.topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}, wait_for_metadata=True
     )
@@ -117,8 +159,11 @@ def run(task: Task, sandbox: KafkaSandbox, admin: Any, learn_seconds: float) -> 
         used, load = sandbox.cpu_seconds(), [*load, os.getloadavg()[0]]
         unsent = sum(wait_for(task.folder, f"sent-{one}", 180) for one in range(PRODUCERS))
         stream = task.stream()
-        until = time.monotonic() + DRAIN_SECONDS
-        while (heard(task.folder, "done") or 0) < len(stream.at) and time.monotonic() < until:
+        asked_for = sum(wait_for(task.folder, f"asked-{one}", 1) for one in range(PRODUCERS))
+        until = time.monotonic() + drain_seconds
+        while not (drained := (heard(task.folder, "done") or 0) >= len(stream.at)):
+            if time.monotonic() >= until:
+                break
             if not running(processes[0]):
                 raise Failed((Path(task.folder) / "takers.log").read_text()[-3000:])
             time.sleep(0.25)
@@ -131,10 +176,13 @@ def run(task: Task, sandbox: KafkaSandbox, admin: Any, learn_seconds: float) -> 
     described = admin.describe_topics([task.topic])[0]["partitions"]
     leader = {one["partition_index"]: one["leader_id"] for one in described}
     effects = np.load(Path(task.folder) / "effects.npy")
-    found = figures(stream, effects, begin, over, [leader[one] for one in range(len(leader))])
+    leaders = [leader[one] for one in range(len(leader))]
+    left = None if drained else places(task, len(leaders))
+    found = figures(stream, effects, begin, over, leaders, left)
     shares = [(used[one] - busy[one]) / task.seconds for one in busy]
     return found | told | {
         "unsent": int(unsent),
+        "asked_for": int(asked_for),
         "broker_processors": [round(one, 3) for one in shares],
         "load_average": [round(one, 1) for one in load],
     }  # fmt: skip
@@ -145,7 +193,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--policies", default=",".join(FIRST), help=f"of {', '.join([GUARDED, *POLICIES])}")
+    parser.add_argument("--policies", default=",".join(FIRST), help=f"of {', '.join(NAMES)}")
     parser.add_argument("--exponents", default="1.0,1.2", help="of Zipf's law")
     parser.add_argument("--producers", default="5000", help="C: each sends a record in four seconds")
     parser.add_argument("--seconds", type=float, default=60.0, help="that records are sent for")
@@ -154,6 +202,12 @@ def main() -> int:
         type=float,
         default=LEARN_SECONDS,
         help=f"seconds of a quarter of the load that a table is made of, at most {LEARN_SECONDS_MOST:g}",
+    )
+    parser.add_argument(
+        "--drain",
+        type=float,
+        default=DRAIN_SECONDS,
+        help="seconds after the last record was sent at which a run ends, whatever still waits",
     )
     parser.add_argument("--seed", type=int, default=1, help="of arrivals, names of keys, stalls")
     parser.add_argument("--out", type=Path, default=FOLDER / "brokers.json", help="where results are kept")
@@ -194,7 +248,7 @@ def main() -> int:
                     f"keyed-{number}", bootstrap, str(folder), one["row"], float(one["load"]),
                     one["producers"], one["seconds"], one["seed"],
                 )  # fmt: skip
-                found = run(task, sandbox, admin, given.learn)
+                found = run(task, sandbox, admin, given.learn, given.drain)
             admin.delete_topics([task.topic])
             print(f"    {found}", flush=True)
             rows.append(one | found)
@@ -211,7 +265,7 @@ def main() -> int:
 
 def _names(policies: str) -> list[str]:
     """Names of policies, of which some have commas themselves."""
-    known = sorted((GUARDED, *POLICIES), key=len, reverse=True)
+    known = sorted(NAMES, key=len, reverse=True)
     found, left = [], policies
     while left:
         name = next((one for one in known if left.startswith(one)), None)

@@ -34,15 +34,17 @@ from trimtab.online.keys.settings import Ipooa
 
 LOOK_SECONDS, RATE_SECONDS = 0.25, 5.0
 """As in virtual time: between two looks at backlogs, and over how long rates are smoothed."""
-ADD_SECONDS = 1.0
-"""From an added partition to the next; the paper has no such pause, and consumers take longer to notice."""
 REST_SECONDS = 0.005
 POLICIES: dict[str, tuple[str, Given]] = {
     "hash": ("hash", Given()),
     "D-Choices": ("d_choices", Given()),
     "D-Choices, again": ("d_choices", Given()),
     "PKG": ("pkg", Given()),
+    "BL": ("hash", Given()),
+    "CL": ("hash", Given()),
     "IPOOA, candidate by content": ("ipooa", Given()),
+    "IPOOA, candidate by content, added every 10 s": ("ipooa", Given()),
+    "IPOOA, candidate by load": ("ipooa", Given(ipooa=Ipooa(candidate="load"))),
     "IPOOA, least-loaded candidate": ("ipooa", Given(ipooa=Ipooa(candidate="least"))),
     "IPOOA, ISC as printed": ("ipooa", Given(ipooa=Ipooa(isc="literal"))),
     "paper: kafka": ("hash", Given()),
@@ -60,6 +62,17 @@ POLICIES: dict[str, tuple[str, Given]] = {
 Send = Callable[[bytes, bytes], None]
 
 
+class CountedLoad(LiveLoad):
+    """Counts the records for which a policy asked for one more partition."""
+
+    asked_for = 0
+
+    def ask(self, known: int) -> None:
+        """See `LiveLoad.ask`."""
+        self.asked_for += 1
+        super().ask(known)
+
+
 class Choosing:
     """A policy as the package's partitioner, which looks at backlogs and rates on the brokers."""
 
@@ -71,9 +84,9 @@ class Choosing:
                 {"bootstrap_servers": task.bootstrap}, task.topic, GROUP,
                 capacity_per_second=WORKER_PER_SECOND, interval_seconds=LOOK_SECONDS,
                 rate_seconds=RATE_SECONDS, commit_seconds=LOOK_SECONDS, start_seconds=60.0, base=PARTITIONS,
-                max_partitions=MAX_PARTITIONS if task.adds else 0, add_seconds=ADD_SECONDS,
+                max_partitions=MAX_PARTITIONS if task.adds else 0, add_seconds=task.add_seconds,
             )  # fmt: skip
-            self.load = LiveLoad(settings)
+            self.load = CountedLoad(settings)
         self._choose = PolicyPartitioner(name, given, 1000 * task.seed + task.one, self.load)
         self._known = range(PARTITIONS)
 
@@ -84,13 +97,15 @@ class Choosing:
             self._known = range(len(producer.list_topics(topic, timeout=10).topics[topic].partitions))
         return self._choose(key, self._known)
 
-    def close(self) -> None:
-        """No more looks."""
-        if self.load is not None:
-            self.load.close()
+    def close(self) -> int:
+        """No more looks; returns how many records asked for one more partition."""
+        if self.load is None:
+            return 0
+        self.load.close()
+        return self.load.asked_for
 
 
-def plain(task: Task) -> tuple[Send, Callable[[], None], Any]:
+def plain(task: Task) -> tuple[Send, Callable[[], int], Any]:
     """A client's own producer, and a policy."""
     choosing = Choosing(task)
     producer = confluent_kafka.Producer({"bootstrap.servers": task.bootstrap, **SETTINGS})
@@ -101,7 +116,7 @@ def plain(task: Task) -> tuple[Send, Callable[[], None], Any]:
     return send, choosing.close, producer
 
 
-def guarded(task: Task) -> tuple[Send, Callable[[], None], Any]:
+def guarded(task: Task) -> tuple[Send, Callable[[], int], Any]:
     """The producer of the order guard."""
     following = Following({"bootstrap_servers": task.bootstrap}, tables_topic=TABLES)
     producer = Producer(task.topic, following, {"bootstrap.servers": task.bootstrap, **SETTINGS})
@@ -109,7 +124,11 @@ def guarded(task: Task) -> tuple[Send, Callable[[], None], Any]:
     def send(key: bytes, value: bytes) -> None:
         producer.produce(task.topic, value, key)
 
-    return send, producer.close, producer
+    def close() -> int:
+        producer.close()
+        return 0
+
+    return send, close, producer
 
 
 SETTINGS = {"acks": "all", "enable.idempotence": True, "linger.ms": 20, "partitioner": "murmur2_random"}
@@ -162,7 +181,7 @@ def produce(task: Task) -> None:
         seen[which] += 1
         send(keys[which], VALUE.pack(number, which, seen[which], now) + pad)
     left = producer.flush(60)
-    close()
+    say(task.folder, f"asked-{task.one}", float(close()))
     say(task.folder, f"sent-{task.one}", float(left))
 
 

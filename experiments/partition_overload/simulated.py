@@ -106,6 +106,16 @@ SWEEP: dict[str, Row] = {
     for power in (1, 2)
     for threshold in (0.5, 0.6, 0.65)
 }
+ABOVE_PER_SECOND = 6500.0
+"""More than the consumers of all partitions do."""
+ABOVE: dict[str, Row] = {
+    "hash": ROWS["hash"],
+    "D-Choices": ROWS["D-Choices"],
+    "IPOOA, no partition to add": ROWS["IPOOA, candidate by content"],
+    "IPOOA, candidate by content": ipooa(spare=PARTITIONS),
+    "IPOOA, candidate by load": ipooa("load", spare=PARTITIONS),
+    "IPOOA, least-loaded candidate": ipooa("least", spare=PARTITIONS),
+}
 NEWS: dict[str, Row] = {
     f"{'asked every 50 ms' if news is None else f'{news * 1000:g} ms'}, runs of {records}":
         guarded(True, news, records)
@@ -129,14 +139,18 @@ def figures_of(found: Course) -> dict[str, Any]:
 
 
 def compared(
-    what: str, rows: dict[str, Row], loads: dict[str, Sequence[float]], seeds: Sequence[int]
+    what: str,
+    rows: dict[str, Row],
+    loads: dict[str, Sequence[float]],
+    seeds: Sequence[int],
+    per_second: float = PER_SECOND,
 ) -> list[dict[str, Any]]:
     """Each row over each load, a list of figures with one of each draw."""
     found = []
     for load, shares in loads.items():
         for name, row in rows.items():
             print(f"  {what}, {load}: {name}", file=sys.stderr, flush=True)
-            each = [figures_of(row(drawn(shares, seed), shares, seed)) for seed in seeds]
+            each = [figures_of(row(drawn(shares, seed, per_second), shares, seed)) for seed in seeds]
             found.append({"load": load, "row": name} | {one: [of[one] for of in each] for one in each[0]})
     return found
 
@@ -149,6 +163,7 @@ def measure(data: Path | None) -> dict[str, Any]:
         "experiment": "partition_overload, simulated",
         "method": {"partitions": PARTITIONS, "seeds": list(SEEDS)},
         "rows": compared("table", ROWS, table, SEEDS),
+        "above": compared("above", ABOVE, table, SEEDS, ABOVE_PER_SECOND),
         "again": compared("again", {"D-Choices": ROWS["D-Choices"]}, table, (11, 12, 13)),
         "sweep": compared("sweep", SWEEP, {"1.2": table["1.2"]}, SEEDS[:1]),
         "news": compared("news", NEWS, {"1.2": table["1.2"]}, SEEDS[:1]),

@@ -12,17 +12,22 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+OVERLOAD = 6500
+"""C at which more comes in than the partitions' consumers can do."""
 sys.path.append(str(HERE.parent))
 
 from page import tell  # noqa: E402 - beside this folder
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Without the columns in which nothing stands."""
+    told = [place for place in range(len(head)) if any(row[place] for row in rows)]
+    head, rows = [head[one] for one in told], [[row[one] for one in told] for row in rows]
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -30,7 +35,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _cell(row: dict[str, Any]) -> str:
     """Max/mean, p99, share overtaken: medians of the draws."""
     most, late, over = (statistics.median(row[one]) for one in ("max_over_mean", "p99_seconds", "overtaken"))
-    return f"{most:.2f}, {late:.2f} s, {over:.1%}"
+    added = f", {', '.join(map(str, row['added']))} added" if any(row["added"]) else ""
+    return f"{most:.2f}, {late:.2f} s, {over:.1%}{added}"
 
 
 def compared(rows: Sequence[dict[str, Any]], what: str, expected: dict[str, Any] | None = None) -> str:
@@ -51,6 +57,14 @@ def compared(rows: Sequence[dict[str, Any]], what: str, expected: dict[str, Any]
                 line.append("" if found is None else f"{found[0]:.2f}, {found[1]:g} s, {found[2]:.0%}")
         lines.append(line)
     return _table(head, lines)
+
+
+def pivoted(rows: Sequence[dict[str, Any]], what: str) -> str:
+    """A line for each name up to its last comma, a column for what stands behind it."""
+    split = {tuple(row["row"].rsplit(", ", 1)): _cell(row) for row in rows}
+    names, others = (list(dict.fromkeys(one[place] for one in split)) for place in (0, 1))
+    lines = [[name, *(split[name, other] for other in others)] for name in names]
+    return _table([what, *others], lines)
 
 
 def spread(rows: Sequence[dict[str, Any]], again: Sequence[dict[str, Any]]) -> str:
@@ -78,73 +92,110 @@ def _table_of(row: dict[str, Any]) -> str:
 
 
 def _added(row: dict[str, Any]) -> str:
-    """Partitions that IPOOA had added; of earlier runs, which could add none, that it was not tried."""
+    """Partitions that IPOOA had added; of runs before step 6 was wired, that it was not tried."""
     if "IPOOA" not in row["row"]:
         return ""
     return f"{row['added']}" if row.get("step_6") else "not tried"
 
 
-def _converged(row: dict[str, Any]) -> list[str]:
-    """KSCDR, settled, and overloaded partitions; runs of before have the first alone."""
-    found = []
-    for measure in ("converged_seconds", "settled_seconds"):
-        seconds = row.get(measure, "")
-        found.append(
-            "never" if seconds is None else f"{seconds / row['seconds']:.0%}" if seconds != "" else ""
-        )
-    return [*found, f"{row['overloaded']:.1f}" if "overloaded" in row else ""]
+def _asked(row: dict[str, Any]) -> str:
+    """Share of records for which IPOOA found no candidate below its threshold, and asked for a partition."""
+    return f"{row['asked_for'] / row['records']:.1%}" if "IPOOA" in row["row"] and "asked_for" in row else ""
 
 
-CONVERGENCE = ("KSCDR", "settled", "overloaded")
+def _seconds(row: dict[str, Any], measure: str, digits: int) -> str:
+    """A delay; where a run was cut short it may be longer."""
+    censored, value = row.get("censored_seconds"), row[measure]
+    least = "at least " if censored is not None and value >= censored else ""
+    return f"{least}{value:.{digits}f} s"
+
+
+def _converged(row: dict[str, Any]) -> str:
+    """KSCDR: in percent of the time for which records were sent."""
+    seconds = row["converged_seconds"]
+    return "never" if seconds is None else f"{seconds / row['seconds']:.0%}"
+
+
+def _recovered(row: dict[str, Any]) -> str:
+    if "recovered_seconds" not in row:
+        return ""
+    seconds = row["recovered_seconds"]
+    return f"over {row['played_seconds']:.0f} s" if seconds is None else f"{seconds:.0f} s"
+
+
+def _overloaded(row: dict[str, Any]) -> str:
+    return f"{row['overloaded']:.1f}" if "overloaded" in row else ""
+
+
+def _lost(row: dict[str, Any]) -> str:
+    """Of a run that was cut short nobody knows; then how many had not taken effect."""
+    return f"{row['lost']}" if row["lost"] is not None else f"{row['unfinished']:,} left"
 
 
 def measured(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each run on brokers."""
-    head = ["C", "s", "policy", "draw", "table of", "max/mean", "of brokers", "partitions added", "p50",
-            "p99", "KSDR", *CONVERGENCE, "KCR", "overtaken", "lost", "load average"]  # fmt: skip
+    """A line for each run on brokers, a worker for each partition."""
+    head = ["s", "policy", "draw", "table of", "recovered", "overloaded", "KSCDR", "KSDR", "p50", "p99",
+            "max/mean", "asked", "added", "KCR", "overtaken", "lost", "load average"]  # fmt: skip
     lines = []
-    for row in sorted(rows, key=lambda one: (-one["producers"], one["load"])):
+    for row in sorted(rows, key=lambda one: (one["load"], one["seed"])):
         lines.append([
-            f"{row['producers']:,}", row["load"], row["row"], str(row["seed"]), _table_of(row),
-            f"{row['max_over_mean']:.2f}", f"{row['brokers_max_over_mean']:.2f}", _added(row),
-            f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s", f"{row['late']:.1%}",
-            *_converged(row), f"{statistics.mean(row['broker_processors']):.0%}",
-            f"{row['overtaken']:.2%}", f"{row['lost']}", f"{max(row['load_average']):g}",
+            row["load"], row["row"], str(row["seed"]), _table_of(row), _recovered(row), _overloaded(row),
+            _converged(row), f"{row['late']:.1%}", _seconds(row, "p50_seconds", 2),
+            _seconds(row, "p99_seconds", 2), f"{row['max_over_mean']:.2f}", _asked(row), _added(row),
+            f"{statistics.mean(row['broker_processors']):.0%}",
+            f"{row['overtaken']:.1%}", _lost(row), f"{max(row['load_average']):g}",
         ])  # fmt: skip
     return _table(head, lines)
 
 
+def newest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the runs of the same policy, load and draw the last."""
+    return list({(row["load"], row["producers"], row["row"], row["seed"]): row for row in rows}.values())
+
+
 def papers(rows: Sequence[dict[str, Any]]) -> str:
-    """The paper's comparison: its three measures in percent, and what they leave out."""
-    head = ["s", "C", "policy", "draw", "KCR", "KSDR", *CONVERGENCE, "busiest broker, processor",
-            "records, of brokers", "of partitions", "partitions added", "p50", "p99", "overtaken",
-            "load average"]  # fmt: skip
-    lines = []
+    """The paper's comparison, its three measures and what they leave out; draws beside one another."""
+    draws: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda one: (one["load"], one["producers"], one["row"], one["seed"])):
-        brokers = row["broker_processors"]
-        lines.append([
-            row["load"], f"{row['producers']:,}", row["row"].removeprefix("paper: "), str(row["seed"]),
-            f"{statistics.mean(brokers):.1%}",
-            f"{row['late']:.1%}", *_converged(row),
-            f"{max(brokers):.1%}", f"{row['brokers_max_over_mean']:.2f}", f"{row['max_over_mean']:.2f}",
-            _added(row), f"{row['p50_seconds']:.3f} s", f"{row['p99_seconds']:.2f} s",
-            f"{row['overtaken']:.2%}", f"{max(row['load_average']):g}",
-        ])  # fmt: skip
+        draws.setdefault((row["load"], row["producers"], row["row"]), []).append(row)
+    head = ["s", "C", "policy", "draws", "KCR", "KSDR", "KSCDR", "recovered", "p99", "of partitions",
+            "of brokers", "added", "overtaken", "load average"]  # fmt: skip
+    cells: list[Callable[[dict[str, Any]], str]] = [
+        lambda row: str(row["seed"]),
+        lambda row: f"{statistics.mean(row['broker_processors']):.1%}",
+        lambda row: f"{row['late']:.1%}",
+        _converged,
+        _recovered,
+        lambda row: _seconds(row, "p99_seconds", 2),
+        lambda row: f"{row['max_over_mean']:.2f}",
+        lambda row: f"{row['brokers_max_over_mean']:.2f}",
+        _added,
+        lambda row: f"{row['overtaken']:.1%}",
+        lambda row: f"{max(row['load_average']):g}",
+    ]
+    lines = [
+        [load, f"{rate:,}", name.removeprefix("paper: "),
+         *(" / ".join(filter(None, map(cell, each))) for cell in cells)]
+        for (load, rate, name), each in draws.items()
+    ]  # fmt: skip
     return _table(head, lines)
 
 
 def parts(document: dict[str, Any], expected: dict[str, Any], brokers: dict[str, Any]) -> dict[str, str]:
     """All of them."""
-    paper = [row for row in brokers["rows"] if row["row"].startswith("paper: ")]
+    last = newest(brokers["rows"])
+    own = [row for row in last if not row["row"].startswith("paper: ")]
     return {
-        "brokers": measured([row for row in brokers["rows"] if row not in paper]),
-        "paper": papers(paper),
+        "overload": measured([row for row in own if row["producers"] == OVERLOAD]),
+        "brokers": measured([row for row in own if row["producers"] < OVERLOAD]),
+        "paper": papers([row for row in last if row not in own]),
+        "earlier": measured([row for row in brokers["rows"] if row not in last]),
         "rows": compared(document["rows"], "policy", expected),
+        "above": compared(document["above"], "policy"),
         "again": spread(document["rows"], document["again"]),
-        "sweep": compared(document["sweep"], "IPOOA, candidate by content"),
-        "news": compared(document["news"], "news of marks after"),
-        "quartiles": compared(document["quartiles"], "policy"),
-        "recorded": compared(document["recorded"], "policy"),
+        "sweep": pivoted(document["sweep"], "IPOOA, candidate by content"),
+        "news": pivoted(document["news"], "news of marks after"),
+        "skews": compared([*document["quartiles"], *document["recorded"]], "policy"),
     }
 
 

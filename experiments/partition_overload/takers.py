@@ -136,6 +136,7 @@ class Bounded(confluent.Consumer):
         )
         config = {
             "bootstrap.servers": task.bootstrap, "partition.assignment.strategy": "range",
+            "topic.metadata.refresh.interval.ms": 1000, "heartbeat.interval.ms": 500,
             "fetch.wait.max.ms": 100, "session.timeout.ms": 45_000, "fetch.queue.backoff.ms": 20,
         }  # fmt: skip
         self._paced: Paced | None = None

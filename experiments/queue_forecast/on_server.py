@@ -22,7 +22,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -123,25 +122,15 @@ async def _work() -> None:
     await run_receiver_task(broker, run_startup=True, max_async_tasks=1)
 
 
-async def _watch(broker: LevelledBroker, looks: list[list[bool]]) -> None:
+async def _watch(broker: LevelledBroker, looks: list[bool]) -> None:
     while True:
-        looks.append([one.paused for one in (await broker.backend.look()).queues])
+        looks.append(any(one.paused for one in (await broker.backend.look()).queues))
         await asyncio.sleep(LOOK_SECONDS)
-
-
-def pauses(looks: Sequence[Sequence[bool]]) -> dict[str, float]:
-    """Share of the looks at which a queue was paused, and how often queues were paused and opened."""
-    marks = sum(
-        now != before
-        for earlier, later in pairwise(looks)
-        for before, now in zip(earlier, later, strict=True)
-    )
-    return {"looks_with_pause_share": round(sum(map(any, looks)) / len(looks), 3), "marks": marks}
 
 
 async def _send(name: str, url: str, load: Load) -> tuple[list[float], dict[str, float]]:
     broker = broker_of(name, url, load.capacity)
-    loads, looks = load.messages, list[list[bool]]()
+    loads, looks = load.messages, list[bool]()
     task = task_of(broker)
     await broker.startup()
     async with asyncio.timeout(120):
@@ -156,8 +145,15 @@ async def _send(name: str, url: str, load: Load) -> tuple[list[float], dict[str,
     sent = time.time() - begun
     await broker.drained()
     await ended(watching)
+    totals, queues = await broker.backend.beside(), (await broker.backend.look()).queues
     await broker.shutdown()
-    return due, {"sent_seconds": round(sent, 3), **pauses(looks)}
+    return due, {
+        "sent_seconds": round(sent, 3),
+        "looks_with_pause_share": round(sum(looks) / len(looks), 3),
+        "pauses": totals.pauses,
+        "moved": totals.moved,
+        "still_paused": sum(one.paused for one in queues),
+    }
 
 
 def run(name: str, server: QueueServer, load: Load) -> dict[str, Any]:
@@ -287,17 +283,16 @@ def main() -> int:
                     for name, of_scheme in found.items():
                         of_scheme.append(run(name, server, load))
                         print(of_scheme[-1], flush=True)
-                rows += [{"load": name_of_load, **median_of(of_scheme)} for of_scheme in found.values()]
+                how = {"rounds": given.rounds, "load_average": round(os.getloadavg()[0], 1)}
+                rows += [{"load": name_of_load, **median_of(each), **how} for each in found.values()]
         finally:
             server.stop()
     document = {"format": "trimtab/experiment/1", "experiment": "queue_forecast on a server",
-                "server": program, "rounds": given.rounds, "load_average": round(os.getloadavg()[0], 1),
-                "rows": rows}  # fmt: skip
+                "server": program, "rows": rows}  # fmt: skip
     before = given.out / "server.json"
     if given.only and before.exists():
-        document = json.loads(before.read_text())
-        others = [one for one in document["rows"] if one["load"] not in given.only]
-        document["rows"] = others + rows
+        others = json.loads(before.read_text())["rows"]
+        document["rows"] = [one for one in others if one["load"] not in given.only] + rows
     write_atomically(given.out / "server.json", (json.dumps(document, indent=1) + "\n").encode())
     return 0
 

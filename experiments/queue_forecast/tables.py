@@ -148,17 +148,18 @@ def on_server(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def overloaded(rows: Sequence[dict[str, Any]]) -> str:
-    """One line for each scheme where queues overflow: when all was accepted and done, and who was paused."""
-    head = ("scheme", "accepted after", "makespan, × bound", "busy: least, most", "looks with a queue paused",
-            "marks changed")  # fmt: skip
+    """One line for each scheme where queues overflow: when all was accepted and done, pauses and moves."""
+    head = ("scheme", "accepted after", "makespan, × bound", "busy: least, most", "pauses, still paused",
+            "time with a queue paused", "messages moved")  # fmt: skip
     lines = [
         (
             row["scheme"],
             f"{row['sent_seconds']:.1f} s",
             f"{row['makespan_seconds']:.1f} s, {row['makespan_seconds'] / row['bound_seconds']:.2f}",
             f"{min(row['busy_seconds']):.1f}, {max(row['busy_seconds']):.1f} s",
+            f"{row['pauses']:.0f}, {row['still_paused']:.0f}",
             f"{100 * row['looks_with_pause_share']:.0f} %",
-            f"{row['marks']:.0f} times",
+            f"{row['moved']:,.0f}",
         )
         for row in rows
         if row["load"] == "overload"

@@ -490,6 +490,11 @@ def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
             await scheduler.turn(fence)
             counts = (await backend.look()).queues
             assert [one.length for one in counts] == [5, 4]
+            beside = await backend.beside()
+            assert (beside.moved, beside.pauses) == (4, 1)  # paused, relieved and opened again
+            for paused in (True, True, False):
+                assert await backend.mark(0, paused, fence)
+            assert (await backend.beside()).pauses == 2
             await checked(backend)
             await backend.release("w", 1)
             while (await backend.look()).queues[1].length:

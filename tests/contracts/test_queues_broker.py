@@ -225,7 +225,7 @@ def test_a_thousand_queues(server: Server) -> None:
         await scheduler.turn(fence)
         assert (await broker.backend.look()).queues[999].length < 40
         await checked(broker.backend)
-        assert len((await broker.metrics()).splitlines()) == 7 * 1002 + 3 * 3
+        assert len((await broker.metrics()).splitlines()) == 7 * 1002 + 5 * 3
         await broker.shutdown()
 
     run(story())

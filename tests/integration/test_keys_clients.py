@@ -15,10 +15,12 @@ from typing import Any
 import confluent_kafka
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.connection import KafkaConnection
 
 from support.asking import ask
 from support.kafka_classes import sent_by_java
-from support.keys_place import Place, effects_in_order, wait_until
+from support.keys_place import TABLES, Place, effects_in_order, wait_until
+from trimtab.dataplane.keys.settings import Following
 from trimtab.dataplane.keys.side import SideConnection
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
 from trimtab.files.keys.table import PublishedTable, table_bytes
@@ -321,6 +323,52 @@ def test_what_is_not_committed_is_searched(place: Place) -> None:
         assert side.search("nobody", Search(("p", b"k", 3), 1, 9)) is None
     finally:
         side.close()
+
+
+def test_ten_idle_processes_ask_no_more_than_is_told(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five producers and five consumers for six seconds: docs/levels/keys.md, and nobody reads heartbeats.
+
+    Their own requests go by librdkafka, so that all that kafka-python sends is the side connections'.
+    """
+    topic, seconds = place.topic(5), 6.0
+    following = Following(place.settings, tables_topic=TABLES)
+    stores = [Effects(tmp_path / f"{number}") for number in range(5)]
+    takers = [
+        Taker("confluent-kafka", place.bootstrap, topic, f"g-{topic}", one, following) for one in stores
+    ]
+    senders = [Sender("confluent-kafka", place.bootstrap, topic, following) for _ in range(5)]
+
+    def settled() -> bool:
+        beats = place.beats(topic)
+        return len(beats) == 10 and sum(len(one.assigned) for one in beats) == 5
+
+    wait_until(settled, "each has told what it has")
+    asked, read = Counter[str](), Counter[str]()
+    send, take = KafkaConnection._send_request, SideConnection._take
+
+    def counted(self: Any, request: Any, *given: Any, **named: Any) -> Any:
+        asked[type(request).__name__.partition("Request")[0]] += 1
+        return send(self, request, *given, **named)
+
+    def taken(self: Any, found: Any) -> None:
+        read["records"] += sum(map(len, found.values()))
+        take(self, found)
+
+    monkeypatch.setattr(KafkaConnection, "_send_request", counted)
+    monkeypatch.setattr(SideConnection, "_take", taken)
+    time.sleep(seconds)
+    monkeypatch.undo()
+    print({name: count / seconds for name, count in asked.items()})
+    for one in (*senders, *takers):
+        one.close()
+    assert read["records"] == 0
+    # Each may have asked once more than its share of the time.
+    bounds = {"Metadata": 5.0, "Fetch": 1.0, "Produce": 10 / 3}
+    assert {"Metadata", "Produce"} <= asked.keys() <= bounds.keys()
+    for name, per_second in bounds.items():
+        assert asked[name] <= per_second * seconds + 10, name
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
-import subprocess
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
 from trimtab.dataplane.keys.marks import PostgresMarks
+from trimtab.lab.sandbox.keys.postgres import postgres_server
 from trimtab.model.errors import SettingsError
 
 pytestmark = pytest.mark.skipif(shutil.which("initdb") is None, reason="PostgreSQL is not installed")
@@ -25,51 +18,9 @@ pytestmark = pytest.mark.skipif(shutil.which("initdb") is None, reason="PostgreS
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A server of its own; as root it runs as the user `postgres`, since it refuses root."""
-    # Not a folder of pytest's: those of root are closed to other users, up to the first.
-    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
-        folder = Path(temporary)
-        run: dict[str, Any] = {
-            "stdout": subprocess.DEVNULL,
-            "stderr": subprocess.PIPE,
-            "cwd": folder,
-            "text": True,
-        }
-        if os.geteuid() == 0:
-            shutil.chown(folder, "postgres", "postgres")
-            run |= {"user": "postgres", "group": "postgres"}
-        data = folder / "data"
-        made = subprocess.run(
-            [_binary("initdb"), "-D", data, "-A", "trust", "-U", "t", "-N"], check=False, **run
-        )
-        assert made.returncode == 0, made.stderr
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command = [_binary("postgres"), "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", "", "-F"]
-        server = subprocess.Popen(command, **run | {"stderr": subprocess.DEVNULL})
-        stack.callback(server.wait, 30)
-        stack.callback(server.terminate)
-        found = f"host=127.0.0.1 port={port} user=t dbname=postgres"
-        _wait_until_it_answers(found)
+    """A server of its own."""
+    with postgres_server("-F") as found:
         yield found
-
-
-def _binary(name: str) -> str:
-    initdb = shutil.which("initdb")
-    assert initdb is not None
-    return str(Path(initdb).resolve().with_name(name))
-
-
-def _wait_until_it_answers(address: str) -> None:
-    until = time.monotonic() + 60
-    while True:
-        try:
-            psycopg.connect(address).close()
-            return
-        except psycopg.OperationalError:
-            assert time.monotonic() < until, "PostgreSQL does not answer"
-            time.sleep(0.1)
 
 
 def test_marks_and_effects_are_kept_together(address: str) -> None:

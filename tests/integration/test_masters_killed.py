@@ -17,9 +17,12 @@ KILLS, KILLS_CUT = 5, 4
 
 
 def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
-    """Masters, ideal nodes, both, all: every producer's messages are there once, in order; offsets stay."""
+    """Masters, ideal nodes, both, all: every producer's messages are there once, in order; offsets stay.
+
+    So does the last map that was published, in the store itself, while nodes were killed.
+    """
     with MastersSandbox.start(
-        NODES, GROUPS, lease_seconds=LEASE_SECONDS, folder=tmp_path / "kills"
+        NODES, GROUPS, lease_seconds=LEASE_SECONDS, map_in_store=True, folder=tmp_path / "kills"
     ) as sandbox:
         told = Kills(sandbox, seed=3).run(KILLS)
     assert told.killed >= KILLS and told.strikes.keys() <= set(STRIKES)

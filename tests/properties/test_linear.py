@@ -9,7 +9,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from trimtab.lab.simulate.linear import Operation, judge
-from trimtab.lab.simulate.masters.histories import Appended, Begun, Kept, Log, Read, State
+from trimtab.lab.simulate.masters.histories import Appended, Begun, Kept, Log, Read
 
 MESSAGES = st.sampled_from([("a", 1), ("a", 2), ("b", 1)])
 READS = st.builds(
@@ -38,7 +38,8 @@ def explained(order: tuple[Operation, ...]) -> bool:
         if any(later.returned < one.called for later in order[at:]):
             return False
     # Without a history to look places up in: every place is tried.
-    plain, state = Log([]), State((), ())
+    plain = Log([])
+    state = plain.begin()
     for one in order:
         after = plain.after(state, one.what)
         if after is None:

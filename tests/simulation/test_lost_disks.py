@@ -76,6 +76,7 @@ def played(seed: int) -> int:
     end_all(world)
     world.run_until(world.now + settings.lease_seconds + settings.renewal_seconds + 2.0)
     world.checkers.mastered(FAULT_SECONDS)
+    world.run_until(world.now + world.longest_rest())
     slack = settings.cycle_seconds + settings.mute_seconds + 4 * settings.renewal_seconds
     world.run_until(world.now + slack + world.groups * (settings.lease_seconds + settings.renewal_seconds))
     world.closing = True

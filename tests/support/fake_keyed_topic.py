@@ -50,6 +50,8 @@ class FakeKafka:
     beats: list[tuple[Heartbeat, float]] = field(default_factory=list)
     code: int = 0
     added: list[dict[str, int]] = field(default_factory=list)
+    tables_partitions: int = 2
+    while_read: Callable[[], None] = lambda: None
 
     def list_groups(self) -> list[dict[str, Any]]:
         """All groups."""
@@ -97,7 +99,10 @@ class FakeKafka:
     def describe_topics(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """The topic `orders`, unless it was deleted, and the topic of tables."""
         (name,) = names
-        parts = [{"partition_index": one} for one in range(len(self.ends) if name == "orders" else 1)]
+        parts = [
+            {"partition_index": one}
+            for one in range(len(self.ends) if name == "orders" else self.tables_partitions)
+        ]
         there = name == TABLES or bool(self.topic_id)
         code = self.code or (0 if there else 3)
         return [{"name": name, "error_code": code, "topic_id": self.topic_id, "partitions": parts}]
@@ -139,6 +144,7 @@ class FakeKeyedTopic(KeyedTopic):
         self._kafka.log.append(table_bytes(new))
 
     def _words(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
+        self._kafka.while_read()
         return list(self._kafka.log), [(heartbeat_bytes(one), at) for one, at in self._kafka.beats]
 
 

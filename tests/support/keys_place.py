@@ -13,8 +13,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from support.asking import ask
 from trimtab.dataplane.keys.settings import Following
+from trimtab.files.keys.heartbeat import PARTITION as BEATS
 from trimtab.files.keys.heartbeat import Heartbeat, read_heartbeat
-from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
+from trimtab.files.keys.table import PARTITION, PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
 from trimtab.model.keys.routing import RoutingTable
@@ -45,7 +46,7 @@ class Place:
         self.following = Following(self.settings, tables_topic=TABLES, beat_seconds=0.5, read_seconds=0.5)
         self._replicas = len(sandbox.brokers)
         self._writer = KafkaProducer(**self.settings)
-        self.create(TABLES, 1, {"cleanup.policy": "compact"})
+        self.create(TABLES, 2, {"cleanup.policy": "compact"})
 
     def create(self, topic: str, partitions: int, configs: dict[str, str] | None = None) -> str:
         """Make a topic; its id."""
@@ -72,12 +73,12 @@ class Place:
     def publish(self, topic: str, table: RoutingTable, damage: bytes = b"") -> None:
         """Publish a table, or something else in its stead."""
         data = damage or table_bytes(PublishedTable(topic, self.id_of(topic), table))
-        self._writer.send(TABLES, key=record_key(topic), value=data).get(30)
+        self._writer.send(TABLES, key=record_key(topic), value=data, partition=PARTITION).get(30)
 
     def beats(self, topic: str) -> list[Heartbeat]:
         """Heartbeats of a topic's processes, the last of each that has not said goodbye."""
         reader = KafkaConsumer(**self.settings, auto_offset_reset="earliest", consumer_timeout_ms=300)
-        name = TopicPartition(TABLES, 0)
+        name = TopicPartition(TABLES, BEATS)
         reader.assign([name])
         found: dict[bytes, bytes] = {}
         end = reader.end_offsets([name])[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from support.key_snapshots import a_key, a_snapshot
 from trimtab.act.execution.codec import Codecs
@@ -55,6 +56,8 @@ class World:
         self.damaged, self.newest = "", 0
         self.claims: set[str] = set()
         self.end = 100
+        self.killed: tuple[Client, ...] = ()
+        self.killed_looks = 0
 
     def observe(self, place: Place) -> Seen:
         assert place == ORDERS
@@ -73,9 +76,14 @@ class World:
         billing = self.billing(Group("billing", committed, {"m1": frozenset(range(held))}))
         return Seen(
             "here", self.topic_id, self.tables[-1] if self.tables else None, (0,) * self.partitions, ends,
-            "billing", (billing, *self.more), clients if self.tells and self.there else (), self.tells,
+            "billing", (billing, *self.more),
+            (*clients, *self._not_yet_gone()) if self.tells and self.there else (), self.tells,
             self.there, damaged=self.damaged, newest=max(self.version, self.newest),
         )  # fmt: skip
+
+    def _not_yet_gone(self) -> tuple[Client, ...]:
+        self.killed_looks -= 1
+        return self.killed if self.killed_looks > 0 else ()
 
     @property
     def version(self) -> int:
@@ -127,7 +135,7 @@ def carried_out(
     plan: KeysPlan,
     folder: Path,
     watch: Callable[[RoutingState], None] | None = None,
-    **publishing: bool,
+    **publishing: Any,
 ) -> RoutingState:
     """Prepared, journaled and run to its end in virtual time."""
     settings = ActSettings(publishing=Publishing(**publishing))

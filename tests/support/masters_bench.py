@@ -28,21 +28,28 @@ class Bench:
         What clients were sent: node, group and message.
     """
 
-    def __init__(self, groups: int = 1, **settings: Any) -> None:
+    def __init__(self, groups: int = 1, *, map_in_store: bool = False, **settings: Any) -> None:
         self.settings = MasterSettings(**settings)
         self.now = 0.0
         self.holds: Callable[[int | str, int | str, Any], bool] = lambda sender, receiver, message: False
         self.held: list[Held] = []
         self.heard: list[tuple[int, int, Any]] = []
         self.written: dict[int, dict[int, list[Any]]] = {node: {} for node in range(3)}
-        self._groups = groups
+        self._groups, self._map_in_store = groups, map_in_store
         self._coming: deque[Held] = deque()
         self.nodes = [self._node(node, life=1) for node in range(3)]
         self.down: set[int] = set()
 
     def _node(self, node: int, life: int) -> Node:
         return Node(
-            node, 3, self._groups, life=life, now=self.now, settings=self.settings, written=self.written[node]
+            node,
+            3,
+            self._groups,
+            life=life,
+            now=self.now,
+            settings=self.settings,
+            written=self.written[node],
+            map_in_store=self._map_in_store,
         )
 
     def restart(self, node: int, life: int) -> None:

@@ -56,6 +56,7 @@ replay bundles --reports reports.jsonl --spark --out decisions | spark |
 replay queues                            |             | nothing to replay
 replay keys                              |             | nothing to replay
 masters node --config none.json          |             | none.json
+masters publish map.json --paxos none.json |           | none.json
 queues dead-letters --queues redis://127.0.0.1:1/0 | queues |
 queues show 1-1 --queues redis://127.0.0.1:1/0 | queues    |
 queues requeue --all --queues redis://127.0.0.1:1/0 | queues |

@@ -10,19 +10,22 @@ import pytest
 
 from support.redis_server import Server
 from trimtab.cli.app import main
+from trimtab.connect.redis.server import DeadLetter, QueueServer
 from trimtab.dataplane.queues import LevelledBroker
 from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
 
 
-def _trimtab(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def _trimtab(
+    capsys: pytest.CaptureFixture[str], *words: str, command: str = "queues"
+) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
-        main(["queues", *words])
+        main([command, *words])
     said = capsys.readouterr()
     return int(ended.value.code or 0), said.out, said.err
 
 
 def test_dead_letters_are_listed_shown_and_requeued(
-    server: Server, capsys: pytest.CaptureFixture[str]
+    server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers die with three messages of a key; two come back behind what was sent since, one by one."""
     name = uuid4().hex
@@ -83,6 +86,7 @@ def test_dead_letters_are_listed_shown_and_requeued(
         counts = (await backend.look()).queues
         assert tuple(one.derivable() for one in counts) == await backend.recount()
         assert sum(one.arrived_microseconds - one.served_microseconds for one in counts) == 0
+        await backend.release("d", claim.queue)
         await backend.close()
         return found
 
@@ -95,6 +99,8 @@ def test_dead_letters_are_listed_shown_and_requeued(
     told, metrics = asyncio.run(health())
     assert "3 messages are dead letters: trimtab queues dead-letters lists them" in told
     assert "\ntrimtab_queues_dead_letters 3\n" in metrics
+    code, status, _ = _trimtab(capsys, *where, command="status")
+    assert (code, "3 dead letters: trimtab queues dead-letters lists them" in status) == (0, True)
     letters = json.loads(_trimtab(capsys, "dead-letters", "--json", *where)[1])
     of_task = {one["task_id"]: one for one in letters}
     assert of_task["eve"]["message"]["args"] == ["eve"]
@@ -114,4 +120,25 @@ def test_dead_letters_are_listed_shown_and_requeued(
     code, said, _ = _trimtab(capsys, "requeue", "--all", *where)
     assert (code, said) == (0, f"{of_task['bob']['id']} vote re-queued\n")
     assert asyncio.run(order()) == ["bob"]
+    asyncio.run(send("fay", "gil"))
+    for worker in "efg":
+        asyncio.run(die(worker))
+    read = QueueServer.dead_letters
+    others: list[DeadLetter] = []
+
+    def another_is_faster(of: QueueServer) -> list[DeadLetter]:
+        found = read(of)
+        others.append(found[0])
+        assert of.requeue(found[0])
+        return found
+
+    monkeypatch.setattr(QueueServer, "dead_letters", another_is_faster)
+    code, said, error = _trimtab(capsys, "requeue", "--all", *where)
+    assert (code, said.count("re-queued")) == (1, 1)
+    assert error == (
+        f"trimtab: {others[0].id}: no dead letter any more, 1 of 2 were not re-queued; another command was "
+        "faster: trimtab queues dead-letters lists what is left\n"
+    )
+    monkeypatch.undo()
+    assert asyncio.run(order()) == ["fay", "gil"]
     assert _trimtab(capsys, "dead-letters", *where)[1] == "no dead letters\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fake_keyed_topic import CONNECTION, FakeGroup, FakeKafka
+from support.fake_keyed_topic import CONNECTION, TABLES, FakeGroup, FakeKafka
 from trimtab.connect.kafka.groups import ConsumersSeen
 from trimtab.connect.kafka.keyed_topic import KeyedTopic, Published
 from trimtab.files.keys.heartbeat import Heartbeat
@@ -112,6 +112,18 @@ def test_whose_load_is_meant_must_be_said_where_two_groups_read() -> None:
     assert kafka.topic().consumers().name == "billing"
     kafka.groups.clear()
     assert kafka.topic().consumers() == ConsumersSeen()
+
+
+def test_the_topic_of_tables_gets_a_partition_for_heartbeats() -> None:
+    """One that somebody made with a single partition would be read by all processes, heartbeats and all."""
+    kafka = FakeKafka()
+    assert kafka.topic().has_tables()
+    kafka.topic().make_tables_topic()
+    assert kafka.added == []
+    kafka.tables_partitions = 1
+    assert not kafka.topic().has_tables()
+    kafka.topic().make_tables_topic()
+    assert kafka.added == [{TABLES: 2}]
 
 
 def test_a_topic_that_is_gone_is_told_from_one_that_is_not_told() -> None:

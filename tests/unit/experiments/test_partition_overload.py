@@ -60,6 +60,21 @@ def test_producers_share_the_records_of_a_stream_and_begin_it_when_it_is_time(na
     assert [told[one] for one in sorted(told)] == pytest.approx(task.stream().at)
 
 
+def test_the_name_of_a_policy_tells_how_its_run_differs(named: Any) -> None:
+    """Who may have partitions added and how often, who shares a worker, who is assigned by load."""
+    control, senders = named("control"), named("senders")
+    tasks = [control.Task("t", "", "", name, 1.0, 200, 4.0, 1) for name in senders.POLICIES]
+    by = {one.policy: one for one in tasks}
+    assert {name for name, one in by.items() if one.by_load} == {"CL", "paper: CL"}
+    assert all(one.shared == name.startswith("paper: ") for name, one in by.items())
+    assert {name for name, one in by.items() if not one.adds} == {
+        "hash", "BL", "CL", "D-Choices", "D-Choices, again", "PKG", "paper: kafka", "paper: BL", "paper: CL"
+    }  # fmt: skip
+    slow = "IPOOA, candidate by content, added every 10 s"
+    assert {name for name, one in by.items() if one.add_seconds != 1.0} == {slow}
+    assert by[slow].add_seconds == 10.0
+
+
 class Message:
     """A record or the end of a partition, as confluent-kafka tells it."""
 
@@ -140,7 +155,8 @@ def test_a_load_has_converged_when_no_partition_is_overloaded_for_ten_seconds(na
     """Never above; above until what waited is done; to the end, or nearly."""
 
     def converged(done: Any) -> float | None:
-        found: float | None = named("measured").convergence(course(done), 200.0)["converged_seconds"]
+        told = named("measured").convergence(course(done), 100.0, 200.0)
+        found: float | None = told["converged_seconds"]
         return found
 
     assert converged(lambda at: at + 0.01) == 0.0
@@ -150,14 +166,28 @@ def test_a_load_has_converged_when_no_partition_is_overloaded_for_ten_seconds(na
     assert converged(lambda at: at + 40.0) is None
 
 
-def test_a_stall_now_and_then_does_not_keep_a_load_from_settling(named: Any) -> None:
-    """Two seconds of eight stalled: never converged, settled at once, and overloaded for a tenth of all."""
-    found = named("measured").convergence(course(lambda at: max(at, at // 8 * 8 + 2.0)), 200.0)
+def test_a_load_has_recovered_when_hardly_a_record_waits_longer_than_the_deadline(named: Any) -> None:
+    """Half a second late each; 8 s of standstill; 1.5 times as slow; the last record only."""
+
+    def recovered(done: Any, until: float = 100.0) -> float | None:
+        told = named("measured").convergence(course(done), until, 200.0)
+        found: float | None = told["recovered_seconds"]
+        return found
+
+    assert recovered(lambda at: at + 0.5) == 0.0
+    assert recovered(lambda at: max(8.0, at)) == pytest.approx(8.0, abs=0.25)
+    assert recovered(lambda at: 1.5 * at) == pytest.approx(45.0, abs=0.25), "it goes on when all are sent"
+    assert recovered(lambda at: 1.5 * at, until=40.0) is None, "the run was over before"
+    assert recovered(lambda at: 90.0 if at > 29.985 else at) == 0.0, "one record is not one in a hundred"
+
+
+def test_a_stall_now_and_then_keeps_a_load_from_converging_and_not_from_recovering(named: Any) -> None:
+    """0.9 of eight seconds stalled: never converged, recovered at once, overloaded for a small share."""
+    found = named("measured").convergence(course(lambda at: max(at, at // 8 * 8 + 0.9)), 100.0, 100.0)
     assert found["converged_seconds"] is None
-    assert found["settled_seconds"] == 0.0
-    assert 0.05 < found["overloaded"] < 0.15
-    fallen_behind = named("measured").convergence(course(lambda at: 1.5 * at), 200.0)
-    assert fallen_behind["settled_seconds"] is None
+    assert found["recovered_seconds"] == 0.0
+    assert 0.02 < found["overloaded"] < 0.15
+    fallen_behind = named("measured").convergence(course(lambda at: 1.5 * at), 100.0, 200.0)
     assert fallen_behind["overloaded"] > 0.8
 
 
@@ -165,7 +195,7 @@ def test_overloaded_partitions_are_counted(named: Any) -> None:
     """Two of three stand still from the beginning to the end; of the third half is used."""
     own = stream(30.0, per_second=300.0, keys=3)
     done = [100.0 if which else at for at, which in zip(own.at, own.which, strict=True)]
-    found = named("measured").convergence(Course(own, own.which, done, 3), 200.0)
+    found = named("measured").convergence(Course(own, own.which, done, 3), 100.0, 200.0)
     assert found["overloaded"] == pytest.approx(2.0, abs=0.2)
 
 
@@ -178,6 +208,8 @@ def test_partitions_that_the_topic_has_in_the_end_were_added(named: Any) -> None
         effects[place] = (number, number, 1, 7.0, 24 * place, 7.5)
     assert measured.figures(own, effects, 7.0, 20.0, [0] * 13 + [1] * 13)["added"] == 2
     assert measured.figures(own, effects, 7.0, 20.0, [0] * 13 + [1] * 12)["added"] == 1
+    effects["sent"][1] = 9.5
+    assert measured.figures(own, effects, 7.0, 20.0, [0] * 26)["used_seconds"] == [2.5, None]
 
 
 def test_effects_tell_what_was_lost_doubled_and_overtaken(named: Any) -> None:
@@ -191,7 +223,19 @@ def test_effects_tell_what_was_lost_doubled_and_overtaken(named: Any) -> None:
     found = measured.figures(own, effects, 7.0, 20.0, [0] * 12 + [1] * 12)
     assert (found["lost"], found["twice"], found["overtaken"]) == (1, 1, 0.0)
     assert found["brokers_max_over_mean"] == 2.0
+    # The record at 0.09 s waits for 12.91 s at least, and may be on its way when the run was cut short.
+    assert (found["unfinished"], found["censored_seconds"]) == (1, 12.91)
+    # Cut short: read from the topic, the tenth lies in partition 1 with the fourth, which came twice.
+    places = np.array([one % 2 for one in range(10)])
+    cut = measured.figures(own, effects, 7.0, 20.0, [0] * 12 + [1] * 12, places)
+    assert (cut["lost"], cut["unfinished"], cut["overtaken"]) == (None, 1, 0.0)
+    assert cut["max_over_mean"] == 12.0, "five of ten records, 24 partitions"
     # Records 1 and 5 are of key 1.
     effects["done"][1], effects["done"][6] = effects["done"][6], effects["done"][1]
     assert measured.overtaken_of_all(effects) == 1
     assert measured.figures(own, effects, 7.0, 20.0, [0] * 12 + [1] * 12)["overtaken"] == pytest.approx(0.1)
+    # Record 1 takes effect while the members stop: 5 was before it, and 9, of the same key too, is not yet.
+    effects["done"][1] = 22.0
+    assert measured.figures(own, effects, 7.0, 20.0, [0] * 12 + [1] * 12, places)[
+        "overtaken"
+    ] == pytest.approx(0.1)

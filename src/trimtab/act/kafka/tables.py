@@ -35,10 +35,15 @@ class TablesPort(ClaimSettings):
 
         def observe() -> Seen:
             topic = self._topic(place)
-            found = topic.find()
-            if found is None:
+            before = topic.find()
+            if before is None:
                 return Seen(topic.cluster(), "")
-            published = topic.published(found.topic_id)
+            published = topic.published(before.topic_id)
+            # Until a producer tells that it follows a table it may write by the one before: ends that have to
+            # be passed are read after its heartbeat.
+            found = topic.find()
+            if found is None or found.topic_id != before.topic_id:
+                return Seen(before.cluster, "" if found is None else found.topic_id)
             groups = tuple(
                 Group(one.name, one.committed, one.assigned, one.rebalancing, one.untold)
                 for one in topic.groups(found.ends, place.consumers)
@@ -105,7 +110,13 @@ class TablesPort(ClaimSettings):
 
 def _client(beat: Heartbeat) -> Client:
     return Client(
-        beat.process, beat.role, beat.version, beat.wrapped, beat.plain_because or "", beat.member or ""
+        beat.process,
+        beat.role,
+        beat.version,
+        beat.wrapped,
+        beat.plain_because or "",
+        beat.member or "",
+        beat.lasting_seconds,
     )
 
 

@@ -134,8 +134,9 @@ def warnings(port: KeysPort, prepared: Prepared, settings: KeysSettings, expecte
         raise ActError(f"topic {prepared.plan.topic}: {why}")
     if prepared.steps and not seen.there:
         return [
-            f"{_place(prepared.plan).tables} is not there yet: it is made first, and nothing is published "
-            "before every member of the group tells there that it keeps order"
+            f"{_place(prepared.plan).tables} is not there yet, or has no partition for heartbeats: it is "
+            "made first, and nothing is published before every member of the group tells there that it keeps "
+            "order"
         ]
     told = []
     wait = rebalancing(seen, settings) if prepared.steps else ""

@@ -118,7 +118,8 @@ class KeysMachine(PublishingMachine[KeysPort, RoutingState]):
             [one for one in state.active if _overwritten(one.step, found)],
             lambda one: one.set_back(now, state.settings, "was published, and is not any more"),
         )
-        longest = state.settings.publishing.follow_seconds
+        # One that was killed counts until five of its heartbeats are missing: nothing is given up before.
+        longest = max(state.settings.publishing.follow_seconds, found.lasting_seconds)
         vouched = state.settings.publishing.unseen
 
         def given_up(one: RoutingRecord) -> RoutingRecord:

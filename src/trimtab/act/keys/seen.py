@@ -22,6 +22,8 @@ class Client:
         Why it goes by the plain hash although it should not; empty where it does as it should.
     member
         Of a consumer, its member id in its group.
+    lasting_seconds
+        For so long it is silent before it is taken for gone.
     """
 
     process: str
@@ -30,6 +32,7 @@ class Client:
     wrapped: bool
     plain_because: str = ""
     member: str = ""
+    lasting_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,11 @@ class Seen:
             for one in self.clients
             if one.version < version or one.plain_because
         )
+
+    @property
+    def lasting_seconds(self) -> float:
+        """The longest time for which one of the clients may be gone and count all the same."""
+        return max((one.lasting_seconds for one in self.clients), default=0.0)
 
     def without_consumer(self, count: int, base: int, vouched: bool = False) -> dict[int, list[str]]:
         """Partitions from `base` on that are not there yet, or that some groups do not read, with those.

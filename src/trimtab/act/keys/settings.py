@@ -16,7 +16,8 @@ class Publishing:
     ----------
     follow_seconds
         How long to wait until every producer and consumer follows a table, or every consumer has the
-        partitions that were added.
+        partitions that were added. At least as long as a process that was killed counts: five times the time
+        between its heartbeats, 15 s where processes are few and 100 s at most.
     settle_wait_seconds
         How long to wait until consumers have passed what was written before. After that the earlier
         partitions stay named in the table, which costs some bytes a record, and a later execution takes them

@@ -13,7 +13,7 @@ from trimtab.model.masters.naming import group_number
 
 
 class PaxosPort:
-    """An adapter for the nodes of one store; the map stands in a file that all of them watch."""
+    """An adapter for the nodes of one store; the map stands in the store, or in a file that they watch."""
 
     claim_rights = "let the user write into the folder of the ideal map"
 
@@ -52,6 +52,8 @@ class PaxosPort:
 
         def publish() -> int | None:
             found = self._nodes.ideal()
+            if found.version != base:
+                return None  # it may also be older: a node has ended that knew more than those that answer
             ideal = list(found.ideal)
             for name, node in targets.items():
                 ideal[self._number(name)] = int(node)

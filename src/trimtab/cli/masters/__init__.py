@@ -1,4 +1,4 @@
-"""`trimtab masters node`: one node of a store of groups, as a service manager runs it."""
+"""`trimtab masters`: one node of a store of groups, as a service manager runs it, and its ideal map."""
 
 from pathlib import Path
 
@@ -24,3 +24,18 @@ def node(
     from trimtab.dataplane.masters.process import run_node
 
     run_node(config)
+
+
+@app.command()
+def publish(
+    map_file: Path = typer.Argument(..., metavar="MAP", help="The map (trimtab/masters-map/1)."),
+    paxos: Path = typer.Option(
+        ..., "--paxos", metavar="FILE", help="Configuration of any node of the store."
+    ),
+) -> None:
+    """Publish an ideal map where the nodes read theirs, if none has been published meanwhile."""
+    from trimtab.connect.paxos.nodes import PaxosNodes
+    from trimtab.connect.paxos.settings import PaxosConnection
+
+    nodes = PaxosNodes(PaxosConnection(paxos))
+    typer.echo(f"version {nodes.publish_file(map_file)} of the map of store {nodes.cluster} is published")

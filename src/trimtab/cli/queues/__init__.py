@@ -13,7 +13,7 @@ import typer
 
 from trimtab.cli.options import JSON, SET, SETTINGS, where_of, with_options
 from trimtab.levels.systems import REDIS
-from trimtab.model.errors import InputError
+from trimtab.model.errors import InputError, TrimtabError
 
 if TYPE_CHECKING:
     from trimtab.connect.redis.server import DeadLetter, QueueServer
@@ -77,14 +77,26 @@ def requeue(
     *,
     given: dict[str, Any],
 ) -> None:
-    """Put dead letters into a queue again, behind what waits of their key; their deaths are forgotten."""
+    """Put dead letters into a queue again, behind what waits of their key; their deaths are forgotten.
+
+    Exit code 1: some were dead letters no more when their turn came; the others are in a queue.
+    """
     if bool(letters) == every:
         raise InputError("requeue takes the ids of dead letters, or --all: write one of the two")
     with _server(settings, overrides, given) as server:
         found = server.dead_letters()
-        for one in found if every else _chosen(found, letters):
-            done = "re-queued" if server.requeue(one) else "is no dead letter any more"
-            typer.echo(f"{one.id} {one.class_name} {done}")
+        chosen = found if every else _chosen(found, letters)
+        gone = []
+        for one in chosen:
+            if server.requeue(one):
+                typer.echo(f"{one.id} {one.class_name} re-queued")
+            else:
+                gone.append(one.id)
+    if gone:
+        raise TrimtabError(
+            f"{', '.join(gone)}: no dead letter any more, {len(gone)} of {len(chosen)} were not re-queued; "
+            f"another command was faster: trimtab queues dead-letters lists what is left"
+        )
 
 
 @contextmanager

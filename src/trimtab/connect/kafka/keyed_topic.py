@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -184,9 +185,9 @@ class KeyedTopic:
         return Published(last, rival, damaged, base, newest, lasting)
 
     def has_tables(self) -> bool:
-        """Whether the topic of tables is there; a file needs none."""
+        """Whether the topic of tables is there, with a partition for heartbeats; a file needs none."""
         with _told(self.tables_topic or ""):
-            return self.tables_topic is None or self._described(self.tables_topic) is not None
+            return self.tables_topic is None or self._tables_partitions() > heartbeat.PARTITION
 
     def publish(self, new: PublishedTable) -> None:
         """Make a table the one in force; the topic of tables is made where there is none."""
@@ -199,21 +200,33 @@ class KeyedTopic:
             client = producer(self._connection, acks="all")
             try:
                 key = table.record_key(self.topic)
-                client.send(self.tables_topic, key=key, value=table.table_bytes(new)).get(READ_SECONDS)
+                value, place = table.table_bytes(new), table.PARTITION
+                client.send(self.tables_topic, key=key, value=value, partition=place).get(READ_SECONDS)
             finally:
                 client.close(5)
 
     def make_tables_topic(self) -> None:
-        """A compacted topic of one partition, so that tables and heartbeats have one order."""
-        from kafka.errors import TopicAlreadyExistsError
+        """A compacted topic with a partition for tables, that all read, and one for heartbeats.
+
+        Heartbeats are compacted soon: whoever publishes reads all that are left.
+        """
+        from kafka.errors import InvalidPartitionsError, TopicAlreadyExistsError
 
         if self.tables_topic is None or self.has_tables():
             return
-        with _told(self.tables_topic), suppress(TopicAlreadyExistsError):
+        count = heartbeat.PARTITION + 1
+        with _told(self.tables_topic), suppress(TopicAlreadyExistsError, InvalidPartitionsError):
+            if self._tables_partitions():
+                self._admin.create_partitions({self.tables_topic: count})
+                return
             brokers = len(self._admin.describe_cluster()["brokers"])
-            configs = {"cleanup.policy": "compact", "segment.ms": "600000"}
-            spec = {"num_partitions": 1, "replication_factor": min(3, brokers), "configs": configs}
+            configs = {"cleanup.policy": "compact", "segment.ms": "60000"}
+            spec = {"num_partitions": count, "replication_factor": min(3, brokers), "configs": configs}
             self._admin.create_topics({self.tables_topic: spec}, wait_for_metadata=True)
+
+    def _tables_partitions(self) -> int:
+        found = self._described(self.tables_topic or "")
+        return len(found["partitions"]) if found else 0
 
     def add_partitions(self, count: int) -> None:
         """Bring the topic to so many partitions; one that has them is left as it is."""
@@ -252,20 +265,27 @@ class KeyedTopic:
             return list(self._records())
 
     def _records(self) -> Iterator[tuple[bytes, bytes | None, float]]:
-        """Records of the topic of tables in their order; those without a key are left out."""
+        """Records of the topic of tables, of each key in their order; those without a key are left out."""
         from kafka import TopicPartition
 
-        if self.tables_topic is None or self._described(self.tables_topic) is None:
+        if self.tables_topic is None:
             return
-        place = TopicPartition(self.tables_topic, 0)
+        numbers = range(self._tables_partitions())
+        places = [
+            TopicPartition(self.tables_topic, one)
+            for one in (table.PARTITION, heartbeat.PARTITION)
+            if one in numbers
+        ]
+        if not places:
+            return
         client = consumer(self._connection, enable_auto_commit=False)
         try:
-            client.assign([place])
-            client.seek_to_beginning(place)
-            end = client.end_offsets([place])[place]
+            client.assign(places)
+            client.seek_to_beginning(*places)
+            ends = client.end_offsets(places)
             limit = time.monotonic() + READ_SECONDS
-            while client.position(place) < end:
-                for one in client.poll(timeout_ms=500).get(place, ()):
+            while any(client.position(one) < ends[one] for one in places):
+                for one in itertools.chain(*client.poll(timeout_ms=500).values()):
                     if one.key is not None:
                         yield one.key, one.value, one.timestamp / 1000
                 if time.monotonic() > limit:

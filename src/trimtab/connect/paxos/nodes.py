@@ -1,4 +1,4 @@
-"""The nodes of a store of Paxos groups, asked side by side; and the file of its ideal map."""
+"""The nodes of a store of Paxos groups, asked side by side; and its ideal map, in a file or in the store."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ from typing import Any, Final, TypeVar
 
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.atomic import write_atomically
-from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
+from trimtab.files.masters.configuration import STORE, NodeConfiguration, read_configuration
 from trimtab.files.masters.envelope import opened
 from trimtab.files.masters.frames import HEAD, MOST_BYTES, TornError, decoded, encoded
 from trimtab.files.masters.greeting import HANDSHAKE_BYTES, answer_to, hello_of, judged
 from trimtab.files.masters.map import read_map, write_map
 from trimtab.model.errors import ConnectError, InputError, SettingsError
-from trimtab.online.masters.messages import AskReport, MapSeen, Report
+from trimtab.online.masters.bounds import CLAIM_BYTES, claims_bytes
+from trimtab.online.masters.entries import Change, ChangeClaims, PublishMap
+from trimtab.online.masters.messages import AskMap, AskReport, ChangeMap, MapIs, MapSeen, Report
+from trimtab.online.masters.token import CLUSTER
 
 _T = TypeVar("_T")
+_NO_ANSWER: Final = (OSError, TornError, InputError)
+AGAIN_SECONDS: Final = 0.05
+"""Between two looks whether a change is chosen."""
 NOTHING_YET: Final = 0
 """Version of the map before any was published."""
 
@@ -51,6 +57,7 @@ class PaxosNodes:
         try:
             self.configuration: NodeConfiguration = read_configuration(connection.node)
             self._keys = self.configuration.guard.opened()
+            self._node_json = connection.node
         except (InputError, SettingsError) as error:
             raise ConnectError(f"{error}; --paxos names the configuration of a node") from error
         self._timeout_seconds = connection.timeout_seconds
@@ -68,48 +75,56 @@ class PaxosNodes:
         ConnectError
             If none does.
         """
-        addresses = self.configuration.addresses
+        return self._each(self._reports_of)
+
+    def _each(self, ask: Callable[[int], _T]) -> dict[int, _T]:
+        """What nodes answer, asked side by side; errors as in `reports`."""
+        addresses, why = self.configuration.addresses, []
         with ThreadPoolExecutor(len(addresses)) as pool:
-            told = list(pool.map(self._ask, range(len(addresses))))
-        found = {node: one for node, one in enumerate(told) if isinstance(one, dict)}
+            answers = [pool.submit(ask, node) for node in range(len(addresses))]
+        found = {}
+        for node, answer in enumerate(answers):
+            try:
+                found[node] = answer.result()
+            except _NO_ANSWER as error:
+                why.append(f"{addresses[node]}: {_said(error)}")
         if not found:
-            why = "; ".join(f"{address}: {one}" for address, one in zip(addresses, told, strict=True))
-            raise ConnectError(f"no node of store {self.cluster} answers ({why}): start them")
+            raise ConnectError(f"no node of store {self.cluster} answers ({'; '.join(why)}): start them")
         return found
 
-    def _ask(self, node: int) -> dict[int, Report] | str:
-        """The reports of one node, or why there are none."""
-        host, _, port = self.configuration.addresses[node].rpartition(":")
-        client, groups = secrets.token_hex(8), self.configuration.groups
-        until, found = time.monotonic() + self._timeout_seconds, dict[int, Report]()
-        try:
-            with (
-                socket.create_connection((host, int(port)), self._timeout_seconds) as plain,
-                self._guarded(plain, host) as line,
-            ):
-                self._introduce(line, client, node, until)
-                line.sendall(b"".join(encoded((group, AskReport(client))) for group in range(groups)))
-                while len(found) < groups:
-                    group, message = opened(_message(line, MOST_BYTES, until))
-                    if isinstance(message, Report):
-                        found[group] = message
-        except (OSError, TornError, InputError) as error:
-            return str(error) or "what it sent is no frame"
+    def _reports_of(self, node: int) -> dict[int, Report]:
+        """The reports of one node."""
+        groups, found = self.configuration.groups, dict[int, Report]()
+        with self._connected(node) as line:
+            line.say(*((group, AskReport(line.client)) for group in range(groups)))
+            while len(found) < groups:
+                group, message = line.hear()
+                if isinstance(message, Report):
+                    found[group] = message
         return found
+
+    @contextmanager
+    def _connected(self, node: int) -> Iterator[_Line]:
+        """A connection to one node, begun as clients begin it."""
+        host, _, port = self.configuration.addresses[node].rpartition(":")
+        until = time.monotonic() + self._timeout_seconds
+        with (
+            socket.create_connection((host, int(port)), self._timeout_seconds) as plain,
+            self._guarded(plain, host) as guarded,
+        ):
+            line = _Line(guarded, secrets.token_hex(8), until)
+            hello = hello_of(self.cluster, line.client, node)
+            guarded.sendall(encoded(hello))
+            challenge = line.message(HANDSHAKE_BYTES)
+            guarded.sendall(answer_to(hello, challenge, self._keys.secret, node))
+            judged(line.message(HANDSHAKE_BYTES), hello, challenge, self._keys.secret, node)
+            yield line
 
     def _guarded(self, line: socket.socket, host: str) -> socket.socket:
         """The line itself, or TLS over it."""
         return (
             line if self._keys.calling is None else self._keys.calling.wrap_socket(line, server_hostname=host)
         )
-
-    def _introduce(self, line: socket.socket, client: str, node: int, until: float) -> None:
-        """Begin the connection, as clients do."""
-        hello = hello_of(self.cluster, client, node)
-        line.sendall(encoded(hello))
-        challenge = _message(line, HANDSHAKE_BYTES, until)
-        line.sendall(answer_to(hello, challenge, self._keys.secret, node))
-        judged(_message(line, HANDSHAKE_BYTES, until), hello, challenge, self._keys.secret, node)
 
     # ------------------------------------------------------------ the ideal map
 
@@ -119,9 +134,11 @@ class PaxosNodes:
         Raises
         ------
         ConnectError
-            If the file is no map.
+            If the file is no map, or no node tells the one in the store.
         """
         told, groups = self.configuration, self.configuration.groups
+        if told.map_in_store:
+            return next(iter(self._published().values())).map
         path = Path(told.map)
         if told.map and path.exists():
             return self._file(lambda: read_map(path, len(told.addresses), groups))
@@ -129,39 +146,76 @@ class PaxosNodes:
             return MapSeen(1, tuple(told.ideal))
         return MapSeen(NOTHING_YET, (-1,) * groups)
 
-    def publish(self, base: int, ideal: tuple[int, ...]) -> int | None:
-        """Publish the next map; its version, or None where version `base` is the newest no more.
+    def publish(self, base: int, ideal: tuple[int, ...], version: int | None = None) -> int | None:
+        """Publish a map; its version, or None where version `base` is the newest no more.
+
+        Parameters
+        ----------
+        version
+            Above `base`; the next one if None.
 
         Raises
         ------
         ConnectError
-            If the configuration names no file for maps, or it cannot be written.
+            If the configuration names no place for maps, or it cannot be written. A map in the store may be
+            published nevertheless, later too.
         """
+        seen = MapSeen(base + 1 if version is None else version, ideal)
+        if self.configuration.map_in_store:
+            return self._publish_in_store(base, seen)
         with self._locked() as path:
             if self.ideal().version != base:
                 return None
-            seen = MapSeen(base + 1, ideal)
             self._file(lambda: write_map(path, seen))
             return seen.version
+
+    def publish_file(self, path: Path) -> int:
+        """Publish the map of a file, in the version that stands there; that version.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read, or is no newer than what is published.
+        ConnectError
+            As in `publish`, or if another map is published at the same moment.
+        """
+        newest = self.ideal().version
+        seen = read_map(path, len(self.configuration.addresses), self.configuration.groups)
+        if seen.version <= newest:
+            raise InputError(
+                f"{path} has version {seen.version}, and version {newest} is published in store "
+                f"{self.cluster}: build on that one, and give the new map version {newest + 1} or higher"
+            )
+        if self.publish(newest, seen.ideal, seen.version) is None:
+            raise ConnectError(
+                f"another map was published in store {self.cluster} over version {newest}: look at it with "
+                "`trimtab status --paxos`, build on it, and publish again"
+            )
+        return seen.version
 
     # ------------------------------------------------------------ claims
 
     def claims(self) -> frozenset[str]:
         """Texts that trimtabs left beside the map."""
+        if self.configuration.map_in_store:
+            return frozenset(next(iter(self._published().values())).claims)
         path = self._path("claims")
         return frozenset(json.loads(self._file(path.read_text))) if path.exists() else frozenset()
 
     def change_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """Leave some and remove others."""
+        if self.configuration.map_in_store:
+            return self._change_claims_in_store(frozenset(added), frozenset(removed))
         with self._locked():
             left = sorted((self.claims() | set(added)) - set(removed))
             self._file(lambda: write_atomically(self._path("claims"), json.dumps(left).encode()))
+        return None
 
     def _path(self, kind: str) -> Path:
         if not self.configuration.map:
             raise ConnectError(
-                f"the nodes of store {self.cluster} watch no map: name a file that all of them see under "
-                '"map" in each node.json, and start them anew'
+                f'the nodes of store {self.cluster} watch no map: set "map" in each node.json to '
+                f'"{STORE}", or to a file that all of them see, and start them anew'
             )
         return Path(f"{self.configuration.map}.{kind}")
 
@@ -173,11 +227,138 @@ class PaxosNodes:
             fcntl.flock(held, fcntl.LOCK_EX)
             yield Path(self.configuration.map)
 
+    # ------------------------------------------------------------ in the store
+
+    def _published(self) -> dict[int, MapIs]:
+        """What nodes know of what is published in the store, those first that know most.
+
+        Raises
+        ------
+        ConnectError
+            If no node answers, or one does not read its map there.
+        """
+        answers = self._each(self._map_of)
+        for node, told in answers.items():
+            reads = "reads its map in the store" if told.in_store else "does not read its map in the store"
+            if not told.in_store or len(told.ideal) != self.configuration.groups:
+                raise ConnectError(
+                    f"node {node} of store {self.cluster} {reads} and has {len(told.ideal)} groups, expected "
+                    f'"map": "{STORE}" and {self.configuration.groups} groups as in {self._node_json}: give '
+                    "all nodes the same, and start them again"
+                )
+        return dict(sorted(answers.items(), key=lambda one: (-one[1].applied, -one[1].version, one[0])))
+
+    def _map_of(self, node: int) -> MapIs:
+        """What one node knows of it."""
+        with self._connected(node) as line:
+            return line.map()
+
+    def _publish_in_store(self, base: int, seen: MapSeen) -> int | None:
+        """See `publish`."""
+        before = self._published()
+        newest = next(iter(before.values()))
+        if newest.version != base:
+            return None
+        change = PublishMap(newest.published, *seen)
+        told = self._change(change, before, lambda told: told.published > newest.published)
+        return seen.version if told.map == seen else None
+
+    def _change_claims_in_store(self, added: frozenset[str], removed: frozenset[str]) -> None:
+        """See `change_claims`."""
+        before = self._published()
+        size = claims_bytes((added | set(next(iter(before.values())).claims)) - removed)
+        if size > CLAIM_BYTES:
+            raise ConnectError(
+                f"the claims of store {self.cluster} would take {size:,} bytes (limit {CLAIM_BYTES:,}): wait "
+                "until other trimtabs have ended"
+            )
+
+        def is_done(told: MapIs) -> bool:
+            return added - removed <= set(told.claims) and not removed & set(told.claims)
+
+        self._change(ChangeClaims(tuple(sorted(added)), tuple(sorted(removed))), before, is_done)
+
+    def _change(self, change: Change, before: dict[int, MapIs], is_done: Callable[[MapIs], bool]) -> MapIs:
+        """Ask one node after another for a change, until one has applied it; what is published then.
+
+        Any of them may be asked twice: a map counts over one version only, and claims are a set.
+
+        Parameters
+        ----------
+        before
+            As nodes have answered until now, the one that knows most first.
+
+        Raises
+        ------
+        ConnectError
+            If none has in time: it may be chosen still.
+        """
+        addresses, why = self.configuration.addresses, []
+        newest = max(told.applied for told in before.values())
+        for node in before:
+            try:
+                with self._connected(node) as line:
+                    line.say((CLUSTER, ChangeMap(change)))
+                    while (told := line.map()).applied <= newest or not is_done(told):
+                        line.wait()
+                    return told
+            except _NO_ANSWER as error:
+                why.append(f"{addresses[node]}: {_said(error)}")
+        needed = f"a majority of the {len(addresses)} nodes must run and reach one another"
+        if self.configuration.etcd:
+            needed = "a majority of the members of etcd must run, and nodes must reach them"
+        raise ConnectError(
+            f"the map of store {self.cluster} was not changed within {self._timeout_seconds:g} s by any node "
+            f"({'; '.join(why)}): {needed}; the change may still come, so look at the map before a repetition"
+        )
+
     def _file(self, call: Callable[[], _T]) -> _T:
         try:
             return call()
         except (OSError, InputError, ValueError) as error:
             raise ConnectError(f"the ideal map of store {self.cluster}: {error}") from error
+
+
+class _Line:
+    """A connection to a node, good until a moment.
+
+    Attributes
+    ----------
+    client
+        As whom the node knows this side.
+    """
+
+    def __init__(self, line: socket.socket, client: str, until: float) -> None:
+        self._line, self._until, self.client = line, until, client
+
+    def say(self, *told: tuple[int, Any]) -> None:
+        """Send messages, each for a group."""
+        self._line.sendall(b"".join(map(encoded, told)))
+
+    def hear(self) -> tuple[int, Any]:
+        """The next message."""
+        return opened(self.message(MOST_BYTES))
+
+    def message(self, most_bytes: int) -> Any:
+        """What the next frame holds."""
+        return _message(self._line, most_bytes, self._until)
+
+    def map(self) -> MapIs:
+        """What the node knows of the map now."""
+        self.say((CLUSTER, AskMap(self.client)))
+        while not isinstance(told := self.hear()[1], MapIs):
+            pass
+        return told
+
+    def wait(self) -> None:
+        """Wait a moment, if there is time left."""
+        if time.monotonic() + AGAIN_SECONDS >= self._until:
+            raise TimeoutError("it answers, and nothing was chosen")
+        time.sleep(AGAIN_SECONDS)
+
+
+def _said(error: Exception) -> str:
+    return str(error) or "what it sent is no frame"
 
 
 def _message(line: socket.socket, most_bytes: int, until: float) -> Any:

@@ -20,6 +20,7 @@ from trimtab.files.queues.exchange import (
     read_published,
     read_report,
 )
+from trimtab.files.queues.scripts import source
 from trimtab.model.errors import ConnectError
 
 if TYPE_CHECKING:
@@ -37,32 +38,6 @@ redis.call('HDEL', KEYS[2], string.format('%.0f', tonumber(ARGV[2]) - tonumber(A
 return 1
 """
 """A version is published by whoever has seen the one before it, and by nobody else."""
-
-
-_REQUEUE: Final = """
-local base, id, queue, lane = KEYS[1], ARGV[1], ARGV[2], ''
-local found = redis.call('XRANGE', base .. ':dead', id, id)[1]
-if not found then return 0 end
-local entry, at = {}, redis.call('TIME')
-for place = 1, #found[2], 2 do entry[found[2][place]] = found[2][place + 1] end
-local bound = entry.k ~= '' and redis.call('HGET', base .. ':keys', entry.k)
-if bound then queue, lane = string.match(bound, '^%d+'), string.match(bound, ':.*') or '' end
-local accepted = string.format('%.0f', at[1] * 1000 + math.floor(at[2] / 1000))
-redis.call('XADD', base .. ':queue:' .. queue .. lane, '*', 't', entry.t, 'c', entry.c, 'k', entry.k,
-  'w', entry.w, 'm', entry.m, 'a', accepted)
-redis.call('HINCRBY', base .. ':counts', 'length:' .. queue, 1)
-redis.call('HINCRBY', base .. ':counts', 'work:' .. queue, entry.w)
-redis.call('HINCRBY', base .. ':counts', 'arrived:' .. queue, entry.w)
-if entry.k ~= '' then
-  redis.call('HSET', base .. ':keys', entry.k, queue .. lane)
-  redis.call('HINCRBY', base .. ':in_flight', entry.k, 1)
-end
-redis.call('XDEL', base .. ':dead', id)
-return 1
-"""
-"""A dead letter is accepted anew, behind what waits of its key; put.lua of the data plane writes the same.
-
-It also writes the sums for lanes, which count this message already."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +124,7 @@ class QueueServer:
     def counters(self) -> Counters:
         """Counters of all queues, changed by the same scripts that move messages."""
         seconds, microseconds = self._asked(lambda: self._client.time(**self._node()))
-        slots = self._asked(self._slots) if self._cluster else [self.keys]
+        slots = self._each_slot()
         found: dict[int, dict[str, int]] = {}
         for slot, keys in enumerate(slots):
             for name, value in self._asked(lambda keys=keys: self._client.hgetall(keys.counts)).items():
@@ -159,9 +134,14 @@ class QueueServer:
                     found.setdefault(queue, {})[field] = int(value or 0)
         return Counters(seconds + microseconds / 1e6, dict(sorted(found.items())))
 
+    def dead_letter_count(self) -> int:
+        """How many messages were given up."""
+        slots = self._each_slot()
+        return sum(self._asked(lambda keys=keys: self._client.xlen(f"{keys.base}:dead")) for keys in slots)
+
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that were given up, the oldest of each slot first."""
-        slots = self._asked(self._slots) if self._cluster else [self.keys]
+        slots = self._each_slot()
         found: list[DeadLetter] = []
         for slot, keys in enumerate(slots):
             letters: Any = self._asked(lambda keys=keys: self._client.xrange(f"{keys.base}:dead"))
@@ -188,7 +168,7 @@ class QueueServer:
         It goes to the queue of its affinity key, else to the one with the least work, of its slot in a
         cluster, one with a worker before others.
         """
-        slots = self._asked(self._slots) if self._cluster else [self.keys]
+        slots = self._each_slot()
         slot = int(letter.id.partition("/")[0]) if self._cluster else 0
         seen = self.counters()
         there = {queue: one for queue, one in seen.queues.items() if queue % len(slots) == slot}
@@ -200,7 +180,7 @@ class QueueServer:
             default=slot,
         )  # fmt: skip
         words = (letter.id.rpartition("/")[2], str(queue // len(slots)))
-        return bool(self._asked(lambda: self._client.eval(_REQUEUE, 1, slots[slot].base, *words)))
+        return bool(self._asked(lambda: self._client.eval(source("requeue"), 1, slots[slot].base, *words)))
 
     def reports(self) -> list[Report]:
         """The newest report of each process that told something of late, by name."""
@@ -263,6 +243,9 @@ class QueueServer:
 
     def _slot(self, slot: int) -> Keys:
         return Keys(f"{self.connection.name}/{slot}")
+
+    def _each_slot(self) -> list[Keys]:
+        return self._asked(self._slots) if self._cluster else [self.keys]
 
     def _slots(self) -> list[Keys]:
         """Keys of each slot over which the queues are spread: those that have a queue."""

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from math import inf
+from typing import Final
 
 from kafka.errors import KafkaError
 
 from trimtab.dataplane.keys.settings import Following
 from trimtab.dataplane.keys.side import SideConnection, Topic
-from trimtab.files.keys.heartbeat import Heartbeat, heartbeat_bytes
+from trimtab.files.keys.heartbeat import LONGEST_SECONDS, PARTITION, Heartbeat, heartbeat_bytes
 from trimtab.files.keys.heartbeat import record_key as beat_key
 from trimtab.files.keys.table import PublishedTable, read_table, read_table_file
 from trimtab.files.keys.table import record_key as table_key
@@ -24,8 +25,62 @@ from trimtab.model.errors import InputError
 LOG = logging.getLogger("trimtab.keys")
 TURN_SECONDS = 0.2
 """Longest pause between two looks at the topic of tables."""
+BEATS_PER_SECOND: Final = 50.0
+"""Heartbeats that all processes together write, as long as none waits `LONGEST_SECONDS`: up to 1,000."""
+LOOKS_PER_SECOND: Final = 500.0
+"""Questions what the topic is, by all processes together."""
 
 Job = Callable[[SideConnection], None]
+
+
+class Pace:
+    """How often a process tells and asks: the more seldom, the more processes do.
+
+    Nobody reads others' heartbeats for it. The broker says at which offset a heartbeat was appended, so that
+    two of one process tell how many all processes have written in between. At one interval for all of them,
+    that rate times the interval is their number.
+
+    Parameters
+    ----------
+    least_seconds
+        Time between two heartbeats where processes are few.
+
+    Attributes
+    ----------
+    every_seconds
+        Time between two heartbeats.
+    processes
+        About how many write to the partition of heartbeats; 1 before anything is known.
+    """
+
+    def __init__(self, least_seconds: float) -> None:
+        self.every_seconds, self.processes = least_seconds, 1.0
+        self._least_seconds = least_seconds
+        self._begun: tuple[int, float] | None = None
+        self._appended: tuple[int, float] | None = None
+
+    def appended(self, offset: int, at: float) -> None:
+        """A heartbeat has an offset, since this time; from any thread."""
+        self._appended = offset, at
+
+    def beat(self) -> float:
+        """The time until the next heartbeat, for the one that is told now.
+
+        It changes here only: whoever reads a heartbeat takes its process for gone by the time that it names.
+        """
+        begun, last = self._begun, self._appended
+        if begun is None or last is None:
+            self._begun = last
+        elif last[1] - begun[1] >= self.every_seconds:
+            self._begun = last
+            rate = (last[0] - begun[0]) / (last[1] - begun[1])
+            self.processes = max(1.0, rate * self.every_seconds)
+            self.every_seconds = min(LONGEST_SECONDS, self.spread(self._least_seconds, BEATS_PER_SECOND))
+        return self.every_seconds
+
+    def spread(self, least_seconds: float, per_second: float) -> float:
+        """The time between two requests of this process, so that all together send so many a second."""
+        return max(least_seconds, self.processes / per_second)
 
 
 class Follower:
@@ -42,6 +97,8 @@ class Follower:
         says what stands against following the table.
     beat
         What to tell, but for the topic and why the plain hash is followed.
+    clock
+        Seconds, from any beginning.
 
     Attributes
     ----------
@@ -53,6 +110,8 @@ class Follower:
         Its new id, if it was deleted and made anew since.
     trouble
         Why no table can be read or followed; None where it can, or where none is asked for.
+    pace
+        How often it tells and asks.
     """
 
     def __init__(
@@ -61,17 +120,20 @@ class Follower:
         topic: str,
         turn: Callable[[PublishedTable | None, Topic, SideConnection], str | None],
         beat: Callable[[], Heartbeat],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.table: PublishedTable | None = None
         self.seen: Topic | None = None
         self.recreated: str | None = None
         self.trouble: str | None = None
         self._settings, self._topic, self._turn, self._beat = settings, topic, turn, beat
-        self._side = SideConnection(settings.connection, topic)
+        self._clock, self.pace = clock, Pace(settings.beat_seconds)
+        self._side = SideConnection(settings.connection, topic, settings.tables_topic)
         self._jobs: queue.Queue[Job | None] = queue.Queue()
         self._looked, self._stopping = threading.Event(), threading.Event()
-        self._told_at, self._looked_at = 0.0, -inf
+        self._told_at, self._looked_at = -inf, -inf
         self._told: tuple[object, ...] = ()
+        self._unanswered: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"trimtab-keys-{topic}", daemon=True)
 
     def start(self) -> None:
@@ -93,18 +155,18 @@ class Follower:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            why = self._looked_or_why()
-            self._say(why)
-            self._looked.set()
-            with suppress(KafkaError, OSError):
-                self._tell()
+            self._look_and_tell()
             self._work()
         with suppress(KafkaError, OSError):
-            if self._settings.tables_topic is not None and self._told_at:
-                self._side.tell(
-                    self._settings.tables_topic, beat_key(self._topic, self._beat().process), None
-                )
+            if self._told:
+                self._side.tell(beat_key(self._topic, self._beat().process), None, lambda _: None)
         self._side.close()
+
+    def _look_and_tell(self) -> None:
+        self._say(self._looked_or_why())
+        self._looked.set()
+        with suppress(KafkaError, OSError):
+            self._tell()
 
     def _looked_or_why(self) -> str | None:
         """Look, and let the table be followed; what stands against it."""
@@ -137,25 +199,48 @@ class Follower:
                 # Whoever asked asks again: what waits goes on waiting.
                 LOG.warning("keys of %s: %s", self._topic, error)
 
-    def _look(self) -> None:
-        now = time.monotonic()
-        due = now - self._looked_at >= self._settings.read_seconds
+    def _look(self) -> str | None:
+        now = self._clock()
+        due = now - self._looked_at >= self.pace.spread(self._settings.read_seconds, LOOKS_PER_SECOND)
         if due:
-            found = self._side.topic()
-            self._looked_at = now
-            if self.seen is None or found.topic_id == self.seen.topic_id:
-                self.seen = found
-            else:
-                self.recreated = found.topic_id
+            self._look_at_topic(now)
+        if self.seen is None:
+            return self._unanswered
         data = self._read(due)
         if data is not None and (self.table is None or data.table.version > self.table.table.version):
             self.table = data
+            if not due and data.table.partitions > self.seen.partitions:
+                self._look_at_topic(now)
+        if 0 < self.seen.tables <= PARTITION:
+            return (
+                f"topic {self._settings.tables_topic} of routing tables has 1 partition, expected 2: "
+                "heartbeats have none, so that trimtab apply does not see this process; apply adds it"
+            )
+        return self._unanswered
+
+    def _look_at_topic(self, now: float) -> None:
+        if self.seen is not None:
+            self._looked_at = now  # also where brokers do not answer: all ask them at once then
+        try:
+            found = self._side.topic()
+        except (InputError, KafkaError, OSError) as error:
+            self._unanswered = str(error) or type(error).__name__
+            return
+        self._looked_at, self._unanswered = now, None
+        if self.seen is None or found.topic_id == self.seen.topic_id:
+            self.seen = found
+        else:
+            self.recreated = found.topic_id
 
     def _read(self, due: bool) -> PublishedTable | None:
         settings, topic_id = self._settings, self.seen.topic_id if self.seen else None
         if settings.tables_topic is not None:
-            key = table_key(self._topic)
-            data = self._side.read(settings.tables_topic, [key]).get(key)
+            if self.seen is not None and not self.seen.tables:
+                raise InputError(
+                    f"topic {settings.tables_topic} of routing tables: is not there; publish with trimtab "
+                    "apply, or create it with 2 partitions, cleanup.policy=compact and segment.ms=60000"
+                )
+            data = self._side.read(table_key(self._topic))
             if data is None:
                 return None
             return read_table(
@@ -174,16 +259,18 @@ class Follower:
             self.trouble = why
 
     def _tell(self) -> None:
-        if self._settings.tables_topic is None or self.seen is None:
+        if self.seen is None or self.seen.tables <= PARTITION:
             return
-        beat, now = self._beat(), time.monotonic()
-        changed = (beat.version, tuple(beat.assigned), beat.partitions)
-        if now - self._told_at < self._settings.beat_seconds and changed == self._told:
+        beat, now = self._beat(), self._clock()
+        changed = (beat.version, tuple(beat.assigned), beat.partitions, beat.member)
+        if now - self._told_at < self.pace.every_seconds and changed == self._told:
             return
         beat.topic_id = self.seen.topic_id
-        beat.at, beat.every_seconds = time.time(), self._settings.beat_seconds
+        beat.at, beat.every_seconds = time.time(), self.pace.beat()
         beat.plain_because = None if beat.version else self.trouble
         self._side.tell(
-            self._settings.tables_topic, beat_key(self._topic, beat.process), heartbeat_bytes(beat)
+            beat_key(self._topic, beat.process),
+            heartbeat_bytes(beat),
+            lambda offset: self.pace.appended(offset, self._clock()),
         )
         self._told_at, self._told = now, changed

@@ -48,7 +48,9 @@ TICK_SECONDS: Final = 0.2
 QUICK_SECONDS: Final = 0.005
 """The same where something waits: what it waits for may have taken effect with another consumer."""
 HEAR_SECONDS: Final = 0.05
-"""Time between two questions what others have committed, where something waits, and between two commits."""
+"""Time between two questions what others have committed, where a fence waits for it, and between commits."""
+HEARS_PER_SECOND: Final = 2000.0
+"""Such questions, by all processes together."""
 WITHOUT: Final = UNSTAMPED[1:]
 KEYLESS: Final = -1
 """The group of records without a key: they wait for nothing."""
@@ -254,9 +256,14 @@ class Receiving:
             self._ticked = now
             self._carry_out(self._receiver.ticked(now))
             self._take_effect()
-            if self._heard and waits and now - self._heard_at >= HEAR_SECONDS:
-                self._heard, self._heard_at = False, now
-                self.follower.ask(self._hear)
+            # Who waits for a sequence alone waits for a mark: commits tell it nothing.
+            if self._heard and self._receiver.waits_at_fence:
+                self._ask_to_hear(now)
+
+    def _ask_to_hear(self, now: float) -> None:
+        if now - self._heard_at >= self.follower.pace.spread(HEAR_SECONDS, HEARS_PER_SECOND):
+            self._heard, self._heard_at = False, now
+            self.follower.ask(self._hear)
 
     def flow(self) -> tuple[list[int], list[int]]:
         """Partitions for the client to pause now, since enough of their records wait, and to resume."""

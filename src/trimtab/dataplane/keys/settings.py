@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from trimtab.files.keys.heartbeat import EVERY_SECONDS, LONGEST_SECONDS
 from trimtab.model.errors import SettingsError
 from trimtab.online.keys.order.settings import Guarding
 
@@ -22,7 +23,7 @@ class Following:
         Keyword arguments of kafka-python's clients (`bootstrap_servers`, security): of a connection beside
         that of the application, over which tables are read and offsets are asked for.
     tables_topic
-        The compacted topic that tables are published to, and heartbeats told on.
+        The compacted topic that tables are published to, and heartbeats told on; it has a partition for each.
     table_file
         A file instead, read again when it changes.
     base
@@ -30,18 +31,20 @@ class Following:
     start_seconds
         A producer waits so long for its first table before it begins by the plain hash.
     read_seconds
-        Time between two looks at a file, and at what the topic is.
+        Time between two looks at a file, and at what the topic is; the latter come less often where more than
+        500 processes a second would ask.
     retry_seconds
         A change to a table that was given up is tried again after so long.
     beat_seconds
-        Time between two heartbeats.
+        Time between two heartbeats, 20 at most. Where all processes would write more than 50 a second, each
+        waits longer, up to 20 s.
     guarding
         Time-outs of the order guard; `switch_seconds` is the longest that a send waits for a change.
 
     Raises
     ------
     SettingsError
-        If a time is not above 0, or both places are given.
+        If a time is not above 0, heartbeats are too rare, or both places are given.
     """
 
     connection: Mapping[str, Any]
@@ -51,7 +54,7 @@ class Following:
     start_seconds: float = 5.0
     read_seconds: float = 2.0
     retry_seconds: float = 30.0
-    beat_seconds: float = 3.0
+    beat_seconds: float = EVERY_SECONDS
     guarding: Guarding = field(default_factory=Guarding)
 
     def __post_init__(self) -> None:
@@ -59,6 +62,11 @@ class Following:
             value = getattr(self, name)
             if not (isfinite(value) and value > 0):
                 raise SettingsError(f"Following.{name} is {value!r}, expected seconds above 0")
+        if self.beat_seconds > LONGEST_SECONDS:
+            raise SettingsError(
+                f"Following.beat_seconds is {self.beat_seconds:g}, expected {LONGEST_SECONDS:g} at most: "
+                "trimtab apply waits for a process that was killed until five heartbeats are missing"
+            )
         if self.base is not None and self.base < 1:
             raise SettingsError(f"Following.base is {self.base}, expected 1 partition or more")
         if self.tables_topic is not None and self.table_file is not None:

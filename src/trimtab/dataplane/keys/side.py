@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, UnknownTopicOrPartitionError
 
+from trimtab.files.keys import heartbeat, table
 from trimtab.files.keys.stamp import read_stamp, stamp_in
 from trimtab.model.errors import InputError
 from trimtab.online.keys.order.messages import Search
@@ -24,13 +25,24 @@ from trimtab.online.keys.order.messages import Search
 LOG = logging.getLogger("trimtab.keys")
 SEARCH_SECONDS: Final = 30.0
 """A search in what is not committed takes no longer; nothing is concluded from one that was cut off."""
+FETCH_SECONDS: Final = 10.0
+"""A request for tables waits so long at the broker for one to be written, and is answered at once then."""
 
 
 class Topic(NamedTuple):
-    """What the cluster says a topic is."""
+    """What the cluster says a topic is.
+
+    Attributes
+    ----------
+    topic_id, partitions
+        Its id and number of partitions.
+    tables
+        Number of partitions of the topic of tables; 0 where there is none.
+    """
 
     topic_id: str
     partitions: int
+    tables: int = 0
 
 
 class SideConnection:
@@ -42,27 +54,31 @@ class SideConnection:
         Keyword arguments of kafka-python's clients.
     topic
         The topic.
+    tables_topic
+        The topic of tables; None where tables are in a file, or nobody follows any.
     """
 
-    def __init__(self, connection: Mapping[str, Any], topic: str) -> None:
-        self._connection, self._topic = dict(connection), topic
+    def __init__(self, connection: Mapping[str, Any], topic: str, tables_topic: str | None = None) -> None:
+        self._connection, self._topic, self._tables_topic = dict(connection), topic, tables_topic
         self._admin: Any = None
         self._reader: Any = None
         self._writer: Any = None
         self._values: dict[bytes, bytes | None] = {}
 
     def topic(self) -> Topic:
-        """Its id and number of partitions now.
+        """Its id and number of partitions now, in one request with the topic of tables.
 
         Raises
         ------
         InputError
             If there is no such topic.
         """
-        for found in self._asked().describe_topics([self._topic]):
-            if not found["error_code"]:
-                return Topic(str(found["topic_id"]), len(found["partitions"]))
-        raise InputError(f"topic {self._topic}: is not there; create it, or name another")
+        names = [self._topic, *([self._tables_topic] if self._tables_topic is not None else [])]
+        found = {one["name"]: one for one in self._asked().describe_topics(names) if not one["error_code"]}
+        own, tables = found.get(self._topic), found.get(self._tables_topic)
+        if own is None:
+            raise InputError(f"topic {self._topic}: is not there; create it, or name another")
+        return Topic(str(own["topic_id"]), len(own["partitions"]), len(tables["partitions"]) if tables else 0)
 
     def ends(self, partitions: Collection[int]) -> dict[int, int]:
         """The offsets behind the last records of partitions."""
@@ -144,41 +160,65 @@ class SideConnection:
             reader.close(autocommit=False)
         return found
 
-    def read(self, tables_topic: str, keys: Collection[bytes]) -> dict[bytes, bytes]:
-        """The last values under some keys of a compacted topic, as far as it was written by now.
+    def read(self, key: bytes) -> bytes | None:
+        """The last value under a key of the topic of tables.
+
+        When first called: of all that was written by then. Later: of what brokers have sent by now. One
+        request waits at the broker for the next table, so that none asks whether there is one.
+        """
+        if self._reader is None:
+            self._reader = self._reader_at_end()
+        self._take(self._reader.poll(timeout_ms=0))
+        return self._values.get(key)
+
+    def _reader_at_end(self) -> Any:
+        limit = self._connection.get("request_timeout_ms", KafkaConsumer.DEFAULT_CONFIG["request_timeout_ms"])
+        reader = KafkaConsumer(
+            **self._connection,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=int(min(FETCH_SECONDS * 1000, limit / 2)),
+        )
+        try:
+            name = TopicPartition(self._tables_topic, table.PARTITION)
+            reader.assign([name])
+            reader.seek_to_beginning(name)
+            end = reader.end_offsets([name])[name]
+            while reader.position(name) < end:
+                self._take(reader.poll(timeout_ms=200))
+        except BaseException:
+            reader.close(autocommit=False)
+            raise
+        return reader
+
+    def _take(self, found: Mapping[Any, list[Any]]) -> None:
+        for records in found.values():
+            self._values.update((one.key, one.value) for one in records)
+
+    def tell(self, key: bytes, value: bytes | None, appended: Callable[[int], None]) -> None:
+        """Write a heartbeat; it is waited for when the connection closes.
+
+        Parameters
+        ----------
+        appended
+            Called with its offset, by a thread of the client.
 
         Raises
         ------
-        InputError
-            If there is no such topic.
+        KafkaError
+            If it cannot be sent; what the client knew of the topic is forgotten where it lacks the partition.
         """
-        if self._reader is None:
-            reader = KafkaConsumer(
-                **self._connection, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest"
-            )
-            partitions = reader.partitions_for_topic(tables_topic)
-            if not partitions:
-                reader.close(autocommit=False)
-                raise InputError(
-                    f"topic {tables_topic} of routing tables: is not there; publish with trimtab apply, or "
-                    "create it with cleanup.policy=compact"
-                )
-            names = [TopicPartition(tables_topic, one) for one in partitions]
-            reader.assign(names)
-            reader.seek_to_beginning(*names)
-            self._reader = reader
-        names = self._reader.assignment()
-        ends = self._reader.end_offsets(list(names))
-        while any(self._reader.position(name) < ends[name] for name in names):
-            for records in self._reader.poll(timeout_ms=200).values():
-                self._values.update((one.key, one.value) for one in records if one.key in keys)
-        return {key: value for key in keys if (value := self._values.get(key)) is not None}
-
-    def tell(self, tables_topic: str, key: bytes, value: bytes | None) -> None:
-        """Write a record to the compacted topic; it is waited for when the connection closes."""
         if self._writer is None:
             self._writer = KafkaProducer(**self._connection, linger_ms=0)
-        self._writer.send(tables_topic, key=key, value=value)
+        try:
+            sent = self._writer.send(self._tables_topic, value, key, partition=heartbeat.PARTITION)
+        except ValueError as error:
+            # The partition was just added, and the client would ask again in five minutes.
+            self._writer.close(timeout=0)
+            self._writer = None
+            raise UnknownTopicOrPartitionError(str(error)) from error
+        sent.add_callback(lambda found: appended(found.offset))
 
     def close(self) -> None:
         """Close what is open."""

@@ -58,14 +58,20 @@ class Notices:
             self._complaints.tell(
                 f"node {other} stays at version {passed_over[other]} of the map, node {self._node} has "
                 f"version {version}: groups that it gives to node {other} stay where they are; "
-                f'correct "map" in the configuration of node {other}, or what keeps it from reading that file'
+                f'correct "map" in the configuration of node {other}, or what keeps it from reading the map'
             )
         outdated_by = node.outdated_by
         for other in self._new("outdated", outdated_by):
             self._complaints.tell(
                 f"node {self._node} stays at version {version} of the map, node {other} has version "
                 f'{outdated_by[other]}: node {self._node} takes no group over; correct "map" in its '
-                "configuration, or what keeps it from reading that file"
+                "configuration, or what keeps it from reading the map"
+            )
+        for lacking in self._new("alone", [node.lacks_nodes] if node.lacks_nodes else []):
+            self._complaints.tell(
+                f"node {self._node} hears {lacking} nodes too few for a majority: it goes on with version "
+                f"{version} of the map and learns no newer one; start the others, or see what keeps it from "
+                "them"
             )
         for other in self._new("idle", node.idle):
             self._complaints.tell(
@@ -86,6 +92,13 @@ class Notices:
         before, now = self._said.get(kind, ()), tuple(found)
         self._said[kind] = now
         return [one for one in now if one not in before]
+
+    def lacks_map(self) -> None:
+        """No map is published in the store, as far as the node knows."""
+        self._complaints.tell(
+            f"node {self._node} finds no ideal map in the store, and no takeover is made for lack of one: "
+            "publish a map with `trimtab apply` or `trimtab masters publish`"
+        )
 
     def rejoins(self, without_vote: list[str]) -> None:
         """The node has no vote in some groups for a while already; or has one in all of them again."""

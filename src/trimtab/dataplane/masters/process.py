@@ -56,9 +56,11 @@ class NodeProcess:
         )
         self._lives = Lives(2 * configuration.settings.renewal_seconds)
         self._speaker.keys.tell_failures(self._closed)
-        self._map = MapFile(Path(configuration.map), self._nodes, configuration.groups)
+        self._map: MapFile | None = None
+        if configuration.map and not configuration.map_in_store:
+            self._map = MapFile(Path(configuration.map), self._nodes, configuration.groups)
         # A path that leads nowhere is a mistake: the node would go by no map, and hold up all others.
-        self._first_map = self._map.changed() if configuration.map else None
+        self._first_map = None if self._map is None else self._map.changed()
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
         outlast(Path(configuration.folder), configuration.settings)
         self._core = self._begun(self._log.recovered)
@@ -96,6 +98,7 @@ class NodeProcess:
             settings=told.settings,
             written=written,
             engine=ENGINES[told.engine],
+            map_in_store=told.map_in_store,
         )
 
     async def run(self) -> None:
@@ -146,9 +149,11 @@ class NodeProcess:
             ideal = self._configuration.ideal
             if ideal:
                 self._tell(MapSeen(1, tuple(ideal)))
-            if self._first_map is not None:
+            if self._map is not None and self._first_map is not None:
                 self._tell(self._first_map)
                 tasks.create_task(self._watch(self._map))
+            if self._configuration.map_in_store:
+                tasks.create_task(self._expect_map())
             self._tell(Due())
 
     async def _until_failed(self) -> None:
@@ -169,6 +174,12 @@ class NodeProcess:
             without_vote = self._core.without_vote
             if not without_vote:
                 self._notices.rejoins(without_vote)
+
+    async def _expect_map(self) -> None:
+        """Say after a lease that no map is published: until then the node may be about to learn it."""
+        await asyncio.sleep(self._configuration.settings.lease_seconds)
+        if not self._core.maps.seen.version:
+            self._notices.lacks_map()
 
     async def _watch(self, file: MapFile) -> None:
         """See every new version of the ideal map."""

@@ -133,12 +133,16 @@ class Beside:
         Messages that were given up.
     duplicates
         Messages that were accepted and not put in, since their idempotency key was known.
+    moved, pauses
+        Messages that went from one queue to another, and how often a queue was paused.
     stranded
         Messages by queue, in queues that others had and this process has not, where no worker lives.
     """
 
     dead_letters: int = 0
     duplicates: int = 0
+    moved: int = 0
+    pauses: int = 0
     stranded: Mapping[int, int] = field(default_factory=dict)
 
 

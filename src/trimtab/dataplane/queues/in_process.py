@@ -64,7 +64,7 @@ class InProcess:
         self._lease: tuple[str, float] | None = None
         self._fence = 0
         self._ids = count(1)
-        self._duplicates = 0
+        self._duplicates = self._moved = self._pauses = 0
 
     async def open(self) -> None:
         """Nothing to do."""
@@ -77,8 +77,8 @@ class InProcess:
         return Counts(self._clock(), tuple(self._counts), self._abandoned())
 
     async def beside(self) -> Beside:
-        """Duplicates; nothing else is there inside a process."""
-        return Beside(duplicates=self._duplicates)
+        """Totals; no queue is beyond the ledger's inside a process."""
+        return Beside(duplicates=self._duplicates, moved=self._moved, pauses=self._pauses)
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
@@ -180,6 +180,7 @@ class InProcess:
         """Pause or resume a queue."""
         if fence != self._fence:
             return False
+        self._pauses += paused and not self._counts[queue].paused
         self._set(queue, paused=paused)
         return True
 
@@ -239,6 +240,7 @@ class InProcess:
             if envelope.affinity_key:
                 _, in_flight, quick = self._keys[envelope.affinity_key]
                 self._keys[envelope.affinity_key] = (target, in_flight, quick)
+        self._moved += len(messages)
         self._change(source, -len(messages), -work)
         self._change(target, len(messages), work)
         return Moved(source, target, len(messages), work / MICROSECONDS)

@@ -43,6 +43,8 @@ _BESIDE: Final[Sequence[tuple[str, str, str, Callable[[Beside], float]]]] = (
         "Messages that were not put in, since their idempotency key was known.",
         lambda one: one.duplicates,
     ),
+    ("moved_messages_total", "counter", "Messages that went to another queue.", lambda one: one.moved),
+    ("pauses_total", "counter", "How often a queue was paused.", lambda one: one.pauses),
 )
 
 

@@ -1,8 +1,10 @@
 """Heartbeats, `trimtab/keys-heartbeat/1`: what each producer and consumer tells whoever publishes tables.
 
-They are records of the same compacted topic as the tables, one key for each process, so that whoever reads it
-finds the last of each. A process that ends in order deletes its own (a record without value); of one that was
-killed the last stays, and counts no more once it is older than `lasting_seconds`.
+They are records of the same compacted topic as the tables, in a partition of their own, one key for each
+process, so that whoever reads it finds the last of each. Only whoever publishes tables reads them; a process
+that follows tables reads no other process' heartbeats. A process that ends in order deletes its own (a record
+without value); of one that was killed the last stays, and counts no more once it is older than
+`lasting_seconds`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,12 @@ from msgspec import Meta
 from trimtab.model.values import Count, Id, Name
 
 FORMAT: Final = "trimtab/keys-heartbeat/1"
+PARTITION: Final = 1
+"""Of the topic of tables: the one that holds heartbeats."""
 EVERY_SECONDS: Final = 3.0
 """Time between two heartbeats; a process that begins to follow another table tells at once."""
+LONGEST_SECONDS: Final = 20.0
+"""The same where many processes share the partition, and the longest that may be set."""
 LASTING_BEATS: Final = 5
 """A process is taken for gone after so many that did not come."""
 
@@ -35,7 +41,7 @@ class Heartbeat(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     at
         Seconds since 1970, by its own clock; the record's timestamp says when it was told.
     every_seconds
-        Time until the next.
+        Time until the next, `LONGEST_SECONDS` at most.
     version
         Of the table that it follows; 0 for the plain hash. A consumer follows what it has read.
     partitions

@@ -26,6 +26,8 @@ from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.model.values import Count, Id, Name
 
 FORMAT: Final = "trimtab/keys-table/1"
+PARTITION: Final = 0
+"""Of the topic of tables: the one that holds tables."""
 
 Checksum = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 """SHA-256 of the document as it would be written with an empty checksum."""

@@ -14,6 +14,8 @@ from trimtab.model.errors import InputError, SettingsError, did_you_mean
 from trimtab.online.masters.settings import MasterSettings
 
 FORMAT: Final = "trimtab/masters-node/1"
+STORE: Final = "store"
+"""In the place of a path: the ideal map is in the store itself."""
 MOST_BATCH_BYTES: Final = 512 << 10
 Shared = tuple[tuple[str, Any], ...]
 """Names and values that all nodes of a cluster must have alike."""
@@ -41,8 +43,8 @@ class NodeConfiguration:
     ideal
         Ideal node of each group, by index; none for whoever likes.
     map
-        A file with later versions of that, watched while the node runs; none if empty. All nodes must come to
-        see the same.
+        Where later versions of that are read while the node runs: a file, or `store` for the store itself;
+        none if empty. All nodes must come to see the same.
     tls_ca, tls_certificate, tls_key, tls_verify_hostname, secret_file
         See `Guard`; none if empty.
     engine
@@ -76,6 +78,11 @@ class NodeConfiguration:
         """What nodes tell one another before they talk. Addresses may differ: each calls by its own ways."""
         counts = (("nodes", len(self.addresses)), ("groups", self.groups), ("engine", self.engine))
         return counts + tuple(self.settings.shared.items())
+
+    @property
+    def map_in_store(self) -> bool:
+        """Whether the ideal map is published in the store itself; it has no file then."""
+        return self.map == STORE
 
     @property
     def guard(self) -> Guard:

@@ -13,14 +13,14 @@ from trimtab.online.masters import messages
 from trimtab.online.masters.bounds import NAME_BYTES, name_bytes
 from trimtab.online.masters.messages import Pull, Snapshot, Upload
 from trimtab.online.masters.state import Whole
-from trimtab.online.masters.token import CLUSTER
+from trimtab.online.masters.token import CLUSTER, WholeCluster
 
 _WRITTEN: Final = (messages.Promised, messages.AcceptedAt, messages.ChosenUpTo)
 _SAID: Final = frozenset(
     kind for kind in NUMBERED.values() if kind.__module__ == messages.__name__ and kind not in _WRITTEN
 )
 _STATE: Final = form_of(Whole)
-_TOKEN: Final = form_of(tuple[int])
+_CLUSTER: Final = form_of(WholeCluster)
 
 
 def opened(told: Any) -> tuple[int, Any]:
@@ -49,7 +49,7 @@ def opened(told: Any) -> tuple[int, Any]:
 def _check_state(group: int, snapshot: Snapshot) -> None:
     """Errors as in `opened`."""
     try:
-        msgspec.convert(snapshot.state, _TOKEN if group == CLUSTER else _STATE)
+        msgspec.convert(snapshot.state, _CLUSTER if group == CLUSTER else _STATE)
     except msgspec.ValidationError as error:
         raise InputError(
             f"a snapshot of group {group} holds another state ({error}): run the same version of trimtab "

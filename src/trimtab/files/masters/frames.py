@@ -28,9 +28,11 @@ NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
     20: messages.Pull, 21: messages.Pulled, 22: messages.AskUpload, 23: messages.Upload,
     24: messages.OffsetKept, 25: messages.Promised, 26: messages.AcceptedAt, 27: messages.ChosenUpTo,
     28: messages.AskStanding, 29: messages.Standing, 30: messages.AskReport, 31: messages.Report,
+    32: messages.AskMap, 33: messages.MapIs, 34: messages.ChangeMap,
     37: messages.Rejoin, 38: messages.Rejoined,
     40: entries.Nothing, 41: entries.Record, 42: entries.Append, 43: entries.SyncOffsets,
-    44: entries.BeMaster, 45: entries.TakeOver, 46: entries.TakeToken,
+    44: entries.BeMaster, 45: entries.TakeOver, 46: entries.TakeToken, 47: entries.PublishMap,
+    48: entries.ChangeClaims,
 }  # fmt: skip
 """Number to message."""
 HEAD: Final = struct.Struct("<II")

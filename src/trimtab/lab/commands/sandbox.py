@@ -249,6 +249,9 @@ def up_masters(
     secret: bool = typer.Option(
         False, "--secret", help="Let nodes and clients prove that they know a secret."
     ),
+    map_in_store: bool = typer.Option(
+        False, "--map-in-store", help="Publish the ideal map in the store itself, not in a file."
+    ),
 ) -> None:
     """Start the nodes, and wait until every group has a master; they go on when this command ends."""
     _up(
@@ -260,6 +263,7 @@ def up_masters(
         engine=engine,
         first_port=port or None,
         secret=secret,
+        map_in_store=map_in_store,
     )
 
 

@@ -3,7 +3,9 @@
 The search is that of Wing and Gong ("Testing and verifying concurrent objects", 1993) with the memory of Lowe
 ("Testing for linearizability", 2017): an operation may come next if no other one that is still to come had
 returned before it was called, and no pair of (what has happened, state) is tried twice. Beyond theirs, a
-history is cut where nothing is under way, and every state that can be reached there is carried on.
+history is cut where nothing is under way, and every state that can be reached there is carried on. And a read
+that may come next and has the right answer comes next: wherever else an order has it, it can be moved to
+here, since that changes nothing for the others.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 State = TypeVar("State", bound=Hashable)
 
 MOST_STEPS = 200_000
+"""Of one piece of a history: a search that needs more is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,9 @@ class Model(Protocol[State]):
     def after(self, state: State, what: Any) -> State | None:
         """Give the state after an operation; None if it cannot have had its answer here."""
 
+    def reads(self, what: Any) -> bool:
+        """Whether an operation that leaves a state as it is leaves all that come after it so, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -71,7 +77,7 @@ def judge(history: Iterable[Operation], model: Model[State], *, most_steps: int 
     """Look for an order of the operations that the model explains, and that keeps what came before what."""
     states, steps = {model.begin()}, 0
     for piece in pieces(history):
-        search = _Search(piece, model, most_steps - steps)
+        search = _Search(piece, model, most_steps)
         states = search.ends(states)
         steps += search.steps
         if search.given_up:
@@ -117,14 +123,19 @@ class _Search(Generic[State]):
             done, state = open_.pop()
             if done & self._answered == self._answered:
                 ends.add(state)
+            afters: list[tuple[int, State]] = []
             for at in self._next(done):
                 self.steps += 1
                 if self.steps > self._most:
                     self.given_up = True
                     return set()
                 after = self._model.after(state, self._piece[at].what)
-                if after is None:
-                    continue
+                if after == state and self._model.reads(self._piece[at].what):
+                    afters = [(at, state)]
+                    break
+                if after is not None:
+                    afters.append((at, after))
+            for at, after in afters:
                 step = done | 1 << at, after
                 if step not in seen:
                     seen.add(step)
@@ -137,7 +148,10 @@ class _Search(Generic[State]):
         """What may happen next: nothing that is still to come had returned before it was called."""
         found: list[int] = []
         until = inf
-        for at, one in enumerate(self._piece):
+        # All before the first that is still to come have happened.
+        first = (~done & done + 1).bit_length() - 1
+        for at in range(first, len(self._piece)):
+            one = self._piece[at]
             if one.called > until:
                 break  # pieces are sorted: so were all others
             if not done >> at & 1:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from trimtab.online.masters.entries import Append, Entry, Record, SyncOffsets
+from trimtab.online.masters.entries import Append, ChangeClaims, Entry, PublishMap, Record, SyncOffsets
 
 PAYLOAD_BYTES: Final = 1 << 16
 """Of one message, at most."""
@@ -13,6 +14,8 @@ NAME_BYTES: Final = 255
 ENTRY_BYTES: Final = 1 << 20
 """Of a batch of messages or offsets, at most: etcd takes 1.5 MiB at once, and would never take a larger
 one. The same with both engines."""
+CLAIM_BYTES: Final = 1 << 16
+"""Of all claims together, at most."""
 UNFIT: Final = "unfit"
 """The verdict on a message that no node takes, however often it is sent."""
 _RECORD_BYTES: Final = 32
@@ -45,6 +48,11 @@ def offset_bytes(consumer: str, topic: str) -> int:
     return name_bytes(consumer) + name_bytes(topic) + _OFFSET_BYTES
 
 
+def claims_bytes(claims: Iterable[str]) -> int:
+    """What claims take in a log, or a little more."""
+    return sum(name_bytes(claim) + _OFFSET_BYTES for claim in claims)
+
+
 def entry_bytes(entry: Entry) -> int:
     """What an entry takes in a log, about."""
     match entry:
@@ -52,4 +60,8 @@ def entry_bytes(entry: Entry) -> int:
             return sum(map(record_bytes, records))
         case SyncOffsets(_, offsets):
             return sum(offset_bytes(consumer, topic) for consumer, topic, _ in offsets)
+        case PublishMap(_, _, ideal):
+            return 64 + 9 * len(ideal)
+        case ChangeClaims(added, removed):
+            return 64 + claims_bytes(added) + claims_bytes(removed)
     return 64

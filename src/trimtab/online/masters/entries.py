@@ -65,4 +65,35 @@ class TakeToken(NamedTuple):
     expected: int
 
 
-Entry = Nothing | Append | SyncOffsets | BeMaster | TakeOver | TakeToken
+class PublishMap(NamedTuple):
+    """A map for all nodes, in the log of the token; void unless `expected` is the version published there.
+
+    `ideal` names a node for each group, -1 for whoever likes; `version` is higher than `expected`, which is 0
+    where nothing is published.
+    """
+
+    expected: int
+    version: int
+    ideal: tuple[int, ...]
+
+
+class ChangeClaims(NamedTuple):
+    """Programs that publish maps say so, in the log of the token: texts that come, and texts that go."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+Change = PublishMap | ChangeClaims
+"""Of what is published in the log of the token."""
+Entry = Nothing | Append | SyncOffsets | BeMaster | TakeOver | TakeToken | Change
+
+
+def counts_once(entry: Entry) -> bool:
+    """Whether an entry counts once, however often and late it is chosen: it may be proposed again.
+
+    A token may be given back late, too: by nobody else, and no term begins with it.
+    """
+    if isinstance(entry, TakeToken):
+        return entry.group < 0
+    return isinstance(entry, Append | SyncOffsets | Change)

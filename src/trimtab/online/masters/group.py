@@ -256,10 +256,12 @@ class Group:
 
     def _upload(self, upload: Upload) -> None:
         # One that was sent before the question may be overtaken by messages that came with it; not so the
-        # last one of a consumer, which takes no message any more.
-        answers = self.incumbent is not None and (upload.leaves or self.incumbent.cycle == upload.cycle)
+        # last one of a consumer, which takes no message any more. That of an earlier life may come late.
+        key = upload.consumer, upload.topic
+        leaves = upload.leaves and self.readers.consumers.get(key) == upload.client
+        answers = self.incumbent is not None and (leaves or self.incumbent.cycle == upload.cycle)
         if self.readers.upload(upload) and answers and self.incumbent is not None:
-            self.incumbent.waiting.discard((upload.consumer, upload.topic))
+            self.incumbent.waiting.discard(key)
             self.incumbent.step(self)
 
     def _standing(self) -> Standing:

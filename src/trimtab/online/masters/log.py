@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, Protocol
 
 from trimtab.online.masters.entries import Entry
@@ -23,9 +24,9 @@ class GroupLog(Protocol):
       the mastership that it expected has changed;
     - UNKNOWN: neither, for now or for good. **UNKNOWN is possibly chosen**, in any later moment too.
 
-    Any entry may be applied twice. An engine proposes batches and offsets again whose outcome is UNKNOWN,
-    since they count once, and in the order in which they came; masterships never, for the term of one
-    that is chosen late is over when it is, and everybody waits for it.
+    Any entry may be applied twice. An engine proposes an entry of unknown outcome again if it counts once
+    (`counts_once`), in the order in which they came. It never does so with masterships: the term of one that
+    is chosen late is over by then, and everybody waits for it.
 
     Attributes
     ----------
@@ -55,10 +56,16 @@ class GroupLog(Protocol):
         """Forget entries of a kind that wait for their turn; nobody has seen them."""
 
     def catch_up(self, sender: int) -> None:
-        """A node has more of the log than this one: learn it, unless it was asked for just now."""
+        """A node has more of the log than this one: learn it, unless it is too early to ask."""
 
     def received(self, sender: int, message: Any) -> bool:
         """Take in a message of the log, from a node or from `STORE`; False if it is none."""
+
+    def settle(self) -> None:
+        """Have decided what was proposed and whose proposer has gone, if it was so at the last call, too.
+
+        In a log in which something is proposed all the time the next proposal does that.
+        """
 
     def seen_at(self, slot: int) -> float:
         """When this node first had the value of a slot, or a later moment; never before that was proposed."""
@@ -68,6 +75,46 @@ class GroupLog(Protocol):
 
     def due(self) -> float:
         """When to go on though nothing happened."""
+
+
+class CatchUpRetry:
+    """When a node that is behind may ask again for what was chosen.
+
+    An answer may be large, and take a slow node longer to take in than `retry_seconds`. If it asked that
+    often, the same entries would come to it again and again, and it would never be done with them. So the
+    time between two questions doubles where nothing was applied since the first of them, up to 2 R, and is
+    halved where something was, down to `retry_seconds`.
+
+    Attributes
+    ----------
+    asked_at
+        When this node asked last.
+    """
+
+    __slots__ = ("_applied", "_pause", "_station", "asked_at")
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self.asked_at, self._applied, self._pause = -inf, -1, 0.0
+
+    def may_ask_at(self, applied: int) -> float:
+        """From when on it may ask."""
+        return self.asked_at + self._next(applied)
+
+    def ask(self, applied: int) -> bool:
+        """Whether to ask now; if so, that counts as asked."""
+        if self._station.now < self.may_ask_at(applied):
+            return False
+        pause = self._next(applied)
+        longest = 2 * self._station.settings.renewal_seconds
+        self._pause = pause if applied > self._applied else min(2 * pause, longest)
+        self.asked_at, self._applied = self._station.now, applied
+        return True
+
+    def _next(self, applied: int) -> float:
+        """Seconds between the last question and the next."""
+        pause = self._pause / 2 if applied > self._applied else self._pause
+        return max(pause, self._station.settings.retry_seconds)
 
 
 MakeLog = Callable[

@@ -1,11 +1,52 @@
-"""The ideal map of a node, and whether others go by the same one."""
+"""The ideal map: as it is published in the store, as a node has it, and whether others go by the same one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from zlib import crc32
 
+from trimtab.online.masters.bounds import CLAIM_BYTES, claims_bytes
+from trimtab.online.masters.entries import Change, ChangeClaims, PublishMap
 from trimtab.online.masters.messages import MapSeen
 from trimtab.online.masters.state import NOBODY
+
+
+class Registry:
+    """What is published in the log of the token; the same on every node after the same slot.
+
+    Attributes
+    ----------
+    version, ideal
+        Of the map; version 0 before the first.
+    claims
+        Texts of programs that publish maps, by which they keep one another out.
+    """
+
+    __slots__ = ("claims", "ideal", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.ideal: tuple[int, ...] = ()
+        self.claims: frozenset[str] = frozenset()
+
+    def apply(self, entry: Change) -> None:
+        """An entry was chosen; a map over another version than the newest is void."""
+        match entry:
+            case PublishMap(expected, version, ideal):
+                if expected == self.version < version:
+                    self.version, self.ideal = version, ideal
+            case ChangeClaims(added, removed):
+                claims = (self.claims | set(added)) - set(removed)
+                if claims_bytes(claims) <= CLAIM_BYTES:
+                    self.claims = claims
+
+    def snapshot(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+        """All of it as a value, the same on every node."""
+        return self.version, self.ideal, tuple(sorted(self.claims))
+
+    def restore(self, version: int = 0, ideal: tuple[int, ...] = (), claims: Iterable[str] = ()) -> None:
+        """The inverse of `snapshot`."""
+        self.version, self.ideal, self.claims = version, ideal, frozenset(claims)
 
 
 class Maps:

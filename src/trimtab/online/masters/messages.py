@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from trimtab.online.masters.entries import Entry, Nonce, Record
+from trimtab.online.masters.entries import Change, Entry, Nonce, Record
 
 Ballot = tuple[int, int]
 """Round and node."""
@@ -290,6 +290,39 @@ class Report(NamedTuple):
     proposed_seconds: float
     map_version: int
     rest_seconds: float
+
+
+class AskMap(NamedTuple):
+    """Whoever publishes maps in the store wants to know what is published there."""
+
+    client: str
+
+
+class MapIs(NamedTuple):
+    """The ideal map that a node goes by, and what is published in the store as far as is known there.
+
+    `in_store` says whether the node reads its map there, `applied` is the last slot of that log that was
+    applied on it, `published` the version that is published there, 0 for none: `version` may be that of the
+    node's own configuration instead.
+    """
+
+    in_store: bool
+    applied: int
+    published: int
+    version: int
+    ideal: tuple[int, ...]
+    claims: tuple[str, ...]
+
+    @property
+    def map(self) -> MapSeen:
+        """The map that the node goes by."""
+        return MapSeen(self.version, self.ideal)
+
+
+class ChangeMap(NamedTuple):
+    """A map or claims are to be published in the store; what came of it is seen there."""
+
+    change: Change
 
 
 # ---------------------------------------------------------------- the node's own log

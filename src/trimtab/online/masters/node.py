@@ -46,6 +46,8 @@ class Node:
         holds.
     engine
         What chooses.
+    map_in_store
+        Whether the ideal map is read in the store, where clients publish it; otherwise it is told.
 
     Attributes
     ----------
@@ -67,6 +69,7 @@ class Node:
         settings: MasterSettings,
         written: Mapping[int, list[Any]] | None = None,
         engine: Engine = EMBEDDED,
+        map_in_store: bool = False,
     ) -> None:
         if engine.most_nodes is not None and nodes > engine.most_nodes:
             raise SettingsError(
@@ -74,7 +77,7 @@ class Node:
                 "on etcd"
             )
         self.station = Station(node, nodes, life, settings, now, rejoins=True)
-        self.token = Token(self.station, engine.log)
+        self.token = Token(self.station, engine.log, map_in_store=map_in_store)
         self.groups = [Group(self.station, number, engine.log) for number in range(groups)]
         self.maps = Maps(groups, 2 * settings.renewal_seconds)
         self.resting: dict[int, int] = {}
@@ -86,6 +89,7 @@ class Node:
         self._muted: dict[int, float] = {}
         self._beat_at = now
         self._challenged: Group | None = None
+        self._nodes_vote = engine.most_nodes is not None
         for number, lines in (written or {}).items():
             if number == CLUSTER:
                 self.token.log.recover(lines)
@@ -93,6 +97,7 @@ class Node:
             elif number < groups:
                 self.groups[number].recover(lines)
         self.station.orders.clear()
+        self._look_in_store()
         # When each group wants to be woken: that changes only when something is done with it.
         self._dues = [group.due() for group in self.groups]
 
@@ -114,6 +119,7 @@ class Node:
                 self._dues[group.number] = group.due()
         else:
             self._go_on()
+        self._look_in_store()
         if self.token.group != CLUSTER or self._challenged is not None:
             self._hold_token()
         return orders
@@ -136,12 +142,23 @@ class Node:
 
     def _of_cluster(self, sender: int | str, message: Any) -> None:
         if not isinstance(sender, int):
-            return
-        if isinstance(message, Beat):
+            self.token.client_says(message, self.maps.seen)
+        elif isinstance(message, Beat):
             self._beats[sender] = message
             self.maps.heard(self.station.now, sender, message.version, message.checksum)
+            if self.token.map_in_store and message.version > self.maps.seen.version:
+                # It was away when that was chosen, and nothing else may be chosen in that log for long.
+                self.token.log.catch_up(sender)
         else:
             self.token.log.received(sender, message)
+
+    def _look_in_store(self) -> None:
+        """Go by what is published in the store, if it is newer."""
+        registry, groups = self.token.registry, len(self.groups)
+        if self.token.map_in_store and registry.version > self.maps.seen.version:
+            # The cluster may have been given another number of groups since.
+            ideal = (*registry.ideal, *(NOBODY,) * groups)[:groups]
+            self.maps.look(self.station.now, MapSeen(registry.version, ideal))
 
     def _told(self, fact: Told) -> None:
         """The store has told something of a log."""
@@ -164,6 +181,9 @@ class Node:
             self._muted = {group: until for group, until in self._muted.items() if until > station.now}
             station.tell_others(CLUSTER, self._beat())
             self._choose()
+            if self.token.map_in_store:
+                # A map may be chosen while nobody is left who knows that, and nothing comes after it.
+                self.token.log.settle()
         for group in self.groups:
             if station.now >= self._dues[group.number]:
                 group.go_on()
@@ -246,6 +266,13 @@ class Node:
 
     def _late(self, versions: dict[int, int]) -> dict[int, int]:
         return {node: of for node, of in versions.items() if node in self.maps.late and self._alive(node)}
+
+    @property
+    def lacks_nodes(self) -> int:
+        """How many more nodes must be heard before this one learns what is published in the store."""
+        if not self.token.map_in_store or not self._nodes_vote:
+            return 0
+        return max(0, self.station.majority - 1 - sum(map(self._alive, self.station.others)))
 
     @property
     def _stands_back(self) -> bool:

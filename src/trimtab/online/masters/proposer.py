@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from trimtab.online.masters.acceptor import NO_BALLOT, Acceptor
-from trimtab.online.masters.entries import Append, Entry, Nothing, SyncOffsets
+from trimtab.online.masters.entries import Entry, Nothing, counts_once
 from trimtab.online.masters.messages import Accept, Accepted, Ballot, Prepare, Promise, Refused
 from trimtab.online.masters.station import Station
 
@@ -171,8 +171,8 @@ class Proposer:
     def step_down(self) -> None:
         """Lead no more; what was under way may be chosen or not.
 
-        Batches of this node are proposed again, since one that is chosen twice counts once; what was found
-        is left to its proposer, or nodes that outdo one another double it each time. A mastership is not:
+        What counts once of this node is proposed again; what was found is left to its proposer, or nodes
+        that outdo one another double it each time. A mastership is not:
         whoever wants one asks anew, with what is known then.
         """
         if not self.leads:
@@ -180,9 +180,7 @@ class Proposer:
             return
         self.leads = False
         again = [
-            one.entry
-            for _, one in sorted(self.under_way.items())
-            if isinstance(one.entry, Append | SyncOffsets) and not one.found
+            one.entry for _, one in sorted(self.under_way.items()) if counts_once(one.entry) and not one.found
         ]
         self.under_way.clear()
         self.waiting.extendleft(reversed(again))

@@ -9,6 +9,7 @@ from typing import Any
 from trimtab.online.masters.acceptor import LEARNT, NO_BALLOT, Acceptor
 from trimtab.online.masters.bounds import entry_bytes
 from trimtab.online.masters.entries import Entry, Nothing
+from trimtab.online.masters.log import CatchUpRetry
 from trimtab.online.masters.messages import (
     Accept,
     Accepted,
@@ -51,8 +52,8 @@ class Replica:
     """
 
     __slots__ = (
-        "_apply", "_asked_at", "_chosen", "_group", "_restore", "_snapshot", "_station",
-        "acceptor", "applied", "proposer", "rejoining",
+        "_ahead", "_apply", "_catch_up_retry", "_chosen", "_group", "_left_at", "_restore", "_snapshot",
+        "_station", "acceptor", "applied", "proposer", "rejoining",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +71,9 @@ class Replica:
         self.rejoining = Rejoining(station, group, self.acceptor)
         self.applied = 0
         self._chosen: dict[int, Entry] = {}
-        self._asked_at = -inf
+        self._catch_up_retry = CatchUpRetry(station)
+        self._ahead: int | None = None
+        self._left_at: int | None = None
 
     def recover(self, written: Iterable[Any]) -> None:
         """Take in what this node wrote down in former lives, in order."""
@@ -113,18 +116,28 @@ class Replica:
         """See `Proposer.withdraw`."""
         self.proposer.withdraw(kind)
 
+    def settle(self) -> None:
+        """See `GroupLog.settle`: whoever leads finds what was accepted, and has it chosen."""
+        is_left = max(self.acceptor.accepted, default=0) > self.applied
+        if is_left and self._left_at == self.applied and not (self.proposer.leads or self.proposer.waiting):
+            self.propose(Nothing())
+        self._left_at = self.applied if is_left else None
+
     def seen_at(self, slot: int) -> float:
         """See `GroupLog.seen_at`."""
         return self.acceptor.seen_at(slot)
 
     def go_on(self) -> None:
-        """See `Proposer.go_on` and `Rejoining.go_on`."""
+        """See `Proposer.go_on` and `Rejoining.go_on`; and ask a node that has more, if it was too early."""
         self.proposer.go_on(self.applied)
         self.rejoining.go_on()
+        if self._ahead is not None:
+            self.catch_up(self._ahead)
 
     def due(self) -> float:
-        """See `Proposer.due` and `Rejoining.due`."""
-        return min(self.proposer.due(), self.rejoining.due())
+        """See `Proposer.due` and `Rejoining.due`; or when a node that has more may be asked."""
+        ask_at = inf if self._ahead is None else self._catch_up_retry.may_ask_at(self.applied)
+        return min(self.proposer.due(), self.rejoining.due(), ask_at)
 
     def received(self, sender: int, message: Any) -> bool:
         """Take in a message of Paxos; False if it is none."""
@@ -212,9 +225,10 @@ class Replica:
             self.catch_up(sender)
 
     def catch_up(self, sender: int) -> None:
-        """Ask a node for what was chosen since, unless it was asked just now."""
-        if self._station.now - self._asked_at >= self._station.settings.retry_seconds:
-            self._asked_at = self._station.now
+        """Ask a node for what was chosen since, or later if it is too early."""
+        asks = self._catch_up_retry.ask(self.applied)
+        self._ahead = None if asks else sender
+        if asks:
             self._station.send(sender, self._group, CatchUp(self.applied + 1))
 
     def _tell(self, sender: int, since: int) -> None:

@@ -9,8 +9,8 @@ from math import inf
 from typing import Any
 
 from trimtab.online.masters.bounds import ENTRY_BYTES, entry_bytes
-from trimtab.online.masters.entries import Append, Entry, Nonce, SyncOffsets
-from trimtab.online.masters.log import STORE
+from trimtab.online.masters.entries import Entry, Nonce, counts_once
+from trimtab.online.masters.log import STORE, CatchUpRetry
 from trimtab.online.masters.messages import Snapshot
 from trimtab.online.masters.slots import (
     Ask,
@@ -54,8 +54,8 @@ class StoredLog:
     """
 
     __slots__ = (
-        "_apply", "_asked_at", "_creating", "_cut", "_group", "_heard_at", "_keep_at", "_restore", "_seen",
-        "_snapshot", "_station", "_try_at", "_turning", "_waiting", "applied",
+        "_apply", "_catch_up_retry", "_creating", "_cut", "_group", "_heard_at", "_keep_at", "_restore",
+        "_seen", "_snapshot", "_station", "_try_at", "_turning", "_waiting", "applied",
     )  # fmt: skip
 
     def __init__(
@@ -72,7 +72,8 @@ class StoredLog:
         self._seen: dict[int, Entry] = {}
         self._waiting: deque[Entry] = deque()
         self._creating: _Creating | None = None
-        self._asked_at = self._try_at = self._keep_at = -inf
+        self._catch_up_retry = CatchUpRetry(station)
+        self._try_at = self._keep_at = -inf
         self._heard_at = station.now
         self._turning = False
 
@@ -102,6 +103,9 @@ class StoredLog:
         """Forget waiting entries of a kind; nobody has seen them."""
         self._waiting = deque(entry for entry in self._waiting if type(entry) is not kind)
 
+    def settle(self) -> None:
+        """Nothing: what stands in a slot is chosen, and read after a while whatever was heard of it."""
+
     def seen_at(self, slot: int) -> float:
         """See `GroupLog.seen_at`: nobody hears of a slot here before the store has it."""
         return self._station.now
@@ -127,7 +131,7 @@ class StoredLog:
     @property
     def _look_at(self) -> float:
         # A watch may be silent because nothing happens, or because it is dead without anybody's knowing.
-        return max(self._heard_at, self._asked_at) + 2 * self._station.settings.renewal_seconds
+        return max(self._heard_at, self._catch_up_retry.asked_at) + 2 * self._station.settings.renewal_seconds
 
     def _create(self) -> None:
         settings, entries, size = self._station.settings, list[Entry](), 0
@@ -146,7 +150,7 @@ class StoredLog:
         assert self._creating is not None
         entries, self._creating = self._creating.entries, None
         # The same slot as before, for nothing else was seen there: whichever try comes first has it.
-        self._back([entry for entry in entries if isinstance(entry, Append | SyncOffsets)])
+        self._back(filter(counts_once, entries))
         self._try_at = self._station.now + self._station.settings.retry_seconds
         self.catch_up(STORE)
 
@@ -230,9 +234,8 @@ class StoredLog:
             self.catch_up(STORE)  # a slot between was not seen
 
     def catch_up(self, sender: int) -> None:
-        """Ask the store for what was chosen since, unless it was asked just now."""
-        if self._station.now - self._asked_at >= self._station.settings.retry_seconds:
-            self._asked_at = self._station.now
+        """Ask the store for what was chosen since, unless it is too early."""
+        if self._catch_up_retry.ask(self.applied):
             self._station.ask(Ask(self._group, ReadFrom(self.applied + 1)))
 
     def _install(self, snapshot: Snapshot) -> None:

@@ -20,7 +20,7 @@ class Affinity:
     """
 
     def __init__(self, policy: DispatchPolicy, ledger: Ledger) -> None:
-        self._policy, self._open = policy, ledger.open
+        self._policy, self._ledger = policy, ledger
         self._queue: dict[Hashable, int] = {}
         self._in_flight: dict[Hashable, int] = {}
 
@@ -33,11 +33,14 @@ class Affinity:
         return key in self._queue
 
     def choose(self, weight: float, key: Hashable | None = None) -> int | None:
-        """The queue of a message; None is back-pressure, for one key where its queue is not open."""
+        """The queue of a message; None is back-pressure, for one key where its queue is full.
+
+        A paused queue receives messages of its keys: elsewhere they would overtake the others.
+        """
         queue = None if key is None else self._queue.get(key)
         if queue is None:
             return self._policy.choose(weight)
-        return queue if self._open[queue] else None
+        return queue if self._ledger.length[queue] < self._ledger.capacity[queue] else None
 
     def enqueued(self, queue: int, key: Hashable) -> None:
         """A message of the key was put into that queue."""

@@ -36,6 +36,17 @@ def a_state(world: World, clock: Clock) -> RoutingState:
     return ACTING.new_execution(ready.cluster_id, ready.steps, KeysSettings(), clock())
 
 
+def test_ends_are_read_after_who_follows() -> None:
+    """A producer may write by its old table until it tells that it follows: that has to be passed as well."""
+    kafka = FakeKafka()
+    kafka.while_read = lambda: kafka.ends.__setitem__(0, 150)
+    assert kafka.port().observe(TWO).ends == (150, 100)
+    kafka.while_read = lambda: setattr(kafka, "topic_id", "another")
+    assert kafka.port().observe(TWO).topic_id == "another"
+    kafka.while_read = lambda: setattr(kafka, "topic_id", "")
+    assert kafka.port().observe(TWO).topic_id == ""
+
+
 def test_of_two_that_publish_at_once_one_is_told() -> None:
     """Both read version 0, one writes in between: whoever wrote last sees it, and joins both on top."""
     kafka = FakeKafka()

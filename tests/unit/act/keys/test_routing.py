@@ -9,7 +9,7 @@ import pytest
 
 from support.keys_world import ORDERS, PLACE, World, a_plan, carried_out
 from trimtab.act.keys.acting import prepare
-from trimtab.act.keys.seen import Group, Seen
+from trimtab.act.keys.seen import Client, Group, Seen
 from trimtab.act.keys.tables import settled
 from trimtab.model.errors import ActError, InputError
 from trimtab.model.keys.plan import taken_back
@@ -74,6 +74,20 @@ def test_added_partitions_are_used(tmp_path: Path) -> None:
     assert (state.status, world.partitions) == ("finished", 6)
     assert world.tables[0].partitions == 6
     assert {4, 5} <= {part for route in world.tables[0].groups.values() for part in route.partitions}
+
+
+def test_who_was_killed_is_passed_over_once_its_time_is_over(tmp_path: Path) -> None:
+    """Of many processes each tells seldom, and counts for longer: until then no step is given up."""
+    world = World()
+    world.killed, world.killed_looks = (Client("p9", "producer", 0, True, lasting_seconds=100.0),), 180
+    state = carried_out(world, a_plan(), tmp_path, follow_seconds=30.0)
+    assert (state.status, world.killed_looks < 0) == ("finished", True)
+    world = World()
+    world.killed, world.killed_looks = (Client("p9", "producer", 0, True, lasting_seconds=100.0),), 10**6
+    (tmp_path / "two").mkdir()
+    state = carried_out(world, a_plan(), tmp_path / "two", follow_seconds=30.0)
+    assert state.status == "incomplete"
+    assert "producer p9 follows 0, for 100 s" in state.records[0].reason
 
 
 def test_who_does_not_follow_is_named(tmp_path: Path) -> None:

@@ -72,6 +72,13 @@ def test_who_is_too_far_behind_is_what_the_nodes_go_by(lag_entries: int, able: s
     assert seen.able == {"group 1": frozenset(able)}
 
 
+def test_a_map_is_built_upon_the_version_that_was_looked_at() -> None:
+    """What is read may be older, where a node that knew more has ended: its groups would be set back."""
+    nodes = Nodes()
+    assert port_of(nodes).ask_for(2, {"group 1": "2"}).version is None
+    assert nodes.published is None
+
+
 def test_a_store_that_does_not_answer_is_asked_again() -> None:
     """It may be there the next time."""
     with pytest.raises(PortError, match="NoAnswer: no node answers") as caught:

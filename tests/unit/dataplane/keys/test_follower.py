@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -10,17 +10,20 @@ from trimtab.dataplane.keys import follower as module
 from trimtab.dataplane.keys.follower import Follower
 from trimtab.dataplane.keys.settings import Following
 from trimtab.dataplane.keys.side import SideConnection, Topic
-from trimtab.files.keys.heartbeat import Heartbeat
+from trimtab.files.keys.heartbeat import Heartbeat, read_heartbeat
+from trimtab.files.keys.table import PublishedTable, table_bytes
+from trimtab.model.errors import SettingsError
+from trimtab.model.keys.routing import RoutingTable
 
 
 class Side:
-    """A topic that stays as it is, without tables."""
+    """A topic that stays as it is; the topic of tables, where one is named, is empty."""
 
-    def __init__(self, *_: object) -> None:
-        self.closed = False
+    def __init__(self, connection: object = None, topic: str = "t", tables_topic: str | None = None) -> None:
+        self.closed, self.tables = False, 0 if tables_topic is None else 2
 
     def topic(self) -> Topic:
-        return Topic("id", 3)
+        return Topic("id", 3, self.tables)
 
     def close(self) -> None:
         self.closed = True
@@ -88,3 +91,117 @@ def test_a_turn_is_taken_though_no_table_can_be_read(monkeypatch: pytest.MonkeyP
         assert follower.trouble == "away; grown"
     finally:
         follower.stop()
+
+
+class Tables(Side):
+    """A topic of tables, and what was asked."""
+
+    def __init__(self, tables: int) -> None:
+        super().__init__()
+        self.found, self.table = Topic("id", 3, tables), b""
+        self.looks = self.reads = 0
+        self.beats: list[Heartbeat] = []
+
+    def topic(self) -> Topic:
+        self.looks += 1
+        return self.found
+
+    def read(self, key: bytes) -> bytes | None:
+        self.reads += 1
+        return self.table or None
+
+    def tell(self, key: bytes, value: bytes, appended: Any) -> None:
+        found = read_heartbeat(value)
+        assert found is not None
+        self.beats.append(found)
+
+
+def following(side: Tables, beat: Any = beat) -> tuple[Follower, list[float]]:
+    """A follower that takes no turn by itself, and its clock."""
+    now = [100.0]
+    found = Follower(Following({}, tables_topic="tables"), "t", lambda *_: None, beat, lambda: now[0])
+    found._side = side  # type: ignore[assignment]
+    return found, now
+
+
+def test_a_topic_of_tables_that_is_not_there_is_asked_for_seldom() -> None:
+    """Nothing is read from it or written to it, which would make it with one partition, or wait for it."""
+    side = Tables(0)
+    follower, now = following(side)
+    for _ in range(20):
+        follower._look_and_tell()
+        now[0] += 0.2
+    assert (side.looks, side.reads, side.beats) == (2, 0, [])
+    told = "is not there; publish with trimtab apply, or create it with 2 partitions, cleanup.policy=compact"
+    assert f"{told} and segment.ms=60000" in str(follower.trouble)
+
+
+def test_a_topic_of_tables_without_a_partition_for_heartbeats_is_read_all_the_same() -> None:
+    """Tables are followed; that nobody sees who follows them is told."""
+    side = Tables(1)
+    side.table = table_bytes(PublishedTable("t", "id", RoutingTable(1, 3, 3)))
+    follower, now = following(side)
+    follower._look_and_tell()
+    assert follower.table is not None
+    assert "has 1 partition, expected 2" in str(follower.trouble)
+    assert side.beats == []
+    side.found = Topic("id", 3, 2)
+    now[0] += 2
+    follower._look_and_tell()
+    assert (follower.trouble, len(side.beats)) == (None, 1)
+
+
+def test_a_table_that_names_an_added_partition_has_the_topic_looked_at_at_once() -> None:
+    """However seldom that is done else: nobody could follow the table before."""
+    side = Tables(2)
+    follower, now = following(side)
+    follower._look_and_tell()
+    side.found = Topic("id", 4, 2)
+    side.table = table_bytes(PublishedTable("t", "id", RoutingTable(1, 3, 4)))
+    now[0] += 0.2
+    follower._look_and_tell()
+    assert follower.seen == Topic("id", 4, 2)
+    now[0] += 0.2
+    follower._look_and_tell()
+    assert side.looks == 2
+
+
+def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.LogCaptureFixture) -> None:
+    """All processes would, five times a second each; that they do not answer is told until they do."""
+    side = Tables(2)
+    follower, now = following(side)
+    follower._look_and_tell()
+
+    def fails() -> Topic:
+        side.looks += 1
+        raise OSError("away")
+
+    side.topic = fails  # type: ignore[method-assign]
+    for _ in range(20):
+        now[0] += 0.2
+        follower._look_and_tell()
+    assert (side.looks, follower.trouble) == (3, "away")
+    assert len(caplog.records) == 1
+    assert side.reads == 21
+
+
+def test_a_member_that_joined_anew_is_told_at_once() -> None:
+    """Whoever publishes knows it by that id alone, and takes another one for a member without guard."""
+    side, member = Tables(2), ["m1"]
+
+    def beat_of_member() -> Heartbeat:
+        found = beat()
+        found.member = member[0]
+        return found
+
+    follower, now = following(side, beat_of_member)
+    for member[0] in ("m1", "m1", "m2", "m2"):
+        follower._look_and_tell()
+        now[0] += 0.2
+    assert [one.member for one in side.beats] == ["m1", "m2"]
+
+
+def test_heartbeats_that_are_too_rare_are_refused() -> None:
+    """Whoever publishes waits for five of them before it takes a process for gone."""
+    with pytest.raises(SettingsError, match=r"beat_seconds is 30, expected 20 at most"):
+        Following({}, beat_seconds=30)

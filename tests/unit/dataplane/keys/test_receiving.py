@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from trimtab.dataplane.keys import receiving as module
+from trimtab.dataplane.keys.follower import Pace
 from trimtab.dataplane.keys.marks import InMemoryMarks
 from trimtab.dataplane.keys.receiving import Receiving
 from trimtab.dataplane.keys.sending import Sending
@@ -36,7 +37,9 @@ class Unfollowed:
     """A follower that asks nobody."""
 
     recreated = table = trouble = None
+    pace = Pace(3.0)
     seen = SimpleNamespace(topic_id="t", partitions=2)
+    asked: tuple[Callable[[Any], None], ...] = ()
 
     def __init__(self, *_: Any) -> None:
         pass
@@ -45,7 +48,8 @@ class Unfollowed:
         """Nothing begins."""
 
     def ask(self, question: Callable[[Any], None]) -> None:
-        """Nothing is answered."""
+        """Nothing is answered; the test may look."""
+        self.asked = (*self.asked, question)
 
 
 @pytest.fixture
@@ -296,6 +300,35 @@ def test_the_log_tells_of_a_kind_once_a_minute(
         "foreign_stamps: 1)",
         "foreign_stamps: 4)",
     ]
+
+
+def test_commits_are_asked_for_while_a_fence_waits_for_them(
+    receiving: Receiving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for a record that waits for its turn in a stream; less often, the more processes may ask."""
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    follower: Any = receiving.follower
+    receiving.received(1, 0, b"k", stamped(Stamp(1, (), 2)), "second")
+    receiving.turn()
+    assert follower.asked == ()
+    receive(receiving, range(1))
+    now += 1
+    receiving.turn()
+    assert follower.asked == (receiving._hear,)
+    receiving._heard = True
+    now += 0.1
+    receiving.turn()
+    assert len(follower.asked) == 2
+    receiving._heard = True
+    follower.pace = Pace(3.0)
+    follower.pace.processes = 5000.0
+    now += 2
+    receiving.turn()
+    assert len(follower.asked) == 2
+    now += 0.6
+    receiving.turn()
+    assert len(follower.asked) == 3
 
 
 class CountedMarks(InMemoryMarks):

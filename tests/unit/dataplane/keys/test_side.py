@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
+import pytest
 from kafka import TopicPartition
+from kafka.errors import UnknownTopicOrPartitionError
+from kafka.future import Future
 
 from trimtab.dataplane.keys import side as module
 from trimtab.dataplane.keys.side import SideConnection, Topic
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
 from trimtab.online.keys.order.messages import Search, Stamp
-
-if TYPE_CHECKING:
-    import pytest
 
 Written = namedtuple("Written", "topic partition offset key headers")
 SEARCH = Search(("p", b"hot", 1), 2, 4)
@@ -132,3 +133,75 @@ def test_partitions_of_members_are_those_of_the_topic(monkeypatch: pytest.Monkey
     assert side.assigned("g") is None
     monkeypatch.setattr(side, "_asked", lambda: Admin([member(u=[7])]))
     assert side.assigned("g") == set()
+
+
+def test_tables_are_read_without_asking_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends are asked for once; then a request waits at the broker. Heartbeats lie in another partition."""
+    made: list[Any] = []
+
+    class Tables:
+        def __init__(self, **config: Any) -> None:
+            self.config, self.asked, self.offset, self.closed = config, 0, 0, False
+            self.log = [(b"t", b"1"), (b"u", b"2"), (b"t", b"3")]
+            made.append(self)
+
+        def assign(self, names: list[TopicPartition]) -> None:
+            assert names == [TopicPartition("tables", 0)]
+
+        def seek_to_beginning(self, *names: TopicPartition) -> None:
+            self.offset = 0
+
+        def end_offsets(self, names: list[TopicPartition]) -> dict[TopicPartition, int]:
+            self.asked += 1
+            return dict.fromkeys(names, len(self.log))
+
+        def position(self, name: TopicPartition) -> int:
+            return self.offset
+
+        def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+            found, self.offset = self.log[self.offset :][:1], min(self.offset + 1, len(self.log))
+            return {TopicPartition("tables", 0): [SimpleNamespace(key=k, value=v) for k, v in found]}
+
+        def close(self, autocommit: bool) -> None:
+            self.closed = True
+
+    Tables.DEFAULT_CONFIG = {"request_timeout_ms": 30_000}  # type: ignore[attr-defined]
+    monkeypatch.setattr(module, "KafkaConsumer", Tables)
+    side = SideConnection({"request_timeout_ms": 3000}, "t", "tables")
+    assert side.read(b"t") == b"3"
+    made[0].log.append((b"t", None))
+    assert side.read(b"t") is None
+    assert side.read(b"t") is None
+    assert (len(made), made[0].asked) == (1, 1)
+    assert made[0].config["fetch_max_wait_ms"] == 1500
+    SideConnection({}, "t", "tables").read(b"t")
+    assert made[1].config["fetch_max_wait_ms"] == 10_000
+
+
+def test_a_heartbeat_goes_where_nobody_reads_who_follows_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its offset comes back."""
+    sent: list[Any] = []
+
+    class Writer:
+        def __init__(self, **config: Any) -> None:
+            made.append(self)
+
+        def send(self, topic: str, value: bytes, key: bytes, partition: int) -> Future:
+            if len(made) == 1:
+                raise ValueError("Unrecognized partition 1 for topic tables")
+            sent.append((topic, value, key, partition))
+            return Future().success(SimpleNamespace(offset=7))
+
+        def close(self, timeout: float) -> None:
+            """Nothing is under way."""
+
+    made: list[Writer] = []
+    monkeypatch.setattr(module, "KafkaProducer", Writer)
+    side, offsets = SideConnection({}, "t", "tables"), list[int]()
+    # The partition was just added: of one broker's answer the client has not heard.
+    with pytest.raises(UnknownTopicOrPartitionError):
+        side.tell(b"k", b"v", offsets.append)
+    side.tell(b"k", b"v", offsets.append)
+    side.tell(b"k", b"w", offsets.append)
+    assert sent == [("tables", b"v", b"k", 1), ("tables", b"w", b"k", 1)]
+    assert (offsets, len(made)) == ([7, 7], 2)

@@ -59,10 +59,11 @@ def test_a_node_names_both_the_version_and_the_remedy(
 class Story:
     """Node 0 of three, which looks at maps and hears of those of others; what it says on standard error."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, capsys: pytest.CaptureFixture[str], *, map_in_store: bool = False) -> None:
         self._capsys = capsys
         self.now = 0.0
-        self.node = Node(0, 3, 1, life=1, now=0.0, settings=MasterSettings())
+        settings = MasterSettings()
+        self.node = Node(0, 3, 1, life=1, now=0.0, settings=settings, map_in_store=map_in_store)
         self._notices = Notices(0, MasterSettings())
 
     def look(self, seen: MapSeen) -> None:
@@ -102,17 +103,34 @@ def test_a_node_that_stays_at_an_old_map_is_named_by_all_with_the_remedy(
     story.now = 6.0
     assert story.hear(1, MapSeen(2, (0,))) == [
         "node 1 stays at version 2 of the map, node 0 has version 3: groups that it gives to node 1 stay "
-        'where they are; correct "map" in the configuration of node 1, or what keeps it from reading that '
-        "file"
+        'where they are; correct "map" in the configuration of node 1, or what keeps it from reading the map'
     ]
     assert story.hear(2, MapSeen(4, (0,))) == [
         "node 0 stays at version 3 of the map, node 2 has version 4: node 0 takes no group over; correct "
-        '"map" in its configuration, or what keeps it from reading that file'
+        '"map" in its configuration, or what keeps it from reading the map'
     ]
     assert story.hear(1, MapSeen(2, (0,))) == story.hear(2, MapSeen(4, (0,))) == []
     story.look(MapSeen(4, (0,)))
     assert story.hear(1, MapSeen(4, (0,))) == story.hear(2, MapSeen(4, (0,))) == []
     assert story.node.passed_over == story.node.outdated_by == {}
+
+
+def test_a_node_that_hears_no_majority_says_which_map_it_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the map is in the store: it learns no newer one. Again when it is so again."""
+    story = Story(capsys, map_in_store=True)
+    same = MapSeen(3, (1,))
+    story.look(same)
+    assert story.hear(1, same) == []
+    for _ in range(2):
+        story.now += 6.0
+        story.node.handle(story.now, Due())
+        story._notices.compared(story.node)
+        story._notices.compared(story.node)
+        assert capsys.readouterr().err.splitlines() == [
+            "node 0 hears 1 nodes too few for a majority: it goes on with version 3 of the map and learns no "
+            "newer one; start the others, or see what keeps it from them"
+        ]
+        assert story.hear(1, same) == []
 
 
 def test_a_group_that_rests_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -452,7 +452,13 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
             for family in text_string_to_metric_families(await broker.metrics())
             for sample in family.samples
         }
-        for name in ("dead_letters", "stranded_messages", "duplicates_total"):
+        for name in (
+            "dead_letters",
+            "stranded_messages",
+            "duplicates_total",
+            "moved_messages_total",
+            "pauses_total",
+        ):
             assert read.pop(f"trimtab_queues_{name}") == ({}, 0)
         assert read == {
             f"trimtab_queue_{name}": ({"queue": "0"}, value)

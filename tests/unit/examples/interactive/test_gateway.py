@@ -146,7 +146,10 @@ BAD_BYTES = {
     "a form of an unknown charset": (f"{FORM}; charset=nonsense", b"id=1", "the body is no form"),
     "a charset that is no text": (f"{FORM}; charset=hex", b"id=1", "the body is no form"),
     "a form that is no UTF-8": (FORM, b"id=\xff", "the body is no form"),
+    "a charset of another width": ("application/json; charset=utf-16", b"{", "the body is no JSON"),
+    "no multipart": ("multipart/form-data", b"--x", "the body is no JSON"),
 }
+BAD_ENCODINGS = {"gzip": b"{}", "deflate": b"\xff\xfe{}"}
 
 
 def test_what_is_wrong_is_told_by_status_and_sentence(server: Server, rules: Path) -> None:
@@ -161,6 +164,12 @@ def test_what_is_wrong_is_told_by_status_and_sentence(server: Server, rules: Pat
             async with client.post("/messages/web", data=data, headers={"Content-Type": kind}) as answer:
                 assert (name, answer.status) == (name, 400)
                 assert sentence in (await answer.json())["error"], name
+        for encoding, data in BAD_ENCODINGS.items():
+            for kind in ("application/json", FORM):
+                headers = {"Content-Type": kind, "Content-Encoding": encoding}
+                async with client.post("/messages/web", data=data, headers=headers) as answer:
+                    assert (encoding, kind, answer.status) == (encoding, kind, 400)
+                    assert "the body cannot be read" in (await answer.json())["error"]
         assert all(one["totals"] == {} for one in (await _results(gateway)).values())
 
     _tell(server, rules, story)

@@ -51,14 +51,20 @@ def test_what_is_no_message_for_a_group_is_refused(told: Any) -> None:
         (0, (*EMPTY[:6], (("t", "p", "1"),), ())),
         (0, (*EMPTY[:7], ((1, "t", 1),))),
         (-1, EMPTY),
-        (-1, ("1",)),
+        (-1, (7,)),
+        (-1, ("7", 1, (0,), ("a",))),
+        (-1, (7, 1, (0,), (5,))),
     ],
 )
 def test_a_snapshot_that_no_log_could_restore_is_refused(group: int, wrong: tuple[Any, ...]) -> None:
     """A node would end in the middle of restoring it."""
     with pytest.raises(InputError, match=f"a snapshot of group {group} holds another state"):
         opened((group, Snapshot(3, wrong)))
-    for right in ((0, Snapshot(3, EMPTY)), (0, Snapshot(3, state())), (-1, Snapshot(3, (7,)))):
+    for right in (
+        (0, Snapshot(3, EMPTY)),
+        (0, Snapshot(3, state())),
+        (-1, Snapshot(3, (7, 1, (0,), ("a",)))),
+    ):
         assert opened(right) == right
 
 

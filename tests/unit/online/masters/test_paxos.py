@@ -257,6 +257,45 @@ def test_whoever_is_behind_gets_entries_or_a_snapshot() -> None:
     assert other.applied == one.applied
 
 
+def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
+    """Each answer may be large: who asks every 0.2 s for what is under way never gets done with it."""
+    one = Learnt(2)
+
+    def asked(seconds: float, upto: int) -> int:
+        """Questions for what the leader has, in so long."""
+        count = 0
+        for _ in range(round(seconds / 0.1)):
+            one.station.now += 0.1
+            count += len(sends(one.hear(0, Commit((1, 0), upto, upto)), CatchUp))
+        return count
+
+    assert asked(0.1, 2) == 1, "the first question goes at once"
+    assert 4 <= asked(6.5, 2) <= 6, "0.2, 0.4, 0.8, 1.6 and 3.2 s behind one another"
+    assert asked(50.0, 2) == 10, "and then every 2 R"
+    while not asked(0.1, 2):
+        pass
+    one.hear(0, Chosen(1, (A, B)))
+    assert (asked(2.4, 9), asked(0.3, 9)) == (0, 1), "half as long after an answer, 2.5 s"
+    counts = []
+    for slot in range(3, 83):
+        one.hear(0, Chosen(slot, (A,)))
+        counts.append(asked(0.1, 99))
+    assert 3 <= sum(counts[-10:]) <= 5, "who is answered asks as often as before, every 0.2 s"
+
+
+def test_a_question_that_comes_too_early_is_asked_later() -> None:
+    """Nobody may tell this node a second time that it is behind."""
+    one = Learnt(2)
+    assert len(sends(one.hear(0, Commit((1, 0), 2, 2)), CatchUp)) == 1
+    assert one.replica.due() == float("inf")
+    one.hear(0, Chosen(1, (A,)))
+    assert sends(one.hear(1, Commit((2, 1), 3, 3)), CatchUp) == []
+    one.station.now = one.replica.due()
+    one.replica.go_on()
+    assert sends(one.take(), CatchUp) == [Send(1, 0, CatchUp(2), False)]
+    assert one.replica.due() == float("inf")
+
+
 def test_a_new_life_goes_on_from_what_was_written() -> None:
     """Promises hold, accepted values are there, and what was chosen is applied."""
     one = Learnt(2)

@@ -264,6 +264,13 @@ def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None
     assert bench.masters() == [ideal] and bench.nodes[ideal].groups[0].state.offsets == {("c", "t"): 1}
 
 
+def test_a_late_goodbye_of_another_life_answers_nothing() -> None:
+    """It comes by another connection, and says nothing of what the consumer has got since."""
+    bench, master, _ = begun()
+    bench.send(master, Upload("another", "c", "t", 0, -1, leaves=True))
+    assert phase(bench, master) is Phase.UPLOADING
+
+
 def test_offsets_are_chosen_before_the_ideal_node_is_asked() -> None:
     """The next master must know them."""
     bench, master, ideal = begun()

@@ -116,12 +116,15 @@ def test_a_key_stays_where_it_is_while_anything_of_it_is_in_flight() -> None:
     assert len(affinity) == 1
 
 
-def test_a_key_whose_queue_is_paused_waits_until_it_is_open_or_has_moved() -> None:
-    """Going elsewhere would let the second message overtake the first."""
-    ledger = Ledger([9, 9])
+def test_a_key_whose_queue_is_full_waits_until_it_has_room_or_has_moved() -> None:
+    """Elsewhere the second message would overtake the first. A paused queue receives it, as on a server."""
+    ledger = Ledger([2, 9])
     affinity = Affinity(LeastWorkLeft(ledger), ledger)
+    ledger.enqueued(0, 1.0)
     affinity.enqueued(0, "ann")
     ledger.pause(0)
+    assert affinity.choose(1.0, "ann") == 0
+    ledger.enqueued(0, 1.0)
     assert affinity.choose(1.0, "ann") is None
     assert affinity.choose(1.0, "bob") == 1
     affinity.moved(["ann"], 1)

@@ -127,7 +127,13 @@ class ClusterStreams:
             for slot, one in enumerate(found)
             for place, messages in one.stranded.items()
         }
-        return Beside(sum(one.dead_letters for one in found), sum(one.duplicates for one in found), stranded)
+        return Beside(
+            dead_letters=sum(one.dead_letters for one in found),
+            duplicates=sum(one.duplicates for one in found),
+            moved=sum(one.moved for one in found),
+            pauses=sum(one.pauses for one in found),
+            stranded=stranded,
+        )
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue; one with a key into the slot that the key names."""

@@ -7,7 +7,7 @@ from threading import Event, Thread
 from redis.exceptions import RedisError
 
 from trimtab.dataplane.queues.redis_streams.connecting import client_of
-from trimtab.dataplane.queues.redis_streams.scripts import source
+from trimtab.files.queues.scripts import source
 
 
 class Heartbeat:

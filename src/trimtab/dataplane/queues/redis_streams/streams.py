@@ -28,9 +28,9 @@ from trimtab.dataplane.queues.redis_streams.answers import AWAY, no_answer, pati
 from trimtab.dataplane.queues.redis_streams.connecting import async_client_of
 from trimtab.dataplane.queues.redis_streams.entries import QUICK, delivery_of, envelope_of_entry
 from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
-from trimtab.dataplane.queues.redis_streams.scripts import NAMES, ON_A_FULL_SERVER, source
 from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
 from trimtab.files.queues.exchange import KEPT_SECONDS, Keys
+from trimtab.files.queues.scripts import NAMES, ON_A_FULL_SERVER, source
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
 from trimtab.online.queues.ledger import Ledger
 from trimtab.online.queues.messages import Move, Moved
@@ -143,12 +143,13 @@ class RedisStreams:
         return news
 
     async def beside(self) -> Beside:
-        """Dead letters, duplicates, and queues that no process of this many has."""
+        """Totals of the server, and queues that no process of this many has."""
         try:
-            dead_letters, duplicates, *stranded = await self._run("beside", len(self.ledger))
+            dead_letters, duplicates, moved, pauses, *rest = await self._run("beside", len(self.ledger))
         except AWAY as error:
             raise no_answer(error) from error
-        return Beside(dead_letters, duplicates, dict(zip(stranded[::2], stranded[1::2], strict=True)))
+        stranded = dict(zip(rest[::2], rest[1::2], strict=True))
+        return Beside(dead_letters, duplicates, moved, pauses, stranded)
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""

@@ -15,7 +15,8 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
 
-from trimtab.files.keys.table import PublishedTable, record_key, table_bytes
+from trimtab.files.keys import heartbeat
+from trimtab.files.keys.table import PARTITION, PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.keys.checking import Stream, Violation, check
 from trimtab.lab.sandbox.keys.worker import GUARDING, HOT, TABLES, Work
@@ -90,7 +91,8 @@ class Kills:
         self._admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap)
         self._writer: Any = KafkaProducer(bootstrap_servers=bootstrap)
         made: dict[str, Any] = {self._topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}
-        tables = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
+        count = heartbeat.PARTITION + 1
+        tables = {"num_partitions": count, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
         if TABLES not in self._admin.list_topics():
             made[TABLES] = tables
         self._admin.create_topics(made, wait_for_metadata=True)
@@ -204,7 +206,7 @@ class Kills:
         self._keys[HOT] = self._table().route(key_group(HOT, PARTITIONS), HOT).moved(places)
         self.told.tables += 1
         data = table_bytes(PublishedTable(self._topic, self._topic_id, self._table()))
-        self._writer.send(TABLES, key=record_key(self._topic), value=data).get(30)
+        self._writer.send(TABLES, key=record_key(self._topic), value=data, partition=PARTITION).get(30)
 
     def _table(self) -> RoutingTable:
         return RoutingTable(self.told.tables, PARTITIONS, PARTITIONS, dict(self._groups), dict(self._keys))

@@ -20,9 +20,17 @@ def main() -> int:
     parser.add_argument(
         "--cuts", action="store_true", help="also cut the network between processes, by a proxy"
     )
+    parser.add_argument(
+        "--map-in-store", action="store_true", help="publish maps in the store, not in a file"
+    )
     given = parser.parse_args()
     with MastersSandbox.start(
-        NODES, GROUPS, lease_seconds=LEASE_SECONDS, engine=given.engine, proxied=given.cuts
+        NODES,
+        GROUPS,
+        lease_seconds=LEASE_SECONDS,
+        engine=given.engine,
+        proxied=given.cuts,
+        map_in_store=given.map_in_store,
     ) as sandbox:
         try:
             told = Kills(sandbox, given.seed).run(given.kills)

@@ -16,11 +16,11 @@ from trimtab.lab.sandbox.masters.ledger import Ledger, payload
 READER = "reader"
 
 
-def topics_of(cluster: MastersCluster) -> list[str]:
+def topics_of(cluster: MastersCluster, *, prefix: str = "topic") -> list[str]:
     """A topic for each group, in their order."""
     found: dict[int, str] = {}
     for number in count():
-        topic = f"topic-{number}"
+        topic = f"{prefix}-{number}"
         found.setdefault(cluster.group_of(topic), topic)
         if len(found) == cluster.groups:
             return [found[group] for group in range(cluster.groups)]

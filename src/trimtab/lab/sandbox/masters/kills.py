@@ -15,6 +15,8 @@ from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.masters.clients import Clients
 from trimtab.lab.sandbox.masters.ledger import Masterships, Violation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+from trimtab.model.errors import ConnectError
+from trimtab.online.masters.messages import MapSeen
 
 NODES: Final = 3
 GROUPS: Final = 3
@@ -33,6 +35,8 @@ CUTS: Final = ("one way", "both ways", "mute", "deaf", "alone", "slow")
 CUT_SHARE: Final = 0.7
 """Of strikes, in a network that may be cut."""
 SLOW_SECONDS: Final = 0.1
+SETTLE_SECONDS: Final = LEASE_SECONDS
+"""Nodes that were all killed know again after R which map was published last."""
 LOOK_SECONDS: Final = 0.1
 """Between two rounds of questions to all nodes whether they are master."""
 
@@ -51,6 +55,8 @@ class Told:
         Processes.
     maps
         Published meanwhile: each moves the masterships of some groups.
+    unpublished
+        Maps of which the publisher was told that they may not be published, as no majority ran.
     acknowledged, logged
         Messages.
     again
@@ -65,6 +71,7 @@ class Told:
     cuts: Counter[str] = field(default_factory=Counter)
     killed: int = 0
     maps: int = 0
+    unpublished: int = 0
     acknowledged: int = 0
     logged: int = 0
     again: int = 0
@@ -76,8 +83,9 @@ class Told:
         strikes = ", ".join(f"{self.strikes[kind]} {kind}" for kind in STRIKES)
         cuts = ", ".join(f"{self.cuts[kind]} {kind}" for kind in CUTS)
         cut = f"the network cut {self.cuts.total()} times ({cuts}), " if self.cuts else ""
+        unpublished = f" ({self.unpublished} of them in vain)" if self.unpublished else ""
         return (
-            f"{self.killed} processes killed ({strikes}), {cut}{self.maps} maps, "
+            f"{self.killed} processes killed ({strikes}), {cut}{self.maps} maps{unpublished}, "
             f"{self.acknowledged:,} messages acknowledged, {self.logged:,} in the logs, {self.again:,} "
             f"handed out again to later consumers, longest wait {self.longest_wait:.1f} s, "
             f"{self.answers:,} answers on masterships compared, {self.seconds:.0f} s in all: 0 violations"
@@ -99,6 +107,7 @@ class Kills:
         self._clients = Clients(sandbox.state.cluster, seed)
         self._masterships = Masterships()
         self._ideal = [group % NODES for group in range(GROUPS)]
+        self._published = MapSeen(0, ())
 
     def run(self, kills: int) -> Told:
         """Strike until so many processes are killed, let all settle, and read everything back.
@@ -148,6 +157,7 @@ class Kills:
                 raise Violation(f"not done {PATIENCE_SECONDS:g} s after the last message: {names}")
             for topic in clients.ledgers:
                 await clients.read_all(topic, PATIENCE_SECONDS)
+            await asyncio.to_thread(self._audit_map)
         finally:
             for task in work:
                 task.cancel()
@@ -165,10 +175,10 @@ class Kills:
         cut = sandbox.proxy is not None and chance.random() < CUT_SHARE
         if cut:
             self._cut()
-        group = chance.randrange(GROUPS)
+        group, publishing = chance.randrange(GROUPS), None
         if chance.random() < 0.6:
             self._ideal[group] = (self._ideal[group] + chance.randrange(1, NODES)) % NODES
-            sandbox.publish(self._ideal)
+            publishing = asyncio.create_task(asyncio.to_thread(self._publish, tuple(self._ideal)))
             self.told.maps += 1
             await asyncio.sleep(chance.uniform(0.0, 1.5))
         kind = chance.choices(STRIKES, (4, 3, 2, 1))[0]
@@ -186,6 +196,33 @@ class Kills:
             # Now and then for longer than a lease, so that the others choose another master meanwhile.
             await asyncio.sleep(chance.uniform(0.0, 1.5 * LEASE_SECONDS))
             sandbox.proxy.heal()
+        if publishing is not None:
+            await publishing
+
+    def _publish(self, ideal: tuple[int, ...]) -> None:
+        """Publish a map; where it is in the store, no majority of it may run just then."""
+        try:
+            self._published = MapSeen(self._sandbox.publish(ideal), ideal)
+        except ConnectError:
+            self.told.unpublished += 1
+
+    def _audit_map(self) -> None:
+        """Compare the map with the last one of which the publisher was told that it is published.
+
+        Raises
+        ------
+        Violation
+            If that is lost, or another one has its version.
+        """
+        end, published = time.monotonic() + SETTLE_SECONDS, self._published
+        while (found := self._sandbox.paxos.ideal()) != published and found.version <= published.version:
+            if time.monotonic() < end:
+                time.sleep(0.1)
+                continue
+            raise Violation(
+                f"version {published.version} of the map was published as {list(published.ideal)}, and the "
+                f"nodes have version {found.version}, {list(found.ideal)}"
+            )
 
     def _cut(self) -> None:
         """Cut the network somewhere, or make all of it slow."""

@@ -6,18 +6,19 @@ import asyncio
 import secrets
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from uuid import uuid4
 
 import msgspec
 
+from trimtab.connect.paxos.nodes import PaxosNodes
+from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.extras import require
 from trimtab.files.atomic import write_atomically
-from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
-from trimtab.files.masters.map import read_map, write_map
+from trimtab.files.masters.configuration import FORMAT, STORE, NodeConfiguration
 from trimtab.jars.fetch import Say, say_nothing
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
 from trimtab.lab.sandbox.masters.etcd import (
@@ -33,7 +34,6 @@ from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.model.errors import SandboxError
 from trimtab.online.masters.engines import EMBEDDED, ENGINES, ETCD
-from trimtab.online.masters.messages import MapSeen
 from trimtab.online.masters.settings import MasterSettings, Scheme
 
 MEMORY_PER_NODE_MB = 50
@@ -81,6 +81,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         engine: str = EMBEDDED.name,
         first_port: int | None = None,
         secret: bool = False,
+        map_in_store: bool = False,
         proxied: bool = False,
         folder: Path | None = None,
         detached: bool = False,
@@ -100,6 +101,8 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             Of the first node, the others follow, and two for each member of etcd; any free ones if None.
         secret
             Whether nodes and clients have to know one, drawn here.
+        map_in_store
+            Whether the ideal map is published in the store itself; otherwise it is a file that nodes watch.
         proxied
             Whether nodes reach one another, and members of etcd, through a proxy of this process, which can
             be cut; clients never do, nor do members among themselves.
@@ -146,6 +149,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             groups=groups,
             lease_seconds=lease_seconds,
             secret=secret,
+            map_in_store=map_in_store,
             etcd_program=program,
             etcd_ports=tuple(ports[nodes:]),
         )
@@ -163,10 +167,14 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             if secret:
                 state.secret_file.touch(0o600)
                 state.secret_file.write_text(secrets.token_hex(32))
-            sandbox.publish([group % nodes for group in range(groups)])
+            ideal = [group % nodes for group in range(groups)]
             for node in state.nodes:
                 state.home(node.id).mkdir()
-                sandbox._configure(node.id, settings)
+                # In the store nothing can be published before its nodes run.
+                sandbox._configure(node.id, settings, ideal if map_in_store else [])
+            if not map_in_store:
+                sandbox.publish(ideal)
+            for node in state.nodes:
                 sandbox._spawn(node, outlive=detached)
         return sandbox
 
@@ -176,12 +184,27 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         if self.proxy is not None:
             self.proxy.stop()
 
+    @property
+    def paxos(self) -> PaxosNodes:
+        """The nodes, as commands reach them."""
+        return PaxosNodes(PaxosConnection(self.state.configuration(0)))
+
     def publish(self, ideal: Sequence[int]) -> int:
         """Publish the next version of the ideal map; nodes see it within a second. Its number."""
-        path, version = self.state.map, 1
-        if path.exists():
-            version = read_map(path, len(self.state.ports), self.state.groups).version + 1
-        write_map(path, MapSeen(version, tuple(ideal)))
+        return self.change_map(lambda before: ideal)
+
+    def change_map(self, change: Callable[[Sequence[int]], Sequence[int]]) -> int:
+        """Publish what a function makes of the newest map; the number of the new version.
+
+        Raises
+        ------
+        ConnectError
+            If the map is in the store, and no majority of it runs.
+        """
+        nodes, version = self.paxos, None
+        while version is None:
+            before = nodes.ideal()
+            version = nodes.publish(before.version, tuple(change(before.ideal)))
         return version
 
     def masters(self) -> list[int]:
@@ -226,7 +249,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             port = self.proxy.ports.get((node, other), port)
         return f"127.0.0.1:{port}"
 
-    def _configure(self, node: int, settings: MasterSettings) -> None:
+    def _configure(self, node: int, settings: MasterSettings, ideal: list[int]) -> None:
         state = self.state
         document = NodeConfiguration(
             format=FORMAT,
@@ -235,7 +258,8 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             addresses=[self._found(node, other, port) for other, port in enumerate(state.ports)],
             folder=str(state.home(node)),
             groups=state.groups,
-            map=str(state.map),
+            ideal=ideal,
+            map=STORE if state.map_in_store else str(state.map),
             settings=settings,
             secret_file=state.cluster.guard.secret_file,
             engine="etcd" if state.etcd_ports else "embedded",

@@ -41,6 +41,8 @@ class MastersState(SandboxState):
         The lease of a mastership.
     secret
         Whether nodes and clients have one.
+    map_in_store
+        Whether the ideal map is published in the store itself, not in a file.
     etcd_program, etcd_ports
         What the members of etcd are started with, and two ports each: for clients, and for one another; none
         if the nodes choose themselves.
@@ -53,6 +55,7 @@ class MastersState(SandboxState):
     groups: int
     lease_seconds: float
     secret: bool = False
+    map_in_store: bool = False
     etcd_program: str = ""
     etcd_ports: tuple[int, ...] = ()
 
@@ -91,7 +94,7 @@ class MastersState(SandboxState):
 
     @property
     def map(self) -> Path:
-        """The ideal map, watched by all nodes."""
+        """The file of the ideal map, watched by all nodes, unless it is in the store."""
         return self.folder / "map.json"
 
     def configuration(self, node: int) -> Path:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from trimtab.dataplane.masters.standings import ask_standings, masters_of
-from trimtab.files.masters.map import read_map
 from trimtab.jars.fetch import Say
 from trimtab.lab.sandbox.masters.clients import Clients
 from trimtab.lab.sandbox.masters.ledger import Violation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.lab.sandbox.masters.state import MastersState
 from trimtab.lab.sandbox.systems import SandboxSystem, command
-from trimtab.model.errors import SandboxError
+from trimtab.model.errors import ConnectError, SandboxError
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 SETTLE_SECONDS: Final = 120.0
@@ -30,12 +30,12 @@ def describe(state: MastersState) -> str:
     """The sandbox as a few lines for its user: each node, and who is master of each group."""
     standings = asyncio.run(ask_standings(state.cluster))
     masters = masters_of(standings, state.groups)
-    ideal = read_map(state.map, len(state.ports), state.groups)
+    ideal, told = _ideal(state)
     lines = [
         f"cluster   {state.cluster_id}",
         f"engine    {state.engine}",
         f"lease     {state.lease_seconds:g} s",
-        f"map       {state.map}, version {ideal.version}",
+        f"map       {told}",
         f"folder    {state.folder}",
         "",
         "node  address          pid      masterships",
@@ -50,11 +50,22 @@ def describe(state: MastersState) -> str:
         address = f"127.0.0.1:{port}"
         lines.append(f"{member.id:4}  {address:15}  {pid:<7}  {what}")
     lines += ["", "group  master  ideal  messages"]
-    for group, (master, wanted) in enumerate(zip(masters, ideal.ideal, strict=True)):
+    for group, (master, wanted) in enumerate(zip(masters, ideal, strict=True)):
         messages = max((there[group].messages for there in standings.values() if group in there), default=0)
         shown = ["none" if master < 0 else str(master), "any" if wanted < 0 else str(wanted)]
         lines.append(f"{group:5}  {shown[0]:>6}  {shown[1]:>5}  {messages:,}")
     return "\n".join(lines)
+
+
+def _ideal(state: MastersState) -> tuple[tuple[int, ...], str]:
+    """The ideal map, and where it is; with -1 for all groups where it is in the store and no node answers."""
+    try:
+        version, ideal = MastersSandbox(state).paxos.ideal()
+    except ConnectError as error:
+        if not state.map_in_store:
+            raise
+        return (-1,) * state.groups, f"in the store, not known: {error}"
+    return ideal, f"{'in the store' if state.map_in_store else state.map}, version {version}"
 
 
 def kill(state: MastersState, node: int) -> str:
@@ -119,9 +130,11 @@ def move(state: MastersState, group: int, node: int) -> str:
             f"group {group} cannot be given to node {node}: groups are 0 to {state.groups - 1}, nodes 0 to "
             f"{len(state.ports) - 1}"
         )
-    ideal = list(read_map(state.map, len(state.ports), state.groups).ideal)
-    ideal[group] = node
-    version = MastersSandbox(state).publish(ideal)
+
+    def change(before: Sequence[int]) -> Sequence[int]:
+        return [*before[:group], node, *before[group + 1 :]]
+
+    version = MastersSandbox(state).change_map(change)
     return f"version {version} of the map gives group {group} to node {node}, which takes it over soon"
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from functools import partial
 
-from trimtab.lab.simulate.masters.run import Told, run
+from trimtab.lab.simulate.masters.run import FAULT_SECONDS, Told, run
 from trimtab.lab.simulate.masters.times import table
 from trimtab.lab.simulate.seeds import add_seeds, played, seeds_asked
 from trimtab.online.masters.engines import EMBEDDED, ENGINES
@@ -24,6 +25,9 @@ def main() -> int:
         help="what chooses; etcd is a model of one",
     )
     parser.add_argument("--beyond", action="store_true", help="clocks drift far more than promised")
+    parser.add_argument(
+        "--fault-seconds", type=float, default=FAULT_SECONDS, help="faults of a seed end then: %(default)s"
+    )
     parser.add_argument("--times", type=int, help="measure so many takeovers by each scheme instead")
     asked = parser.parse_args()
     if asked.times:
@@ -31,29 +35,32 @@ def main() -> int:
         return 0
     seeds, story = seeds_asked(asked), asked.seed is not None
     sums = _Sums()
-    play = partial(_play, engine=asked.engine, beyond=asked.beyond, story=story)
+    play = partial(
+        _play, engine=asked.engine, beyond=asked.beyond, fault_seconds=asked.fault_seconds, story=story
+    )
     for told in played(play, seeds, asked.processes, lambda: sums):
         sums.add(told)
         if story:
             print(f"seed {told.seed}: {told.setting}")
             for at, what in told.story:
                 print(f"  {at:9.3f} s  {what}")
+        if told.undecided:
+            print(f"seed {told.seed}: {told.undecided} histories were given up", flush=True)
         if told.violation:
-            beyond = " --beyond" if asked.beyond else ""
-            engine = "" if asked.engine == EMBEDDED.name else f" --engine {asked.engine}"
+            options = " --beyond" if asked.beyond else ""
+            options += "" if asked.engine == EMBEDDED.name else f" --engine {asked.engine}"
+            longer = asked.fault_seconds != FAULT_SECONDS
+            options += f" --fault-seconds {asked.fault_seconds:g}" if longer else ""
             print(f"seed {told.seed}: {told.violation}")
-            print(
-                f"  replay: python -m trimtab.lab.simulate.masters --seed {told.seed}{engine}{beyond}",
-                flush=True,
-            )
+            print(f"  replay: python -m trimtab.lab.simulate.masters --seed {told.seed}{options}", flush=True)
             if not asked.keep_going:
                 break
     print(sums)
     return 1 if sums.broken else 0
 
 
-def _play(seed: int, *, engine: str, beyond: bool, story: bool) -> Told:
-    told = run(seed, engine=ENGINES[engine], beyond=beyond)
+def _play(seed: int, *, engine: str, beyond: bool, fault_seconds: float, story: bool) -> Told:
+    told = run(seed, engine=ENGINES[engine], beyond=beyond, fault_seconds=fault_seconds)
     if not story:
         told.story.clear()
     return told
@@ -64,8 +71,10 @@ class _Sums:
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
-        self.played = self.broken = self.stored = self.sent = self.takeovers = self.lives = 0
+        self.played = self.broken = self.stored = self.sent = self.takeovers = self.clean = self.lives = 0
+        self.histories = self.undecided = self.operations = self.ends = self.maps = 0
         self.seconds = 0.0
+        self.faults: Counter[str] = Counter()
 
     def add(self, told: Told) -> None:
         """Count one in."""
@@ -75,15 +84,26 @@ class _Sums:
         self.sent += told.sent
         self.lives += told.lives
         self.takeovers += len(told.takeovers)
+        self.clean += told.clean
+        self.histories += told.histories
+        self.undecided += told.undecided
+        self.operations += told.operations
+        self.ends += told.ends
+        self.maps += told.maps
+        self.faults += told.faults
         self.broken += bool(told.violation)
 
     def __str__(self) -> str:
         took = time.perf_counter() - self._began
+        faults = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.faults.items()))
         return (
             f"{self.broken} broken; {self.played:,} seeds, {self.seconds:,.0f} simulated seconds "
             f"in {took:.1f} s ({self.seconds / took:,.0f} a second), "
             f"{self.stored:,} messages acknowledged, sent {self.sent:,} times, {self.takeovers:,} takeovers, "
-            f"{self.lives:,} lives of consumers"
+            f"{self.clean:,} clean for a consumer, {self.lives:,} lives of consumers; {self.ends:,} ends of "
+            f"nodes, {self.maps:,} maps, {self.faults.total():,} faults ({faults}); "
+            f"an order was looked for in {self.histories:,} histories ({self.operations:,} operations), and "
+            f"given up in {self.undecided}"
         )
 
 

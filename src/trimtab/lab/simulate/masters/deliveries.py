@@ -26,6 +26,7 @@ class Deliveries:
         self._stored: dict[tuple[int, str, str], int] = {}
         self._read: dict[tuple[int, str, int], Record] = {}
         self._fences: dict[tuple[int | str, int], int] = {}
+        self._begun: dict[int | str, int] = {}
         self.clean = 0
 
     def sent(self, machine: Machine, order: Send) -> None:
@@ -34,6 +35,7 @@ class Deliveries:
         if isinstance(message, Pulled) and message.verdict == "stored":
             state = self._world.state(machine.number, order.group)
             self._fences[order.to, message.number] = state.fence
+            self._begun.setdefault(order.to, state.fence)
 
     def stored(self, group: int, message: Published) -> None:
         """A producer was told that its message is stored."""
@@ -56,6 +58,9 @@ class Deliveries:
                     "I5", f"{consumer.name} begins at {message.offset}, and had got those before "
                     f"{consumer.reached}"
                 )  # fmt: skip
+            # A life that the incumbent has begun, though its answer was lost, has handed in all that it had.
+            # What the life before it did not hand in comes again, takeover or not.
+            clean = clean and self._begun[consumer.client] == fence
             if clean and message.offset < consumer.worked_off:
                 self._broken(
                     "I5", f"{consumer.name} gets {message.offset} again after a clean takeover, "

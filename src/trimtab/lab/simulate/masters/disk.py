@@ -41,8 +41,14 @@ class Disk:
         return lost
 
     def recovered(self) -> dict[int, list[Any]]:
-        """Group to what is needed of all that was written for it, as a node's log tells it."""
+        """Group to what is needed of all that was written for it, as a node's log tells it; only that stays.
+
+        Read when a node starts: then nothing is on its way to the disk.
+        """
         found: defaultdict[int, Kept[Any]] = defaultdict(Kept)
         for group, written in self.lines:
             found[group].take(written, written)
-        return {group: [*kept.places(), *kept.said()] for group, kept in found.items()}
+        needed = {group: [*kept.places(), *kept.said()] for group, kept in found.items()}
+        self.lines = [(group, one) for group, lines in needed.items() for one in lines]
+        self.synced = len(self.lines)
+        return needed

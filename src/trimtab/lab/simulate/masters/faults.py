@@ -169,7 +169,8 @@ def schedule(world: World, kinds: tuple[str, ...], until: float, *, beyond: bool
         seconds = world.chance.choice((0.2, 1.0, 4.0, 15.0)) * (0.5 + world.chance.random())
         fault = drift_beyond if beyond and kind == "drift" else FAULTS[kind]
         if world.store is not None and world.chance.random() < 0.1:
-            fault = lose_store
+            fault, kind = lose_store, "store"
+        world.faults[kind] += 1
         fault(world, machine, min(seconds, until - world.now))
 
     def strike_again() -> None:

@@ -44,14 +44,19 @@ What = Appended | Read | Begun | Kept
 
 
 class State(NamedTuple):
-    """Of a topic: its messages by offset, and kept offsets, each (consumer, offset)."""
+    """Of a topic: which list of messages it is, and kept offsets, each (consumer, offset).
 
-    log: tuple[Message, ...]
+    Lists are numbered by `Log`: a search has to compare them a hundred thousand times.
+    """
+
+    log: int
     kept: tuple[tuple[str, int], ...]
 
 
 class Log:
     """A topic as clients should see it: a list that grows at its end, and offsets that rise.
+
+    A producer's messages stand in it in the order of their numbers, from 1 on, without a gap.
 
     Parameters
     ----------
@@ -61,6 +66,11 @@ class Log:
     """
 
     def __init__(self, history: Iterable[Operation]) -> None:
+        # Number of a list to the list without its last message, to that message and to the list's length;
+        # and to the last number of each producer in it.
+        self._before, self._ends, self._lengths = [0], [("", 0)], [0]
+        self._lasts: list[dict[str, int]] = [{}]
+        self._longer: dict[tuple[int, Message], int] = {}
         self._places: dict[Message, int] = {}
         for one in history:
             read = one.what.read if isinstance(one.what, Begun) else one.what
@@ -69,14 +79,16 @@ class Log:
 
     def begin(self) -> State:
         """Nothing is there."""
-        return State((), ())
+        return State(0, ())
 
     def after(self, state: State, what: What) -> State | None:
         """Give the state after an operation; None if it cannot have had its answer here."""
         log, kept = state
         if isinstance(what, Appended):
-            at = len(log)
-            return State((*log, what.message), kept) if self._places.get(what.message, at) == at else None
+            (producer, sequence), at = what.message, self._lengths[log]
+            if self._places.get(what.message, at) != at or sequence != self._lasts[log].get(producer, 0) + 1:
+                return None
+            return State(self._appended(log, what.message), kept)
         if isinstance(what, Kept):
             risen = dict(kept)
             risen[what.consumer] = max(what.offset, risen.get(what.consumer, 0))
@@ -85,7 +97,31 @@ class Log:
             if dict(kept).get(what.consumer, 0) != what.read.offset:
                 return None
             what = what.read
-        return state if log[what.offset : what.offset + what.most] == what.messages else None
+        return state if self._read(log, what.offset, what.most) == what.messages else None
+
+    def reads(self, what: What) -> bool:
+        """All but new messages: kept offsets only rise, so that one which raises nothing here never will."""
+        return not isinstance(what, Appended)
+
+    def _appended(self, log: int, message: Message) -> int:
+        """The number of the list with one more message."""
+        number = self._longer.setdefault((log, message), len(self._before))
+        if number == len(self._before):
+            self._before.append(log)
+            self._ends.append(message)
+            self._lengths.append(self._lengths[log] + 1)
+            self._lasts.append({**self._lasts[log], message[0]: message[1]})
+        return number
+
+    def _read(self, log: int, offset: int, most: int) -> tuple[Message, ...]:
+        """What stands in a list from an offset on."""
+        while self._lengths[log] > offset + most:
+            log = self._before[log]
+        found = list[Message]()
+        while self._lengths[log] > offset:
+            found.append(self._ends[log])
+            log = self._before[log]
+        return tuple(reversed(found))
 
 
 class Histories:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
@@ -33,10 +34,13 @@ class Told:
     stored, takeovers, clean
         Messages acknowledged, masterships handed over (seconds without a master, each), and consumers that
         changed masters in a clean takeover.
-    operations, undecided
-        Of clients, for which an order was looked for, and groups for which the search was given up.
+    operations, histories, undecided
+        Of clients; groups, for each of which an order of its operations was looked for; and those of them for
+        which the search was given up.
     sent, lives
         Messages that producers sent, again and again, and lives of consumers.
+    faults, ends, maps
+        Kind of fault to how often it struck, how often a node ended, and versions of the ideal map.
     """
 
     seed: int
@@ -49,9 +53,13 @@ class Told:
     takeovers: list[float] = field(default_factory=list)
     clean: int = 0
     operations: int = 0
+    histories: int = 0
     undecided: int = 0
     sent: int = 0
     lives: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    ends: int = 0
+    maps: int = 0
 
 
 def run(
@@ -72,6 +80,8 @@ def run(
         Whether clocks drift far more than promised. Then two nodes may count themselves as master, and the
         checkers of I1 and I6 are off; no message is lost and no offset goes back for all that. What is read
         may be old then, and histories are not judged.
+    fault_seconds
+        After that long all faults end; then it goes on until all has to be quiet, for a minute or so.
     clients
         Producers, and as many consumers, of each group.
     """
@@ -122,6 +132,7 @@ def run(
         _play(world, kinds, fault_seconds, beyond=beyond)
         if not beyond:
             told.operations, told.undecided = _judged(world)
+            told.histories = groups
     except ViolationError as error:
         told.violation = str(error)
     told.story, told.seconds, told.events = world.story, world.now, world.events
@@ -129,6 +140,7 @@ def run(
     told.stored = sum(one.stored for one in world.producers)
     told.sent = sum(one.sent for one in world.producers)
     told.lives = sum(one.lives for one in world.consumers)
+    told.faults, told.ends, told.maps = world.faults, world.ends, world.map.version
     return told
 
 

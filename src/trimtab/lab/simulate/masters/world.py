@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
 from math import inf
@@ -120,6 +121,9 @@ class World:
         What clients asked for and were told.
     ambush
         Strikes at moments that matter.
+    faults, ends
+        Kind of fault to how often it struck, and how often a node has ended; a node may be down already that
+        is to end.
     """
 
     def __init__(
@@ -148,6 +152,8 @@ class World:
         self.store_away_until = 0.0
         self.events = 0
         self.ambush: Callable[[], None] | None = None
+        self.faults: Counter[str] = Counter()
+        self.ends = 0
         self.story: list[tuple[float, str]] = []
         self.network = Network(self.chance, latency_seconds)
         self.map = MapSeen(0, (0,) * groups)
@@ -248,6 +254,7 @@ class World:
     def stop(self, machine: Machine, *, power: bool) -> None:
         """End a node without a word; with the power, what was not synced goes too."""
         machine.core = None
+        self.ends += 1
         if power:
             lost = machine.disk.cut_power(self.chance)
             self.note(f"node {machine.number} loses power, and {lost} lines of its log")

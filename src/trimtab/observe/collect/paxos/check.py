@@ -1,4 +1,4 @@
-"""Findings on a store of Paxos groups before it is sampled: its nodes, its lease, the file of its map."""
+"""Findings on a store of Paxos groups before it is sampled: its nodes, its lease, its map."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
+from trimtab.files.masters.configuration import STORE
 from trimtab.model.errors import ConnectError
 from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.observe.collect.paxos.collector import map_problems
@@ -41,8 +42,22 @@ def check(
     path = nodes.configuration.map
     if not path:
         told = "no map is watched: plans can be made, and not applied"
-        yield missing(PART, "map", told, 'name a file that all nodes see under "map" in each node.json')
+        remedy = f'set "map" in each node.json to "{STORE}", or to a file that all nodes see'
+        yield missing(PART, "map", told, remedy)
+    elif nodes.configuration.map_in_store:
+        yield _map_in_store(nodes)
     elif not os.access(Path(path).parent, os.W_OK):
         yield missing(PART, path, "cannot be written from here", "run apply where the map's folder is")
     else:
         yield fine(PART, path, f"version {nodes.ideal().version} of the ideal map")
+
+
+def _map_in_store(nodes: PaxosNodes) -> Finding:
+    """The map where it is published in the store itself."""
+    try:
+        version = nodes.ideal().version
+    except ConnectError as error:
+        return broken(PART, "map", str(error))
+    if version:
+        return fine(PART, "map", f"version {version} of the ideal map, in the store")
+    return missing(PART, "map", "none is published in the store", "publish one: `trimtab masters publish`")

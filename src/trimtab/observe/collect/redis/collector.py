@@ -39,6 +39,8 @@ class QueuesCollector:
             except InputError as error:
                 problems.append(str(error))
             memory = server.about().get("used_memory")
+            if letters := server.dead_letter_count():
+                problems.append(f"{letters} dead letters: trimtab queues dead-letters lists them")
         except ConnectError as error:
             raise Unanswered(str(error)) from error
         if not counters.queues:

@@ -111,6 +111,11 @@ class Receiver:
         return stream in self._early
 
     @property
+    def waits_at_fence(self) -> bool:
+        """Whether a record waits until others' commits have passed its fence."""
+        return any(lane.behind or lane.fenced for lane in self.lanes.values())
+
+    @property
     def may_commit(self) -> bool:
         """Whether something is done that was not ordered to be committed."""
         return any(self.done_below(one) > lane.committed for one, lane in self.lanes.items())

@@ -13,7 +13,7 @@ from trimtab.dataplane.masters.standings import masters_of
 from trimtab.files.masters.guard import Guard
 from trimtab.lab.sandbox.masters import kills
 from trimtab.lab.sandbox.masters.ledger import Ledger, Masterships, Violation, payload
-from trimtab.online.masters.messages import Standing
+from trimtab.online.masters.messages import MapSeen, Standing
 
 
 def message(offset: int, sequence: int, producer: str = "p") -> Message:
@@ -137,6 +137,30 @@ def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run._clients, "consume", never)
     with pytest.raises(Violation, match="several nodes are master of group 0"):
         run.run(1)
+
+
+@pytest.mark.parametrize(
+    ("version", "ideal", "lost"), [(3, (0,), True), (4, (1,), True), (4, (0,), False), (5, (1,), False)]
+)
+def test_kills_look_for_a_map_that_was_lost(
+    monkeypatch: pytest.MonkeyPatch, version: int, ideal: tuple[int, ...], lost: bool
+) -> None:
+    """The one that was published last is there, or a later one, of which nobody was told."""
+    cluster = MastersCluster("c", ("127.0.0.1:1",) * 3, kills.GROUPS, Guard())
+    monkeypatch.setattr(kills, "SETTLE_SECONDS", 0.0)
+    paxos = SimpleNamespace(ideal=lambda: MapSeen(version, ideal))
+    run = kills.Kills(
+        SimpleNamespace(state=SimpleNamespace(cluster=cluster), paxos=paxos, publish=lambda ideal: 4),  # type: ignore[arg-type]
+        seed=1,
+    )
+    run._publish((0,))
+    if lost:
+        with pytest.raises(
+            Violation, match=rf"version 4 of the map was published as \[0\].* version {version}"
+        ):
+            run._audit_map()
+    else:
+        run._audit_map()
 
 
 def test_the_master_is_who_answers_by_the_newest_version() -> None:

@@ -115,6 +115,14 @@ def test_two_messages_of_two_producers_in_the_wrong_order_are_noticed() -> None:
     assert linearizable([rows[0], replace(rows[1], called=1), rows[2]]) is True
 
 
+def test_messages_of_a_producer_stand_in_their_order() -> None:
+    """Nobody has read them, and all were under way at once: there is one order, which is found at once."""
+    many = [Operation(Appended(("p", number)), 0, 1) for number in range(1, 31)]
+    assert judge(many[::-1], Log(many), most_steps=1000).linearizable is True
+    assert judge(many[1:], Log(many[1:]), most_steps=1000).linearizable is False
+    assert linearizable([*many[:2], Operation(Read(0, 10, (("p", 2), ("p", 1))), 2, 3)]) is False
+
+
 def test_questions_and_answers_are_put_together() -> None:
     """A message sent again has one beginning; an answer that keeps more keeps less, too."""
     histories = Histories(1)

@@ -9,27 +9,15 @@ if known then
   redis.call('HINCRBY', counts, 'duplicates', 1)
   return {tonumber(known), view(queues)}
 end
-local bound = key ~= '' and redis.call('HGET', keys, key)
-local lane = ARGV[11]
 -- Messages of a key keep to one lane too, or the quick ones would overtake the others.
-if bound then
-  queue = tonumber(string.match(bound, '^%d+'))
-  lane = string.match(bound, ':.*') or ''
-end
+local bound, lane = place_of_key(key)
+queue, lane = bound or queue, lane or ARGV[11]
 -- A retry takes the place of a message that its sender, a worker, still has.
-if ARGV[13] == '1' then capacity, bound = math.huge, true end
+if ARGV[13] == '1' then capacity, bound = math.huge, queue end
 if queue < 0 or number('length', queue) >= capacity or (not bound and get('paused', queue) == '1') then
   return {-1, view(queues)}
 end
-redis.call('XADD', stream(queue, lane), '*', 't', ARGV[4], 'c', ARGV[5], 'k', key, 'w', weight, 'm', ARGV[8],
-  'a', string.format('%.0f', now()))
-add('length', queue, 1)
-add('work', queue, weight)
-add('arrived', queue, weight)
-if key ~= '' then
-  redis.call('HSET', keys, key, queue .. lane)
-  redis.call('HINCRBY', base .. ':in_flight', key, 1)
-end
+accept(queue, lane, {t = ARGV[4], c = ARGV[5], k = key, w = weight, m = ARGV[8]})
 if once ~= '' then redis.call('SET', base .. ':once:' .. once, queue, 'PX', ARGV[10]) end
 -- What came into the queues lately, whoever sent it; the rule is that of online/queues/lanes.py.
 local sums = redis.call('HMGET', counts, 'came', 'came_squares')

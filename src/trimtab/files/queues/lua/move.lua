@@ -62,21 +62,20 @@ for _, one in ipairs(candidates) do
 end
 
 if #chosen == 0 then return {0, 0} end
+redis.call('HINCRBY', counts, 'moved', #chosen)
 local first, last, step = #chosen, 1, -1
 if rescue then first, last, step = 1, #chosen, 1 end
 local moved, packed, oldest, newest = 0, {}, nil, nil
 for at = first, last, step do
   local name, entry = chosen[at][1], chosen[at][2]
-  local lane, accepted = lane_of(name), entry.a or string.match(name, '%d+')
+  local lane = lane_of(name)
+  entry.x, entry.a = traces[name], entry.a or string.match(name, '%d+')
   if away then
-    packed[#packed + 1] = {
-      t = entry.t, c = entry.c, w = entry.w, m = entry.m, x = traces[name], a = accepted, lane = lane,
-    }
+    entry.lane = lane
+    packed[#packed + 1] = entry
   else
-    local id = redis.call('XADD', stream(target, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
-      string.format('%.0f', entry.w), 'm', entry.m, 'x', traces[name], 'v', string.format('%.0f', now()),
-      'a', accepted)
-    if lane ~= QUICK then oldest, newest = math.min(oldest or accepted, accepted), id end
+    local id = append_moved(target, lane, entry)
+    if lane ~= QUICK then oldest, newest = math.min(oldest or entry.a, entry.a), id end
   end
   if held[name] then
     add('held', source, -1)

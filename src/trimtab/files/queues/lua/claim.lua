@@ -7,24 +7,24 @@ local worker, most, formerly = ARGV[2], tonumber(ARGV[4]), ARGV[5]
 local in_work = {}
 for at = 6, #ARGV do in_work[ARGV[at]] = true end
 local function is_own(name) return name == worker or (formerly ~= '' and name == formerly) end
+local queues, at = tonumber(ARGV[1]), now()
+local seen = counters({'owner', 'until', 'life', 'length'}, 0, queues - 1)
 local found, best, own, anyone = -1, -1, false, false
-for queue = 0, tonumber(ARGV[1]) - 1 do
-  if is_own(get('owner', queue)) then
+for queue = 0, queues - 1 do
+  local owner, ends, life, length = unpack(seen, 4 * queue + 1, 4 * queue + 4)
+  length = tonumber(length or 0)
+  if is_own(owner) then
     found, own = queue, true
     break
-  end
-  anyone = anyone or alive(queue)
-  if not alive(queue) and number('length', queue) > best then
-    found, best = queue, number('length', queue)
+  elseif lives(ends, life, at) then
+    anyone = true
+  elseif length > best then
+    found, best = queue, length
   end
 end
 if found < 0 then return {-1, {}} end
 -- The first worker there: others may be on their way, and until they have had time to come no queue is abandoned.
-if not own and not anyone then
-  for queue = 0, tonumber(ARGV[1]) - 1 do
-    redis.call('HSET', counts, 'until:' .. queue, string.format('%.0f', now()))
-  end
-end
+if not own and not anyone then give_grace(queues) end
 redis.call('HSET', counts, 'owner:' .. found, worker, 'until:' .. found, string.format('%.0f', now() + ARGV[3]),
   'life:' .. found, ARGV[3])
 for _, lane in ipairs(LANES) do redis.pcall('XGROUP', 'CREATE', stream(found, lane), group, '0', 'MKSTREAM') end

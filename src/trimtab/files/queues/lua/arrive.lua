@@ -6,8 +6,7 @@ local queue = ARGV[1]
 if redis.call('HSETNX', base .. ':journeys', ARGV[2], string.format('%.0f', now())) == 0 then return 1 end
 local work, entries, oldest, newest = 0, cmsgpack.unpack(ARGV[4]), nil, nil
 for _, one in ipairs(entries) do
-  local id = redis.call('XADD', stream(queue, one.lane), '*', 't', one.t, 'c', one.c, 'k', '', 'w',
-    string.format('%.0f', one.w), 'm', one.m, 'x', one.x, 'v', string.format('%.0f', now()), 'a', one.a)
+  local id = append_moved(queue, one.lane, one)
   if one.lane ~= QUICK then oldest, newest = math.min(oldest or one.a, one.a), id end
   work = work + one.w
 end

@@ -60,9 +60,25 @@ local function add(field, queue, by) redis.call('HINCRBY', counts, field .. ':' 
 
 -- Whether a sign of life counts still. One from further ahead than any worker writes was written before the server's
 -- clock went back: a worker that lives gives another soon.
-local function alive(queue)
-  local left = number('until', queue) - now()
-  return left > 0 and left <= 2 * number('life', queue)
+local function lives(ends, life, at)
+  local left = tonumber(ends or 0) - at
+  return left > 0 and left <= 2 * tonumber(life or 0)
+end
+local function alive(queue) return lives(get('until', queue), get('life', queue), now()) end
+
+-- Counters of the queues from one to another, those of a queue together; false where nothing is written. A command of
+-- its own for each queue would take a thousand of them too long, and Lua takes some 8,000 arguments at most.
+local AT_ONCE = 100
+local function counters(fields, first, last)
+  local found = {}
+  for from = first, last, AT_ONCE do
+    local names = {}
+    for queue = from, math.min(last, from + AT_ONCE - 1) do
+      for _, field in ipairs(fields) do names[#names + 1] = field .. ':' .. queue end
+    end
+    for _, one in ipairs(redis.call('HMGET', counts, unpack(names))) do found[#found + 1] = one end
+  end
+  return found
 end
 
 -- Whoever gives signs of life or looks for those of others says so first. Time in which the server has heard from
@@ -74,33 +90,32 @@ local function hear()
   redis.call('HSET', counts, 'heard', string.format('%.0f', at))
   local gap = at - (before or at)
   if gap >= 0 and gap < HEARD_OFTEN then return end
-  for queue = 0, tonumber(redis.call('HGET', counts, 'queues') or 0) - 1 do
-    local life, ends = number('life', queue), number('until', queue)
+  local queues = tonumber(redis.call('HGET', counts, 'queues') or 0)
+  local found = counters({'life', 'until'}, 0, queues - 1)
+  for queue = 0, queues - 1 do
+    local life, ends = tonumber(found[2 * queue + 1] or 0), tonumber(found[2 * queue + 2] or 0)
     if ends > before and ends - before <= 2 * life and (gap < 0 or gap > life / 2) then
       redis.call('HSET', counts, 'until:' .. queue, string.format('%.0f', ends + gap))
     end
   end
 end
 
-local FIELDS = {'length', 'work', 'held', 'held_work', 'arrived', 'served', 'paused', 'until', 'life'}
--- Queues whose counters are read by one command: Lua takes some 8,000 arguments at most.
-local AT_ONCE = 100
-
--- {milliseconds, counters of the queues from one to another, Σw and Σw² of what came, the first queue}. Numbers stand in one text: a
--- client reads that many times faster than an answer for each.
-local function view_of(first, last)
-  local texts = {}
-  for from = first, last, AT_ONCE do
-    local names = {}
-    for queue = from, math.min(last, from + AT_ONCE - 1) do
-      for _, field in ipairs(FIELDS) do names[#names + 1] = field .. ':' .. queue end
-    end
-    local found = redis.call('HMGET', counts, unpack(names))
-    for at = 1, #names do found[at] = found[at] or '0' end
-    texts[#texts + 1] = table.concat(found, ' ')
+-- Queues without a worker count as left just now: the first workers are coming, others are on their way.
+local function give_grace(queues)
+  for queue = 0, queues - 1 do
+    if not alive(queue) then redis.call('HSET', counts, 'until:' .. queue, string.format('%.0f', now())) end
   end
+end
+
+local FIELDS = {'length', 'work', 'held', 'held_work', 'arrived', 'served', 'paused', 'until', 'life'}
+
+-- {milliseconds, counters of the queues from one to another, Σw and Σw² of what came, the first queue}. Numbers stand in
+-- one text: a client reads that many times faster than an answer for each.
+local function view_of(first, last)
+  local found = counters(FIELDS, first, last)
+  for at = 1, #found do found[at] = found[at] or '0' end
   local sums = redis.call('HMGET', counts, 'came', 'came_squares')
-  return {now(), table.concat(texts, ' '), (sums[1] or '0') .. ' ' .. (sums[2] or '0'), first}
+  return {now(), table.concat(found, ' '), (sums[1] or '0') .. ' ' .. (sums[2] or '0'), first}
 end
 
 local function view(queues) return view_of(0, queues - 1) end
@@ -111,6 +126,32 @@ local function read(flat)
   for at = 1, #flat, 2 do found[flat[at]] = flat[at + 1] end
   found.w = tonumber(found.w)
   return found
+end
+
+-- The queue and the lane of a key of which a message is in flight; nil for any other.
+local function place_of_key(key)
+  local bound = key ~= '' and redis.call('HGET', keys, key)
+  if bound then return tonumber(string.match(bound, '^%d+')), string.match(bound, ':.*') or '' end
+end
+
+-- A message is accepted, at the end of its lane.
+local function accept(queue, lane, entry)
+  redis.call('XADD', stream(queue, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
+    string.format('%.0f', entry.w), 'm', entry.m, 'a', string.format('%.0f', now()))
+  add('length', queue, 1)
+  add('work', queue, entry.w)
+  add('arrived', queue, entry.w)
+  if entry.k ~= '' then
+    redis.call('HSET', keys, entry.k, queue .. lane)
+    redis.call('HINCRBY', base .. ':in_flight', entry.k, 1)
+  end
+end
+
+-- A message that is moved stands at the end of its new lane, with the time of its acceptance and its trace; returns its
+-- id there.
+local function append_moved(queue, lane, entry)
+  return redis.call('XADD', stream(queue, lane), '*', 't', entry.t, 'c', entry.c, 'k', entry.k, 'w',
+    string.format('%.0f', entry.w), 'm', entry.m, 'x', entry.x, 'v', string.format('%.0f', now()), 'a', entry.a)
 end
 
 local function unbind(key)
