@@ -80,10 +80,15 @@ class GroupLog(Protocol):
 class CatchUpRetry:
     """When a node that is behind may ask again for what was chosen.
 
-    An answer may be large, and take a slow node longer to take in than `retry_seconds`. If it asked that
-    often, the same entries would come to it again and again, and it would never be done with them. So the
-    time between two questions doubles where nothing was applied since the first of them, up to 2 R, and is
-    halved where something was, down to `retry_seconds`.
+    An answer may be large, and wait behind others at a slow node for longer than `retry_seconds`. If the node
+    asked that often, the same entries would come to it again and again, and it would never be done with them.
+    So it waits for an answer as long as the one before it took, and twice as long each time that nothing
+    came, up to `longest_seconds`. Once something was applied it may ask on after `retry_seconds`.
+
+    Parameters
+    ----------
+    longest_seconds
+        The longest time between two questions.
 
     Attributes
     ----------
@@ -91,30 +96,31 @@ class CatchUpRetry:
         When this node asked last.
     """
 
-    __slots__ = ("_applied", "_pause", "_station", "asked_at")
+    __slots__ = ("_applied", "_first_at", "_longest_seconds", "_station", "_wait", "asked_at")
 
-    def __init__(self, station: Station) -> None:
-        self._station = station
-        self.asked_at, self._applied, self._pause = -inf, -1, 0.0
+    def __init__(self, station: Station, longest_seconds: float) -> None:
+        self._station, self._longest_seconds = station, longest_seconds
+        self.asked_at, self._first_at, self._applied, self._wait = -inf, -inf, -1, 0.0
 
     def may_ask_at(self, applied: int) -> float:
         """From when on it may ask."""
-        return self.asked_at + self._next(applied)
+        retry_seconds = self._station.settings.retry_seconds
+        return self.asked_at + (retry_seconds if applied > self._applied else max(self._wait, retry_seconds))
 
     def ask(self, applied: int) -> bool:
         """Whether to ask now; if so, that counts as asked."""
-        if self._station.now < self.may_ask_at(applied):
+        now, settings = self._station.now, self._station.settings
+        if now < self.may_ask_at(applied):
             return False
-        pause = self._next(applied)
-        longest = 2 * self._station.settings.renewal_seconds
-        self._pause = pause if applied > self._applied else min(2 * pause, longest)
-        self.asked_at, self._applied = self._station.now, applied
+        if applied > self._applied:
+            # After a longer silence it is another time that the node is behind.
+            wait = now - self._first_at if now - self.asked_at <= 2 * settings.lease_seconds else 0.0
+            self._applied, self._first_at = applied, now
+        else:
+            wait = 2 * self._wait
+        self._wait = min(max(wait, settings.retry_seconds), self._longest_seconds)
+        self.asked_at = now
         return True
-
-    def _next(self, applied: int) -> float:
-        """Seconds between the last question and the next."""
-        pause = self._pause / 2 if applied > self._applied else self._pause
-        return max(pause, self._station.settings.retry_seconds)
 
 
 MakeLog = Callable[

@@ -71,7 +71,7 @@ class Replica:
         self.rejoining = Rejoining(station, group, self.acceptor)
         self.applied = 0
         self._chosen: dict[int, Entry] = {}
-        self._catch_up_retry = CatchUpRetry(station)
+        self._catch_up_retry = CatchUpRetry(station, station.settings.lease_seconds)
         self._ahead: int | None = None
         self._left_at: int | None = None
 

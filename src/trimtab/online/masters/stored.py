@@ -72,7 +72,8 @@ class StoredLog:
         self._seen: dict[int, Entry] = {}
         self._waiting: deque[Entry] = deque()
         self._creating: _Creating | None = None
-        self._catch_up_retry = CatchUpRetry(station)
+        # No longer than `_look_at` waits, or a look would be due that may not ask.
+        self._catch_up_retry = CatchUpRetry(station, 2 * station.settings.renewal_seconds)
         self._try_at = self._keep_at = -inf
         self._heard_at = station.now
         self._turning = False

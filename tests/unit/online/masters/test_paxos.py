@@ -260,6 +260,7 @@ def test_whoever_is_behind_gets_entries_or_a_snapshot() -> None:
 def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
     """Each answer may be large: who asks every 0.2 s for what is under way never gets done with it."""
     one = Learnt(2)
+    lease_seconds = one.station.settings.lease_seconds
 
     def asked(seconds: float, upto: int) -> int:
         """Questions for what the leader has, in so long."""
@@ -271,16 +272,21 @@ def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
 
     assert asked(0.1, 2) == 1, "the first question goes at once"
     assert 4 <= asked(6.5, 2) <= 6, "0.2, 0.4, 0.8, 1.6 and 3.2 s behind one another"
-    assert asked(50.0, 2) == 10, "and then every 2 R"
+    assert 5 <= asked(5.5 * lease_seconds, 2) <= 6, "and then once a lease"
     while not asked(0.1, 2):
         pass
     one.hear(0, Chosen(1, (A, B)))
-    assert (asked(2.4, 9), asked(0.3, 9)) == (0, 1), "half as long after an answer, 2.5 s"
+    assert asked(0.3, 9) == 1, "who is answered asks on"
+    assert asked(lease_seconds - 1.0, 9) == 0, "and waits as long as for the answer before"
     counts = []
     for slot in range(3, 83):
         one.hear(0, Chosen(slot, (A,)))
         counts.append(asked(0.1, 99))
-    assert 3 <= sum(counts[-10:]) <= 5, "who is answered asks as often as before, every 0.2 s"
+    assert 3 <= sum(counts[-10:]) <= 5, "who is answered at once asks every 0.2 s"
+    one.station.now += 3 * lease_seconds
+    one.hear(0, Chosen(83, (A,)))
+    assert asked(0.1, 99) == 1
+    assert asked(0.3, 99) == 1, "a wait of before counts no more when it is behind another time"
 
 
 def test_a_question_that_comes_too_early_is_asked_later() -> None:
