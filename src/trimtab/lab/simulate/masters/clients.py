@@ -130,7 +130,8 @@ class Consumer:
     reached
         Before this offset are all messages that any life has got.
     worked_off
-        How far messages were worked off when the last question was asked that was answered.
+        How far messages were worked off when the last question was asked that was answered; no further than
+        where a life began that came after it, though it may not have heard so.
     fence
         Of the master that answered last, when it did; noted by the checkers.
     lives

@@ -26,7 +26,7 @@ class Deliveries:
         self._stored: dict[tuple[int, str, str], int] = {}
         self._read: dict[tuple[int, str, int], Record] = {}
         self._fences: dict[tuple[int | str, int], int] = {}
-        self._begun: dict[int | str, int] = {}
+        self._begun = set[str]()
         self.clean = 0
 
     def sent(self, machine: Machine, order: Send) -> None:
@@ -35,7 +35,17 @@ class Deliveries:
         if isinstance(message, Pulled) and message.verdict == "stored":
             state = self._world.state(machine.number, order.group)
             self._fences[order.to, message.number] = state.fence
-            self._begun.setdefault(order.to, state.fence)
+            consumer = self._world.clients.get(order.to) if isinstance(order.to, str) else None
+            if isinstance(consumer, Consumer) and consumer.client not in self._begun:
+                # A life begins here, though the answer may be lost. Without a clean takeover in between, what
+                # the life before it did not hand in comes again.
+                self._begun.add(consumer.client)
+                if not self._is_clean(consumer, state.fence):
+                    consumer.worked_off = min(consumer.worked_off, message.offset)
+
+    def _is_clean(self, consumer: Consumer, fence: int) -> bool:
+        """Whether a clean takeover lies between the master that answered a consumer last and this one."""
+        return self._logs.switches.get((consumer.group, fence)) == (consumer.fence, True)
 
     def stored(self, group: int, message: Published) -> None:
         """A producer was told that its message is stored."""
@@ -45,7 +55,7 @@ class Deliveries:
     def pulled(self, consumer: Consumer, message: Pulled, *, fresh: bool) -> None:
         """A consumer got messages."""
         fence = self._fences[consumer.client, message.number]
-        clean = self._logs.switches.get((consumer.group, fence)) == (consumer.fence, True)
+        clean = self._is_clean(consumer, fence)
         self.clean += clean
         if fresh:
             # What is kept while the answer is under way may have overtaken it.
@@ -58,9 +68,6 @@ class Deliveries:
                     "I5", f"{consumer.name} begins at {message.offset}, and had got those before "
                     f"{consumer.reached}"
                 )  # fmt: skip
-            # A life that the incumbent has begun, though its answer was lost, has handed in all that it had.
-            # What the life before it did not hand in comes again, takeover or not.
-            clean = clean and self._begun[consumer.client] == fence
             if clean and message.offset < consumer.worked_off:
                 self._broken(
                     "I5", f"{consumer.name} gets {message.offset} again after a clean takeover, "
