@@ -34,7 +34,7 @@ from timing import time_commands
 from support.object_store import object_store
 from synthetic_telemetry import START, SyntheticCluster
 from trimtab.files import object_store as store
-from trimtab.files.store import Place, place_of, remove_folder
+from trimtab.files.store import Location, place_of, remove_folder
 from trimtab.observe.arrow_types import arrow_schema
 from trimtab.observe.lake import Lake, instant, microseconds
 from trimtab.observe.manifest import Manifest, new_path
@@ -155,7 +155,7 @@ def copy_samples(lake: Lake, size: tuple[int, int]) -> int:
         joined = Path(str(lake.joined)) / name / "joined-0.parquet"
         rows += write_moved(Path(str(hour)), joined, moves_of(day))
         index = index.with_joined(name, joined.name, (), time.time())
-    publish_index(lake.home, index)
+    publish_index(lake.folder, index)
     hour.unlink()
     return rows
 
@@ -247,7 +247,7 @@ def read(lake: Lake, size: tuple[int, int]) -> Figures:
     return {**told, "rows": rows}
 
 
-def paths_of(lake: Lake, manifest: Manifest, table: str) -> Iterator[Place]:
+def paths_of(lake: Lake, manifest: Manifest, table: str) -> Iterator[Location]:
     """The files of a table."""
     for entry in manifest.tables[table]:
         yield from finished_files(lake.tables / entry.path)
@@ -351,7 +351,7 @@ def taken(pid: int) -> tuple[int, float]:
     return memory, processors
 
 
-def bytes_below(place: Place) -> int:
+def bytes_below(place: Location) -> int:
     """Bytes of all files below a folder of this machine."""
     return sum(path.stat().st_size for path in Path(str(place)).rglob("*") if path.is_file())
 

@@ -14,7 +14,7 @@ from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.observe.level_pipeline import LevelPipeline
+    from trimtab.observe.balancer_pipeline import BalancerPipeline
 
 _PLAIN = {
     "string": pa.string(),
@@ -36,7 +36,9 @@ def arrow_type(kind: str) -> pa.DataType:
     return _PLAIN[kind]
 
 
-def lake_with(folder: Path, tables: dict[str, list[dict[str, Any]]], level: LevelPipeline = REPLICAS) -> Lake:
+def lake_with(
+    folder: Path, tables: dict[str, list[dict[str, Any]]], level: BalancerPipeline = REPLICAS
+) -> Lake:
     """A lake whose tables hold exactly these rows; columns left out are null."""
     lake = Lake(folder, level)
     columns = level.tables

@@ -24,7 +24,7 @@ from interactive.messages import Message, Refused
 from interactive.processing import Tasks, make_broker
 from interactive.rules import Rules, read_rules
 from interactive.store import AWAY, Store
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 from trimtab.dataplane.queues.ending import ended
 from trimtab.model.errors import ConnectError, InputError
 
@@ -48,7 +48,7 @@ class Gateway:
     """
 
     def __init__(
-        self, broker: LevelledBroker, store: Store, file: Path, clock: Callable[[], float] = time.monotonic
+        self, broker: BalancedBroker, store: Store, file: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.broker, self.store, self.file, self._clock = broker, store, file, clock
         self.dispatcher = Dispatcher(broker, Tasks(broker, store))
@@ -164,7 +164,7 @@ class Gateway:
         found: dict[str, Any] = {"rules": rules.version, "rules_error": self.rules_error, "dead": self._dead}
         try:
             results = await self.store.results(list(rules.businesses))
-            counts = await self.broker.backend.look()
+            counts = await self.broker.backend.counts()
         except (*AWAY, ConnectError) as error:
             return {**found, "away": f"the server of the queues is away, and waited for: {error}"}
         found["queues"] = [

@@ -22,11 +22,11 @@ from looking import MESSAGE_BYTES, Watch, ended, look, share
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.consumer import Consumer, Message
+from trimtab.dataplane.masters.consumer import Consumer, StoredMessage
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.messages import AskUpload, Send, Upload
+from trimtab.online.masters.messages import OffsetUpload, RequestOffset, SendMessage
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "duplicates.json"
@@ -63,25 +63,27 @@ class Reader(Consumer):
         self.way, self.paused, self.asked, self.deaf_to = way, False, False, -1
         self.got: list[tuple[str, int]] = []
 
-    def _came(self, node: int, told: Any) -> None:
-        if isinstance(told[1], AskUpload):
+    def _on_connected(self, node: int, told: Any) -> None:
+        if isinstance(told[1], RequestOffset):
             self.asked = True
             self.paused = self.paused or self.way == "is paused"
             if self.way == "drops the question":
                 return
         if not self.paused and node != self.deaf_to:
-            super()._came(node, told)
+            super()._on_connected(node, told)
 
-    def _carry_out(self, orders: Sequence[Send]) -> None:
+    def _carry_out(self, orders: Sequence[SendMessage]) -> None:
         # A pause keeps what it would say about its offset; a question that is lost is asked again.
-        super()._carry_out([one for one in orders if not (self.paused and isinstance(one.message, Upload))])
+        super()._carry_out(
+            [one for one in orders if not (self.paused and isinstance(one.message, OffsetUpload))]
+        )
 
     async def read(self) -> None:
         """Read for good, and be done with each message at once."""
         async for message in self:
             self.note(message)
 
-    def note(self, message: Message) -> None:
+    def note(self, message: StoredMessage) -> None:
         """Take note of a message."""
         self.got.append((message.producer, message.sequence))
         self.done(message)

@@ -31,14 +31,14 @@ from schemes import (
 )
 
 from trimtab.files.atomic import write_atomically
-from trimtab.history.queues.run import Run
+from trimtab.history.queues.run import QueuesRun
 
 FOLDER = Path(__file__).parent
 KINDS = ("in step", "at random")
 BIG = (10_000, 100_000)
 
 
-def figures_of(found: Run, due: Sequence[float]) -> dict[str, Any]:
+def figures_of(found: QueuesRun, due: Sequence[float]) -> dict[str, Any]:
     """The measures of one run."""
     kept = [(done - at, taken - at) for done, taken, at in
             zip(found.finished_at, found.accepted_at, due, strict=True) if done >= 0]  # fmt: skip

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from figures import draw_sweep
 
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
 from trimtab.lab.simulate.instances import plain_snapshot
-from trimtab.lab.simulate.weeks import Partitioned, partitioned
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
+from trimtab.lab.simulate.weeks import PartitionedLoad, partitioned
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.loadvalue import load_value
-from trimtab.model.replicas.plan import Move, MoveKind
+from trimtab.model.replicas.plan import ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
@@ -101,7 +101,7 @@ def drawn(seed: int, topics: int = 60) -> tuple[FloatArray, FloatArray]:
     return into, into * chance.uniform(0.3, 2.5, (topics, 1))
 
 
-def day_of(into: FloatArray, out: FloatArray, seed: int) -> Partitioned:
+def day_of(into: FloatArray, out: FloatArray, seed: int) -> PartitionedLoad:
     """Two days of topics of so many bytes in and out, cut into partitions and placed."""
     return partitioned(
         into, out, seed, brokers=BROKERS, copies=COPIES, step_seconds=TICK_SECONDS, skipped=TICKS_A_DAY
@@ -112,7 +112,7 @@ def day_of(into: FloatArray, out: FloatArray, seed: int) -> Partitioned:
 class Run:
     """One pair of θ and ε, from the formula's placement on."""
 
-    day: Partitioned
+    day: PartitionedLoad
     settings: ReplicasSettings
     capacity: FloatArray
     told: Told = field(default_factory=Told)
@@ -124,13 +124,13 @@ class Run:
             key: at
             for at, key in enumerate(zip(self.day.topic.tolist(), self.day.number.tolist(), strict=True))
         }
-        self._waiting: list[Move] = []
+        self._waiting: list[ReplicaMove] = []
         self._copied: dict[int, float] = {}
         self._came: dict[tuple[int, int], int] = {}
 
     def go(self) -> Told:
         """Through both days."""
-        plan = planner_of(LEVELS["replicas"], self.settings.strategy)
+        plan = planner_of(BALANCERS["replicas"], self.settings.strategy)
         for tick in range(2 * TICKS_A_DAY):
             measured = tick >= TICKS_A_DAY
             copies = self._copy(tick, measured)
@@ -171,10 +171,10 @@ class Run:
         return extra
 
     def _step(
-        self, move: Move, row: int, room: FloatArray, extra: FloatArray, tick: int, measured: bool
+        self, move: ReplicaMove, row: int, room: FloatArray, extra: FloatArray, tick: int, measured: bool
     ) -> bool:
         """Whether the move is done in this tick."""
-        if move.kind is MoveKind.LEADER:
+        if move.kind is ReplicaMoveKind.LEADER:
             self.leader[row] = move.target
             self.told.leader_moves += measured
             return True

@@ -16,8 +16,8 @@ from trimtab.api import tables as tables
 from trimtab.api import usage as usage
 from trimtab.api import write_plan as write_plan
 from trimtab.api import write_snapshot as write_snapshot
-from trimtab.levels import LEVELS as LEVELS
-from trimtab.levels import Level as Level
+from trimtab.balancers import BALANCERS as BALANCERS
+from trimtab.balancers import Balancer as Balancer
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.errors import TrimtabError as TrimtabError
@@ -32,8 +32,8 @@ from trimtab.model.replicas.snapshot import ReplicasSnapshot
 
 __version__: str
 __all__ = [
-    "LEVELS",
-    "Level",
+    "BALANCERS",
+    "Balancer",
     "Plan",
     "Snapshot",
     "TrimtabError",

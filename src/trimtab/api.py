@@ -14,11 +14,11 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from trimtab.balancers import BALANCERS, Balancer, balancer_named
+from trimtab.balancers.planning import opened_plan, planner_of
+from trimtab.balancers.settings import read_settings
 from trimtab.extras import require
 from trimtab.files.snapshot_format import format_of
-from trimtab.levels import LEVELS, Level, level_named
-from trimtab.levels.planning import opened_plan, planner_of
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, TrimtabError, did_you_mean
 from trimtab.model.imbalance import Imbalance
 from trimtab.model.plan import Plan
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from trimtab.observe.open_tables import OpenTables
 
 __all__ = [
-    "LEVELS",
-    "Level",
+    "BALANCERS",
+    "Balancer",
     "Plan",
     "Snapshot",
     "TrimtabError",
@@ -67,7 +67,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
         If there is none, or it is malformed or contradicts itself.
     """
     place = _path("path", path)
-    formats = {level.snapshot().name: level.snapshot() for level in LEVELS.values()}
+    formats = {level.snapshot().name: level.snapshot() for level in BALANCERS.values()}
     snapshot: Snapshot = formats[format_of(place, tuple(formats))].read(place)
     return snapshot
 
@@ -81,7 +81,7 @@ def write_snapshot(snapshot: Snapshot, path: str | Path) -> SnapshotReference:
         If the place cannot be written.
     """
     reference: SnapshotReference = (
-        _level_of_snapshot(snapshot).snapshot().write(snapshot, _path("path", path))
+        _balancer_of_snapshot(snapshot).snapshot().write(snapshot, _path("path", path))
     )
     return reference
 
@@ -113,8 +113,8 @@ def make_plan(
     TrimtabError
         If a setting is unknown, of the wrong type or out of range, or there is no such strategy.
     """
-    level = _level_of_snapshot(snapshot)
-    words = [word for name, value in overrides.items() for word in _words(f"{level.name}.{name}", value)]
+    level = _balancer_of_snapshot(snapshot)
+    words = [word for name, value in overrides.items() for word in _overrides(f"{level.name}.{name}", value)]
     file = None if settings is None else _path("settings", settings)
     asked = read_settings(file, words, {}).of(level.settings())
     name = strategy if strategy is not None else getattr(asked, "strategy", next(iter(level.planners)))
@@ -143,7 +143,7 @@ def write_plan(plan: Plan[Any], path: str | Path) -> None:
     InputError
         If the place cannot be written.
     """
-    _level_of_plan(plan).plan().write(plan, _path("path", path))
+    _balancer_of_plan(plan).plan().write(plan, _path("path", path))
 
 
 def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: bool = False) -> str:
@@ -159,18 +159,18 @@ def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: b
     InputError
         If it is no plan, or the snapshot is of another level.
     """
-    level = _level_of_plan(plan)
-    if snapshot is not None and _level_of_snapshot(snapshot) is not level:
-        other = _level_of_snapshot(snapshot).name
+    level = _balancer_of_plan(plan)
+    if snapshot is not None and _balancer_of_snapshot(snapshot) is not level:
+        other = _balancer_of_snapshot(snapshot).name
         raise InputError(
             f"the plan is of level {level.name}, and the snapshot of {other}: give the plan's own"
         )
-    return level.words().plan_text(plan, snapshot, all_moves=all_moves)
+    return level.renderer().plan_text(plan, snapshot, all_moves=all_moves)
 
 
 def moves(plan: Plan[Any]) -> DataFrame:
     """The moves of a plan in order, a row each; the fields of its reason stand in columns `reason_...`."""
-    _level_of_plan(plan)
+    _balancer_of_plan(plan)
     return _frames()([dict(_flat("", move)) for move in plan.moves])
 
 
@@ -182,7 +182,7 @@ def predicted(plan: Plan[Any]) -> DataFrame:
     DataFrame
         Columns `sigma_before`, `sigma_after`, and the same for `worst_deviation` and `peak_usage`; fractions.
     """
-    _level_of_plan(plan)
+    _balancer_of_plan(plan)
     before, after = plan.predicted.before, plan.predicted.after
     columns = {
         f"{name}_{when}": getattr(measured, name)
@@ -201,7 +201,7 @@ def measures(snapshot: Snapshot) -> DataFrame:
         Columns `mean` (utilisation), `sigma`, `worst_deviation`, `peak_usage`, as `docs/glossary.md` defines
         them; NaN where no broker limits the resource.
     """
-    _level_of_snapshot(snapshot)
+    _balancer_of_snapshot(snapshot)
     found = snapshot.imbalance()
     columns = {name: getattr(found, name) for name in ("mean", "sigma", "worst_deviation", "peak_usage")}
     return _frames()(columns, index=list(found.resources)).rename_axis("resource")
@@ -215,14 +215,14 @@ def usage(snapshot: Snapshot) -> DataFrame:
     DataFrame
         Fractions of capacity; NaN where a broker is out of service or does not limit the resource.
     """
-    _level_of_snapshot(snapshot)
+    _balancer_of_snapshot(snapshot)
     found = snapshot.imbalance()
     frame = _frames()(found.usage, index=list(snapshot.row_names), columns=list(found.resources))
     return frame.where(found.counted).rename_axis("broker")
 
 
 def replay(
-    recording: str | Path, strategies: Sequence[str], *, level: str | None = None, **asked: Any
+    recording: str | Path, strategies: Sequence[str], *, balancer: str | None = None, **request: Any
 ) -> DataFrame:
     """Effects of strategies on recorded load, a row a strategy, the recording as it is first.
 
@@ -247,24 +247,24 @@ def replay(
     TrimtabError
         If the recording, a strategy or a choice is wrong.
     """
-    replayed = [one for one in LEVELS.values() if one.figures is not None]
-    chosen = level_named(level, "level") if level is not None else replayed[0]
-    if chosen.figures is None or (level is None and len(replayed) > 1):
+    replayed = [one for one in BALANCERS.values() if one.figures is not None]
+    chosen = balancer_named(balancer, "level") if balancer is not None else replayed[0]
+    if chosen.figures is None or (balancer is None and len(replayed) > 1):
         names = " or ".join(one.name for one in replayed)
-        raise InputError(f"level is {level!r}, and recordings are replayed of {names}: name one")
+        raise InputError(f"level is {balancer!r}, and recordings are replayed of {names}: name one")
     if isinstance(strategies, str):
         raise InputError(f"strategies is {strategies!r}, expected a list of names: write [{strategies!r}]")
     figures = chosen.figures()
     choices = [name for name, one in signature(figures).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    for name in asked:
+    for name in request:
         if name not in choices:
             hint = did_you_mean(name, choices, f"choose of {', '.join(choices)}")
             raise InputError(f"{name} is no choice of replays of {chosen.name}: {hint}")
-    rows = figures(_path("recording", recording), strategies, **asked)
+    rows = figures(_path("recording", recording), strategies, **request)
     return _frames().from_dict(rows, orient="index").rename_axis("strategy")
 
 
-def tables(lake: str | Path | None = None, *, level: str | None = None) -> OpenTables:
+def tables(lake: str | Path | None = None, *, balancer: str | None = None) -> OpenTables:
     """The tables of a lake that were published last, by name, as streams of Arrow record batches.
 
     They fit together, whatever is published while they are read; `docs/pipeline.md` says what is in each.
@@ -281,13 +281,13 @@ def tables(lake: str | Path | None = None, *, level: str | None = None) -> OpenT
     TrimtabError
         If the lake has no tables of the level, or of several where none is named.
     """
-    from trimtab.files.places import lake_place
-    from trimtab.levels.tables import open_tables
+    from trimtab.balancers.tables import open_tables
+    from trimtab.files.locations import lake_place
 
-    return open_tables(lake_place(lake), level)
+    return open_tables(lake_place(lake), balancer)
 
 
-def _level_of_snapshot(snapshot: Snapshot) -> Level:
+def _balancer_of_snapshot(snapshot: Snapshot) -> Balancer:
     """The level whose snapshots are of this kind.
 
     Raises
@@ -295,7 +295,7 @@ def _level_of_snapshot(snapshot: Snapshot) -> Level:
     InputError
         If it is no snapshot.
     """
-    for level in LEVELS.values():
+    for level in BALANCERS.values():
         if isinstance(snapshot, level.snapshot().kind):
             return level
     raise InputError(f"{type(snapshot).__name__} is no snapshot: read one by trimtab.read_snapshot")
@@ -309,7 +309,7 @@ def _frames() -> type[DataFrame]:
     return found
 
 
-def _level_of_plan(plan: Plan[Any]) -> Level:
+def _balancer_of_plan(plan: Plan[Any]) -> Balancer:
     """The level of a plan.
 
     Raises
@@ -319,7 +319,7 @@ def _level_of_plan(plan: Plan[Any]) -> Level:
     """
     if not isinstance(plan, Plan):
         raise InputError(f"{type(plan).__name__} is no plan: make one by trimtab.make_plan or read a file")
-    return level_named(plan.level, "the plan's level")
+    return balancer_named(plan.balancer, "the plan's level")
 
 
 def _path(name: str, value: object) -> Path:
@@ -335,11 +335,11 @@ def _path(name: str, value: object) -> Path:
     return Path(value)
 
 
-def _words(name: str, value: object) -> Iterator[str]:
+def _overrides(name: str, value: object) -> Iterator[str]:
     """Overrides as `--set` takes them: the same parser checks them and says what is wrong."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _words(f"{name}.{key}", inner)
+            yield from _overrides(f"{name}.{key}", inner)
     else:
         try:
             yield f"{name}={json.dumps(value)}"

@@ -1,7 +1,7 @@
 """One turn of the whole: `act(plan(observe()))`.
 
 Pure composition, generic in what a level observes, plans and reports; who calls it how often is a matter of
-the level's cadence (`trimtab.levels`).
+the level's cadence (`trimtab.balancers`).
 """
 
 from collections.abc import Callable

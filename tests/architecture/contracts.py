@@ -13,14 +13,14 @@ from importlinter import Contract, ContractCheck, output
 from importlinter.contracts.forbidden import ForbiddenContract
 from importlinter.contracts.layers import LayersContract
 
-from trimtab.levels import LEVELS, systems
+from trimtab.balancers import BALANCERS, systems
 
 if TYPE_CHECKING:
     from grimp import ImportGraph
 
 LAB = "trimtab.lab."
 """Demo, sandbox and made-up worlds, with their commands, show particular levels."""
-NAMES = {"levels": list(LEVELS), "systems": [system.name for system in systems()]}
+NAMES = {"levels": list(BALANCERS), "systems": [system.name for system in systems()]}
 
 
 class LevelLayers(LayersContract):
@@ -77,12 +77,12 @@ class Strangers(Contract):
 def _level(module: str) -> str | None:
     """The level whose folder of a room a module stands in."""
     parts = module.split(".")
-    return parts[2] if len(parts) > 2 and parts[2] in LEVELS and parts[1] != "lab" else None
+    return parts[2] if len(parts) > 2 and parts[2] in BALANCERS and parts[1] != "lab" else None
 
 
 def _may_know(importer: str, level: str | None) -> bool:
     if level is None or importer.startswith(LAB):
         return True
     return _level(importer) == level or bool(
-        {one.name for one in LEVELS[level].systems} & set(importer.split(".")[2:])
+        {one.name for one in BALANCERS[level].systems} & set(importer.split(".")[2:])
     )

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.balancers.settings import execution_table, pipeline_table, read_settings
 from trimtab.connect.kafka.settings import kafka_connection
 from trimtab.connect.pulsar.settings import pulsar_connection
 from trimtab.files.bundles.scenario_file import read_scenarios
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.files.settings import Settings
-from trimtab.history.bundles.scenarios import asked
-from trimtab.levels.settings import execution_table, pipeline_table, read_settings
+from trimtab.history.bundles.scenarios import strategy_requests
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def test_settings_files_on_pages_are_taken(page: Path, tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         if "[strategies." in text:
             listed = read_scenarios(path)
-            chosen, _ = asked([], [], [], listed)
+            chosen, _ = strategy_requests([], [], [], listed)
             for one in chosen.values():
                 one.settled("article", 0, world_answers=True).scenario(java_order=True, world_answers=True)
         else:

@@ -68,9 +68,9 @@ def test_no_shared_file_names_a_level() -> None:
 
 def test_the_table_of_levels_names_them_once() -> None:
     """The rows are the one place, and name every folder beside them."""
-    from trimtab.levels import ROWS
+    from trimtab.balancers import BALANCER_NAMES
 
-    assert sorted(ROWS) == list(LEVELS)
+    assert sorted(BALANCER_NAMES) == list(LEVELS)
     tree = ast.parse((SOURCE / "levels" / "__init__.py").read_text(encoding="utf-8"))
     assert sorted(text for _, text in _strings(tree) if NAMED.search(text)) == list(LEVELS)
 

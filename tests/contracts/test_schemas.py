@@ -12,11 +12,11 @@ import pytest
 from contracts.test_formats import BROKEN_VALUES, small
 from support.random_snapshots import random_snapshot
 from support.recordings import skewed, tick, written
+from trimtab.balancers.settings import read_settings
 from trimtab.files.bundles.plan import bundle_plan_bytes
 from trimtab.files.bundles.reports import read_reports, report_line
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError
 from trimtab.plan.replicas import trim
 from unit.files.bundles import test_bundles_snapshot as bundles
@@ -69,7 +69,7 @@ def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
     schema("replicas-snapshot-1").validate(document)
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     schema("replicas-snapshot-1").validate(json.loads(FORMAT.to_json(snapshot)))
-    plan = trim.plan(snapshot, read_settings(None, [], {}).levels["replicas"])
+    plan = trim.plan(snapshot, read_settings(None, [], {}).balancers["replicas"])
     schema("plan-1").validate(json.loads(plan_bytes(plan)))
 
 

@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
 from support.trials import TRIMTAB, Trial, finish, running_trial, was_killed
-from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ClusterObservation, ThrottleConfig, TopicPartition
 from trimtab.files.replicas.plan import read_plan
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
@@ -101,7 +101,7 @@ def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
         trial.create(f"dirs-{number}", {0: [1, 2]}, size)
     names = {number: TopicPartition(f"dirs-{number}", 0) for number in sizes}
 
-    def look() -> Observation:
+    def look() -> ClusterObservation:
         return trial.insist(lambda: trial.port.observe(list(names.values()), (1,), wide=True))
 
     skewed, other = (log_dir.path for log_dir in look().log_dirs[1])
@@ -115,7 +115,9 @@ def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
         partition(f"dirs-{number}", 0, [1, 2], load=(0.0, float(size), 0.0, 0.0), dirs=[skewed, None])
         for number, size in sizes.items()
     ]
-    plan = trim.plan(snapshot([broker(1, dirs=disks), broker(2)], rows), ReplicasSettings(to_disks=True))
+    plan = trim.plan(
+        snapshot([broker(1, dirs=disks), broker(2)], rows), ReplicasSettings(intra_broker_only=True)
+    )
     assert plan.verdict is Verdict.LEVELLED
     assert plan.cost.log_dir_bytes == 3 * MB
     file = trial.write("dirs", plan)

@@ -20,19 +20,19 @@ from kafka.net.connection import KafkaConnection
 from support.asking import ask
 from support.kafka_classes import sent_by_java
 from support.keys_place import TABLES, Place, effects_in_order, wait_until
-from trimtab.dataplane.keys.settings import Following
-from trimtab.dataplane.keys.side import SideConnection
+from trimtab.dataplane.keys.metadata_connection import MetadataConnection
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.checking import Violation
-from trimtab.lab.sandbox.keys.clients import CLIENTS, Effects, Sender, Taker
-from trimtab.lab.sandbox.keys.kills import Kills
+from trimtab.lab.sandbox.keys.checking import KeysViolation
+from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.lab.sandbox.keys.kill_test import KeysKillTest
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
-from trimtab.online.keys.order.messages import Search, Stamp
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.messages import SearchStream, Stamp
+from trimtab.online.keys.order.settings import OrderingConfig
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("keys_clients_ended")]
 
@@ -56,16 +56,18 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     topic, sent = place.topic(4), Counter[bytes]()
     following = place.following
 
-    def consumers() -> list[Taker]:
+    def consumers() -> list[AnyConsumer]:
         """Two members of one group."""
         return [
-            Taker(client, place.bootstrap, topic, f"g-{topic}", Effects(tmp_path / "effects"), following)
+            AnyConsumer(
+                client, place.bootstrap, topic, f"g-{topic}", SqliteEffects(tmp_path / "effects"), following
+            )
             for _ in range(2)
         ]
 
     takers = consumers()
-    effects = Effects(tmp_path / "effects")
-    sender = Sender(client, place.bootstrap, topic, following)
+    effects = SqliteEffects(tmp_path / "effects")
+    sender = AnyProducer(client, place.bootstrap, topic, following)
     keys = [f"key {number}".encode() for number in range(40)]
 
     def load(records: int) -> None:
@@ -136,7 +138,7 @@ def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> Non
     keys = [f"{number}".encode() * (1 + number % 7) for number in range(2000)] + [b"\x00\xff", b"\x80" * 31]
     sent_by_java(keys, place.bootstrap, topic, tmp_path)
     for client in CLIENTS:
-        sender = Sender(client, place.bootstrap, topic, place.following)
+        sender = AnyProducer(client, place.bootstrap, topic, place.following)
         for key in keys:
             sender.send(key, client.encode())
         sender.close()
@@ -156,7 +158,7 @@ def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> Non
 def test_a_key_that_is_a_number_is_refused(place: Place, client: str) -> None:
     """As each client does; as bytes it would be so many zeros."""
     topic = place.topic(3)
-    with closing(Sender(client, place.bootstrap, topic, place.following)) as sender:
+    with closing(AnyProducer(client, place.bootstrap, topic, place.following)) as sender:
         with pytest.raises((TypeError, AssertionError)):
             sender.send(3, b"1")  # type: ignore[arg-type]
         sender.send(b"3", b"1")
@@ -174,7 +176,7 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     topic, sent = place.topic(3), Counter[bytes]()
     place.publish(topic, RoutingTable(1, 3, 3), damage=b'{"format": "trimtab/keys-table/1", "topic"')
     with caplog.at_level(logging.WARNING, "trimtab.keys"):
-        sender = Sender(client, place.bootstrap, topic, place.following)
+        sender = AnyProducer(client, place.bootstrap, topic, place.following)
     assert "going by the plain hash" in caplog.text
     assert "is torn or no JSON" in caplog.text
 
@@ -204,8 +206,8 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     long = b"k" * 700_000
     send(long)
     sender.close()
-    effects = Effects(tmp_path / "effects")
-    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    effects = SqliteEffects(tmp_path / "effects")
+    taker = AnyConsumer(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
     wait_until(lambda: effects.count() >= sum(sent.values()), "everything has taken effect")
     taker.close()
     assert taker.trouble is None
@@ -219,9 +221,9 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
 def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, tmp_path: Path) -> None:
     """Producer and consumer of the old one say so; new ones begin at the beginning, old marks or not."""
     topic = place.topic(1)
-    effects = Effects(tmp_path / "effects")
-    sender = Sender(client, place.bootstrap, topic, place.following)
-    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    effects = SqliteEffects(tmp_path / "effects")
+    sender = AnyProducer(client, place.bootstrap, topic, place.following)
+    taker = AnyConsumer(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
     for number in range(1, 6):
         sender.send(b"key", b"%d" % number)
     wait_until(lambda: effects.count() == 5, "the old topic's records take effect")
@@ -243,10 +245,10 @@ def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, t
         sender.send(b"key", b"6")
     for one in (taker, sender):
         one.close()
-    sender = Sender(client, place.bootstrap, topic, place.following)
+    sender = AnyProducer(client, place.bootstrap, topic, place.following)
     sender.send(b"key", b"1")
     sender.close()
-    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    taker = AnyConsumer(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
     wait_until(lambda: effects.count() == 6, "the new topic's record takes effect")
     taker.close()
 
@@ -272,9 +274,9 @@ def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path)
     for number in range(1, 3001):
         writer.send(topic, b"%d" % number, b"k", [header], 0)
     writer.flush()
-    effects = Effects(tmp_path / "effects")
-    following = replace(place.following, guarding=Guarding(held_records=300))
-    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, following)
+    effects = SqliteEffects(tmp_path / "effects")
+    following = replace(place.following, ordering=OrderingConfig(held_records=300))
+    taker = AnyConsumer(client, place.bootstrap, topic, f"g-{topic}", effects, following)
     most = 0
 
     def held() -> int:
@@ -316,11 +318,11 @@ def test_what_is_not_committed_is_searched(place: Place) -> None:
     beside.produce(topic, b"v", b"k", 0, headers=[(HEADER, aborted)])
     beside.flush(30)
     beside.abort_transaction(30)
-    side = SideConnection(place.settings, topic)
+    side = MetadataConnection(place.settings, topic)
     try:
-        assert side.search("nobody", Search(("p", b"k", 2), 2, 8)) == 3
-        assert side.search("nobody", Search(("p", b"k", 2), 5, 8)) is None
-        assert side.search("nobody", Search(("p", b"k", 3), 1, 9)) is None
+        assert side.search("nobody", SearchStream(("p", b"k", 2), 2, 8)) == 3
+        assert side.search("nobody", SearchStream(("p", b"k", 2), 5, 8)) is None
+        assert side.search("nobody", SearchStream(("p", b"k", 3), 1, 9)) is None
     finally:
         side.close()
 
@@ -333,12 +335,12 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
     Their own requests go by librdkafka, so that all that kafka-python sends is the side connections'.
     """
     topic, seconds = place.topic(5), 6.0
-    following = Following(place.settings, tables_topic=TABLES)
-    stores = [Effects(tmp_path / f"{number}") for number in range(5)]
+    following = RoutingConfig(place.settings, tables_topic=TABLES)
+    stores = [SqliteEffects(tmp_path / f"{number}") for number in range(5)]
     takers = [
-        Taker("confluent-kafka", place.bootstrap, topic, f"g-{topic}", one, following) for one in stores
+        AnyConsumer("confluent-kafka", place.bootstrap, topic, f"g-{topic}", one, following) for one in stores
     ]
-    senders = [Sender("confluent-kafka", place.bootstrap, topic, following) for _ in range(5)]
+    senders = [AnyProducer("confluent-kafka", place.bootstrap, topic, following) for _ in range(5)]
 
     def settled() -> bool:
         beats = place.beats(topic)
@@ -346,7 +348,7 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
 
     wait_until(settled, "each has told what it has")
     asked, read = Counter[str](), Counter[str]()
-    send, take = KafkaConnection._send_request, SideConnection._take
+    send, take = KafkaConnection._send_request, MetadataConnection._take
 
     def counted(self: Any, request: Any, *given: Any, **named: Any) -> Any:
         asked[type(request).__name__.partition("Request")[0]] += 1
@@ -357,7 +359,7 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
         take(self, found)
 
     monkeypatch.setattr(KafkaConnection, "_send_request", counted)
-    monkeypatch.setattr(SideConnection, "_take", taken)
+    monkeypatch.setattr(MetadataConnection, "_take", taken)
     time.sleep(seconds)
     monkeypatch.undo()
     print({name: count / seconds for name, count in asked.items()})
@@ -379,7 +381,7 @@ def test_a_record_that_is_sent_again_with_its_headers_takes_effect_again(
     topic, other = place.topic(2), place.topic(2)
     for one in (topic, other):
         place.publish(one, RoutingTable(1, 2, 2, {}, {b"hot": Route((0, 1))}))
-    sender = Sender(client, place.bootstrap, topic, place.following)
+    sender = AnyProducer(client, place.bootstrap, topic, place.following)
     wait_until(lambda: sender.version == 1, "the table is followed")
     for number in range(1, 4):
         sender.send(b"hot", b"%d" % number)
@@ -395,8 +397,8 @@ def test_a_record_that_is_sent_again_with_its_headers_takes_effect_again(
         plain.send(name, b"1", b"hot", first.headers)
     plain.close()
     for name, sent in ((topic, 5), (other, 1)):
-        effects = Effects(tmp_path / name)
-        taker = Taker(client, place.bootstrap, name, f"g-{name}", effects, place.following)
+        effects = SqliteEffects(tmp_path / name)
+        taker = AnyConsumer(client, place.bootstrap, name, f"g-{name}", effects, place.following)
         wait_until(lambda: effects.count() >= sent, "everything has taken effect")  # noqa: B023
         counts = taker.consumer.receiving.counts
         wait_until(lambda: counts.duplicates + counts.foreign_stamps == 1, "the copy is read")  # noqa: B023
@@ -415,7 +417,7 @@ def test_no_order_breaks_and_nothing_is_lost_when_processes_are_killed(place: Pl
 
     `python -m trimtab.lab.sandbox.keys --kills 50` is the same at length.
     """
-    told = Kills(place.bootstrap, tmp_path, 7, CLIENTS[::2], CLIENTS).run(4)
+    told = KeysKillTest(place.bootstrap, tmp_path, 7, CLIENTS[::2], CLIENTS).run(4)
     assert sum(told.killed.values()) == 4
     assert told.effects >= told.acknowledged > 200
 
@@ -426,7 +428,7 @@ def test_the_kills_notice_what_they_look_for(place: Place, tmp_path: Path) -> No
     def found(effects: list[tuple[str, str]], acknowledged: dict[str, str]) -> str:
         folder = tmp_path / f"{next(_numbers)}"
         folder.mkdir()
-        with closing(Effects(folder / "effects").connection) as database:
+        with closing(SqliteEffects(folder / "effects").connection) as database:
             database.executemany(
                 "INSERT INTO effects (key, value, partition) VALUES (?, ?, 0)",
                 [(b"k", f"{run} {number}".encode()) for run, number in effects],
@@ -434,12 +436,12 @@ def test_the_kills_notice_what_they_look_for(place: Place, tmp_path: Path) -> No
         for run, numbers in acknowledged.items():
             text = "".join(f"k {number}\n" for number in numbers.split())
             (folder / f"acknowledged-{run}").write_text(text)
-        kills = Kills(place.bootstrap, folder, 1000 + next(_numbers), (), ())
+        kills = KeysKillTest(place.bootstrap, folder, 1000 + next(_numbers), (), ())
         kills.runs[0] = ["a", "b"]
         kills.close()
         try:
             kills.check()
-        except Violation as error:
+        except KeysViolation as error:
             return str(error)
         return ""
 

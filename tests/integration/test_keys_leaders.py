@@ -16,7 +16,7 @@ import pytest
 from support.asking import ask
 from support.keys_place import Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import CLIENTS, Effects, Sender, Taker
+from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 
@@ -109,15 +109,15 @@ def test_order_outlives_a_leader_and_transactions_beside(
 ) -> None:
     """The leader of the hot key's partition is killed with -9 as the key is split, and comes back."""
     topic, sent = place.topic(PARTITIONS), Counter[bytes]()
-    effects = Effects(tmp_path / "effects")
+    effects = SqliteEffects(tmp_path / "effects")
     takers = [
-        Taker(
-            client, place.bootstrap, topic, f"g-{topic}", Effects(tmp_path / "effects"), place.following,
+        AnyConsumer(
+            client, place.bootstrap, topic, f"g-{topic}", SqliteEffects(tmp_path / "effects"), place.following,
             isolation_level="read_committed",
         )
         for _ in range(2)
     ]  # fmt: skip
-    sender = Sender(client, place.bootstrap, topic, place.following)
+    sender = AnyProducer(client, place.bootstrap, topic, place.following)
     beside = Transactions(place.bootstrap, topic)
 
     def load(records: int) -> None:

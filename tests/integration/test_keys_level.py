@@ -17,10 +17,10 @@ import pytest
 from kafka import KafkaConsumer
 
 from support.asking import ask
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
+from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.observe.keys.pipeline import PIPELINE
 from trimtab.observe.lake import Lake
 from trimtab.online.keys.murmur2 import key_group
@@ -43,9 +43,9 @@ def sandbox() -> Iterator[KafkaSandbox]:
 class Load(threading.Thread):
     """Every second record has the hot key, until it is told to stop; values are numbers, by key."""
 
-    def __init__(self, bootstrap: str, following: Following) -> None:
+    def __init__(self, bootstrap: str, following: RoutingConfig) -> None:
         super().__init__(daemon=True)
-        self.sender = Sender("kafka-python", bootstrap, TOPIC, following)
+        self.sender = AnyProducer("kafka-python", bootstrap, TOPIC, following)
         self.sent, self.stopped = Counter[bytes](), threading.Event()
 
     def run(self) -> None:
@@ -75,8 +75,11 @@ def _group(key: bytes) -> int:
 def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_path: Path) -> None:
     """Read, planned, refused while somebody is not guarded, applied, taken back; no record out of order."""
     (bootstrap,) = sandbox.connection.bootstrap
-    following = Following(
-        {"bootstrap_servers": bootstrap}, tables_topic="trimtab-tables", beat_seconds=0.5, read_seconds=0.5
+    following = RoutingConfig(
+        {"bootstrap_servers": bootstrap},
+        tables_topic="trimtab-tables",
+        heartbeat_interval_seconds=0.5,
+        read_seconds=0.5,
     )
 
     def run(*words: object) -> subprocess.CompletedProcess[str]:
@@ -96,10 +99,10 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
     lake, plan, wider = tmp_path / "lake", tmp_path / "plan.json", tmp_path / "wider.json"
     on = ("--bootstrap", bootstrap)
     takers = []
-    stores = [Effects(tmp_path / "effects.db") for _ in range(2)]
+    stores = [SqliteEffects(tmp_path / "effects.db") for _ in range(2)]
     load = Load(bootstrap, following)
     try:
-        takers += [Taker("kafka-python", bootstrap, TOPIC, GROUP, one, following) for one in stores]
+        takers += [AnyConsumer("kafka-python", bootstrap, TOPIC, GROUP, one, following) for one in stores]
         load.start()
         _until(lambda: stores[0].count() > 2 * len(KEYS), "effects of every key")
         trimtab(

@@ -25,8 +25,8 @@ from support.spark_cluster import FAST_START, spark_cluster
 from synthetic_telemetry import SyntheticCluster, dirtied, land
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.files.numbered import NumberedDocuments
 from trimtab.files.store import make_folder
+from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
@@ -85,7 +85,7 @@ def written(lake: Lake) -> int:
 
 def writer(lake: Lake) -> int:
     """The process that has the seat."""
-    newest = NumberedDocuments(lake.tables / "seat", kept=4).newest()
+    newest = VersionedDocuments(lake.tables / "seat", retained=4).newest()
     assert newest is not None
     return int(json.loads(newest[1])["pid"])
 

@@ -17,9 +17,9 @@ import pytest
 from support.asking import ask
 from trimtab.act.kafka.leaders import partition_of
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.masters.clients import Clients
+from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.messages import MapSeen
+from trimtab.online.masters.messages import MapChanged
 
 PATIENCE_SECONDS = 120.0
 
@@ -52,7 +52,7 @@ def _until(holds: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-async def _loaded(clients: Clients, ended: threading.Event) -> None:
+async def _loaded(clients: StoreClients, ended: threading.Event) -> None:
     """Send to every group and read it all, until that is over; whatever breaks a promise raises."""
     async with asyncio.TaskGroup() as tasks:
         for topic in clients.ledgers:
@@ -78,7 +78,7 @@ def test_masters_of_a_store_are_spread_under_load(store: MastersSandbox, tmp_pat
     """Collected, planned and applied while messages go in and out: nothing lost, nothing twice."""
     somebody = Somebody(tmp_path)
     node = f"--paxos {store.state.configuration(0)}"
-    clients, ended = Clients(store.state.cluster, 1), threading.Event()
+    clients, ended = StoreClients(store.state.cluster, 1), threading.Event()
     load = threading.Thread(target=lambda: asyncio.run(_loaded(clients, ended)))
     load.start()
     assert "6 groups, 0 without a master" in somebody.type(f"status {node}")
@@ -167,10 +167,10 @@ def test_the_map_is_of_one_store(store: MastersSandbox, tmp_path: Path) -> None:
     from trimtab.connect.paxos.settings import PaxosConnection
 
     nodes = PaxosNodes(PaxosConnection(store.state.configuration(0)))
-    seen = nodes.ideal()
-    assert nodes.publish(seen.version - 1, seen.ideal) is None
-    assert nodes.publish(seen.version, (1, *seen.ideal[1:])) == seen.version + 1
-    assert nodes.ideal() == MapSeen(seen.version + 1, (1, *seen.ideal[1:]))
+    seen = nodes.preferred_map()
+    assert nodes.publish(seen.version - 1, seen.preferred) is None
+    assert nodes.publish(seen.version, (1, *seen.preferred[1:])) == seen.version + 1
+    assert nodes.preferred_map() == MapChanged(seen.version + 1, (1, *seen.preferred[1:]))
     nodes.change_claims(["one", "two"], [])
     nodes.change_claims([], ["one"])
     assert nodes.claims() == {"two"}

@@ -12,10 +12,10 @@ from support.pages import blocks_of, missing_lines, typed
 from support.pulsar_truth import require_what_clients_did
 from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.kafka.placement import Placement
+from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
-from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
-from trimtab.lab.sandbox.load import Load, LoadSummary, failures_text
+from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
+from trimtab.lab.sandbox.load import LoadSummary, SandboxLoad, failures_text
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
 from trimtab.lab.sandbox.pulsar.placing import place_unevenly
@@ -32,8 +32,8 @@ TRAFFIC = {"bandwidth in": "bandwidth_in", "bandwidth out": "bandwidth_out", "me
 SMALL = {"1.25e8": "1e6", "50000": "500"}
 """Capacities in place of the page's, of which the load of the test takes about a third."""
 # All replicas on two of six brokers, in two racks: nothing could be less level, nor easier to level.
-WORKLOAD = Workload((TopicLoad("readme-orders", (30_000.0,) * 6, readers=1),), record_bytes=3_000)
-PLACEMENT = Placement({"readme-orders": ((1, 3), (3, 1)) * 3}, "controller")
+WORKLOAD = KafkaWorkload((KafkaTopicLoad("readme-orders", (30_000.0,) * 6, consumers=1),), record_bytes=3_000)
+PLACEMENT = SandboxPlacement({"readme-orders": ((1, 3), (3, 1)) * 3}, "controller")
 
 
 def test_every_command_of_the_page_is_typed() -> None:
@@ -78,11 +78,11 @@ def test_a_status_that_is_not_true_is_noticed() -> None:
 
 
 @pytest.fixture
-def kafka_load(six_brokers: KafkaSandbox, tmp_path: Path) -> Iterator[Load]:
+def kafka_load(six_brokers: KafkaSandbox, tmp_path: Path) -> Iterator[SandboxLoad]:
     """A topic on two of the six brokers, written and read."""
     create_topics(six_brokers.connection, WORKLOAD, PLACEMENT)
     try:
-        with Load.start(six_brokers.connection, WORKLOAD, tmp_path / "load") as load:
+        with SandboxLoad.start(six_brokers.connection, WORKLOAD, tmp_path / "load") as load:
             yield load
     finally:
         delete_topics(six_brokers.connection, WORKLOAD.topic_names)
@@ -90,7 +90,7 @@ def kafka_load(six_brokers: KafkaSandbox, tmp_path: Path) -> Iterator[Load]:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(3600)
-def test_kafka(six_brokers: KafkaSandbox, kafka_load: Load, tmp_path: Path) -> None:
+def test_kafka(six_brokers: KafkaSandbox, kafka_load: SandboxLoad, tmp_path: Path) -> None:
     """From one look to the last line, which says what the brokers' own counters and log dirs say."""
     chain, again = (block for block in typed(PAGE) if block.heading == KAFKA)
     filled_in = {"broker1:9092": six_brokers.bootstrap}
@@ -139,14 +139,14 @@ def _of(load: LoadSummary) -> str:
 
 
 @pytest.fixture
-def pulsar_load(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator[Load]:
+def pulsar_load(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator[SandboxLoad]:
     """Uneven bundles, most of the load on the first broker."""
     workload = skewed(messages_per_second=200.0)
     with PulsarAdmin(three_pulsar_brokers.connection) as admin:
         create_namespaces(admin, workload)
         try:
             place_unevenly(admin, workload, three_pulsar_brokers.brokers)
-            with Load.start(admin.connection, workload, tmp_path / "load") as load:
+            with SandboxLoad.start(admin.connection, workload, tmp_path / "load") as load:
                 yield load
         finally:
             delete_namespaces(admin, workload)
@@ -154,7 +154,7 @@ def pulsar_load(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator
 
 @pytest.mark.pulsar
 @pytest.mark.timeout(3600)
-def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: Load, tmp_path: Path) -> None:
+def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: SandboxLoad, tmp_path: Path) -> None:
     """From one look to the last line, which says what clients did on the brokers that own their topics."""
     chain, again = (block for block in typed(PAGE) if block.heading == PULSAR)
     filled_in = {"http://broker1:8080": ",".join(three_pulsar_brokers.web_urls.values())} | SMALL

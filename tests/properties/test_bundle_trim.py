@@ -17,7 +17,7 @@ from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.plan import Verdict
 from trimtab.plan.bundles.trim import plan_bundles
 
-EVEN = BundlesSettings(epsilon=(0.2, 0.2, 0.2, 0.2), split=False)
+EVEN = BundlesSettings(epsilon=(0.2, 0.2, 0.2, 0.2), allow_splits=False)
 
 
 @settings(max_examples=20, deadline=None)
@@ -37,7 +37,9 @@ def test_what_a_plan_promises_holds(
     every view; the same again gives the same bytes, and the file brings the plan back.
     """
     snapshot = random_bundles_snapshot(seed, namespaces=8, views=views, wild=wild)
-    asked = BundlesSettings(epsilon=(epsilon,) * 4, unowned=unowned, max_unloads=most, grace_seconds=grace)
+    asked = BundlesSettings(
+        epsilon=(epsilon,) * 4, unowned_bundles=unowned, max_unloads=most, grace_seconds=grace
+    )
     plan = plan_bundles(snapshot, asked)
     check_plan(snapshot, asked, plan)
     assert most is None or plan.cost.unloads <= most
@@ -95,7 +97,7 @@ def test_small_plans_are_nearly_as_cheap_as_the_best() -> None:
 def test_a_levelled_cluster_is_left_alone(seed: int) -> None:
     """A plan carried out is not followed by another."""
     snapshot = random_bundles_snapshot(seed, namespaces=12, views=2, usage=0.4)
-    asked = BundlesSettings(epsilon=(0.3,) * 4, split=False)
+    asked = BundlesSettings(epsilon=(0.3,) * 4, allow_splits=False)
     plan = plan_bundles(snapshot, asked)
     if plan.verdict is not Verdict.LEVELLED:
         return

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from support.drawn_clusters import READINGS, cluster_documents, wishes
 from support.plan_checker import check
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.balancer import PlanRequest
 from trimtab.cli.bodies import plan as body
-from trimtab.levels import LEVELS
-from trimtab.levels.level import PlanAsked
 
 BARELY = 1 + 1e-9
 MORE = os.environ.get("TRIMTAB_EXAMPLES")
@@ -32,12 +32,18 @@ def planned(
     """The plan that `trimtab plan replicas --json` prints, and its exit code."""
     path, printed, code = folder / "snapshot.json", io.StringIO(), 0
     path.write_text(json.dumps(document))
-    order = PlanAsked(
-        snapshot=path, lake=folder, settings=None, cluster=None, strategy=strategy, words=tuple(asked), own={}
+    order = PlanRequest(
+        snapshot=path,
+        lake=folder,
+        settings=None,
+        cluster=None,
+        strategy=strategy,
+        overrides=tuple(asked),
+        own={},
     )
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
         try:
-            body.plan(LEVELS["replicas"], order, None, "json", all_moves=False)
+            body.plan(BALANCERS["replicas"], order, None, "json", all_moves=False)
         except typer.Exit as end:
             code = end.exit_code
     return json.loads(printed.getvalue()), code

@@ -13,7 +13,7 @@ import pytest
 from support.master_snapshots import a_group, a_snapshot
 from trimtab.files.masters.settings import MastersSettings
 from trimtab.model.masters.plan import MastersPlan
-from trimtab.model.masters.snapshot import NOBODY, MastersSnapshot, NodeState
+from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
 from trimtab.plan.masters.trim import plan_masters
 
@@ -45,7 +45,7 @@ def drawn(seed: int) -> Case:
     states += [chance.choice([alive] * 6 + [NodeState.MUTED]), alive]
     chance.shuffle(states)
     # Every second cluster is one that piled up on few nodes, as after a failure.
-    home = chance.choice([(0, 1, 2), (0, 0, 0, 1), (2,), (0, 1, 2, NOBODY)])
+    home = chance.choice([(0, 1, 2), (0, 0, 0, 1), (2,), (0, 1, 2, NO_MASTER)])
     draw = chance.choice(
         [lambda: 100.0, lambda: chance.choice([20.0, 30.0, 40.0]), lambda: chance.paretovariate(1.0)]
     )
@@ -57,8 +57,8 @@ def drawn(seed: int) -> Case:
         groups.append(replace(group, bytes_per_second=draw()) if seed % 3 == 0 else group)
     settings = MastersSettings(
         epsilon=(chance.choice([0.05, 0.1, 0.3]), 0.1),
-        takeovers_most=chance.choice([100, 100, 100, 3]),
-        gain_least=chance.choice([0.0, 0.01, 0.01, 0.1]),
+        max_moves=chance.choice([100, 100, 100, 3]),
+        min_gain=chance.choice([0.0, 0.01, 0.01, 0.1]),
         weights=chance.choice([{}, {}, {"1": 2.0}]),
     )
     return Case(a_snapshot(*groups, states=tuple(states)), settings)
@@ -74,9 +74,9 @@ def choices(case: Case) -> list[list[int]]:
     there, found = served(case), []
     for one in case.snapshot.groups:
         able = [node for node in one.able if case.snapshot.nodes[node].state is NodeState.ALIVE]
-        if one.master == NOBODY or not there[one.master]:
-            found.append(able or [NOBODY])
-        elif (one.held_seconds or 0.0) < case.settings.settle_seconds:
+        if one.master == NO_MASTER or not there[one.master]:
+            found.append(able or [NO_MASTER])
+        elif (one.held_seconds or 0.0) < case.settings.cooldown_seconds:
             found.append([one.master])
         else:
             found.append([one.master, *(node for node in able if node != one.master)])
@@ -89,10 +89,10 @@ def judged(case: Case, plans: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
     weight = np.array([case.settings.weights.get(one.node, 1.0) for one in case.snapshot.nodes]) * there
     target = weight / weight.sum()
     home = np.array([one.master for one in case.snapshot.groups])
-    stays = np.array([one != NOBODY and bool(there[one]) for one in home])
+    stays = np.array([one != NO_MASTER and bool(there[one]) for one in home])
     takeovers = ((plans != home) & stays).sum(axis=1)
     within, unevenness = np.ones(len(plans), dtype=bool), np.zeros(len(plans))
-    carried = np.array([row != [NOBODY] for row in choices(case)])
+    carried = np.array([row != [NO_MASTER] for row in choices(case)])
     for place, epsilon in enumerate(case.settings.epsilon):
         load = np.array([(g.queries_per_second, g.bytes_per_second)[place] for g in case.snapshot.groups])
         load = load * carried
@@ -110,27 +110,27 @@ def best_of_all(case: Case) -> Best:
     plans = np.array(list(product(*choices(case))))
     within, takeovers, unevenness = judged(case, plans)
     musts = sum(
-        row != [NOBODY] and (one.master == NOBODY or not served(case)[one.master])
+        row != [NO_MASTER] and (one.master == NO_MASTER or not served(case)[one.master])
         for row, one in zip(choices(case), case.snapshot.groups, strict=True)
     )
-    may = takeovers <= max(0, case.settings.takeovers_most - musts)
+    may = takeovers <= max(0, case.settings.max_moves - musts)
     if (within & may).any():
         order = np.where(within & may, takeovers, 10**6) + unevenness / 1e3
         return Best(True, int(takeovers[order.argmin()]), float(unevenness[order.argmin()]))
-    value = np.where(may, unevenness * (1 - case.settings.gain_least) ** -takeovers.astype(float), np.inf)
+    value = np.where(may, unevenness * (1 - case.settings.min_gain) ** -takeovers.astype(float), np.inf)
     return Best(False, int(takeovers[value.argmin()]), float(value.min()))
 
 
 def reached(case: Case, plan: MastersPlan) -> Best:
     """The same of a plan."""
-    place = {None: NOBODY} | {one.node: row for row, one in enumerate(case.snapshot.nodes)}
+    place = {None: NO_MASTER} | {one.node: row for row, one in enumerate(case.snapshot.nodes)}
     masters = [place[one.after] for one in plan.assignments]
     for row, master, group in zip(choices(case), masters, case.snapshot.groups, strict=True):
-        assert master in row or (row == [NOBODY] and master == group.master)
+        assert master in row or (row == [NO_MASTER] and master == group.master)
     within, takeovers, unevenness = judged(case, np.array([masters]))
     if within[0]:
         return Best(True, int(takeovers[0]), float(unevenness[0]))
-    value = unevenness[0] * (1 - case.settings.gain_least) ** -float(takeovers[0])
+    value = unevenness[0] * (1 - case.settings.min_gain) ** -float(takeovers[0])
     return Best(False, int(takeovers[0]), float(value))
 
 
@@ -150,13 +150,13 @@ def test_no_plan_of_a_small_cluster_is_better(batch: int) -> None:
         ) or found.unevenness > best.unevenness + 1e-9:
             wrong.append(f"seed {seed}: {found}, and {best} can be had")
         if best.within:
-            musts = plan.cost.takeovers - found.takeovers
-            if plan.bound.takeovers != musts + best.takeovers:
+            musts = plan.cost.transfers - found.takeovers
+            if plan.bound.transfers != musts + best.takeovers:
                 wrong.append(f"seed {seed}: any plan needs {plan.bound}, and {musts} + {best.takeovers} do")
         told = [one.text for one in plan.problems if one.kind == "unmet_goal"]
         if bool(told) == best.within or not all("no plan" in text for text in told):
             wrong.append(f"seed {seed}: {best}, and the plan says {told}")
-        stuck = any(row == [NOBODY] for row in choices(case))
+        stuck = any(row == [NO_MASTER] for row in choices(case))
         if (plan.verdict is Verdict.INFEASIBLE) != stuck:
             wrong.append(f"seed {seed}: {plan.verdict} though a group without a node: {stuck}")
     assert not wrong, "\n".join(wrong)

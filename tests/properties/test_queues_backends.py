@@ -24,7 +24,7 @@ from support.queue_backends import Opened, checked, in_process, message, redis_s
 from support.redis_server import Server, binaries
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.envelope import Delivery
-from trimtab.online.queues.messages import Move
+from trimtab.online.queues.messages import MoveMessages
 
 QUEUES, CAPACITY = 2, 7
 MESSAGES = st.tuples(st.integers(1, 9), st.sampled_from(("", "k", "l")), st.booleans())
@@ -190,7 +190,7 @@ def machine(opened: Opened) -> type[RuleBasedStateMachine]:
             waiting = [len(one) for one in self.model.waiting]
             source = waiting.index(max(waiting) if fuller else min(waiting))
             taker = (source + 1) % QUEUES
-            order = Move(source, taker, None if by_work else most, most * 1e-6 if by_work else None)
+            order = MoveMessages(source, taker, None if by_work else most, most * 1e-6 if by_work else None)
             moved = self.run(self.backend.move(order, self.fence))
             # As a back-end reads it: a fraction of a microsecond is none.
             work = None if order.work is None else int(order.work * 1_000_000)

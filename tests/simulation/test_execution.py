@@ -9,7 +9,7 @@ from simulate.kafka.configs import ConfigOperation
 from simulation.worlds import ACTOR, World, random_world
 from trimtab.act import lease as lease_module
 from trimtab.act import runner as runner_module
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 
 SMALL = 20e6
 """Bytes of a middling partition where many lives of one plan are tried."""
@@ -18,7 +18,7 @@ SMALL = 20e6
 @pytest.fixture(autouse=True)
 def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lives of a world share this process; to the lease each but the newest is a dead one."""
-    monkeypatch.setattr(lease_module, "lives", lambda holder: False)
+    monkeypatch.setattr(lease_module, "is_running", lambda holder: False)
     # Nobody asks for a stop here while an execution waits, so it may sleep through.
     monkeypatch.setattr(runner_module, "NAP_SECONDS", 10.0)
 
@@ -32,7 +32,7 @@ def assert_good(world: World) -> None:
 def assert_plan_carried_out(world: World) -> None:
     """Every partition of the plan is where the plan wants it."""
     assert world.state is not None
-    assert world.state.status is Status.FINISHED, world
+    assert world.state.status is ExecutionStatus.FINISHED, world
     for wanted in world.plan.assignments:
         partition = world.cluster.partition(wanted.topic, wanted.partition)
         assert (tuple(partition.replicas), partition.leader) == (wanted.after, wanted.leader_after), world
@@ -107,7 +107,7 @@ def test_killed_at_every_write_of_a_drain(seed: int, cancel: bool, tmp_path: Pat
                 again.live_to_the_end(cancel=cancel)
             assert_good(again)
             assert again.state is not None
-            done = again.state.status is Status.FINISHED
+            done = again.state.status is ExecutionStatus.FINISHED
             assert done or cancel
             assert cordons_of(again.cluster)[broker] == ("*" if done else again.before.cordons[broker])
 

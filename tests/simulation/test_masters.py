@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from trimtab.lab.simulate.masters import world
-from trimtab.lab.simulate.masters.clock import Clock
+from trimtab.lab.simulate.masters.clock import DriftingClock
 from trimtab.lab.simulate.masters.run import run
 from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.log import Engine
+from trimtab.online.masters.log import ConsensusEngine
 
 SEEDS = 8
 BEYOND = 3
@@ -24,7 +24,7 @@ With each the number of histories that are too long for the checker, and given u
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_no_seed_breaks_an_invariant(engine: Engine) -> None:
+def test_no_seed_breaks_an_invariant(engine: ConsensusEngine) -> None:
     """Crashes, torn logs, cuts, losses, late messages, pauses and drifting clocks: I1 to I9 hold.
 
     Where the log is in a store, that one is away now and then, too.
@@ -34,7 +34,7 @@ def test_no_seed_breaks_an_invariant(engine: Engine) -> None:
         told = run(seed, engine=engine)
         assert not told.violation, f"seed {seed}: {told.violation}"
         assert told.undecided == 0, f"seed {seed}: {told.undecided} histories were given up"
-        takeovers, stored, clean = takeovers + len(told.takeovers), stored + told.stored, clean + told.clean
+        takeovers, stored, clean = takeovers + len(told.transfers), stored + told.stored, clean + told.clean
     # Faults that let nothing happen would find nothing either.
     assert takeovers > 30 and stored > 2000 and clean > 20
 
@@ -63,7 +63,7 @@ def test_seeds_at_which_mistakes_showed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(BEYOND))
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_nothing_is_lost_where_clocks_keep_no_promise(engine: Engine, seed: int) -> None:
+def test_nothing_is_lost_where_clocks_keep_no_promise(engine: ConsensusEngine, seed: int) -> None:
     """Two nodes may both believe to be master then; logs, messages and offsets hang on no clock."""
     assert not run(seed, engine=engine, beyond=True).violation
 
@@ -71,7 +71,7 @@ def test_nothing_is_lost_where_clocks_keep_no_promise(engine: Engine, seed: int)
 @pytest.mark.parametrize("seed", [12, 23])
 def test_nodes_that_read_a_clock_which_is_set_are_caught(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Faults of the wall clock bite: whoever counts terms by it is master beside another one."""
-    monkeypatch.setattr(world, "Clock", partial(Clock, reads_wall=True))
+    monkeypatch.setattr(world, "DriftingClock", partial(DriftingClock, reads_wall=True))
     assert run(seed).violation.startswith("I1 ")
 
 

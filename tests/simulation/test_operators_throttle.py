@@ -19,9 +19,9 @@ from simulate.kafka.configs import (
 from simulation.worlds import World
 from support.plans import plan_of
 from trimtab.act import lease as lease_module
-from trimtab.act.execution.state import Status
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.steps import StepState
+from trimtab.act.execution.state import ExecutionStatus
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.steps import ReplicaStepState
 
 MB = 1e6
 Throttles = dict[tuple[ResourceType, str], dict[str, str]]
@@ -44,7 +44,7 @@ THROTTLES: dict[str, Throttles] = {
 @pytest.fixture(autouse=True)
 def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lives of a world share this process; to the lease each but the newest is a dead one."""
-    monkeypatch.setattr(lease_module, "lives", lambda holder: False)
+    monkeypatch.setattr(lease_module, "is_running", lambda holder: False)
 
 
 def world_of(
@@ -59,7 +59,7 @@ def world_of(
             kind, name, [(key, ConfigOperation.SET, v) for key, v in values.items()]
         )
     plan = plan_of(("a", 0, (1, 2), (1, 3)), ("b", 0, (1, 2), (4, 2)))
-    settings = ExecutionSettings(throttle=throttle, stall_seconds=60.0)
+    settings = ReplicasExecutionSettings(throttle=throttle, stall_timeout_seconds=60.0)
     return World(1, folder, cluster, plan, settings, FaultScript(faults), np.random.default_rng(1))
 
 
@@ -93,7 +93,7 @@ def test_ours_holds_while_copies_are_in_flight(tmp_path: Path) -> None:
     assert world.live()
     assert world.judge() == []
     assert world.state is not None
-    assert world.state.status is Status.FINISHED
+    assert world.state.status is ExecutionStatus.FINISHED
     rates = [dict((d[0], d[2]) for d in h.detail) for h in world.cluster.history if h.verb == "configure"]
     assert [found[LEADER_RATE] for found in rates if LEADER_RATE in found] == [
         "3000000",
@@ -109,7 +109,7 @@ def test_a_copy_that_a_brokers_own_throttle_outruns_is_told_so(tmp_path: Path) -
     assert world.live()
     assert world.judge() == []
     assert world.state is not None
-    (failed,) = [r for r in world.state.records if r.state is StepState.FAILED]
+    (failed,) = [r for r in world.state.records if r.state is ReplicaStepState.FAILED]
     assert failed.step.added == (3,)
     assert (
         "copied slower than the throttle of 20 MB/s a broker allows: look for a throttle of a"

@@ -75,7 +75,7 @@ class Rival:
 def every_holder_is_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """All share one process here; to each other they are strangers whose life shows in renewals only."""
     monkeypatch.setattr(lease_module, "is_here", lambda holder: False)
-    monkeypatch.setattr(lease_module, "lives", lambda holder: False)
+    monkeypatch.setattr(lease_module, "is_running", lambda holder: False)
     monkeypatch.setattr(runner_module, "NAP_SECONDS", 10.0)
 
 

@@ -86,7 +86,7 @@ class World:
                         found.append(f"theta {resource} {brokers.name[row]} view {view}: {value}")
                     if (
                         mean > 0
-                        and mean >= settings.idle_usage
+                        and mean >= settings.min_utilization
                         and abs(value - mean) > settings.epsilon[r] * mean * (1 + SLACK)
                     ):
                         found.append(f"epsilon {resource} {brokers.name[row]} view {view}: {value} of {mean}")
@@ -105,10 +105,10 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
         namespace = parse_bundle(move.bundle).namespace
         assert not is_system_namespace(namespace)
         if move.kind is BundleMoveKind.SPLIT:
-            assert settings.split
+            assert settings.allow_splits
             world.split(move.bundle, move.boundaries)
             own = sum(parse_bundle(key).namespace == namespace for key in world.owner)
-            assert own <= settings.max_namespace_bundles
+            assert own <= settings.max_bundles_per_namespace
             continue
         assert move.target is not None
         assert in_service[move.target], "a bundle went to a broker out of service"
@@ -125,7 +125,7 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
             fallback = len(primaries) < policy.min_limit and policy.is_secondary(move.target)
             assert policy.is_primary(move.target) or fallback
         if move.source is None:
-            assert settings.unowned == "assign"
+            assert settings.unowned_bundles == "assign"
         world.owner[move.bundle] = move.target
         disturbed += move.sessions
         assert move.reason.text

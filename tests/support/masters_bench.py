@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
-from trimtab.online.masters.node import Node
-from trimtab.online.masters.settings import MasterSettings
-from trimtab.online.masters.slots import Fact
+from trimtab.online.masters.messages import MapChanged, Received, SendMessage, TimerExpired, WriteLog
+from trimtab.online.masters.node import StoreNode
+from trimtab.online.masters.settings import StoreSettings
+from trimtab.online.masters.store_messages import Event
 
 Held = tuple[int | str, int | str, int, Any]
 """Sender, receiver, group and message."""
@@ -29,7 +29,7 @@ class Bench:
     """
 
     def __init__(self, groups: int = 1, *, map_in_store: bool = False, **settings: Any) -> None:
-        self.settings = MasterSettings(**settings)
+        self.settings = StoreSettings(**settings)
         self.now = 0.0
         self.holds: Callable[[int | str, int | str, Any], bool] = lambda sender, receiver, message: False
         self.held: list[Held] = []
@@ -40,8 +40,8 @@ class Bench:
         self.nodes = [self._node(node, life=1) for node in range(3)]
         self.down: set[int] = set()
 
-    def _node(self, node: int, life: int) -> Node:
-        return Node(
+    def _node(self, node: int, life: int) -> StoreNode:
+        return StoreNode(
             node,
             3,
             self._groups,
@@ -57,7 +57,7 @@ class Bench:
         self.nodes[node] = self._node(node, life)
         self.down.discard(node)
 
-    def tell(self, node: int, fact: Fact) -> None:
+    def tell(self, node: int, fact: Event) -> None:
         """A fact comes to a node; all that follows at once happens."""
         self._take(node, fact)
         while self._coming:
@@ -68,14 +68,14 @@ class Bench:
                 assert isinstance(sender, int)
                 self.heard.append((sender, group, message))
 
-    def _take(self, node: int, fact: Fact) -> None:
+    def _take(self, node: int, fact: Event) -> None:
         if node in self.down:
             return
         for order in self.nodes[node].handle(self.now, fact):
             match order:
-                case Write(group, written):
+                case WriteLog(group, written):
                     self.written[node].setdefault(group, []).append(written)
-                case Send(to, group, message):
+                case SendMessage(to, group, message):
                     if self.holds(node, to, message):
                         self.held.append((node, to, group, message))
                     else:
@@ -93,19 +93,19 @@ class Bench:
         held, self.held = self.held, []
         self._coming.extend(held)
         for node in range(3):
-            self.tell(node, Due())
+            self.tell(node, TimerExpired())
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
         end = self.now + seconds
         while True:
             up = [node for node in range(3) if node not in self.down]
-            due, node = min((max(self.nodes[node].due(), self.now), node) for node in up)
+            due, node = min((max(self.nodes[node].next_deadline(), self.now), node) for node in up)
             if due > end:
                 break
             # A node that is due for something it cannot do yet is asked again a moment later.
             self.now = max(due, self.now + 1e-4)
-            self.tell(node, Due())
+            self.tell(node, TimerExpired())
         self.now = end
 
     def run_until(self, so: Callable[[], object]) -> None:
@@ -118,15 +118,15 @@ class Bench:
     def publish_map(self, *ideal: int, version: int = 1) -> None:
         """All nodes see a map."""
         for node in range(3):
-            self.tell(node, MapSeen(version, ideal))
+            self.tell(node, MapChanged(version, ideal))
 
     def masters(self, group: int = 0) -> list[int]:
         """Who counts itself as master of a group, now."""
         found = []
         for node in self.nodes:
-            node.station.now = self.now
-            if node.station.node not in self.down and node.groups[group].lease.held:
-                found.append(node.station.node)
+            node.context.now = self.now
+            if node.context.node not in self.down and node.groups[group].lease.held:
+                found.append(node.context.node)
         return found
 
     def elected(self) -> int:

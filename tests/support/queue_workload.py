@@ -16,10 +16,10 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from taskiq import Context, SimpleRetryMiddleware, TaskiqDepends
 
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
 URL = os.environ["QUEUES_URL"]
-broker = LevelledBroker(
+broker = BalancedBroker(
     URL,
     queues=int(os.environ.get("QUEUES", "3")),
     life_seconds=float(os.environ.get("LIFE_SECONDS", "2.5")),

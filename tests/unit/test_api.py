@@ -58,7 +58,7 @@ def test_every_public_name_is_there() -> None:
         getattr(trimtab, missing)
 
 
-@pytest.mark.parametrize("level", list(trimtab.LEVELS))
+@pytest.mark.parametrize("level", list(trimtab.BALANCERS))
 def test_from_a_snapshot_file_to_a_plan_file(tmp_path: Path, level: str) -> None:
     """The level is found by the file and by the value; the plan is the one that the command makes."""
     trimtab.write_snapshot(SNAPSHOTS[level], tmp_path / "snapshot.json")
@@ -84,7 +84,7 @@ def test_from_a_snapshot_file_to_a_plan_file(tmp_path: Path, level: str) -> None
     assert done.stdout == trimtab.plan_text(plan, snapshot)
 
 
-@pytest.mark.parametrize("level", list(trimtab.LEVELS))
+@pytest.mark.parametrize("level", list(trimtab.BALANCERS))
 def test_frames_hold_what_the_values_hold(level: str) -> None:
     """Rows and columns by name: nobody has to know the order of an array."""
     snapshot = SNAPSHOTS[level]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import trimtab
-from trimtab.levels import LEVELS
+from trimtab.balancers import BALANCERS
 
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "src" / "trimtab" / "__init__.pyi"
@@ -100,7 +100,7 @@ def test_attributes_of_plans_and_snapshots_are_known(checked: str) -> None:
         (said,) = (one for one in told if one.startswith(f"use.py:{line}: note"))
         assert all(f".{name}" in said for name in types), said
     wrong = [one for one in told if one.startswith("use.py:10: error")]
-    assert len(wrong) == len(LEVELS), told
+    assert len(wrong) == len(BALANCERS), told
 
 
 def test_the_public_types_are_those_of_the_levels() -> None:
@@ -117,9 +117,9 @@ def test_the_public_types_are_those_of_the_levels() -> None:
         if isinstance(one, ast.ImportFrom) and str(one.module).startswith("trimtab.model.")
         for alias in one.names
     }
-    kinds = {level.snapshot().kind for level in LEVELS.values()}
+    kinds = {level.snapshot().kind for level in BALANCERS.values()}
     assert {imported[name] for name in unions["Snapshot"]} == kinds
-    assert {imported[name] for name in unions["Plan"]} == {level.plan().kind for level in LEVELS.values()}
+    assert {imported[name] for name in unions["Plan"]} == {level.plan().kind for level in BALANCERS.values()}
     made = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "make_plan"]
     taken = {ast.unparse(one.args.args[0].annotation or one) for one in made}
     assert {imported[name] for name in taken} == kinds

@@ -31,7 +31,7 @@ class PortError(ActError):
         self.failure = failure
 
 
-def asked(call: Callable[[], _T]) -> _T:
+def calling(call: Callable[[], _T]) -> _T:
     """What a call answers; trying again may help where the system does not answer it (`ConnectError`).
 
     Raises

@@ -18,8 +18,8 @@ os.environ.setdefault("TYPER_USE_RICH", "0")
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from trimtab.balancers import BALANCERS
 from trimtab.extras import missing_extra_named
-from trimtab.levels import LEVELS
 from trimtab.model.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ COMMANDS = {
     "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
     "measure": ("trimtab.cli.measure", "Say whether an execution helped: before, predicted, after."),
     "replay": ("trimtab.cli.replay", "Run recorded load through a strategy and see what it does."),
-    **{one.name: (f"trimtab.cli.{one.name}", one.programs) for one in LEVELS.values() if one.programs},
+    **{one.name: (f"trimtab.cli.{one.name}", one.programs) for one in BALANCERS.values() if one.programs},
     "simulate": ("trimtab.lab.commands.simulate", "Made-up clusters: scenarios in virtual time, recordings."),
     "sandbox": ("trimtab.lab.commands.sandbox", "Start a real cluster on this machine, and load it."),
     "demo": ("trimtab.lab.commands.demo", "Level a real cluster on this machine, and measure the result."),
@@ -65,8 +65,8 @@ class _LazyGroup(TyperGroup):
         return name, command, rest
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(desired: bool) -> None:
+    if desired:
         from importlib.metadata import version
 
         typer.echo(f"trimtab {version('trimtab')}")

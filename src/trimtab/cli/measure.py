@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
+from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
 
 app = typer.Typer()
 
@@ -31,7 +31,7 @@ def measure(
     overrides: list[str] = SET,
     as_json: bool = JSON,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Say whether an execution helped: load before it, as its plan predicted it, and as measured after it.
 
@@ -42,7 +42,7 @@ def measure(
     """
     from trimtab.cli.bodies import measure as body
 
-    where = where_of(lake, settings, overrides, given)
+    where = command_context(lake, settings, overrides, values)
     body.measure(execution, ticks, plot, long if live else None, where, as_json=as_json)
 
 

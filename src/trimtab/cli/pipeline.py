@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from trimtab.balancers import LazyImport, spark
 from trimtab.cli.options import (
+    BALANCER,
     CLUSTER,
     JSON,
     LAKE,
-    LEVEL,
     SET,
     SETTINGS,
+    command_context,
     connection_options,
     lake_path,
     reading_options,
-    where_of,
     with_options,
 )
-from trimtab.levels import Part, spark
 
 if TYPE_CHECKING:
     from trimtab.files.settings import Overrides
@@ -43,7 +43,7 @@ def run(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Build the tables anew from raw samples, over all history or a part, and write the newest snapshots.
 
@@ -52,7 +52,7 @@ def run(
     """
     from trimtab.cli.bodies import pipeline as body
 
-    where = where_of(lake, settings, _spark(overrides, master, heavy), given)
+    where = command_context(lake, settings, _spark(overrides, master, heavy), values)
     body.run(since, until, window, where)
 
 
@@ -62,7 +62,7 @@ app.command()(with_options(run, [*reading_options(), *_BOOTSTRAP]))
 
 def stream(
     source: str = typer.Option("lake", "--from", help="lake, or kafka:TOPIC."),
-    level: str | None = LEVEL,
+    balancer: str | None = BALANCER,
     trigger: str = typer.Option("10s", "--trigger", help="Shortest distance of two micro-batches."),
     once: bool = typer.Option(False, "--once", help="End when everything there is has been worked in."),
     most: int | None = typer.Option(
@@ -75,7 +75,7 @@ def stream(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Keep tables and snapshots up to date with what arrives, exactly once; end with Ctrl-C.
 
@@ -84,8 +84,8 @@ def stream(
     """
     from trimtab.cli.bodies import pipeline as body
 
-    where = where_of(lake, settings, _spark(overrides, master, heavy), given)
-    body.stream(source, level, trigger, most, window, where, once=once)
+    where = command_context(lake, settings, _spark(overrides, master, heavy), values)
+    body.stream(source, balancer, trigger, most, window, where, once=once)
 
 
 app.command()(with_options(stream, [*reading_options(), *_BOOTSTRAP]))
@@ -93,7 +93,7 @@ app.command()(with_options(stream, [*reading_options(), *_BOOTSTRAP]))
 
 def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:
     """The overrides, after those that options about Spark are a short way to write."""
-    return [*spark.spark_words({"master": master, "heavy": heavy}), *overrides]
+    return [*spark.spark_overrides({"master": master, "heavy": heavy}), *overrides]
 
 
 @app.command()
@@ -111,13 +111,13 @@ def compact(
     """
     from trimtab.cli.bodies import lake as body
 
-    body.compact(where_of(lake, settings, overrides, {}), dry_run=dry_run)
+    body.compact(command_context(lake, settings, overrides, {}), dry_run=dry_run)
 
 
 @app.command()
 def export(
     delta: str = typer.Option(..., "--delta", help="Folder or address below which Delta tables are written."),
-    level: str | None = LEVEL,
+    balancer: str | None = BALANCER,
     lake: Path | None = LAKE,
 ) -> None:
     """Write the tables as Delta tables, all of one moment; a later export writes only what has changed.
@@ -126,7 +126,7 @@ def export(
     """
     from trimtab.cli.bodies import lake as body
 
-    body.export_tables(delta, level, lake_path(lake))
+    body.export_tables(delta, balancer, lake_path(lake))
 
 
 @app.command()
@@ -141,5 +141,7 @@ def truth(
 ) -> None:
     """Hold what the tables say of every partition and broker against what a load generator really did."""
     # By name: the lab stands above the command line.
-    accuracy: Part[Callable[..., None]] = Part("trimtab.lab.sandbox.kafka.accuracy:tell_accuracy")
+    accuracy: LazyImport[Callable[..., None]] = LazyImport(
+        "trimtab.lab.sandbox.kafka.accuracy:print_accuracy"
+    )
     accuracy()(folder, cluster, lake_path(lake), as_json, figure)

@@ -13,9 +13,9 @@ from trimtab.cli.options import (
     LAKE,
     SET,
     SETTINGS,
+    command_context,
     connection_options,
     reading_options,
-    where_of,
     with_options,
 )
 
@@ -31,7 +31,7 @@ def status(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Show where the load is: a heat map of brokers and resources, and which goals hold.
 
@@ -41,8 +41,8 @@ def status(
     """
     from trimtab.cli.bodies import status as body
 
-    where = where_of(lake, settings, overrides, given)
-    body.show(body.look(where, cluster, every=every), watch=watch, as_json=as_json)
+    where = command_context(lake, settings, overrides, values)
+    body.show(body.status_source(where, cluster, every=every), watch=watch, as_json=as_json)
 
 
 app.command()(with_options(status, [*reading_options(), *connection_options()]))

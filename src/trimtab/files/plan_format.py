@@ -44,7 +44,7 @@ class PlanFormat(Generic[PlanT]):
         Refuses a plan whose moves, assignments and cost contradict each other.
     """
 
-    level: str
+    balancer: str
     kind: type[PlanT]
     record: Record
     resources: tuple[str, ...]
@@ -74,7 +74,7 @@ class PlanFormat(Generic[PlanT]):
     def from_document(self, document: JsonDocument) -> PlanT:
         """The same from what `open_plan` has opened."""
         document.names = ("format", *names_of(self.record))
-        level_of(document, (self.level,))
+        balancer_of(document, (self.balancer,))
         document.require(("format", *ORDER), self.own)
         plan: PlanT = msgspec.convert(document.parts_as(self.record), type=self.kind, from_attributes=True)
         _check_order(document, plan)
@@ -123,11 +123,11 @@ def open_plan(path: Path, data: bytes | None = None) -> JsonDocument:
     return document
 
 
-def level_of(document: JsonDocument, levels: tuple[str, ...]) -> str:
+def balancer_of(document: JsonDocument, balancers: tuple[str, ...]) -> str:
     """The name of the level that a plan is of, refused if it is none of `levels`."""
     document.require(("level",), tuple(document.parts))
     level = document.part("level", str)
-    one_of(document, "$.level", level, levels)
+    one_of(document, "$.level", level, balancers)
     return level
 
 
@@ -137,7 +137,7 @@ def _check_order(document: JsonDocument, plan: Plan[Any]) -> None:
     for row in range(1, len(orders)):
         if orders[row] <= orders[row - 1]:
             expected = f"more than {orders[row - 1]}, that of the move before"
-            raise document.refusal(f"$.moves[{row}].order", orders[row], expected)
+            raise document.error(f"$.moves[{row}].order", orders[row], expected)
 
 
 def _check_resources(document: JsonDocument, plan: Plan[Any], resources: tuple[str, ...]) -> None:
@@ -156,7 +156,7 @@ def check_cost(document: JsonDocument, cost: object, counted: dict[str, int]) ->
     for name, number in counted.items():
         found = getattr(cost, name.removeprefix("x_"))
         if found != number:
-            raise document.refusal(f"$.cost.{name}", found, f"{number}, the sum of the moves")
+            raise document.error(f"$.cost.{name}", found, f"{number}, the sum of the moves")
 
 
 def second_assignment(document: JsonDocument, at: str, what: str) -> InputError:
@@ -192,8 +192,8 @@ def check_moves(
         meant = left.pop(name, None)
         if meant is None or (meant.before, meant.after) != (before, after):
             told = "nothing" if meant is None else f"{meant.before} to {meant.after}"
-            raise document.refusal(f"$.moves[{row}].{field}", after, f"that of its assignment: {told}")
+            raise document.error(f"$.moves[{row}].{field}", after, f"that of its assignment: {told}")
     for row, (name, one) in enumerate(assigned.items()):
         if name in left and (one.before != one.after or not idle):
             at = f"$.assignments[{row}].after"
-            raise document.refusal(at, one.after, f"{one.before}, as no move changes it")
+            raise document.error(at, one.after, f"{one.before}, as no move changes it")

@@ -19,12 +19,12 @@ from trimtab.files.head import QualityRecord, checked_format, quality_fields
 from trimtab.files.reading import GZIP_MAGIC, gunzip, read_bytes
 from trimtab.files.records import names_of
 from trimtab.files.snapshot_folder import folder_digest, open_folder, write_folder
-from trimtab.files.snapshot_source import Source, source_of
+from trimtab.files.snapshot_source import SnapshotSource, source_of
 from trimtab.model.errors import InputError
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 
-class Snapshot(Protocol):
+class AnySnapshot(Protocol):
     """The part of a snapshot that every level has."""
 
     @property
@@ -36,11 +36,11 @@ class Snapshot(Protocol):
         """The trust that the loads deserve."""
 
 
-SnapshotT = TypeVar("SnapshotT", bound=Snapshot)
+SnapshotT = TypeVar("SnapshotT", bound=AnySnapshot)
 
 
 @dataclass(frozen=True)
-class Contents:
+class SnapshotContents:
     """A snapshot on its way to a file.
 
     Attributes
@@ -85,8 +85,8 @@ class SnapshotFormat(Generic[SnapshotT]):
     head: tuple[str, ...]
     records: Mapping[str, Any]
     columns: Mapping[str, Any]
-    build: Callable[[Source], SnapshotT]
-    contents: Callable[[SnapshotT], Contents]
+    build: Callable[[SnapshotSource], SnapshotT]
+    contents: Callable[[SnapshotT], SnapshotContents]
     described: Callable[[SnapshotT], str]
     names: tuple[str, ...] = ()
 
@@ -148,7 +148,7 @@ class SnapshotFormat(Generic[SnapshotT]):
             document.require((*self.fields, *self.tables))
             source = source_of(path, document, sha256)
             rows = {table: document.part(table, list[record]) for table, record in self.tables.items()}  # type: ignore[valid-type]
-            document.refuse_repeated_keys({table: rows[table] for table in self.columns})
+            document.reject_duplicate_keys({table: rows[table] for table in self.columns})
             source.records.update({table: rows[table] for table in self.records})
             source.columns.update(
                 {table: columns_from(rows[table], record) for table, record in self.columns.items()}
@@ -199,7 +199,7 @@ class SnapshotFormat(Generic[SnapshotT]):
                 parts.append(msgspec.json.encode(table) + b": " + _lines(found))
             return b"{" + b",\n ".join(parts) + b"}\n"
 
-    def _head(self, snapshot: SnapshotT, contents: Contents) -> dict[str, object]:
+    def _head(self, snapshot: SnapshotT, contents: SnapshotContents) -> dict[str, object]:
         return {
             "format": self.name,
             "cluster": snapshot.reference.cluster,

@@ -19,14 +19,14 @@ ERRORS: Final[Mapping[str, type[TrimtabError]]] = {
 """Errors of a task that its user can mend."""
 
 
-class Work(Protocol):
+class SparkTask(Protocol):
     """The work of one task; sent to wherever it runs."""
 
     def run(self) -> tuple[bytes, list[str]]:
         """Do it; the second is what is to be told of it."""
 
 
-def run_tasks(session: SparkSession, works: Sequence[Work]) -> list[tuple[bytes, list[str]]]:
+def run_tasks(session: SparkSession, works: Sequence[SparkTask]) -> list[tuple[bytes, list[str]]]:
     """The outcome of each, in their order, a task each.
 
     Raises
@@ -42,7 +42,7 @@ def run_tasks(session: SparkSession, works: Sequence[Work]) -> list[tuple[bytes,
     return [(bytes(one), list(told)) for _, one, told, _ in found]
 
 
-def _worker(works: Sequence[Work]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+def _worker(works: Sequence[SparkTask]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     """The function that Spark calls with the numbers of a worker's tasks."""
 
     def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
@@ -62,7 +62,7 @@ def _worker(works: Sequence[Work]) -> Callable[[Iterator[RecordBatch]], Iterator
     return work
 
 
-def _outcome(work: Work) -> tuple[bytes | None, list[str], str | None]:
+def _outcome(work: SparkTask) -> tuple[bytes | None, list[str], str | None]:
     """A user's errors come home as words: Spark would try again, and bury them in a stack trace."""
     try:
         found, told = work.run()

@@ -47,9 +47,9 @@ class Imbalance:
     peak_usage: FloatArray
     resources: tuple[str, ...]
 
-    def measures(self) -> "Measures":
+    def measures(self) -> "ImbalanceSummary":
         """The three figures per resource that plans and reports carry."""
-        return Measures(
+        return ImbalanceSummary(
             sigma=self._by_name(self.sigma),
             worst_deviation=self._by_name(self.worst_deviation),
             peak_usage=self._by_name(self.peak_usage),
@@ -64,7 +64,7 @@ class Imbalance:
 
 
 @dataclass(frozen=True)
-class Measures:
+class ImbalanceSummary:
     """σ, worst γ and peak B, each keyed by resource name; resources that no broker limits are left out."""
 
     sigma: dict[str, Amount]

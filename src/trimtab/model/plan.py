@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.model.values import Count, Name
 
@@ -60,8 +60,8 @@ class Problem:
 class Prediction:
     """Measures of the snapshot, and of the placement after all moves, over the brokers in service."""
 
-    before: Measures
-    after: Measures
+    before: ImbalanceSummary
+    after: ImbalanceSummary
 
 
 MoveT = TypeVar("MoveT")
@@ -81,7 +81,7 @@ class Plan(Generic[MoveT]):
         In the order in which they are to be carried out.
     """
 
-    level: str
+    balancer: str
     strategy: str
     seed: int
     settings: dict[str, object]

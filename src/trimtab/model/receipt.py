@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """The outcome of one step, at any level.
 
     Attributes
@@ -28,7 +28,7 @@ class Outcome:
     ended_at: float | None
 
 
-OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+OutcomeT = TypeVar("OutcomeT", bound=StepOutcome)
 
 
 @dataclass(frozen=True)

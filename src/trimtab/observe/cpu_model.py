@@ -52,7 +52,7 @@ def fitted(
         *(carried.alias(name) for name, carried in causes.items()),
     )
     order = [(name, "ascending") for name in ("cluster", "end", "broker")]
-    reach = settings.fit_windows * settings.slide
+    reach = settings.cpu_fit_windows * settings.slide
     fits = fits_of(told.toArrow().sort_by(order), tuple(causes), reach, divide)
     by_number = ddl(columns).replace("`window_end` timestamp", "`end` bigint")
     frame = frame_of(told.sparkSession, fits, by_number)

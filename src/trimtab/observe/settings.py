@@ -35,9 +35,9 @@ class LakeSettings:
         Snapshots; 0: for ever. The newest of a cluster stays, and of newer ones the last 200.
     """
 
-    raw_days: float = 30.0
-    tables_days: float = 30.0
-    snapshots_days: float = 30.0
+    raw_retention_days: float = 30.0
+    table_retention_days: float = 30.0
+    snapshot_retention_days: float = 30.0
 
     def __post_init__(self) -> None:
         """Refuse ages that cannot be."""
@@ -76,7 +76,7 @@ class PipelineSettings:
     slide_seconds: float = 60.0
     lateness_seconds: float = 300.0
     gap_seconds: float = 300.0
-    fit_windows: int = 30
+    cpu_fit_windows: int = 30
 
     def __post_init__(self) -> None:
         self._check_seconds("window_seconds", "slide_seconds", "gap_seconds", "lateness_seconds")
@@ -107,7 +107,7 @@ class PipelineSettings:
         Levels whose tables look further back add to it.
         """
         del table
-        return max(self.gap, self.lateness, self.window, self.fit_windows * self.slide) + self.lateness
+        return max(self.gap, self.lateness, self.window, self.cpu_fit_windows * self.slide) + self.lateness
 
     @property
     def window(self) -> int:

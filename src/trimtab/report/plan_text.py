@@ -1,6 +1,6 @@
 """A plan for people: where the load is, what moves and why, the price, the result; and two plans compared.
 
-Order and tables are one for all levels; a level puts its own words in (`trimtab.report.words`).
+Order and tables are one for all levels; a level puts its own words in (`trimtab.report.renderer`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from trimtab.report.formats import counted, drop_text, figure_text, signed_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
-    from trimtab.model.imbalance import Imbalance, Measures
+    from trimtab.model.imbalance import Imbalance, ImbalanceSummary
     from trimtab.model.plan import Problem
 
-BROKERS_SHOWN = 12
-GROUPS_SHOWN = 12
-MOVES_SHOWN = 5
+MAX_BROKERS_LISTED = 12
+MAX_GROUPS_LISTED = 12
+MAX_MOVES_LISTED = 5
 
 VERDICTS = {
     Verdict.LEVEL: "level: every goal holds already, nothing to do",
@@ -157,7 +157,7 @@ def load_lines(
         if not only_counted or measured.counted[:, place].any()
     ]
     rows = [[*before, *(resource_name(measured.resources[place]) for place in places), *after]]
-    worst = np.argsort(-np.abs(measured.deviation).max(axis=1), kind="stable")[:BROKERS_SHOWN]
+    worst = np.argsort(-np.abs(measured.deviation).max(axis=1), kind="stable")[:MAX_BROKERS_LISTED]
     for row in np.sort(worst).tolist():
         cells = [
             _usage(measured, row, place, nominal) + f"({signed_text(float(signed[row, place]))})"
@@ -233,7 +233,7 @@ def prediction_lines(
 def prediction_in_views(
     plan: Any,
     resources: Sequence[str],
-    views: Mapping[str, tuple[Measures, Measures]],
+    views: Mapping[str, tuple[ImbalanceSummary, ImbalanceSummary]],
     idle: Mapping[str, Collection[str]],
 ) -> list[str]:
     """The same with a row for each view, of measures before and after in each, and goals in columns.
@@ -286,14 +286,14 @@ def move_lines(
     yield ""
     yield f"{counted(len(moves), noun)}, by what they are for, with their order of execution:"
     for number, (goal, group) in enumerate(groups.items()):
-        if number == GROUPS_SHOWN and not all_moves:
+        if number == MAX_GROUPS_LISTED and not all_moves:
             rest = list(groups.values())[number:]
             yield (
                 f"  ... and {counted(sum(map(len, rest)), noun)} for "
                 f"{counted(len(rest), 'more reason')}; --all-moves lists them"
             )
             return
-        shown = group if all_moves else group[:MOVES_SHOWN]
+        shown = group if all_moves else group[:MAX_MOVES_LISTED]
         # What is the same of every one of them is told once.
         ends = {m.reason.text.rpartition("; ")[2] for m in shown} if len(shown) > 1 else set()
         end = f"; {ends.pop()}" if len(ends) == 1 else ""
@@ -311,7 +311,7 @@ def purpose_text(reason: Any, view: str | None = None) -> str:
     return f"{reason.goal}{subject}, broker {reason.broker}"
 
 
-def _figures(before: Measures, after: Measures, resource: str) -> list[str]:
+def _figures(before: ImbalanceSummary, after: ImbalanceSummary, resource: str) -> list[str]:
     """Peak, worst deviation and σ, each before and after, and the drop of σ."""
     sigma = before.sigma[resource], after.sigma[resource]
     return [

@@ -13,7 +13,7 @@ from support.executing import assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.journals import CODECS
 from support.plans import plan_of
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.runner import Runner
@@ -102,11 +102,11 @@ def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_pa
     path = tmp_path / "journal.sqlite"
     _change_head(path, "json_remove(head, '$.level')")
     with Journal(path, CODECS) as journal:
-        assert journal.entry(1).level == "replicas"
+        assert journal.entry(1).balancer == "replicas"
         state = journal.state(1)
         machine = ReplicasMachine(cluster, cluster.clock)
         ended = Runner(machine, journal, None, 1, state, clock=cluster.clock, sleep=cluster.sleep).run()
-    assert ended.status is Status.FINISHED
+    assert ended.status is ExecutionStatus.FINISHED
 
 
 def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_process_may_be_killed_at_any_write(write: int, when: str, tmp_path: P
         assert len(entries) == min(1, written)
         if entries:
             assert len(journal.log(entries[0].id)) == written - 1
-            assert Status(entries[0].status) is Status.RUNNING
+            assert ExecutionStatus(entries[0].status) is ExecutionStatus.RUNNING
 
 
 def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
                 clock=cluster.clock,
                 sleep=cluster.sleep,
             ).run()
-        assert resumed.status is Status.FINISHED, cut
+        assert resumed.status is ExecutionStatus.FINISHED, cut
         assert_clean(cluster, resumed)
 
 

@@ -13,10 +13,10 @@ from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.port import SimulatedPort
 from simulate.kafka.server import SimulatedKafkaServer
 from support.plans import plan_of
-from trimtab.act.applying import begin, prepare
-from trimtab.act.holder import holder_text, this_process
-from trimtab.act.replicas.acting import ACTING
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.control import begin, prepare
+from trimtab.act.lease_holder import holder_text, this_process
+from trimtab.act.replicas.executor import EXECUTOR
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
 from trimtab.cli.app import main
 from trimtab.cli.bodies.apply import open_store
 from trimtab.files.replicas.plan import plan_bytes, write_plan
@@ -68,12 +68,15 @@ def test_while_one_runs_the_second_is_told_which(
     words: tuple[str, ...],
 ) -> None:
     """The first is copying, so that the plan does not fit any more; that is not what is said."""
-    monkeypatch.setattr("trimtab.act.lease.LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("trimtab.act.lease.RECHECK_SECONDS", 0.0)
     port = SimulatedPort(cluster)
-    with open_store() as store, store.lease(port, cluster.cluster_id, ExecutionSettings(), print) as lease:
-        prepared = prepare(ACTING, port, PLAN)
-        execution = begin(ACTING, store, prepared, ExecutionSettings(), plan_bytes(PLAN).decode())
-        lease.tell(execution)
+    with (
+        open_store() as store,
+        store.lease(port, cluster.cluster_id, ReplicasExecutionSettings(), print) as lease,
+    ):
+        prepared = prepare(EXECUTOR, port, PLAN)
+        execution = begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(PLAN).decode())
+        lease.set_execution(execution)
         lease.check()
         cluster.controller.reassign("t", 0, [1, 3])
         cluster.controller.reassign("t", 1, [4, 2])
@@ -95,8 +98,8 @@ def test_after_a_kill_resume_is_named(
 ) -> None:
     """In its own state folder: refused, whatever has become of the partitions meanwhile."""
     with open_store() as store:
-        prepared = prepare(ACTING, SimulatedPort(cluster), PLAN)
-        begin(ACTING, store, prepared, ExecutionSettings(), plan_bytes(PLAN).decode())
+        prepared = prepare(EXECUTOR, SimulatedPort(cluster), PLAN)
+        begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(PLAN).decode())
     cluster.controller.reassign("t", 0, [1, 3])
     for words in (("--yes",), ("--yes", "--rebase"), ("--dry-run",)):
         assert apply(tmp_path, bootstrap, *words) == 1
@@ -111,7 +114,9 @@ def test_what_a_dead_one_left_with_another_state_folder_is_told(
     cluster: SimulatedKafka, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only its claim tells of it; the way to it comes before all that no longer fits, and exit code 1."""
-    dead = replace(this_process("dead", 1e9), pid=2**22 + 1, born="1", folder="/srv/state", execution=3)
+    dead = replace(
+        this_process("dead", 1e9), pid=2**22 + 1, process_started_at="1", folder="/srv/state", execution=3
+    )
     SimulatedPort(cluster).write_claims([holder_text(dead)], [])
     for number, target in ((0, [1, 3]), (1, [4, 2])):
         cluster.controller.reassign("t", number, target)

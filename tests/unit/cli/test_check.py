@@ -16,10 +16,10 @@ from simulate.kafka.server import SimulatedKafkaServer
 from simulate.pulsar_admin.faults import Fault, Trouble
 from support.pulsar_admin import loaded_server
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
+from trimtab.balancers import BALANCERS, systems
 from trimtab.cli.app import main
 from trimtab.extras import EXTRAS, MissingExtraError
 from trimtab.jars import check as jars_check
-from trimtab.levels import LEVELS, systems
 from trimtab.observe.collect.kafka import check as kafka_check
 from trimtab.observe.lake import Lake
 
@@ -109,9 +109,9 @@ def test_without_anything_the_next_steps_are_named(
     )
     assert found["lake"] == ("fine", f"{tmp_path / 'lake'}: not there yet, made when first needed")
     assert found["state"] == ("fine", f"{tmp_path / 'state'}: not there yet, made when first needed")
-    sampled = [name for name, level in LEVELS.items() if level.reads is None]
+    sampled = [name for name, level in BALANCERS.items() if level.direct_source_option is None]
     assert {found[name] for name in sampled} == {("missing", "no samples yet; `trimtab collect`")}
-    assert not {*found} & ({*LEVELS} - {*sampled})
+    assert not {*found} & ({*BALANCERS} - {*sampled})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -527,7 +527,7 @@ def test_the_age_of_a_lake(
             "brokers": [broker_rows(NOON, {1: "alive"})],
         },
     )
-    raw = Lake(lake, LEVELS["replicas"].pipeline()).raw / "date=2026-11-21"
+    raw = Lake(lake, BALANCERS["replicas"].pipeline()).raw / "date=2026-11-21"
     raw.mkdir(parents=True)
     (raw / "one.parquet").write_bytes(b"")
     at = NOON.timestamp()

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from support.small_lake import NOON, STEP, publish
 from trimtab.cli.app import main
-from trimtab.cli.bodies.pipeline import _tell_quality
+from trimtab.cli.bodies.pipeline import _print_quality
 from trimtab.observe.parquet import write_rows
 
 
@@ -142,11 +142,11 @@ def test_flags_are_told_of_the_hours_that_were_asked_for(
         for number, gap in enumerate((7000, 9, 3, 0))
     ]
     lake = publish(tmp_path, {"quality": [rows]})
-    _tell_quality(lake, None, None)
+    _print_quality(lake, None, None)
     assert capsys.readouterr().err == "trimtab: flagged: gap 7,012\n"
-    _tell_quality(lake, NOON + STEP, None)
+    _print_quality(lake, NOON + STEP, None)
     assert capsys.readouterr().err == "trimtab: flagged: gap 12\n"
-    _tell_quality(lake, NOON + STEP, NOON + 2 * STEP)
+    _print_quality(lake, NOON + STEP, NOON + 2 * STEP)
     assert capsys.readouterr().err == "trimtab: flagged: gap 9\n"
-    _tell_quality(lake, NOON + 3 * STEP, None)
+    _print_quality(lake, NOON + 3 * STEP, None)
     assert capsys.readouterr().err == "trimtab: flagged: nothing\n"

@@ -13,9 +13,9 @@ import pytest
 
 from support.plan_checker import check_files
 from support.random_snapshots import random_snapshot
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.machine import new_execution
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
 from trimtab.cli.app import main
 from trimtab.cli.bodies.apply import open_store
 
@@ -227,10 +227,10 @@ def test_a_plan_says_how_old_its_snapshot_is_and_what_was_done_since(
             (document["cluster"], 1, False),
             ("b", 1, False),
         ):
-            state = new_execution("id", (), ExecutionSettings(), time.time() + at)
+            state = new_execution("id", (), ReplicasExecutionSettings(), time.time() + at)
             execution = store.journal.create(state, cluster, "{}", "ada@ops1, process 7", {})
             if ended:
-                after = replace(state, status=Status.FINISHED, now=time.time() - 30)
+                after = replace(state, status=ExecutionStatus.FINISHED, now=time.time() - 30)
                 store.journal.write(execution, state, after, "", "")
     warning = (
         f"execution 2 (running, by ada@ops1, process 7) has changed the cluster since the snapshot of "

@@ -172,7 +172,7 @@ def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
     monkeypatch.setenv("TRIMTAB_SETTINGS", str(file))
 
     def started(settings: SessionSettings, say: Callable[[str], None]) -> SimpleNamespace:
-        assert (settings.memory, settings.master, settings.heavy) == ("3g", None, False)
+        assert (settings.memory, settings.master, settings.large_job) == ("3g", None, False)
         say("starting Spark")
         return session
 

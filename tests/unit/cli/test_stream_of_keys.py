@@ -14,7 +14,7 @@ import pytest
 from trimtab.cli.app import main
 from trimtab.cli.bodies import pipeline
 from trimtab.jars import fetch
-from trimtab.observe.keys import reading
+from trimtab.observe.keys import offset_sampling
 
 
 class Told(threading.Event):
@@ -56,12 +56,12 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
         told.log += [f"tables of {one.level.name}" for one in lakes]
         return {one.level.name: SimpleNamespace(snapshots=("s",)) for one in lakes}
 
-    monkeypatch.setattr(reading, "open_reading", opened)
+    monkeypatch.setattr(offset_sampling, "open_reading", opened)
     monkeypatch.setattr(fetch, "spark_kafka_jars", lambda say: ())
     monkeypatch.setattr(pipeline, "lake_session", lambda *_: told)
     monkeypatch.setattr(pipeline, "run_batches", built)
     monkeypatch.setattr(pipeline, "stop_on_signals", lambda: told)
-    monkeypatch.setattr(pipeline, "_tell_quality", lambda *_: None)
+    monkeypatch.setattr(pipeline, "_print_quality", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         main(["pipeline", *words, "--keys=orders", "--bootstrap=b1:9092", f"--lake={tmp_path}"])
     assert ended.value.code in (0, None)

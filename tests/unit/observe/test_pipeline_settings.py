@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.observe.balancer_pipeline import section_of, settings_of
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 from trimtab.observe.lake import Lake
-from trimtab.observe.level_pipeline import section_of, settings_of
-from trimtab.observe.manifest import Entry, Manifest
-from trimtab.observe.pipeline import refuse_mixture
+from trimtab.observe.manifest import Manifest, ManifestEntry
+from trimtab.observe.pipeline import require_same_settings
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
@@ -39,7 +39,7 @@ def test_impossible_settings_are_refused(values: dict[str, object], sentence: st
 def test_tables_do_not_depend_on_how_snapshots_are_made() -> None:
     """Changing the number of windows or the rule of the load value needs no rebuilding of tables."""
     one = ReplicasPipelineSettings().of_tables()
-    other = ReplicasPipelineSettings(windows=3, value="literal", cpu_base="replicas").of_tables()
+    other = ReplicasPipelineSettings(windows=3, load_value="literal", cpu_base="replicas").of_tables()
     assert one == other
     assert ReplicasPipelineSettings(gap_seconds=60).of_tables() != one
     assert ReplicasPipelineSettings(profile_weeks=2).of_tables() == one | {"profile_weeks": 2}
@@ -98,13 +98,13 @@ def test_tables_of_older_lakes_are_taken() -> None:
 def test_a_lake_whose_tables_knew_goals_goes_on(tmp_path: Path) -> None:
     """Its manifest names limits, whatever they were; only what tables still depend on must be the same."""
     settings = ReplicasPipelineSettings()
-    entries = {"imbalance": (Entry("imbalance/a", 0, 1, 0, 1),)}
+    entries = {"imbalance": (ManifestEntry("imbalance/a", 0, 1, 0, 1),)}
     older = Manifest(
         tables=entries, settings={**settings.of_tables(), "theta": [0.5] * 4, "epsilon": [0.2] * 4}
     )
-    refuse_mixture(Lake(tmp_path, REPLICAS), older, settings, whole=False)
+    require_same_settings(Lake(tmp_path, REPLICAS), older, settings, whole=False)
     with pytest.raises(ObserveError, match="made with gap_seconds = 300.0, not 60"):
-        refuse_mixture(Lake(tmp_path, REPLICAS), older, replace(settings, gap_seconds=60), whole=False)
+        require_same_settings(Lake(tmp_path, REPLICAS), older, replace(settings, gap_seconds=60), whole=False)
 
 
 def test_slides_as_long_as_windows_follow_them() -> None:

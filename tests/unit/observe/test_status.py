@@ -164,7 +164,7 @@ def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
     (lake.snapshots / "pulsar" / "2026").mkdir(parents=True)
     (lake.snapshots / "pulsar" / "2026" / "meta.json").write_text('{"format": "trimtab/bundles-snapshot/1"}')
     kafka, pulsar = read_statuses(views)
-    assert (kafka.level, pulsar.level) == ("replicas", "bundles")
+    assert (kafka.balancer, pulsar.balancer) == ("replicas", "bundles")
     assert [broker.id for broker in pulsar.brokers] == ["a:1", "b:1"]
     assert pulsar.resources == BUNDLE_RESOURCES
     np.testing.assert_allclose(pulsar.deviation, [[np.nan, 0.5, 0.5, 0.5], [np.nan, -0.5, -0.5, -0.5]])

@@ -5,7 +5,7 @@ import pytest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 
@@ -32,7 +32,7 @@ def test_leaders_that_sit_on_one_broker_are_spread_without_copying() -> None:
     )
     assert plan.verdict == Verdict.LEVELLED
     assert plan.cost.bytes == 0
-    assert {move.kind for move in plan.moves} == {MoveKind.LEADER}
+    assert {move.kind for move in plan.moves} == {ReplicaMoveKind.LEADER}
 
 
 def test_a_new_broker_is_filled() -> None:
@@ -52,7 +52,9 @@ def test_a_draining_broker_is_emptied_within_its_rack() -> None:
         HARD_ONLY,
     )
     assert plan.verdict == Verdict.LEVELLED
-    assert {(move.source, move.target) for move in plan.moves if move.kind == MoveKind.REPLICA} == {(1, 2)}
+    assert {(move.source, move.target) for move in plan.moves if move.kind == ReplicaMoveKind.REPLICA} == {
+        (1, 2)
+    }
     assert {move.reason.goal for move in plan.moves} == {"drain"}
 
 
@@ -60,8 +62,8 @@ def test_a_leader_on_a_dead_broker_is_replaced_before_its_replica_is_copied() ->
     """Nothing can be copied from a dead leader: the role goes first, from nobody."""
     plan = planned([broker(1, state="dead"), broker(2), broker(3)], [partition("t", 0, [1, 2])], HARD_ONLY)
     assert [(move.kind, move.source, move.target) for move in plan.moves] == [
-        (MoveKind.LEADER, None, 2),
-        (MoveKind.REPLICA, 1, 3),
+        (ReplicaMoveKind.LEADER, None, 2),
+        (ReplicaMoveKind.REPLICA, 1, 3),
     ]
     assert plan.assignments[0].after == (2, 3)
 
@@ -74,8 +76,8 @@ def test_a_leader_that_is_not_first_hands_over_before_it_goes() -> None:
         HARD_ONLY,
     )
     assert [(move.kind, move.source, move.target) for move in plan.moves] == [
-        (MoveKind.LEADER, 2, 1),
-        (MoveKind.REPLICA, 2, 3),
+        (ReplicaMoveKind.LEADER, 2, 1),
+        (ReplicaMoveKind.REPLICA, 2, 3),
     ]
 
 
@@ -85,7 +87,7 @@ def test_a_replica_out_of_sync_never_gets_the_lead() -> None:
         [broker(1), broker(2), broker(3)],
         [partition("t", p, [1, 2], in_sync=[1], load=(1, 1, 1, 4)) for p in range(6)],
     )
-    assert not any(move.kind == MoveKind.LEADER and move.target == 2 for move in plan.moves)
+    assert not any(move.kind == ReplicaMoveKind.LEADER and move.target == 2 for move in plan.moves)
 
 
 def test_more_brokers_are_asked_for_by_number_and_proven() -> None:

@@ -11,11 +11,11 @@ from support.measured import from_imbalances
 from trimtab.model.imbalance import imbalance
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.report.heatmap import draw_heatmap
-from trimtab.report.measured import Measured
+from trimtab.report.measured import MeasuredLoad
 from trimtab.report.pictures import save_figure
 
 
-def measured(first: float = 0.5) -> Measured:
+def measured(first: float = 0.5) -> MeasuredLoad:
     """Two brokers, three instants, the first broker's CPU as given."""
     load = np.array([[first, 0.4, 0.3, 0.2], [0.5, 0.4, 0.3, 0.2]])
     series = [imbalance(load, np.ones((2, 4)), np.ones(2, dtype=bool), RESOURCES) for _ in range(3)]

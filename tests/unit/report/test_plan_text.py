@@ -8,11 +8,11 @@ import pytest
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import Bound
+from trimtab.model.replicas.plan import ReplicaBound
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.snapshot import Quality
 from trimtab.plan.replicas import trim
-from trimtab.report.replicas.words import plan_text
+from trimtab.report.replicas.renderer import plan_text
 
 PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
 
@@ -29,7 +29,7 @@ PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
 )
 def test_the_bound_is_not_held_against_a_plan_that_does_less(verdict: Verdict, bound: int, told: str) -> None:
     """A bound for all goals says nothing of a plan that misses some, once it is held down to its cost."""
-    text = plan_text(replace(PLAN, verdict=verdict, bound=Bound(bound, "by hand")))
+    text = plan_text(replace(PLAN, verdict=verdict, bound=ReplicaBound(bound, "by hand")))
     assert told in text
     assert ("1.00 times" in text) == (verdict is Verdict.LEVELLED and bound == 10_000_000)
 

@@ -25,7 +25,7 @@ OFF: Final = "false"
 
 
 @dataclass(frozen=True)
-class BundlesSeen:
+class BundlesObservation:
     """One look at the cluster; asking it changes nothing and assigns nothing.
 
     Attributes
@@ -61,7 +61,7 @@ class BundlesSeen:
     brokers: frozenset[str]
     owners: Mapping[str, str]
     boundaries: Mapping[str, tuple[int, ...]]
-    silent: Mapping[str, str] = field(default_factory=dict)
+    unreachable: Mapping[str, str] = field(default_factory=dict)
     overrides: Mapping[str, str] | None = None
     unhealthy: Mapping[str, str] | None = None
 
@@ -73,7 +73,7 @@ class BundlesSeen:
     @property
     def alive(self) -> frozenset[str]:
         """Brokers that are registered and answer."""
-        return self.brokers - frozenset(self.silent)
+        return self.brokers - frozenset(self.unreachable)
 
     def has(self, bundle: BundleRange) -> bool:
         """True if this is a bundle of its namespace now."""
@@ -95,7 +95,7 @@ class BundlesSeen:
 
 
 @dataclass(frozen=True)
-class Balancing:
+class BrokerBalancing:
     """The state of the switches of the brokers' own balancing.
 
     Attributes
@@ -128,7 +128,7 @@ class BundlesPort(ClaimPort, Protocol):
 
     def observe(
         self, namespaces: Collection[str], destinations: Collection[str] = (), *, deep: bool = False
-    ) -> BundlesSeen:
+    ) -> BundlesObservation:
         """Look at all owners, and at the boundaries of these namespaces; assigns nothing.
 
         Parameters
@@ -143,7 +143,7 @@ class BundlesPort(ClaimPort, Protocol):
         """
         ...
 
-    def read_balancing(self, *, everywhere: bool = False) -> Balancing:
+    def read_balancing(self, *, everywhere: bool = False) -> BrokerBalancing:
         """The switches that are set for all brokers; `everywhere`: and what every broker makes of them."""
         ...
 
@@ -163,6 +163,6 @@ class BundlesPort(ClaimPort, Protocol):
         """Cut a bundle; its parts stay with its owner, and nobody is disconnected."""
         ...
 
-    def look_up(self, bundles: Collection[str]) -> Answers:
+    def lookup(self, bundles: Collection[str]) -> Answers:
         """Ask who serves these bundles, as a client would: one without an owner is given one."""
         ...

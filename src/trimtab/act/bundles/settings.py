@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.act.execution.settings import Patience, require_above_zero
+from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 from trimtab.model.errors import SettingsError
 
 
 @dataclass(frozen=True)
-class UnloadPace:
+class UnloadLimits:
     """The pace of an execution of bundles: clients that it may disturb, and its patience with Pulsar.
 
     Attributes
@@ -34,14 +34,14 @@ class UnloadPace:
         are no longer needed, and those that would now push their taker above its limit.
     """
 
-    unloads_per_batch: int = 4
-    pause_seconds: float = 1.0
-    sessions_per_minute: int = 5000
+    max_unloads_per_batch: int = 4
+    batch_pause_seconds: float = 1.0
+    max_sessions_per_minute: int = 5000
     assign_after_seconds: float = 1.0
-    owner_seconds: float = 30.0
+    owner_timeout_seconds: float = 30.0
     session_timeout_seconds: float = 30.0
-    quiet_seconds: float = 75.0
-    sense_load: bool = True
+    external_change_cooldown_seconds: float = 75.0
+    check_load: bool = True
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
@@ -55,9 +55,9 @@ class UnloadPace:
 
 
 @dataclass(frozen=True)
-class UnloadSettings(Patience):
+class UnloadSettings(RetryPolicy):
     """The settings of an execution of bundles: the shared keys of `[execution]`, and its own pace."""
 
     table: ClassVar[str] = "bundles"
 
-    pace: UnloadPace = field(default_factory=UnloadPace)
+    limits: UnloadLimits = field(default_factory=UnloadLimits)

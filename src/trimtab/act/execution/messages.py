@@ -67,7 +67,7 @@ class Command:
     """An order."""
 
 
-class Look(Command):
+class Query(Command):
     """An order that only looks: what people ask meanwhile is taken in before it is performed."""
 
 
@@ -83,7 +83,7 @@ class Finish(Command):
 
 
 @dataclass(frozen=True)
-class GiveUp(Command):
+class Suspend(Command):
     """The cluster cannot be reached or is another one; the execution can be resumed later. No answer."""
 
     reason: str

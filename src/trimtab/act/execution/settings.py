@@ -6,11 +6,11 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from trimtab.model.errors import SettingsError
 
-PatienceT = TypeVar("PatienceT", bound="Patience")
+RetryPolicyT = TypeVar("RetryPolicyT", bound="RetryPolicy")
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """The patience of an execution of any level: how often it looks, tries again and waits.
 
     A level's settings inherit from this. Their own keys stand in `[execution]` itself, or, where `table`
@@ -48,18 +48,18 @@ class Patience:
 
     table: ClassVar[str] = ""
 
-    poll_seconds: float = 0.5
-    check_seconds: float = 5.0
-    attempts: int = 8
-    backoff_seconds: float = 0.25
-    backoff_maximum_seconds: float = 15.0
-    broker_grace_seconds: float = 30.0
-    foreign_wait_seconds: float = 600.0
-    unhealthy_wait_seconds: float = 300.0
-    settle_seconds: float = 5.0
-    give_up_seconds: float = 300.0
+    poll_interval_seconds: float = 0.5
+    check_interval_seconds: float = 5.0
+    max_attempts: int = 8
+    initial_backoff_seconds: float = 0.25
+    max_backoff_seconds: float = 15.0
+    broker_timeout_seconds: float = 30.0
+    external_change_timeout_seconds: float = 600.0
+    unhealthy_timeout_seconds: float = 300.0
+    metadata_lag_seconds: float = 5.0
+    unreachable_timeout_seconds: float = 300.0
     lease_seconds: float = 60.0
-    plan_age_seconds: float = 3600.0
+    max_plan_age_seconds: float = 3600.0
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
@@ -68,7 +68,7 @@ class Patience:
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait after that many attempts in vain."""
-        return float(min(self.backoff_maximum_seconds, self.backoff_seconds * 2 ** max(0, attempts - 1)))
+        return float(min(self.max_backoff_seconds, self.initial_backoff_seconds * 2 ** max(0, attempts - 1)))
 
 
 def require_above_zero(settings: object, section: str, *names: str) -> None:
@@ -84,29 +84,29 @@ def require_above_zero(settings: object, section: str, *names: str) -> None:
             raise SettingsError(f"{section}.{name} is {getattr(settings, name)}: it must be above 0")
 
 
-def execution_table(kinds: Iterable[type[Patience]]) -> type[Any]:
+def execution_table(kinds: Iterable[type[RetryPolicy]]) -> type[Any]:
     """The dataclass of the whole `[execution]` table, for these levels' settings."""
     kinds = tuple(kinds)
     below = [
         (kind.table, own, field(default_factory=own)) for kind in kinds if kind.table for _, own in _own(kind)
     ]
     table = make_dataclass(
-        "ExecutionTable", below, bases=tuple(k for k in kinds if not k.table) or (Patience,), frozen=True
+        "ExecutionTable", below, bases=tuple(k for k in kinds if not k.table) or (RetryPolicy,), frozen=True
     )
     table.__doc__ = "Limits, patience and pace of an execution; every key has a default for a busy cluster."
     return table
 
 
-def of_level(table: Any, kind: type[PatienceT]) -> PatienceT:
+def of_balancer(table: Any, kind: type[RetryPolicyT]) -> RetryPolicyT:
     """One level's settings out of a value of the whole table."""
     if not kind.table:
         return kind(**{one.name: getattr(table, one.name) for one in fields(kind)})
-    shared = {one.name: getattr(table, one.name) for one in fields(Patience)}
+    shared = {one.name: getattr(table, one.name) for one in fields(RetryPolicy)}
     below = getattr(table, kind.table)
     return kind(**shared, **{name: below for name, _ in _own(kind)})
 
 
-def _own(kind: type[Patience]) -> list[tuple[str, type[Any]]]:
+def _own(kind: type[RetryPolicy]) -> list[tuple[str, type[Any]]]:
     """Name and type of each field that a level adds."""
-    shared = {one.name for one in fields(Patience)}
+    shared = {one.name for one in fields(RetryPolicy)}
     return [(name, hint) for name, hint in get_type_hints(kind).items() if name not in {*shared, "table"}]

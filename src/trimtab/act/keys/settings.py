@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.act.execution.settings import Patience, require_above_zero
+from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 
 
 @dataclass(frozen=True)
-class Publishing:
+class TablePublishingSettings:
     """Patience with those who follow tables.
 
     Attributes
@@ -30,10 +30,10 @@ class Publishing:
         Publish although what was published last cannot be read, for one that was torn or edited.
     """
 
-    follow_seconds: float = 120.0
-    settle_wait_seconds: float = 300.0
-    unseen: bool = False
-    replace: bool = False
+    follow_timeout_seconds: float = 120.0
+    drain_timeout_seconds: float = 300.0
+    allow_unverified: bool = False
+    overwrite_invalid: bool = False
 
     def __post_init__(self) -> None:
         """Refuse times that no execution could work with."""
@@ -41,9 +41,9 @@ class Publishing:
 
 
 @dataclass(frozen=True)
-class KeysSettings(Patience):
+class KeysExecutionSettings(RetryPolicy):
     """The settings of an execution that publishes routing tables."""
 
     table: ClassVar[str] = "keys"
 
-    publishing: Publishing = field(default_factory=Publishing)
+    publishing: TablePublishingSettings = field(default_factory=TablePublishingSettings)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.settings import RetryPolicy
 
 
 @dataclass(frozen=True)
-class PublishSettings(Patience):
+class PublishSettings(RetryPolicy):
     """The settings of an execution that publishes weights."""

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from trimtab.act.execution.settings import Patience, require_above_zero
+from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 from trimtab.model.errors import SettingsError
 
 
 @dataclass(frozen=True)
-class ExecutionSettings(Patience):
+class ReplicasExecutionSettings(RetryPolicy):
     """Limits, patience and pace of an execution; every key has a default that suits a busy cluster.
 
     Attributes
@@ -49,18 +49,18 @@ class ExecutionSettings(Patience):
     """
 
     throttle: str | float = "auto"
-    throttle_start_bytes_per_second: float = 50_000_000.0
-    throttle_minimum_bytes_per_second: float = 1_000_000.0
+    throttle_initial_bytes_per_second: float = 50_000_000.0
+    throttle_min_bytes_per_second: float = 1_000_000.0
     throttle_headroom_fraction: float = 0.5
-    copies_per_broker: int = 5
-    copies_per_broker_maximum: int = 20
-    copies_per_cluster: int = 100
-    leaders_per_batch: int = 500
+    initial_copies_per_broker: int = 5
+    max_copies_per_broker: int = 20
+    max_copies_per_cluster: int = 100
+    max_leaders_per_batch: int = 500
     disk_reserve_fraction: float = 0.05
-    drop_unneeded: bool = True
+    skip_unneeded: bool = True
     cordon_drained: bool = True
-    stall_seconds: float = 300.0
-    in_sync_wait_seconds: float = 60.0
+    stall_timeout_seconds: float = 300.0
+    in_sync_timeout_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from trimtab.files.keys.heartbeat import EVERY_SECONDS, LONGEST_SECONDS
 from trimtab.model.errors import SettingsError
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.settings import OrderingConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class RoutingConfig:
     """Where routing tables are, and how they are followed.
 
     Attributes
@@ -54,17 +54,17 @@ class Following:
     start_seconds: float = 5.0
     read_seconds: float = 2.0
     retry_seconds: float = 30.0
-    beat_seconds: float = EVERY_SECONDS
-    guarding: Guarding = field(default_factory=Guarding)
+    heartbeat_interval_seconds: float = EVERY_SECONDS
+    ordering: OrderingConfig = field(default_factory=OrderingConfig)
 
     def __post_init__(self) -> None:
         for name in ("start_seconds", "read_seconds", "retry_seconds", "beat_seconds"):
             value = getattr(self, name)
             if not (isfinite(value) and value > 0):
                 raise SettingsError(f"Following.{name} is {value!r}, expected seconds above 0")
-        if self.beat_seconds > LONGEST_SECONDS:
+        if self.heartbeat_interval_seconds > LONGEST_SECONDS:
             raise SettingsError(
-                f"Following.beat_seconds is {self.beat_seconds:g}, expected {LONGEST_SECONDS:g} at most: "
+                f"Following.beat_seconds is {self.heartbeat_interval_seconds:g}, expected {LONGEST_SECONDS:g} at most: "
                 "trimtab apply waits for a process that was killed until five heartbeats are missing"
             )
         if self.base is not None and self.base < 1:
@@ -76,7 +76,7 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadSettings:
+class LoadConfig:
     """Whose load a partitioner goes by, how it is read, and how far a topic may grow.
 
     Attributes

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage, check_not_negative
+from trimtab.files.binding import (
+    RejectCallback,
+    Section,
+    check_fractions,
+    check_idle_usage,
+    check_not_negative,
+)
 
 
 @dataclass(frozen=True)
@@ -47,19 +53,19 @@ class KeysSettings:
     strategy: str = "trim"
     theta: tuple[float, ...] = (0.8,)
     epsilon: tuple[float, ...] = (0.1,)
-    idle_usage: float = 0.02
+    min_utilization: float = 0.02
     split_above: float = 0.5
-    join_below: float = 0.25
-    split_most: int = 0
-    groups_most: int = 256
-    partitions_most: int = 0
+    merge_below: float = 0.25
+    max_split_partitions: int = 0
+    max_groups: int = 256
+    max_partitions: int = 0
     cooldown_seconds: float = 600.0
     min_placed_share: float = 0.9
-    tables: str = "kafka:trimtab-tables"
-    consumers: str = ""
+    table_location: str = "kafka:trimtab-tables"
+    consumer_group: str = ""
 
 
-def _check(settings: KeysSettings, refuse: Refuse) -> None:
+def _check(settings: KeysSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
     check_not_negative(settings, ("split_most", "groups_most", "partitions_most", "cooldown_seconds"), refuse)
@@ -67,8 +73,8 @@ def _check(settings: KeysSettings, refuse: Refuse) -> None:
         refuse("min_placed_share", settings.min_placed_share, "a share from 0 to 1")
     if not 0 < settings.split_above <= 1:
         refuse("split_above", settings.split_above, "a share above 0, at most 1")
-    if not 0 <= settings.join_below < settings.split_above:
-        refuse("join_below", settings.join_below, "0 or more, and less than split_above")
+    if not 0 <= settings.merge_below < settings.split_above:
+        refuse("join_below", settings.merge_below, "0 or more, and less than split_above")
 
 
 SECTION: Final = Section("keys", KeysSettings, ("theta", "epsilon"), ("records",), _check)

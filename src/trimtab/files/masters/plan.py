@@ -26,7 +26,7 @@ def _check(document: JsonDocument, plan: MastersPlan) -> None:
     check_cost(document, plan.cost, {"takeovers": len(plan.moves)})
     pause = sum(move.pause_seconds or 0.0 for move in plan.moves)
     if not isclose(plan.cost.pause_seconds, pause, abs_tol=1e-9):
-        raise document.refusal(
+        raise document.error(
             "$.cost.pause_seconds", plan.cost.pause_seconds, f"{pause}, the sum of the moves"
         )
 

@@ -25,7 +25,7 @@ def _check(document: JsonDocument, plan: QueuesPlan) -> None:
             isinstance(one.after, float | int) and 0 < one.after <= 1e6
         ):
             expected = "seconds above 0 and at most 1e6"
-            raise document.refusal(f"$.assignments[{row}].after", one.after, expected)
+            raise document.error(f"$.assignments[{row}].after", one.after, expected)
     check_moves(document, plan, found, lambda move: ((move.kind, move.name), move.before, move.after))
     kinds = [move.kind for move in plan.moves]
     counted = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
-from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage
-from trimtab.online.queues.hanging import HANG_SECONDS
+from trimtab.files.binding import RejectCallback, Section, check_fractions, check_idle_usage
+from trimtab.online.queues.hang_detection import HANG_SECONDS
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 
 @dataclass(frozen=True)
@@ -70,31 +70,31 @@ class QueuesSettings:
     strategy: str = "trim"
     theta: tuple[float, ...] = (0.8,)
     epsilon: tuple[float, ...] = (0.1,)
-    idle_usage: float = 0.1
-    change_least: float = 0.2
+    min_utilization: float = 0.1
+    min_change: float = 0.2
     confidence: float = 3.0
-    samples_least: int = 30
+    min_samples: int = 30
     publish_settings: bool = False
     queues: int = 4
     capacity: int = 10_000
     policy: str = "least_work_left"
     weights: dict[str, float] = field(default_factory=dict)
     default_weight: float = 1.0
-    wait_seconds: float = 0.0
-    life_seconds: float = 10.0
-    deaths_max: int = 5
-    hang_seconds: float = HANG_SECONDS
-    overtake_seconds: float = OVERTAKE_SECONDS
+    enqueue_timeout_seconds: float = 0.0
+    heartbeat_timeout_seconds: float = 10.0
+    max_worker_crashes: int = 5
+    hang_timeout_seconds: float = HANG_SECONDS
+    max_overtake_seconds: float = OVERTAKE_SECONDS
     slots: int = 3
     max_async_tasks: int = 1
-    scheduling: Scheduling = field(default_factory=Scheduling)
+    scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
 
 
 _COUNTS: Final = ("queues", "capacity", "deaths_max", "slots", "max_async_tasks")
 _DURATIONS: Final = ("life_seconds", "hang_seconds")
 
 
-def check_numbers(values: Mapping[str, Any], refuse: Refuse) -> None:
+def check_numbers(values: Mapping[str, Any], refuse: RejectCallback) -> None:
     """Refuse numbers of a broker that are out of range, in a file or as arguments.
 
     Parameters
@@ -119,17 +119,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
-def _check(settings: QueuesSettings, refuse: Refuse) -> None:
+def _check(settings: QueuesSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
     for name in ("change_least", "confidence"):
         if getattr(settings, name) < 0:
             refuse(name, getattr(settings, name), "0 or more")
-    if settings.samples_least < 1:
-        refuse("samples_least", settings.samples_least, "1 or more")
-    if settings.wait_seconds < 0 and settings.wait_seconds != -1:
-        refuse("wait_seconds", settings.wait_seconds, "seconds, 0 or more, or -1 for ever")
-    check_numbers({**vars(settings), "wait_seconds": max(0.0, settings.wait_seconds)}, refuse)
+    if settings.min_samples < 1:
+        refuse("samples_least", settings.min_samples, "1 or more")
+    if settings.enqueue_timeout_seconds < 0 and settings.enqueue_timeout_seconds != -1:
+        refuse("wait_seconds", settings.enqueue_timeout_seconds, "seconds, 0 or more, or -1 for ever")
+    check_numbers({**vars(settings), "wait_seconds": max(0.0, settings.enqueue_timeout_seconds)}, refuse)
     if not 0 < settings.default_weight <= 1e6:
         refuse("default_weight", settings.default_weight, "seconds above 0 and at most 1e6")
     for name, seconds in settings.weights.items():

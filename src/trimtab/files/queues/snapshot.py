@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from trimtab.files.small_snapshot import Table, small_format
+from trimtab.files.small_snapshot import RowTable, small_format
 from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
 from trimtab.model.values import Amount, Count
 
@@ -26,6 +26,6 @@ FORMAT: Final = small_format(
     "trimtab/queues-snapshot/1",
     QueuesSnapshot,
     head=HEAD,
-    tables={"queues": Table(QueueLoad, "queue"), "classes": Table(ClassLoad, "message_class")},
+    tables={"queues": RowTable(QueueLoad, "queue"), "classes": RowTable(ClassLoad, "message_class")},
     described=_described,
 )

@@ -14,7 +14,7 @@ app = typer.Typer()
 
 @app.command()
 def demo(
-    level: str = typer.Argument(
+    balancer: str = typer.Argument(
         "replicas",
         help="replicas (Kafka), bundles (Pulsar), queues (Valkey), keys (Kafka) or masters (Paxos groups).",
     ),
@@ -40,20 +40,22 @@ def demo(
     import os
     import sys
 
+    from trimtab.balancers.settings import read_settings
     from trimtab.extras import require
-    from trimtab.lab.demo.interruption import Interrupted, orderly
-    from trimtab.levels.settings import read_settings
+    from trimtab.lab.demo.interruption import DemoInterrupted, orderly
 
     require("lab")
-    from trimtab.lab.demo.levels import FOLDERS, told
+    from trimtab.lab.demo.balancers import FOLDERS, run_demo
 
-    if level not in FOLDERS:
-        raise SettingsError(f"there is no demo of {level}: write {' or '.join(FOLDERS)}")
+    if balancer not in FOLDERS:
+        raise SettingsError(f"there is no demo of {balancer}: write {' or '.join(FOLDERS)}")
     asked = read_settings(settings, overrides, os.environ)
     try:
         with orderly():
-            code = told(level, seed, asked.levels[level], out or Path(FOLDERS[level]), quick=quick)
-    except Interrupted as interrupted:
+            code = run_demo(
+                balancer, seed, asked.balancers[balancer], out or Path(FOLDERS[balancer]), quick=quick
+            )
+    except DemoInterrupted as interrupted:
         print("\ntrimtab: interrupted; the cluster is stopped and its data are deleted", file=sys.stderr)
         raise typer.Exit(interrupted.exit_code) from None
     raise typer.Exit(code)

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from trimtab.lab.sandbox.processes import Process, spawn
+from trimtab.lab.sandbox.processes import SandboxProcess, spawn
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_TOPICS, BundleBrokers, Bundles, BundlesSnapshot
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 
-def begin_warm_up(level: str) -> Process:
+def begin_warm_up(balancer: str) -> SandboxProcess:
     """Warm a level's planner up in a process of its own, which ends with us."""
-    command = [sys.executable, "-m", "trimtab.lab.demo.warm_up", level]
+    command = [sys.executable, "-m", "trimtab.lab.demo.warm_up", balancer]
     return spawn(command, Path.cwd(), Path(os.devnull), outlive=False)
 
 
@@ -37,7 +37,7 @@ def warm_up_replicas() -> None:
     snapshot = ReplicasSnapshot(
         reference=SnapshotReference("warm-up", "1970-01-01T00:00:00Z", "0" * 64),
         quality=Quality(),
-        brokers=Brokers(
+        brokers=ReplicaBrokers(
             id=np.array([1, 2, 3]),
             host=("a", "b", "c"),
             rack=("a", "b", "c"),

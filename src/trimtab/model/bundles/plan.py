@@ -83,7 +83,7 @@ class BundleMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class BundleAssignment:
     """The owner of a bundle before and after the whole plan; `before` is None for a part of a split."""
 
     bundle: Bundle
@@ -119,6 +119,6 @@ class BundlePlan(Plan[BundleMove]):
         In the newest view; how the others fare is part of `problems`, if any goal does not hold there.
     """
 
-    assignments: tuple[Ownership, ...]
+    assignments: tuple[BundleAssignment, ...]
     cost: BundleCost
     bound: BundleBound

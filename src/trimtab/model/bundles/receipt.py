@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.receipt import Receipt, StepOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class BundleOutcome(Outcome):
+class BundleOutcome(StepOutcome):
     """The outcome of one step.
 
     Attributes
@@ -36,7 +36,7 @@ class BundleOutcome(Outcome):
     unloads: int
     sessions: int
     attempts: int
-    under_way_seconds: float | None
+    in_flight_seconds: float | None
 
 
 @dataclass(frozen=True)

@@ -53,15 +53,15 @@ class BundlesSettings:
 
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
-    idle_usage: float = 0.01
+    min_utilization: float = 0.01
     grace_seconds: float = 1800.0
     max_unloads: int | None = None
     max_sessions: int | None = None
     excluded_namespaces: tuple[str, ...] = ()
     evacuate_excluded_namespaces: bool = True
-    unowned: str = "leave"
-    outside_policy: str = "leave"
-    split: bool = True
-    max_namespace_bundles: int = 128
+    unowned_bundles: str = "leave"
+    policy_violations: str = "leave"
+    allow_splits: bool = True
+    max_bundles_per_namespace: int = 128
     seed: int = 0
     time_budget_seconds: float = 0.0

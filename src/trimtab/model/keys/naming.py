@@ -9,13 +9,13 @@ from trimtab.model.errors import InputError
 HEX: Final = "0x"
 HASHED: Final = "hmac:"
 """Before a keyed hash, from which nobody gets the key back."""
-SHOWN: Final = 40
+MAX_KEY_LENGTH: Final = 40
 """Characters of a key that people are shown: a key may be a megabyte long."""
 
 
-def key_shown(text: str) -> str:
+def short_key_text(text: str) -> str:
     """The text of a key, short enough for a sentence or a table; of a long one its beginning and length."""
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
+    return text if len(text) <= MAX_KEY_LENGTH else f"{text[:MAX_KEY_LENGTH]}… ({len(text):,} characters)"
 
 
 def key_text(key: bytes) -> str:

@@ -81,7 +81,7 @@ class HotKey:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLoad:
+class KeyGroupLoad:
     """One key group: where it goes by the table in force, and its records a second, hot keys included."""
 
     group: Count
@@ -124,7 +124,7 @@ class KeysSnapshot:
     consumer_capacity: float | None = None
     added_seconds: float | None = None
     partitions: tuple[PartitionLoad, ...] = ()
-    groups: tuple[GroupLoad, ...] = ()
+    groups: tuple[KeyGroupLoad, ...] = ()
     keys: tuple[HotKey, ...] = ()
 
     @property

@@ -16,7 +16,7 @@ from trimtab.model.values import Amount, Count, Name
 
 RESOURCES: Final = ("queries", "bytes")
 """What is levelled between nodes: questions of clients a second, and what goes in and out, bytes a second."""
-NOBODY: Final = -1
+NO_MASTER: Final = -1
 
 
 class NodeState(StrEnum):
@@ -51,7 +51,7 @@ class NodeLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLoad:
+class MasterGroupLoad:
     """One group, with what it costs its master.
 
     Attributes
@@ -74,7 +74,7 @@ class GroupLoad:
 
     group: Name
     master: int
-    ideal: int
+    preferred: int
     able: tuple[Count, ...]
     queries_per_second: Amount
     bytes_per_second: Amount
@@ -103,7 +103,7 @@ class MastersSnapshot:
     version: int
     scheme: str = ""
     nodes: tuple[NodeLoad, ...] = ()
-    groups: tuple[GroupLoad, ...] = ()
+    groups: tuple[MasterGroupLoad, ...] = ()
 
     @property
     def row_names(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class MastersSnapshot:
             dtype=np.bool_,
         )
 
-    def as_asked(self, asked: Mapping[str, Any]) -> MastersSnapshot:
+    def with_overrides(self, request: Mapping[str, Any]) -> MastersSnapshot:
         """The same with the weights and states that settings of a plan ask for.
 
         The dead stay dead; nodes that are not there are passed over here, and refused where a plan is made.
@@ -145,8 +145,8 @@ class MastersSnapshot:
         asked
             `weights` by node, and `drain` and `muted`, names of nodes.
         """
-        weights: Mapping[str, float] = asked.get("weights") or {}
-        told = {NodeState.DRAINING: asked.get("drain", ()), NodeState.MUTED: asked.get("muted", ())}
+        weights: Mapping[str, float] = request.get("weights") or {}
+        told = {NodeState.DRAINING: request.get("drain", ()), NodeState.MUTED: request.get("muted", ())}
 
         def state(one: NodeLoad) -> NodeState:
             if one.state is NodeState.DEAD:
@@ -166,7 +166,7 @@ class MastersSnapshot:
         """
         where = np.array(self.masters if masters is None else masters, dtype=np.int64)
         load, each = np.zeros((len(self.nodes), len(RESOURCES))), self.loads
-        led = where != NOBODY
+        led = where != NO_MASTER
         np.add.at(load, where[led], each[led])
         in_service = self.in_service
         weight = np.array([one.weight for one in self.nodes]) * in_service

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.model.plan import Plan
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.receipt import Receipt, StepOutcome
 from trimtab.model.values import Amount, Count, Name, Order
 
 Published = float | str
@@ -63,7 +63,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PublicationAssignment:
     """One entry of what is published before and after the whole plan, changed or not."""
 
     kind: PublicationKind
@@ -156,7 +156,7 @@ class QueuesPlan(Plan[Publication]):
     """
 
     version: Count = 0
-    assignments: tuple[Standing, ...]
+    assignments: tuple[PublicationAssignment, ...]
     cost: PublicationCost
     bound: PublicationBound
     queues: tuple[QueueForecast, ...] = ()
@@ -164,7 +164,7 @@ class QueuesPlan(Plan[Publication]):
 
 
 @dataclass(frozen=True, slots=True)
-class PublicationOutcome(Outcome):
+class PublicationOutcome(StepOutcome):
     """The end of one step.
 
     Attributes

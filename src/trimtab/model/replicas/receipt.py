@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from trimtab.model.imbalance import Measures
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.receipt import Receipt, StepOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaOutcome(Outcome):
+class ReplicaOutcome(StepOutcome):
     """The outcome of one step of the level `replicas`.
 
     Attributes
@@ -40,7 +40,7 @@ class ReplicasReceipt(Receipt[ReplicaOutcome]):
         Sentences on settings of the cluster: brokers that stay cordoned, or could not be.
     """
 
-    measured: Measures | None = None
+    measured: ImbalanceSummary | None = None
     measured_from: str = ""
     notes: tuple[str, ...] = ()
 

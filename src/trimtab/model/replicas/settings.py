@@ -33,10 +33,10 @@ DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
 
 ON_NUMBERS: Final = {"goals": ("replica_numbers", "leader_numbers", "topic_replicas", "topic_leaders")}
 ON_TOPICS: Final = {"goals": ("topic_replicas", "topic_leaders")}
-ON_LEAST: Final = {"goals": ("min_leaders_per_topic",)}
+MIN_PER_BROKER: Final = {"goals": ("min_leaders_per_topic",)}
 """Keys that are recorded in plans only where one of these goals is asked for."""
 
-IF_GIVEN: Final = {"goals": ()}
+WHEN_SET: Final = {"goals": ()}
 """A key that is recorded in plans only where it is given."""
 
 
@@ -67,7 +67,7 @@ class ReplicasSettings:
         Name of the planner: `trim` or `role_aware`.
     load
         The load that the plan is made for: `recent`, or `peak` or `forecast` of the coming day
-        (`trimtab.model.replicas.coming`).
+        (`trimtab.model.replicas.load_forecast`).
     settle_hours
         How long a partition that received a replica counts as moved lately, where the snapshot says when
         replicas came; 0: never.
@@ -148,17 +148,17 @@ class ReplicasSettings:
 
     strategy: str = "trim"
     load: str = "recent"
-    settle_hours: float = 0.0
-    settle_price: float = 3.0
+    recent_move_hours: float = 0.0
+    recent_move_cost_factor: float = 3.0
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
-    idle_usage: float = 0.01
+    min_utilization: float = 0.01
     host_theta: tuple[float | None, ...] = (None, None, None, None)
     host_epsilon: tuple[float | None, ...] = (None, None, None, None)
-    host_capacity: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=IF_GIVEN)
-    number_epsilon: float = field(default=0.1, metadata=ON_NUMBERS)
-    levelled_topics: tuple[str, ...] = field(default=("*",), metadata=ON_TOPICS)
-    min_leaders_per_topic: Mapping[str, int] = field(default_factory=dict, metadata=ON_LEAST)
+    host_capacity: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata=WHEN_SET)
+    count_epsilon: float = field(default=0.1, metadata=ON_NUMBERS)
+    balanced_topics: tuple[str, ...] = field(default=("*",), metadata=ON_TOPICS)
+    min_leaders_per_topic: Mapping[str, int] = field(default_factory=dict, metadata=MIN_PER_BROKER)
     goals: tuple[str, ...] = DEFAULT_GOALS
     excluded_topics: tuple[str, ...] = ()
     evacuate_excluded_topics: bool = True
@@ -167,10 +167,10 @@ class ReplicasSettings:
     drain: tuple[int, ...] = ()
     demote: tuple[int, ...] = ()
     add: tuple[int, ...] = ()
-    fix_offline: bool = False
-    rebalance: bool = field(default=False, metadata=IF_GIVEN)
-    to_disks: bool = False
-    replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=IF_GIVEN)
+    fix_offline_replicas: bool = False
+    rebalance: bool = field(default=False, metadata=WHEN_SET)
+    intra_broker_only: bool = False
+    replication_factor: Mapping[str, int] = field(default_factory=dict, metadata=WHEN_SET)
     min_gain_per_copy: float = 0.2
     max_bytes: int | None = None
     max_moves: int | None = None
@@ -182,10 +182,12 @@ class ReplicasSettings:
     def is_scoped(self) -> bool:
         """Whether the plan makes only the moves that a request needs, and levels nothing else."""
         evacuates = bool(self.drain or self.demote) and not self.add
-        return (evacuates or self.fix_offline or self.to_disks) and not self.rebalance
+        return (evacuates or self.fix_offline_replicas or self.intra_broker_only) and not self.rebalance
 
     @property
     def demotes_only(self) -> bool:
         """Whether the only request is `demote`, so that no replica has to leave its broker."""
-        asked = self.drain or self.fix_offline or self.to_disks or self.add or self.rebalance
+        asked = (
+            self.drain or self.fix_offline_replicas or self.intra_broker_only or self.add or self.rebalance
+        )
         return bool(self.demote) and not asked

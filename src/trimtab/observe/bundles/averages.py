@@ -21,7 +21,7 @@ from trimtab.model.bundles.reports import (
     TRAFFIC,
 )
 from trimtab.observe.bundles.schemas import AVERAGES
-from trimtab.observe.columns import Flag
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.spark_columns import conform, is_flagged
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def averages(cleaned: DataFrame, averages: DataFrame, settings: BundlesPipelineS
         Columns of `schemas.AVERAGES`: each cluster's rows of the tick before the first wanted. They are not
         among the rows returned.
     """
-    wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE)
+    wrong = is_flagged(SampleFlag.NOT_A_NUMBER | SampleFlag.NEGATIVE)
     sound = cleaned.where("accepted and owner is not null").where(~wrong)
     reports = sound.where("kind = 'pulsar_broker' and broker_state = 'alive'")
     newest = averages.groupBy("cluster").agg(F.max("tick").alias("tick"))
@@ -95,9 +95,9 @@ def averages(cleaned: DataFrame, averages: DataFrame, settings: BundlesPipelineS
     return conform(running, AVERAGES)
 
 
-def _of_bundles(told: DataFrame) -> DataFrame:
+def _of_bundles(text: DataFrame) -> DataFrame:
     traffic = F.array(*(F.coalesce(name, F.lit(0.0)) for name in TRAFFIC))
-    return told.select(
+    return text.select(
         "cluster",
         "tick",
         F.lit("bundle").alias("kind"),

@@ -7,10 +7,10 @@ from typing import ClassVar, Final
 
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.model.errors import SettingsError
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.bundles.schemas import TABLES
 from trimtab.observe.collect.pulsar.raw import FORM
 from trimtab.observe.columns import SECOND
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.settings import LONGEST_SECONDS, PipelineSettings
 
 
@@ -41,11 +41,11 @@ class BundlesPipelineSettings(PipelineSettings):
     PLACE: ClassVar[str] = "bundles"
     NOT_OF_TABLES = frozenset({"views"})
 
-    views: int = 3
+    recent_windows: int = 3
     horizon_seconds: float = 600.0
     trend_windows: int = 10
-    weeks: int = 4
-    departure_seconds: float = 1800.0
+    profile_weeks: int = 4
+    departure_retention_seconds: float = 1800.0
     history_weight: float = 0.9
     usage_weights: tuple[float, ...] = (1.0, 0.0, 0.0, 1.0, 1.0)
 
@@ -75,14 +75,14 @@ class BundlesPipelineSettings(PipelineSettings):
 
     def needed(self, table: str) -> int:
         """As for every level; `hours` for all weeks of forecasts."""
-        nearest = max(self.views, self.trend_windows) * self.slide + self.window
-        far = (self.weeks + 1) * 7 * 86400 * SECOND if table == "hours" else 0
+        nearest = max(self.recent_windows, self.trend_windows) * self.slide + self.window
+        far = (self.profile_weeks + 1) * 7 * 86400 * SECOND if table == "hours" else 0
         return max(super().needed(table), self.departure, self.horizon, nearest, far)
 
     @property
     def departure(self) -> int:
         """The time for which departures are known, microseconds."""
-        return round(self.departure_seconds * SECOND)
+        return round(self.departure_retention_seconds * SECOND)
 
     @property
     def horizon(self) -> int:
@@ -90,7 +90,7 @@ class BundlesPipelineSettings(PipelineSettings):
         return max(1, -(-round(self.horizon_seconds * SECOND) // self.slide)) * self.slide
 
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="bundles",
     place=BundlesPipelineSettings.PLACE,
     resources=RESOURCES,

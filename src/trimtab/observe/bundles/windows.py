@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.observe.bundles.schemas import ATTRIBUTED, CPU_MODEL, LOAD, WINDOWS
-from trimtab.observe.columns import Flag
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.cpu_model import fitted, with_costs
 from trimtab.observe.spark_columns import conform, coverage, is_flagged, statistics, with_window_ends
 
@@ -33,7 +33,7 @@ def windows(
     share of the window that sound samples stand for, each for the time since the cluster's tick before; a
     window in which some tick had no sound sample is `extrapolated`: the others speak for it.
     """
-    wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE | Flag.CLOCK_BACK)
+    wrong = is_flagged(SampleFlag.NOT_A_NUMBER | SampleFlag.NEGATIVE | SampleFlag.CLOCK_BACK)
     # While a bundle changes hands two brokers tell of its topics: those of its owner count.
     owners = bundles.select("cluster", "tick", "bundle", "owner", "elapsed_us")
     topics = (

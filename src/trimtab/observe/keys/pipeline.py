@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.model.keys.snapshot import RESOURCES
-from trimtab.observe.columns import QUALITY, RawForm, columns, imbalance_columns, numbers, of_raw
-from trimtab.observe.level_pipeline import LevelPipeline
+from trimtab.observe.balancer_pipeline import BalancerPipeline
+from trimtab.observe.columns import QUALITY, RawSchema, columns, imbalance_columns, numbers, of_raw
 from trimtab.observe.settings import PipelineSettings
 
 KINDS: Final = ("keyed_topic", "key_partition", "hot_key")
@@ -60,7 +60,7 @@ COLUMNS: Final = (
 
 
 _COLUMNS: Final = of_raw(COLUMNS)
-FORM: Final = RawForm(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigint"))
+FORM: Final = RawSchema(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigint"))
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ class KeysPipelineSettings(PipelineSettings):
         {"records_most", "keys_most", "sample_seconds", "rates_seconds", "hashed"}
     )
 
-    records_most: int = 200_000
-    keys_most: int = 20
-    sample_seconds: float = 10.0
-    rates_seconds: float = 600.0
-    capacity_seconds: float = 600.0
+    max_records: int = 200_000
+    max_keys: int = 20
+    sample_interval_seconds: float = 10.0
+    rate_window_seconds: float = 600.0
+    capacity_window_seconds: float = 600.0
     capacity_per_second: float = 0.0
-    hashed: bool = False
+    hash_keys: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +118,7 @@ class KeysPipelineSettings(PipelineSettings):
     @property
     def capacity(self) -> int:
         """How far back commits tell of capacity, microseconds."""
-        return round(self.capacity_seconds * 1_000_000)
+        return round(self.capacity_window_seconds * 1_000_000)
 
 
 BROKERS: Final = columns(
@@ -128,7 +128,7 @@ BROKERS: Final = columns(
 )
 """Partitions; the names of the first columns are those that all levels have."""
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="keys",
     place=KeysPipelineSettings.PLACE,
     resources=RESOURCES,

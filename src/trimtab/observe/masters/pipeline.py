@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from trimtab.model.masters.snapshot import RESOURCES
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.paxos.raw import FORM
 from trimtab.observe.columns import QUALITY, SECOND, columns, imbalance_columns
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.settings import PipelineSettings
 
 
@@ -27,8 +27,8 @@ class MastersPipelineSettings(PipelineSettings):
     PLACE: ClassVar[str] = "masters"
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"history_seconds", "lag_entries"})
 
-    history_seconds: float = 300.0
-    lag_entries: int = 64
+    load_window_seconds: float = 300.0
+    max_lag_entries: int = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,7 +38,7 @@ class MastersPipelineSettings(PipelineSettings):
     @property
     def history(self) -> int:
         """How far back loads are taken, microseconds."""
-        return round(self.history_seconds * SECOND)
+        return round(self.load_window_seconds * SECOND)
 
 
 SHARES: Final = columns(
@@ -62,7 +62,7 @@ BROKERS: Final = columns(
 )
 """Nodes; the names of the first columns are those that all levels have. Capacities are the same for all."""
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="masters",
     place=MastersPipelineSettings.PLACE,
     resources=RESOURCES,

@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from trimtab.model.masters.snapshot import RESOURCES
 from trimtab.observe import clean as counts
-from trimtab.observe.columns import SECOND, Flag
+from trimtab.observe.balancer_pipeline import TableStage, here
+from trimtab.observe.columns import SECOND, SampleFlag
 from trimtab.observe.imbalance import imbalance_table
-from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.masters.pipeline import BROKERS, GROUPS, SHARES, MastersPipelineSettings
-from trimtab.observe.spark_columns import conform, flagged_where, sound
+from trimtab.observe.spark_columns import conform, flag_if, is_valid_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,12 +43,14 @@ def shares(cleaned: DataFrame, settings: MastersPipelineSettings) -> DataFrame:
     near = F.coalesce(elapsed <= settings.gap, F.lit(False))
     anew = near & F.coalesce(F.col("life") != F.col("_life"), F.lit(True))
     flags = (
-        F.col("flags").bitwiseOR(flagged_where(~near, Flag.GAP)).bitwiseOR(flagged_where(anew, Flag.RESET))
+        F.col("flags").bitwiseOR(flag_if(~near, SampleFlag.GAP)).bitwiseOR(flag_if(anew, SampleFlag.RESET))
     )
     judged = paired.withColumn("elapsed_us", F.when(near, elapsed)).withColumn("flags", flags)
 
     def grown(name: str) -> Column:
-        return F.when(sound(), (F.col(f"{name}_total") - F.col(f"_{name}_total")).cast(TOTALS[name]))
+        return F.when(
+            is_valid_interval(), (F.col(f"{name}_total") - F.col(f"_{name}_total")).cast(TOTALS[name])
+        )
 
     seconds = F.col("elapsed_us") / SECOND
     return conform(
@@ -124,13 +126,15 @@ def imbalance(brokers: DataFrame) -> DataFrame:
 
 def quality(cleaned: DataFrame, shares: DataFrame) -> DataFrame:
     """Counts of each flag per (cluster, tick, kind)."""
-    return counts.quality(cleaned, (shares.withColumn("kind", F.lit("paxos_group")), (Flag.GAP, Flag.RESET)))
+    return counts.quality(
+        cleaned, (shares.withColumn("kind", F.lit("paxos_group")), (SampleFlag.GAP, SampleFlag.RESET))
+    )
 
 
 STAGES: Final = (
-    Stage(shares, {"cleaned": lambda s: s.gap}, nearest=True),
-    Stage(groups, {"shares": here}),
-    Stage(brokers, {"cleaned": here, "shares": here}),
-    Stage(imbalance, {"brokers": here}),
-    Stage(quality, {"cleaned": here, "shares": here}),
+    TableStage(shares, {"cleaned": lambda s: s.gap}, nearest=True),
+    TableStage(groups, {"shares": here}),
+    TableStage(brokers, {"cleaned": here, "shares": here}),
+    TableStage(imbalance, {"brokers": here}),
+    TableStage(quality, {"cleaned": here, "shares": here}),
 )

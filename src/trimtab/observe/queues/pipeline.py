@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.model.queues.snapshot import RESOURCES
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.redis.raw import FORM
 from trimtab.observe.columns import QUALITY, SECOND, columns, imbalance_columns
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.settings import PipelineSettings
 
 
@@ -87,7 +87,7 @@ FORECAST_ERRORS: Final = columns(
     "error_of_latest double"
 )
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="queues",
     place=QueuesPipelineSettings.PLACE,
     resources=RESOURCES,

@@ -7,13 +7,13 @@ from typing import Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.kafka.raw import FORM
 from trimtab.observe.columns import SECOND
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.replicas.schemas import TABLES
 from trimtab.observe.settings import PipelineSettings
 
-MOST_WEEKS: Final = 52
+MAX_WEEKS: Final = 52
 
 WEEK_SECONDS: Final = 7 * 86400
 
@@ -45,9 +45,9 @@ class ReplicasPipelineSettings(PipelineSettings):
     NOT_OF_TABLES = frozenset({"windows", "value", "cpu_base"})
 
     windows: int = 10
-    value: str = "repaired"
-    learning_seconds: float = 1800.0
-    collapse_seconds: float = 300.0
+    load_value: str = "repaired"
+    record_size_window_seconds: float = 1800.0
+    traffic_baseline_seconds: float = 300.0
     cpu_base: str = "apart"
     profile_weeks: int = 0
 
@@ -55,12 +55,12 @@ class ReplicasPipelineSettings(PipelineSettings):
         super().__post_init__()
         self._check_seconds("learning_seconds", "collapse_seconds")
         self._check_counts("windows")
-        if self.value not in ("repaired", "literal"):
-            raise SettingsError(f"pipeline.value is {self.value!r}: give repaired or literal")
+        if self.load_value not in ("repaired", "literal"):
+            raise SettingsError(f"pipeline.value is {self.load_value!r}: give repaired or literal")
         if self.cpu_base not in ("apart", "replicas"):
             raise SettingsError(f"pipeline.cpu_base is {self.cpu_base!r}: give apart or replicas")
-        if not 0 <= self.profile_weeks <= MOST_WEEKS:
-            raise SettingsError(f"pipeline.profile_weeks is {self.profile_weeks}: give 0 to {MOST_WEEKS}")
+        if not 0 <= self.profile_weeks <= MAX_WEEKS:
+            raise SettingsError(f"pipeline.profile_weeks is {self.profile_weeks}: give 0 to {MAX_WEEKS}")
 
     def of_tables(self) -> dict[str, object]:
         """The settings that stored tables depend on; of profiles only where there are any."""
@@ -76,15 +76,15 @@ class ReplicasPipelineSettings(PipelineSettings):
     @property
     def learning(self) -> int:
         """Reach back for bytes per record, microseconds."""
-        return round(self.learning_seconds * SECOND)
+        return round(self.record_size_window_seconds * SECOND)
 
     @property
     def collapse(self) -> int:
         """Reach back for a client's usual traffic, microseconds."""
-        return round(self.collapse_seconds * SECOND)
+        return round(self.traffic_baseline_seconds * SECOND)
 
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="replicas",
     # Lakes were there before a second level was: this one's samples and tables lie in the lake itself.
     place="",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import Flag
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.replicas.schemas import GROWTH, TRAFFIC
-from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, is_inside, sound
+from trimtab.observe.spark_columns import conform, flag_if, is_flagged, is_inside, is_valid_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,7 +21,7 @@ _COMPACTED_BELOW = 0.5
 meanwhile."""
 
 
-_MOST_BY_HASH: Final = 5_000_000
+_MAX_HASHED: Final = 5_000_000
 """Samples of a step up to which those of partitions, one in five or so, are looked up in memory."""
 
 _PARTITION: Final = ("cluster", "topic", "partition")
@@ -93,16 +93,18 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
         "_key",
         F.col("broker").alias("_broker"),
         F.when(F.col("kind") == "replica", F.col("size_bytes")).alias("_bytes"),
-        F.when((F.col("kind") == "replica") & sound(), F.col("growth_bytes") * per_us).alias("_per_us"),
+        F.when((F.col("kind") == "replica") & is_valid_interval(), F.col("growth_bytes") * per_us).alias(
+            "_per_us"
+        ),
         F.col("previous_tick").alias("_told_since"),
         # Doubles would add up differently in another order: groups are rounded before they are summed.
-        F.when((F.col("kind") == "group") & sound(), F.col("records_out")).alias("_read"),
+        F.when((F.col("kind") == "group") & is_valid_interval(), F.col("records_out")).alias("_read"),
         F.when(F.col("kind") == "group", F.col("elapsed_us")).alias("_read_us"),
         (F.col("kind") == "replica").alias("_is_replica"),
         (F.col("kind") == "group").alias("_is_group"),
     )
     # What is looked up by hash must fit into memory; putting both sides in order spills.
-    how = "shuffle_hash" if samples <= _MOST_BY_HASH else "merge"
+    how = "shuffle_hash" if samples <= _MAX_HASHED else "merge"
     joined = own.hint(how).join(told, on="_key", how="left")
     member = F.array_contains("_in_sync", F.col("_broker"))
     complete = member & ~F.array_contains("_copying", F.col("_broker"))
@@ -134,10 +136,10 @@ def _flags_of_growth() -> Column:
     moved = F.col("previous_tick").isNotNull() & ~F.col("leader").eqNullSafe(F.col("previous_leader"))
     return (
         F.col("own_flags")
-        .bitwiseOR(flagged_where(dropped, Flag.CUT))
-        .bitwiseOR(flagged_where((F.size("_copying") > 0) | F.col("_outsider"), Flag.COPYING))
-        .bitwiseOR(flagged_where(moved, Flag.LEADER_CHANGED))
-        .bitwiseOR(flagged_where(F.coalesce("_spans", F.lit(False)), Flag.MISSED))
+        .bitwiseOR(flag_if(dropped, SampleFlag.CUT))
+        .bitwiseOR(flag_if((F.size("_copying") > 0) | F.col("_outsider"), SampleFlag.COPYING))
+        .bitwiseOR(flag_if(moved, SampleFlag.LEADER_CHANGED))
+        .bitwiseOR(flag_if(F.coalesce("_spans", F.lit(False)), SampleFlag.MISSED))
     )
 
 
@@ -207,7 +209,7 @@ def traffic(
                 "read_bytes": F.col("_read_bytes"),
                 "bytes_in": F.coalesce("_bytes_in", "log_bytes"),
                 "bytes_out": F.coalesce("_bytes_out", "_read_bytes"),
-                "flags": F.col("flags").bitwiseOR(flagged_where(spans | F.col("_unread"), Flag.MISSED)),
+                "flags": F.col("flags").bitwiseOR(flag_if(spans | F.col("_unread"), SampleFlag.MISSED)),
                 "extrapolated": F.col("extrapolated") | spans,
             }
         ),
@@ -228,11 +230,11 @@ def _counters(rates: DataFrame, growth: DataFrame) -> DataFrame:
         F.col("broker").alias("leader"),
         F.unix_micros("previous_tick").alias("_counted_since"),
         F.col("elapsed_us").alias("_counted_us"),
-        F.when(sound(), F.col("bytes_in")).alias("_counted_in"),
-        F.when(sound(), F.col("bytes_out")).alias("_counted_out"),
+        F.when(is_valid_interval(), F.col("bytes_in")).alias("_counted_in"),
+        F.when(is_valid_interval(), F.col("bytes_out")).alias("_counted_out"),
     )
     # A partition that is seen for the first time may have carried bytes before its first sample.
-    moves = growth.where(is_flagged(Flag.LEADER_CHANGED | Flag.GAP)).select(
+    moves = growth.where(is_flagged(SampleFlag.LEADER_CHANGED | SampleFlag.GAP)).select(
         "cluster",
         "topic",
         F.explode(F.array("leader", "previous_leader")).alias("leader"),
@@ -286,7 +288,7 @@ _SUMMED: Final = ("_grown", "_records")
 
 def _taught(growth: DataFrame) -> DataFrame:
     """Growth with what each row teaches: whole numbers, 0 where nothing."""
-    teaches = ~is_flagged(Flag.CUT) & (F.col("growth_bytes") > 0) & (F.col("records_in") > 0)
+    teaches = ~is_flagged(SampleFlag.CUT) & (F.col("growth_bytes") > 0) & (F.col("records_in") > 0)
     values = zip(_SUMMED, ("growth_bytes", "records_in"), strict=True)
     taught = {name: F.when(teaches, F.col(value)).otherwise(F.lit(0)) for name, value in values}
     return growth.withColumns({**taught, "_kept": F.lit(True)})
@@ -329,11 +331,11 @@ def _with_sums_before(
 
 def _with_estimates(weighed: DataFrame) -> DataFrame:
     """Growth with `log_bytes`, `_out` and `extrapolated`, by what a record of the partition weighs."""
-    cut = is_flagged(Flag.CUT)
+    cut = is_flagged(SampleFlag.CUT)
     expected = F.round(F.col("records_in") * F.col("bytes_per_record"))
     compacted = F.coalesce((F.col("growth_bytes") < expected * _COMPACTED_BELOW), F.lit(False))
     judged = weighed.withColumns(
-        {"_expected": expected, "flags": F.col("flags").bitwiseOR(flagged_where(compacted, Flag.CUT))}
+        {"_expected": expected, "flags": F.col("flags").bitwiseOR(flag_if(compacted, SampleFlag.CUT))}
     )
     by_growth = F.when(~cut, F.col("growth_bytes"))
     return judged.withColumns(
@@ -341,7 +343,7 @@ def _with_estimates(weighed: DataFrame) -> DataFrame:
             "log_bytes": F.coalesce(by_growth, "_expected").cast("bigint"),
             "_out": F.round(F.col("records_out") * F.col("bytes_per_record")).cast("bigint"),
             "extrapolated": (by_growth.isNull() & F.col("_expected").isNotNull())
-            | is_flagged(Flag.LEADER_CHANGED),
+            | is_flagged(SampleFlag.LEADER_CHANGED),
         }
     )
 

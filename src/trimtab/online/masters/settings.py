@@ -9,19 +9,19 @@ from typing import Final
 
 from trimtab.model.errors import SettingsError
 
-MOST_VOTERS = 5
+MAX_VOTERS = 5
 _ABOVE_ZERO: Final = (
     "lease_seconds", "renewal_seconds", "failover_seconds", "propose_seconds", "retry_seconds",
     "cycle_seconds", "sync_seconds",
 )  # fmt: skip
 _ZERO_TOO: Final = ("upload_seconds", "mute_seconds", "rest_seconds", "batch_seconds", "lag_entries")
 _SHARES: Final = ("drift", "margin")
-_LEAST: Final = {"batch_bytes": 1, "window": 1, "snapshot_entries": 2, "keep_bytes": 1}
+_MINIMA: Final = {"batch_bytes": 1, "window": 1, "snapshot_entries": 2, "keep_bytes": 1}
 """A log is cut off in its half, so that two entries are the fewest."""
 _SHARED: Final = ("lease_seconds", "drift", "margin", "cycle_seconds", "scheme", "keep_bytes")
 
 
-class Scheme(IntEnum):
+class TransferScheme(IntEnum):
     """How a mastership changes hands once the incumbent has proposed it.
 
     The first three are those of the source; with the fourth the ideal node is master by the proposal itself.
@@ -34,7 +34,7 @@ class Scheme(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class MasterSettings:
+class StoreSettings:
     """Seconds and sizes of a cluster of groups.
 
     Attributes
@@ -83,10 +83,10 @@ class MasterSettings:
     failover_seconds: float = 1.0
     propose_seconds: float = 1.0
     retry_seconds: float = 0.2
-    scheme: Scheme = Scheme.EXPIRE
+    scheme: TransferScheme = TransferScheme.EXPIRE
     cycle_seconds: float = 20.0
     upload_seconds: float = 1.0
-    mute_seconds: float = 15.0
+    backoff_seconds: float = 15.0
     rest_seconds: float = 15.0
     sync_seconds: float = 1.0
     lag_entries: int = 64
@@ -131,11 +131,11 @@ class MasterSettings:
             self._expect(name, 0 <= getattr(self, name) < inf, "a finite number, 0 or more")
         for name in _SHARES:
             self._expect(name, 0 <= getattr(self, name) < 1, "a share, 0 or more and below 1")
-        for name, least in _LEAST.items():
+        for name, least in _MINIMA.items():
             self._expect(name, least <= getattr(self, name) < inf, f"a whole number, {least} or more")
 
-    def _expect(self, name: str, kept: bool, expected: str) -> None:
-        if not kept:
+    def _expect(self, name: str, retained: bool, expected: str) -> None:
+        if not retained:
             raise SettingsError(f"masters.{name} is {getattr(self, name):g}, expected {expected}: correct it")
 
     @property

@@ -21,7 +21,7 @@ CHOICES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduling:
+class SchedulingSettings:
     """Settings of balance scheduling.
 
     Attributes
@@ -77,18 +77,18 @@ class Scheduling:
 
     window_seconds: float = 1.0
     cycle_seconds: float = 10.0
-    light: float = 0.1
-    overload: float = 0.8
-    limits: str = "share"
+    light_threshold: float = 0.1
+    overload_threshold: float = 0.8
+    threshold_unit: str = "share"
     trend: str = "rates"
-    sign: str = "meant"
-    length: str = "common"
-    balance: str = "work"
-    full: str = "block"
-    damping: float = 1.0
-    smoothing: float = 1.0
-    rest_seconds: float = 0.0
-    idle: str = "share"
+    trend_sign: str = "meant"
+    forecast_weight: str = "common"
+    balance_by: str = "work"
+    when_full: str = "block"
+    trend_damping: float = 1.0
+    trend_smoothing: float = 1.0
+    move_cooldown_seconds: float = 0.0
+    idle_transfer: str = "share"
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -100,11 +100,11 @@ class Scheduling:
         for name in ("damping", "smoothing"):
             if not 0 < getattr(self, name) <= 1:
                 raise _refused(name, getattr(self, name), "above 0 and at most 1")
-        if not self.rest_seconds >= 0:
-            raise _refused("rest_seconds", self.rest_seconds, "seconds, 0 or more")
-        if not (isfinite(self.overload) and 0 <= self.light <= self.overload):
-            limits = f"light <= overload, both 0 or more; light is {self.light:g}"
-            raise _refused("overload", self.overload, limits)
+        if not self.move_cooldown_seconds >= 0:
+            raise _refused("rest_seconds", self.move_cooldown_seconds, "seconds, 0 or more")
+        if not (isfinite(self.overload_threshold) and 0 <= self.light_threshold <= self.overload_threshold):
+            limits = f"light <= overload, both 0 or more; light is {self.light_threshold:g}"
+            raise _refused("overload", self.overload_threshold, limits)
 
 
 def _refused(name: str, value: object, expected: str) -> SettingsError:

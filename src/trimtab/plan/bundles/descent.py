@@ -79,7 +79,7 @@ def exchange(g, h, floor):
 
 
 @entry
-def level(g, floor, rounds):
+def balance(g, floor, rounds):
     """Make the potentials fall until all are negligible or no change of one or two bundles helps.
 
     Parameters
@@ -106,7 +106,7 @@ def level(g, floor, rounds):
 
 
 @entry
-def send_home(g, order):
+def revert_bundle(g, order):
     """Undo every move that the goals do not need; returns how many.
 
     Parameters
@@ -131,7 +131,7 @@ def send_home(g, order):
 def cheapen(g, order):
     """Move a cheaper bundle of the same broker instead where it does as well; returns how often.
 
-    `order` as for `send_home`.
+    `order` as for `revert_bundle`.
     """
     swapped = 0
     for i in order:

@@ -99,7 +99,7 @@ def reasons_of(a, limits, order, place, usage, ceiling, owned, out):
     owned
         Shape (brokers,): how many bundles each owns at the start; changed.
     out
-        `Reasons`, written.
+        `StepReasons`, written.
     """
     before = np.zeros((2, usage.shape[1]))
     for k in range(len(order)):

@@ -26,10 +26,10 @@ from trimtab.plan.search.compiled import entry, inner, leaf
 
 
 @leaf
-def _best_pair(g, h, b, floor, mine, others, least):
+def _best_pair(g, h, b, floor, own, others, least):
     """The exchange of `h` and `b` that is worth most per byte, more than `least`: (worth, code, code)."""
     best, best_mine, best_other = least, -1, -1
-    for x in mine:
+    for x in own:
         p, s = x // g.width, x % g.width
         rp = row_of(g.lead, p, s)
         for y in others:
@@ -69,7 +69,7 @@ def exchange(g, h, floor):
 
 
 @entry
-def level(g, floor, rounds):
+def balance(g, floor, rounds):
     """Make the potentials fall until all are negligible or no change of one or two replicas helps.
 
     Parameters
@@ -101,7 +101,7 @@ def level(g, floor, rounds):
 
 
 @entry
-def send_home(g, order, home_lead):
+def revert_partition(g, order, home_lead):
     """Undo every move and every change of leader that the goals do not need; returns how many.
 
     Parameters

@@ -55,7 +55,7 @@ def _list_leaderships(g, h, keys, items, targets):
 
 
 @leaf
-def _take_leaderships(g, h, keys, items, targets, size):
+def _pull_leaderships(g, h, keys, items, targets, size):
     """Work the queue off while `h` is out of its band; returns how many leaders changed."""
     changed = 0
     while size > 0 and burden(g, h) > NEGLIGIBLE:
@@ -81,4 +81,4 @@ def change_leaders(g, h):
     items = np.empty(number, np.int32)
     targets = np.empty(number, np.int32)
     size = _list_leaderships(g, h, keys, items, targets)
-    return _take_leaderships(g, h, keys, items, targets, size)
+    return _pull_leaderships(g, h, keys, items, targets, size)

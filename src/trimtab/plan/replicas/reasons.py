@@ -103,7 +103,7 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held,
     held
         Shape (brokers,): how many replicas each holds at the start; changed.
     out
-        `Reasons`, written.
+        `StepReasons`, written.
     """
     before = np.zeros((2, usage.shape[1]))
     of_hosts = np.zeros((2, usage.shape[1]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.board import RACK, RECEIVES, copies_more, home_slot, may_move, move, row_of
+from trimtab.plan.replicas.board import RACK, RECEIVES, copies_more, initial_slot, may_move, move, row_of
 from trimtab.plan.replicas.partners import fit_donors, fit_takers
 from trimtab.plan.replicas.trade import NOTHING, burden, gain, known, relief, side
 from trimtab.plan.search.board import NEGLIGIBLE, count, helps
@@ -64,7 +64,7 @@ def _list_replicas(g, h, floor, first, codes, probe):
             row = row_of(g.lead, p, s)
             fall = relief(g, h, row)
             if helps(fall, burden(g, h)):
-                copied = g.size[p] if home_slot(g.home, p, h) >= 0 else 0.0
+                copied = g.size[p] if initial_slot(g.home, p, h) >= 0 else 0.0
                 first[size] = -fall / (floor + copied)
                 codes[size] = code
                 size += 1
@@ -91,7 +91,7 @@ def _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targ
 
 
 @leaf
-def _pull_worth(g, p, s, h, floor):
+def _pull_gain(g, p, s, h, floor):
     """Gain per byte of fetching a slot to `h`; 0 where it does no good or is not allowed."""
     found = gain(g, h, g.place[p, s], NOTHING, row_of(g.lead, p, s))[1]
     if found <= 0.0 or not may_move(g, p, s, h):
@@ -112,7 +112,7 @@ def _work_off(g, h, floor, destinations, keys, items, targets, size):
         if len(destinations):
             worth, b = _best_destination(g, p, s, destinations, floor)
         else:
-            worth = _pull_worth(g, p, s, h, floor)
+            worth = _pull_gain(g, p, s, h, floor)
             b = h if worth > 0.0 else -1
         if b >= 0 and worth < STALE * keys[0] * pressure:
             keys[0], targets[0] = worth / pressure, b
@@ -155,7 +155,7 @@ def _list_arrivals(g, h, floor, givers, first, codes):
         while code >= 0:
             p, s = code // g.width, code % g.width
             if g.movable[p]:
-                worth = _pull_worth(g, p, s, h, floor)
+                worth = _pull_gain(g, p, s, h, floor)
                 if worth > 0.0:
                     first[size], codes[size] = -worth, code
                     size += 1

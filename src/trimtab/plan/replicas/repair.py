@@ -15,19 +15,19 @@ from trimtab.plan.replicas.board import (
     STAYING,
     give_lead,
     holds,
-    home_slot,
+    initial_slot,
     may_take_lead,
     move,
 )
-from trimtab.plan.replicas.lawful import place_exactly
-from trimtab.plan.replicas.trade import NOTHING, harm
+from trimtab.plan.replicas.feasible import place_exactly
+from trimtab.plan.replicas.trade import NOTHING, potential_increase
 from trimtab.plan.search.compiled import entry, leaf
 
 ANY_SPREAD = 1 << 30
 
 
 @leaf
-def _least_harmful_leader(g, p, without):
+def _cheapest_leader(g, p, without):
     """Slot that may lead with the least harm, -1 if none; `without` is a slot that may not."""
     best = -1
     least = 0.0
@@ -36,14 +36,14 @@ def _least_harmful_leader(g, p, without):
         b = g.place[p, s]
         if b < 0 or s == without or s == old or not may_take_lead(g.seat, g.home, g.flags, p, b):  # noqa: SIM109
             continue
-        worse = harm(g, b, 2 * p + 1, 2 * p)
+        worse = potential_increase(g, b, 2 * p + 1, 2 * p)
         if best < 0 or worse < least:
             best, least = s, worse
     return best
 
 
 @leaf
-def spread(seat, rule, place, p, s, b):
+def spread(lock, rule, place, p, s, b):
     """Excess of the partition over the caps of racks (first) and hosts with slot `s` on broker `b`."""
     over = 0
     for t in range(place.shape[1]):
@@ -55,8 +55,8 @@ def spread(seat, rule, place, p, s, b):
         for u in range(t + 1):
             other = b if u == s else place[p, u]
             if other >= 0:
-                in_rack += seat[other, RACK] == seat[one, RACK]
-                in_host += seat[other, HOST] == seat[one, HOST]
+                in_rack += lock[other, RACK] == lock[one, RACK]
+                in_host += lock[other, HOST] == lock[one, HOST]
         over += (in_rack > rule[p, RACK_CAP]) * 1024 + (in_host > rule[p, HOST_CAP])
     return over
 
@@ -70,7 +70,7 @@ def destination(g, p, s, role, spread_limit):
     for b in range(len(g.seat)):
         if g.seat[b, RECEIVES] == 0 or holds(g.place, p, b):
             continue
-        t = home_slot(g.home, p, b)
+        t = initial_slot(g.home, p, b)
         if t >= 0 and g.flags[p, t] & LEAVING:
             # Another replica of the partition has just left it, off a dir that is offline.
             continue
@@ -79,7 +79,7 @@ def destination(g, p, s, role, spread_limit):
         over = spread(g.seat, g.rule, g.place, p, s, b)
         if over > fewest or over >= spread_limit:
             continue
-        worse = harm(g, b, 2 * p + role, NOTHING)
+        worse = potential_increase(g, b, 2 * p + role, NOTHING)
         if best < 0 or over < fewest or worse < least:
             best, least, fewest = b, worse, over
     return best
@@ -93,7 +93,7 @@ def _relocate(g, p, s, spread_limit):
     role = 1 if g.lead[p] == s else 0
     if role == 1 and s > 0 and g.place[p, s] == g.home[p, s]:
         # Not first in its list, so its role cannot travel with the copy: whoever it is handed to keeps it.
-        t = _least_harmful_leader(g, p, s)
+        t = _cheapest_leader(g, p, s)
         if t >= 0 and g.place[p, t] == g.home[p, t] and (g.flags[p, t] & LEAVING) == 0:
             b = destination(g, p, s, 0, spread_limit)
             if b < 0:
@@ -103,7 +103,7 @@ def _relocate(g, p, s, spread_limit):
             return True
     b = destination(g, p, s, role, spread_limit)
     if b < 0 and role == 1:
-        t = _least_harmful_leader(g, p, s)
+        t = _cheapest_leader(g, p, s)
         if t < 0:
             return False
         b = destination(g, p, s, 0, spread_limit)
@@ -188,7 +188,7 @@ def repair(g, order):
             continue
         leader = g.place[p, g.lead[p]] if g.lead[p] >= 0 else -1
         if g.lead[p] < 0:
-            s = _least_harmful_leader(g, p, -1)
+            s = _cheapest_leader(g, p, -1)
             if s >= 0:
                 give_lead(g, p, s)
             else:

@@ -5,7 +5,7 @@ Nothing else moves, but for a leadership that its own replica's going takes alon
 
 from trimtab.plan.replicas.board import LEAVING, READY, RECEIVES, give_lead, holds, may_take_lead, move
 from trimtab.plan.replicas.repair import ANY_SPREAD, destination, spread
-from trimtab.plan.replicas.trade import NOTHING, gain, harm
+from trimtab.plan.replicas.trade import NOTHING, gain, potential_increase
 from trimtab.plan.search.board import THETA, USAGE
 from trimtab.plan.search.compiled import entry, leaf
 
@@ -149,9 +149,11 @@ def _spare(g, p, rank, vacancy, first):
             t = _heir(g, p, s, first)
             if t < 0:
                 continue
-            worse = harm(g, b, NOTHING, 2 * p + 1) + harm(g, g.place[p, t], 2 * p + 1, 2 * p)
+            worse = potential_increase(g, b, NOTHING, 2 * p + 1) + potential_increase(
+                g, g.place[p, t], 2 * p + 1, 2 * p
+            )
         else:
-            worse = harm(g, b, NOTHING, 2 * p)
+            worse = potential_increase(g, b, NOTHING, 2 * p)
         over = spread(g.seat, g.rule, g.place, p, s, vacancy)
         if rank[p, s] < lowest or over < crowding or (over == crowding and worse < least):
             best, heir, lowest, crowding, least = s, t, rank[p, s], over, worse
@@ -185,7 +187,7 @@ def _heir(g, p, s, first):
         b = g.place[p, t]
         if t == s or b < 0 or b >= first or not may_take_lead(g.seat, g.home, g.flags, p, b):
             continue
-        worse = harm(g, b, 2 * p + 1, 2 * p)
+        worse = potential_increase(g, b, 2 * p + 1, 2 * p)
         if best < 0 or worse < least:
             best, least = t, worse
     return best

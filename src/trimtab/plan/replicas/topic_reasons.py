@@ -21,7 +21,7 @@ def _of_load(out, i, limits):
 
 
 @leaf
-def _tell(table, t, what, b, change, other, out, i):
+def _write_count(table, t, what, b, change, other, out, i):
     """Write the number of a topic at `b`, before and after it changes by so much, and at the other side."""
     number = table.tally[t, b, what]
     out.goal[i] = TOPIC_REPLICAS_GOAL if what == 0 else TOPIC_LEADERS_GOAL
@@ -44,7 +44,7 @@ def topic_reasons(table, row, limits, steps, out):
     row
         Shape (partitions,): row of the topic, -1 for none.
     out
-        `Reasons` by load and placement; goals of placement stay, and those of θ.
+        `StepReasons` by load and placement; goals of placement stay, and those of θ.
     """
     for i in range(len(steps.kind)):
         p = steps.partition[i]
@@ -71,7 +71,7 @@ def topic_reasons(table, row, limits, steps, out):
                         best, chosen, broker, change = fall, what, b, more
             if chosen >= 0:
                 other = target if broker == source else source
-                _tell(table, t, chosen, broker, change, other, out, i)
+                _write_count(table, t, chosen, broker, change, other, out, i)
         if source >= 0:
             table.tally[t, source, 0] -= replicas
             table.tally[t, source, 1] -= leaders

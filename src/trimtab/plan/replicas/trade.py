@@ -47,7 +47,7 @@ def relief(g, a, row):
 
 
 @leaf
-def harm(g, b, add, drop):
+def potential_increase(g, b, add, drop):
     """Rise of potential with guidance at broker `b` if it gained one row and lost one, from anywhere."""
     potential, guidance = side(g, b, add, drop)
     worse = potential + guidance - g.worth[b, 0] - g.worth[b, 1]

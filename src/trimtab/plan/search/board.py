@@ -5,9 +5,9 @@ hundredfold for what lies over θ; a plan is found by making the potentials fall
 mean, the guidance, breaks ties between changes that are equally good for the goals; it never decides whether
 one is accepted.
 
-A level's board is a named tuple of its own: the fields of `Board`, and what the level's rules need. The rules
-on who may go where stay with the level: numba does not keep on disk what takes a kernel as an argument. What
-moves are items. They may stand in groups, as replicas in a partition or nodes of a group with a master;
+A level's board is a named tuple of its own: the fields of `SearchBoard`, and what the level's rules need. The
+rules on who may go where stay with the level: numba does not keep on disk what takes a kernel as an argument.
+What moves are items. They may stand in groups, as replicas in a partition or nodes of a group with a master;
 where they stand alone, a group is one item. A load has a row for each role that an item can have.
 
 Kernels take the few arrays they need where they can: a whole board is many arguments for the compiler.
@@ -19,7 +19,7 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.plan.search.compiled import entry, inner, leaf
-from trimtab.plan.search.limits import THETA_WEIGHT, Limits
+from trimtab.plan.search.limits import THETA_WEIGHT, UsageLimits
 
 GUIDANCE = 0.02
 NEGLIGIBLE = 1e-18
@@ -34,7 +34,7 @@ BREADTH, PARTNERS = 64, 8
 """Exchanges looked at: so many items of each side, so many brokers on the other side."""
 
 
-class Board(Protocol):
+class SearchBoard(Protocol):
     """The fields that every level's board has."""
 
     @property
@@ -54,7 +54,7 @@ class Board(Protocol):
         """Shape (brokers, 7, columns): usage, 1 / capacity, then the limits."""
 
     @property
-    def worth(self) -> FloatArray:
+    def gain_weights(self) -> FloatArray:
         """Shape (brokers, 2): potential and guidance."""
 
     @property
@@ -277,7 +277,7 @@ def blank_band(inverse: FloatArray) -> FloatArray:
     return band
 
 
-def set_limits(board: Board, usage: FloatArray, limits: Limits) -> None:
+def set_limits(board: SearchBoard, usage: FloatArray, limits: UsageLimits) -> None:
     """Take other limits, and usage computed afresh, so that rounding does not pile up."""
     for row, values in (
         (USAGE, usage),
@@ -288,7 +288,7 @@ def set_limits(board: Board, usage: FloatArray, limits: Limits) -> None:
         (WEIGHT, limits.weight),
     ):
         board.band[:, row] = values
-    _value_all(board.use, board.band, board.worth)
+    _value_all(board.use, board.band, board.gain_weights)
 
 
 @entry

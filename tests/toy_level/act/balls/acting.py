@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from trimtab.act.acting import Acting, Comparison, Entry, Prepared
 from trimtab.act.balls.machine import BallsMachine
 from trimtab.act.balls.settings import BallsExecution
 from trimtab.act.balls.state import BallRecord, BallsState, BallStep
-from trimtab.act.execution.codec import Codec
+from trimtab.act.execution.codec import StateCodec
+from trimtab.act.executor import ExecutionSummary, Executor, PlanDrift, PreparedPlan
 from trimtab.model.balls.plan import BallOutcome, BallsPlan, BallsReceipt
 
 
@@ -16,7 +16,7 @@ def look(port: Any, plan: BallsPlan) -> tuple[str, Any]:
     return seen.cluster, seen
 
 
-def prepare(plan: BallsPlan, seen: Any, rebase: bool) -> Prepared:
+def prepare(plan: BallsPlan, seen: Any, rebase: bool) -> PreparedPlan:
     """Refuse a plan whose balls lie elsewhere by now."""
     standing = {
         one.ball: "to do"
@@ -29,14 +29,14 @@ def prepare(plan: BallsPlan, seen: Any, rebase: bool) -> Prepared:
     changed = tuple(
         f"ball {ball} lies in {seen.balls.get(ball)}" for ball, how in standing.items() if how == "changed"
     )
-    comparison = Comparison(standing, changed)
-    comparison.refuse_if_changed("balls have changed", rebase=rebase)
+    comparison = PlanDrift(standing, changed)
+    comparison.require_unchanged("balls have changed", rebase=rebase)
     moves = [move for move in plan.moves if standing[move.ball] == "to do"]
     steps = tuple(BallStep(n, move.ball, move.target, move.order) for n, move in enumerate(moves, 1))
-    return Prepared(plan, seen.cluster, seen, comparison, steps)
+    return PreparedPlan(plan, seen.cluster, seen, comparison, steps)
 
 
-def receipt(entry: Entry, state: BallsState, sense: object) -> BallsReceipt:
+def receipt(entry: ExecutionSummary, state: BallsState, sense: object) -> BallsReceipt:
     """The receipt."""
     outcomes = tuple(
         BallOutcome(
@@ -47,10 +47,10 @@ def receipt(entry: Entry, state: BallsState, sense: object) -> BallsReceipt:
     return BallsReceipt(outcomes=outcomes, **entry.receipt_fields(state))
 
 
-ACTING = Acting(
-    codec=Codec(BallsState, BallRecord),
+ACTING = Executor(
+    codec=StateCodec(BallsState, BallRecord),
     settings=BallsExecution,
-    look=look,
+    observe=look,
     prepare=prepare,
     forecast=lambda prepared, settings, sense: prepared.steps,
     warnings=lambda port, prepared, settings, expected: [],

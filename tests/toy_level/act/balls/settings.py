@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.settings import RetryPolicy
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class BallsPace:
 
 
 @dataclass(frozen=True)
-class BallsExecution(Patience):
+class BallsExecution(RetryPolicy):
     """The settings of an execution of balls."""
 
     table: ClassVar[str] = "balls"

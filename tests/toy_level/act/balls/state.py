@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.act.execution.asked import AskedRecord
-from trimtab.act.execution.messages import Command, Event, Look
-from trimtab.act.execution.settings import Patience
-from trimtab.act.execution.state import Execution, Kept
+from trimtab.act.execution.messages import Command, Event, Query
+from trimtab.act.execution.published_steps import PublishedStepRecord
+from trimtab.act.execution.settings import RetryPolicy
+from trimtab.act.execution.state import Execution, PersistedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class BallStep:
 
 
 @dataclass(frozen=True, slots=True)
-class BallRecord(AskedRecord[BallStep]):
+class BallRecord(PublishedStepRecord[BallStep]):
     """A step and how far it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptBalls(Kept[BallRecord, Patience]):
+class KeptBalls(PersistedState[BallRecord, RetryPolicy]):
     """The part that the journal keeps."""
 
     @property
@@ -42,16 +42,16 @@ class KeptBalls(Kept[BallRecord, Patience]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BallsState(KeptBalls, Execution[BallRecord, Patience]):
+class BallsState(KeptBalls, Execution[BallRecord, RetryPolicy]):
     """Everything the state machine knows; `boxes` is the box of each ball at the last look."""
 
-    level: ClassVar[str] = "balls"
-    kept: ClassVar[type[KeptBalls]] = KeptBalls
+    balancer: ClassVar[str] = "balls"
+    persisted_type: ClassVar[type[KeptBalls]] = KeptBalls
 
     boxes: dict[str, str] = field(default_factory=dict)
 
     @property
-    def seen_whole(self) -> bool:
+    def is_full_observation(self) -> bool:
         """Every look is at everything."""
         return bool(self.boxes)
 
@@ -66,7 +66,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class LookAtBoxes(Look):
+class LookAtBoxes(Query):
     """Look. Answer: `BoxesSeen`."""
 
 

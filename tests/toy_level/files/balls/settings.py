@@ -1,11 +1,11 @@
 """The section `[balls]` of the settings."""
 
-from trimtab.files.binding import Refuse, Section, check_fractions
+from trimtab.files.binding import RejectCallback, Section, check_fractions
 from trimtab.model.balls.plan import BallsSettings
 from trimtab.model.balls.snapshot import RESOURCES
 
 
-def _check(settings: BallsSettings, refuse: Refuse) -> None:
+def _check(settings: BallsSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from trimtab.files.snapshot_format import Contents, SnapshotFormat, Source
+from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat, SnapshotSource
 from trimtab.model.balls.snapshot import BallsSnapshot
 from trimtab.model.values import Amount, Name
 
@@ -23,13 +23,13 @@ class BallRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     weight: Amount
 
 
-def _build(source: Source) -> BallsSnapshot:
+def _build(source: SnapshotSource) -> BallsSnapshot:
     boxes, balls = source.records["boxes"], source.records["balls"]
     source.check_unique("boxes", [one.name for one in boxes])
     place = {one.name: number for number, one in enumerate(boxes)}
     for row, ball in enumerate(balls):
         if ball.box not in place:
-            raise source.refusal("balls", row, "box", ball.box, f"one of {', '.join(place)}")
+            raise source.error("balls", row, "box", ball.box, f"one of {', '.join(place)}")
     return BallsSnapshot(
         source.reference,
         source.quality,
@@ -41,7 +41,7 @@ def _build(source: Source) -> BallsSnapshot:
     )
 
 
-def _contents(snapshot: BallsSnapshot) -> Contents:
+def _contents(snapshot: BallsSnapshot) -> SnapshotContents:
     boxes = zip(snapshot.boxes, snapshot.capacity.tolist(), strict=True)
     balls = zip(snapshot.balls, snapshot.box.tolist(), snapshot.weight.tolist(), strict=True)
     records = {
@@ -50,7 +50,7 @@ def _contents(snapshot: BallsSnapshot) -> Contents:
             BallRecord(name=name, box=snapshot.boxes[box], weight=weight) for name, box, weight in balls
         ],
     }
-    return Contents({}, records, {})
+    return SnapshotContents({}, records, {})
 
 
 FORMAT = SnapshotFormat(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.levels.level import Level, Option, Part, System
+from trimtab.balancers.balancer import Balancer, LazyImport, Option, System
 
 BOXES = System(
     name="boxes",
@@ -13,29 +13,29 @@ BOXES = System(
         "--boxes", "The file of boxes; goes before boxes.path.", Path | None, setting="boxes.path"
     ),
     options=(),
-    connection=Part("trimtab.connect.boxes.settings:boxes_connection"),
-    collecting=Part("trimtab.observe.collect.boxes.collecting:COLLECTING"),
+    connection=LazyImport("trimtab.connect:boxes.settings.boxes_connection"),
+    collecting=LazyImport("trimtab.observe.collect:boxes.collecting.COLLECTING"),
 )
 
-LEVEL = Level(
+LEVEL = Balancer(
     name="balls",
     title="balls over boxes",
     system=BOXES,
     moves="a ball",
     across="box to box",
     trigger="a tick",
-    settings=Part("trimtab.files.balls.settings:SECTION"),
-    snapshot=Part("trimtab.files.balls.snapshot:FORMAT"),
-    plan=Part("trimtab.files.balls.plan:FORMAT"),
-    pipeline=Part("trimtab.observe.balls.pipeline:PIPELINE"),
-    glance=Part("trimtab.observe.collect.boxes.glance:look"),
-    planners={"trim": Part("trimtab.plan.balls.trim:plan")},
+    settings=LazyImport("trimtab.files:balls.settings.SECTION"),
+    snapshot=LazyImport("trimtab.files:balls.snapshot.FORMAT"),
+    plan=LazyImport("trimtab.files:balls.plan.FORMAT"),
+    pipeline=LazyImport("trimtab.observe:balls.pipeline.PIPELINE"),
+    live_status=LazyImport("trimtab.observe.collect:boxes.glance.look"),
+    planners={"trim": LazyImport("trimtab.plan:balls.trim.plan")},
     strategy_help="trim.",
     set_help="A setting, like balls.epsilon=0.2; may be given again.",
-    acting=Part("trimtab.act.balls.acting:ACTING"),
-    open=Part("trimtab.act.boxes.port:open_port"),
-    words=Part("trimtab.report.balls.words:WORDS"),
-    pace="nothing limits an execution",
-    replay=Part("trimtab.history.balls.replaying:replayed"),
-    replay_options=Part("trimtab.levels.balls.options:REPLAY"),
+    executor=LazyImport("trimtab.act:balls.acting.ACTING"),
+    open=LazyImport("trimtab.act:boxes.port.open_port"),
+    renderer=LazyImport("trimtab.report:balls.words.WORDS"),
+    impact="nothing limits an execution",
+    replay=LazyImport("trimtab.history:balls.replaying.replayed"),
+    replay_options=LazyImport("trimtab.balancers:balls.options.REPLAY"),
 )

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.levels.level import Option
+from trimtab.balancers.balancer import Option
 
 REPLAY = (Option("--snapshots", "A folder of snapshots.", Path),)

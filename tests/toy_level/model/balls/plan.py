@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from trimtab.model.plan import Plan
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.receipt import Receipt, StepOutcome
 from trimtab.model.values import Amount, Name, Order
 
 
@@ -71,7 +71,7 @@ class BallsPlan(Plan[BallMove]):
 
 
 @dataclass(frozen=True, slots=True)
-class BallOutcome(Outcome):
+class BallOutcome(StepOutcome):
     """The end of one step."""
 
     ball: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.model.balls.snapshot import RESOURCES
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.boxes.collecting import FORM
 from trimtab.observe.columns import QUALITY, imbalance_columns
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.settings import PipelineSettings
 
 
@@ -26,7 +26,7 @@ BOXES = (
     ("balls", "array<struct<name:string,weight:double>>"),
 )
 
-PIPELINE = LevelPipeline(
+PIPELINE = BalancerPipeline(
     name="balls",
     place="balls",
     resources=RESOURCES,
@@ -38,6 +38,6 @@ PIPELINE = LevelPipeline(
         "imbalance": imbalance_columns("string"),
         "quality": QUALITY,
     },
-    transformations="trimtab.observe.balls.stages:STAGES",
-    snapshots="trimtab.observe.balls.snapshot:write_newest_snapshots",
+    transformations="trimtab.observe:balls.stages.STAGES",
+    snapshots="trimtab.observe:balls.snapshot.write_newest_snapshots",
 )

@@ -10,7 +10,7 @@ from trimtab.files.balls.snapshot import FORMAT
 from trimtab.model.balls.snapshot import BallsSnapshot
 from trimtab.model.snapshot import Quality
 from trimtab.observe.lake import instant
-from trimtab.observe.snapshots import Moment, write_snapshots
+from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BallsPipeli
     """Write a snapshot of every cluster's newest tick."""
     rows = lake.table("brokers", manifest=manifest).to_pylist()
 
-    def write(moment: Moment[BallsPipelineSettings], path: Path) -> None:
+    def write(moment: SnapshotInputs[BallsPipelineSettings], path: Path) -> None:
         at = instant(moment.tick)
         boxes = [row for row in rows if (row["cluster"], row["tick"]) == (moment.cluster, at)]
         boxes.sort(key=lambda row: row["broker"])

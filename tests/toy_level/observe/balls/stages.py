@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 
 from trimtab.observe import clean
 from trimtab.observe import imbalance as measures
+from trimtab.observe.balancer_pipeline import TableStage, here
 from trimtab.observe.balls.pipeline import BOXES, RESOURCES
 from trimtab.observe.columns import imbalance_columns
-from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def quality(cleaned: DataFrame) -> DataFrame:
 
 
 STAGES = (
-    Stage(brokers, {"cleaned": here}),
-    Stage(imbalance, {"brokers": here}),
-    Stage(quality, {"cleaned": here}),
+    TableStage(brokers, {"cleaned": here}),
+    TableStage(imbalance, {"brokers": here}),
+    TableStage(quality, {"cleaned": here}),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.report.words import Words
+from trimtab.report.renderer import Renderer
 
 
 def plan_text(plan: Any, snapshot: Any = None, *, all_moves: bool = False) -> str:
@@ -19,7 +19,7 @@ def progress_line() -> Callable[[Any], str]:
     return lambda state: f"{sum(one.ended for one in state.records)}/{len(state.records)} balls"
 
 
-WORDS = Words(
+WORDS = Renderer(
     plan_text=plan_text,
     cost=lambda plan: f"{len(plan.moves)} balls",
     change=lambda move: f"{move.ball}  {move.source} → {move.target}",
@@ -30,6 +30,6 @@ WORDS = Words(
     receipt_text=lambda receipt: f"{receipt.status}: {len(receipt.done)} balls moved",
     spent_text=lambda receipt: f"{len(receipt.done)} balls moved",
     cancelling="balls stay where they are",
-    glance_text=lambda sample, every: iter([f"{sample.cluster}: {sample.brokers} boxes"]),
-    glance_document=lambda sample: {"cluster": sample.cluster, "boxes": sample.brokers},
+    status_text=lambda sample, every: iter([f"{sample.cluster}: {sample.brokers} boxes"]),
+    status_document=lambda sample: {"cluster": sample.cluster, "boxes": sample.brokers},
 )

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from support.keys_world import ORDERS, PLACE, World, a_plan, carried_out
-from trimtab.act.keys.acting import prepare
-from trimtab.act.keys.seen import Client, Group, Seen
+from trimtab.act.keys.executor import prepare
+from trimtab.act.keys.observation import KeyClient, KeyConsumerGroup, KeysObservation
 from trimtab.act.keys.tables import settled
 from trimtab.model.errors import ActError, InputError
-from trimtab.model.keys.plan import taken_back
+from trimtab.model.keys.plan import reverted
 from trimtab.model.keys.routing import Route, RoutingTable
 
 
@@ -33,7 +33,9 @@ def test_a_table_is_published_followed_and_settled(tmp_path: Path) -> None:
 
 def test_a_table_tells_what_had_taken_effect_when_it_was_published(tmp_path: Path) -> None:
     """Committed, or before the log begins; of partitions that are just being added nothing yet."""
-    seen = Seen("here", "id", None, (0, 7, 0), (9, 9, 9), "billing", (Group("billing", {0: 5}),))
+    seen = KeysObservation(
+        "here", "id", None, (0, 7, 0), (9, 9, 9), "billing", (KeyConsumerGroup("billing", {0: 5}),)
+    )
     assert seen.passed == (5, 7, 0)
     world = World()
     carried_out(world, a_plan(partitions_most=5, capacity=20.0), tmp_path)
@@ -79,11 +81,11 @@ def test_added_partitions_are_used(tmp_path: Path) -> None:
 def test_who_was_killed_is_passed_over_once_its_time_is_over(tmp_path: Path) -> None:
     """Of many processes each tells seldom, and counts for longer: until then no step is given up."""
     world = World()
-    world.killed, world.killed_looks = (Client("p9", "producer", 0, True, lasting_seconds=100.0),), 180
+    world.killed, world.killed_looks = (KeyClient("p9", "producer", 0, True, lasting_seconds=100.0),), 180
     state = carried_out(world, a_plan(), tmp_path, follow_seconds=30.0)
     assert (state.status, world.killed_looks < 0) == ("finished", True)
     world = World()
-    world.killed, world.killed_looks = (Client("p9", "producer", 0, True, lasting_seconds=100.0),), 10**6
+    world.killed, world.killed_looks = (KeyClient("p9", "producer", 0, True, lasting_seconds=100.0),), 10**6
     (tmp_path / "two").mkdir()
     state = carried_out(world, a_plan(), tmp_path / "two", follow_seconds=30.0)
     assert state.status == "incomplete"
@@ -125,7 +127,7 @@ def test_a_plan_is_taken_back(tmp_path: Path) -> None:
     again = prepare(plan, world.observe(ORDERS), False)
     assert again.steps == ()
     (tmp_path / "back").mkdir()
-    state = carried_out(world, taken_back(plan), tmp_path / "back")
+    state = carried_out(world, reverted(plan), tmp_path / "back")
     assert state.status == "finished"
     assert (world.tables[-1].groups, world.tables[-1].keys) == ({}, {})
     assert world.tables[-1].version == 4

@@ -8,40 +8,42 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.execution.codec import Codecs
+from trimtab.act.execution.codec import StateCodecs
 from trimtab.act.execution.messages import Failure
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
-from trimtab.act.masters.acting import ACTING, prepare, warnings
+from trimtab.act.masters.executor import EXECUTOR, prepare, warnings
 from trimtab.act.masters.machine import MastersMachine
-from trimtab.act.masters.settings import Handing, TakeoverSettings
-from trimtab.act.masters.state import Answer, Seen, TakeoverState
+from trimtab.act.masters.settings import TransferLimits, TransferSettings
+from trimtab.act.masters.state import MastersExecutionState, MastersObservation, TransferRequestResult
 from trimtab.act.runner import Runner
 from trimtab.model.errors import ActError
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.masters.plan import (
-    Mastership,
+    MastershipAssignment,
+    MastershipMoveKind,
+    MastershipTransfer,
     MastersPlan,
-    MoveKind,
-    Takeover,
-    TakeoverBound,
-    TakeoverCost,
-    TakeoverReason,
+    TransferBound,
+    TransferCost,
+    TransferReason,
 )
 from trimtab.model.plan import Prediction, Verdict
 from trimtab.model.snapshot import SnapshotReference
 
-NOTHING = Measures({}, {}, {})
+NOTHING = ImbalanceSummary({}, {}, {})
 
 
 def a_plan(**targets: tuple[str | None, str]) -> MastersPlan:
     """Groups by name, each with its master before and after."""
     moves = tuple(
-        Takeover(order, MoveKind.TAKEOVER, group, *both, 0.0, 0.0, TakeoverReason("epsilon", None, ""))
+        MastershipTransfer(
+            order, MastershipMoveKind.TAKEOVER, group, *both, 0.0, 0.0, TransferReason("epsilon", None, "")
+        )
         for order, (group, both) in enumerate(targets.items(), 1)
     )
     return MastersPlan(
-        level="masters",
+        balancer="masters",
         strategy="trim",
         seed=0,
         settings={},
@@ -50,9 +52,9 @@ def a_plan(**targets: tuple[str | None, str]) -> MastersPlan:
         moves=moves,
         predicted=Prediction(NOTHING, NOTHING),
         system="paxos",
-        assignments=tuple(Mastership(group, *both) for group, both in targets.items()),
-        cost=TakeoverCost(len(moves)),
-        bound=TakeoverBound(0, ""),
+        assignments=tuple(MastershipAssignment(group, *both) for group, both in targets.items()),
+        cost=TransferCost(len(moves)),
+        bound=TransferBound(0, ""),
     )
 
 
@@ -69,7 +71,7 @@ class Store:
         self.behind: set[str] = set()
         self.faster = 0
 
-    def observe(self, groups: Collection[str]) -> Seen:
+    def observe(self, groups: Collection[str]) -> MastersObservation:
         for group, (node, looks) in list(self.wanted.items()):
             self.wanted[group] = node, looks - 1
             if looks <= 1:
@@ -77,15 +79,15 @@ class Store:
                 del self.wanted[group]
         seen = {group: self.masters[group] for group in groups if group in self.masters}
         able = {group: frozenset({"0", "1", "2"} - self.behind) for group in seen}
-        return Seen("id", "store", self.version, seen, able, frozenset({"0", "1", "2"}))
+        return MastersObservation("id", "store", self.version, seen, able, frozenset({"0", "1", "2"}))
 
-    def ask_for(self, base: int, targets: Mapping[str, str]) -> Answer:
+    def ask_for(self, base: int, targets: Mapping[str, str]) -> TransferRequestResult:
         self.asked.append(dict(targets))
         if self.faster:
             self.faster -= 1
             self.version += 1
         if base != self.version:
-            return Answer(None)
+            return TransferRequestResult(None)
         failures = {}
         for group, node in targets.items():
             if self.refuse.get(group, 0):
@@ -94,7 +96,7 @@ class Store:
             else:
                 self.wanted[group] = node, self.looks
         self.version += 1
-        return Answer(self.version, failures)
+        return TransferRequestResult(self.version, failures)
 
     def read_claims(self) -> frozenset[str]:
         return frozenset()
@@ -107,22 +109,22 @@ class Execution:
     """An execution with its journal, which processes take up one after the other in virtual time."""
 
     def __init__(
-        self, store: Store, plan: MastersPlan, folder: Path, settings: TakeoverSettings | None = None
+        self, store: Store, plan: MastersPlan, folder: Path, settings: TransferSettings | None = None
     ) -> None:
         self.store, self.now = store, 1000.0
         ready = prepare(plan, store.observe([move.group for move in plan.moves]), False)
-        chosen = TakeoverSettings() if settings is None else settings
-        state = ACTING.new_execution(ready.cluster_id, ready.steps, chosen, self.now)
-        codecs = Codecs({"masters": ACTING.codec}, unnamed="masters")
+        chosen = TransferSettings() if settings is None else settings
+        state = EXECUTOR.new_execution(ready.cluster_id, ready.steps, chosen, self.now)
+        codecs = StateCodecs({"masters": EXECUTOR.codec}, unnamed="masters")
         self.journal = Journal(folder / "journal.sqlite", codecs)
         self.number = self.journal.create(state, "store", "{}", "test", {})
-        self.runner: Runner[TakeoverState]
+        self.runner: Runner[MastersExecutionState]
 
     def live(
         self,
-        watch: Callable[[TakeoverState], None] | None = None,
+        watch: Callable[[MastersExecutionState], None] | None = None,
         meanwhile: Callable[[float], None] = lambda now: None,
-    ) -> TakeoverState:
+    ) -> MastersExecutionState:
         """Take it up, and run it to its end."""
 
         def sleep(seconds: float) -> None:
@@ -136,18 +138,22 @@ class Execution:
         )
         return self.runner.run()
 
-    def when_asked(self, ask: Callable[[Runner[TakeoverState]], None]) -> Callable[[TakeoverState], None]:
+    def when_asked(
+        self, ask: Callable[[Runner[MastersExecutionState]], None]
+    ) -> Callable[[MastersExecutionState], None]:
         """A watch that asks something of the runner once a takeover is under way."""
-        return lambda state: ask(self.runner) if state.active and state.status is Status.RUNNING else None
+        return lambda state: (
+            ask(self.runner) if state.active and state.status is ExecutionStatus.RUNNING else None
+        )
 
 
 def carried_out(
     store: Store,
     plan: MastersPlan,
     folder: Path,
-    settings: TakeoverSettings | None = None,
+    settings: TransferSettings | None = None,
     meanwhile: Callable[[float], None] = lambda now: None,
-) -> TakeoverState:
+) -> MastersExecutionState:
     """Prepared, journaled and run to its end in virtual time."""
     return Execution(store, plan, folder, settings).live(meanwhile=meanwhile)
 
@@ -155,7 +161,7 @@ def carried_out(
 def test_a_few_are_asked_for_at_once(tmp_path: Path) -> None:
     """Two at a time: the third is asked for when the first two are there."""
     store = Store(a="0", b="0", c="0")
-    settings = TakeoverSettings(masters=Handing(at_once=2))
+    settings = TransferSettings(masters=TransferLimits(max_in_flight=2))
     state = carried_out(store, a_plan(a=("0", "1"), b=("0", "2"), c=("0", "1")), tmp_path, settings)
     assert store.asked == [{"a": "1", "b": "2"}, {"c": "1"}]
     assert store.masters == {"a": "1", "b": "2", "c": "1"}
@@ -190,7 +196,7 @@ def test_a_plan_for_another_store_is_refused() -> None:
     """Names are compared, where the system has them."""
     plan = a_plan(a=("0", "1"))
     with pytest.raises(ActError, match="the plan is for 'other', and the connection leads to 'store'"):
-        ACTING.look(Store(a="0"), replace(plan, snapshot=replace(plan.snapshot, cluster="other")))
+        EXECUTOR.observe(Store(a="0"), replace(plan, snapshot=replace(plan.snapshot, cluster="other")))
 
 
 def test_a_refusal_is_tried_again(tmp_path: Path) -> None:
@@ -213,7 +219,7 @@ def test_a_map_of_somebody_else_is_built_upon(tmp_path: Path) -> None:
 def test_what_never_comes_is_asked_for_again_and_given_up(tmp_path: Path) -> None:
     """After each takeover_seconds anew, as often as is allowed; then the execution says what is left."""
     store = Store(looks=10**9, a="0")
-    settings = TakeoverSettings(attempts=3, masters=Handing(takeover_seconds=5.0))
+    settings = TransferSettings(max_attempts=3, masters=TransferLimits(transfer_timeout_seconds=5.0))
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path, settings)
     assert (state.status, len(store.asked)) == ("incomplete", 3)
     assert state.records[0].reason == "is not there after 5 s (3 attempts)"
@@ -234,7 +240,7 @@ def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
     assert carried_out(store, plan, tmp_path, meanwhile=meanwhile).status == "finished"
     store.masters, store.behind = {"a": "0"}, {"1"}
     ready = prepare(plan, store.observe(["a"]), False)
-    assert warnings(store, ready, TakeoverSettings(), None) == [
+    assert warnings(store, ready, TransferSettings(), None) == [
         "a: node 1 is down or behind now; it is waited for, 30 s"
     ]
 
@@ -259,7 +265,7 @@ def test_a_group_that_is_gone_is_told(tmp_path: Path) -> None:
     assert ended.records[0].reason == "is not there any more"
 
 
-ONE_BY_ONE = TakeoverSettings(masters=Handing(at_once=1))
+ONE_BY_ONE = TransferSettings(masters=TransferLimits(max_in_flight=1))
 
 
 def two_steps(folder: Path, looks: int = 2) -> Execution:
@@ -308,7 +314,7 @@ def test_a_killed_execution_is_resumed(tmp_path: Path) -> None:
     """It died behind its order, and the mastership came meanwhile: seen, not asked for again."""
     execution = two_steps(tmp_path)
 
-    def dies(runner: Runner[TakeoverState]) -> None:
+    def dies(runner: Runner[MastersExecutionState]) -> None:
         if execution.store.asked:
             raise Killed
 
@@ -325,7 +331,7 @@ def test_what_a_killed_execution_asked_for_in_vain_is_asked_for_again(tmp_path: 
     """It died between writing its order down and giving it: nothing came, so the order is given now."""
     execution = two_steps(tmp_path)
 
-    def dies(runner: Runner[TakeoverState]) -> None:
+    def dies(runner: Runner[MastersExecutionState]) -> None:
         raise Killed
 
     with pytest.raises(Killed):

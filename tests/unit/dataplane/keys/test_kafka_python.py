@@ -32,7 +32,7 @@ class Joining:
 
 
 class Waiting:
-    """As much of `Receiving` as a poll asks for."""
+    """As much of `OrderedConsumer` as a poll asks for."""
 
     def patience(self, seconds: float) -> float:
         """Something waits."""

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from taskiq.exceptions import SendTaskError
 
-from trimtab.dataplane.queues import LevelledBroker, QueuesFullError, retry_after_seconds
+from trimtab.dataplane.queues import BalancedBroker, QueuesFullError, retry_after_seconds
 from trimtab.dataplane.queues.envelope import BODY_BYTES_MAX, Envelope
 from trimtab.dataplane.queues.settings import broker_arguments
 from trimtab.model.errors import ConnectError, InputError, SettingsError
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policies.central import CentralQueue
-from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
+from trimtab.online.queues.policies.round_robin import OpenRoundRobinQueue
 from trimtab.online.queues.policies.stealing import WorkStealing
 from trimtab.online.queues.policy import DispatchPolicy
 
@@ -121,7 +121,7 @@ def test_messages_of_a_user_keep_their_order_though_workers_do_many_at_once() ->
     """Later ones are quicker, so that without keys they would overtake; different users are not in line."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=2, max_async_tasks=20)
+        broker = BalancedBroker(queues=2, max_async_tasks=20)
         done: dict[str, list[int]] = {"ann": [], "bob": [], "": []}
         started = []
 
@@ -146,7 +146,7 @@ def test_back_pressure_is_an_error_with_a_time_or_a_wait() -> None:
     """A web layer answers 429 with Retry-After; a program that may wait is let in when there is room."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1, capacity=2)
+        broker = BalancedBroker(queues=1, capacity=2)
         go = asyncio.Event()
 
         @broker.task(weight=3.0)
@@ -177,7 +177,7 @@ def test_weights_come_from_the_label_else_the_class_else_the_default() -> None:
     """The class is the task's name unless a label says otherwise."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1, weights={"votes": 0.25, "quiz": 2.0}, default_weight=0.5)
+        broker = BalancedBroker(queues=1, weights={"votes": 0.25, "quiz": 2.0}, default_weight=0.5)
         go = asyncio.Event()
 
         @broker.task(task_name="quiz")
@@ -203,7 +203,7 @@ def test_weights_come_from_the_label_else_the_class_else_the_default() -> None:
 def test_a_weight_out_of_range_is_refused(weight: float) -> None:
     """At once, where the broker is made."""
     with pytest.raises(InputError, match="weight of class a is .* expected seconds"):
-        LevelledBroker(weights={"a": weight})
+        BalancedBroker(weights={"a": weight})
 
 
 NUMBERS = {
@@ -223,7 +223,7 @@ NUMBERS = {
 def test_a_number_out_of_range_is_refused(name: str, value: object) -> None:
     """At once, where the broker is made; also where it does not matter inside a process."""
     with pytest.raises(InputError, match=f"{name} is {re.escape(repr(value))}, expected "):
-        LevelledBroker(**{name: value})  # type: ignore[arg-type]
+        BalancedBroker(**{name: value})  # type: ignore[arg-type]
 
 
 def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
     file.write_text("\n".join(["[queues]", *(f"{name} = {value}" for name, value in lines.items())]))
     found = broker_arguments(file, {})
     assert {name: found[name] for name in lines} == {**lines, "wait_seconds": None}
-    assert len(LevelledBroker.from_settings(file).backend.ledger) == 3
+    assert len(BalancedBroker.from_settings(file).backend.ledger) == 3
     for name, value in {**dict.fromkeys(lines, -2), "overtake_seconds": -0.5}.items():
         file.write_text(f"[queues]\n{name} = {value}")
         with pytest.raises(SettingsError, match=f"queues.{name} is .*{value}"):
@@ -246,20 +246,20 @@ def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", [CentralQueue, WorkStealing])
 def test_policies_whose_workers_take_from_others_are_refused(
-    policy: Callable[[Ledger], DispatchPolicy],
+    policy: Callable[[QueueLedger], DispatchPolicy],
 ) -> None:
     """Their half that chooses a queue would run, and their half that takes would not."""
     with pytest.raises(
         InputError, match="policy is (central_queue|work_stealing), .* name one of the others"
     ):
-        LevelledBroker(policy=policy)
+        BalancedBroker(policy=policy)
 
 
 def test_work_is_level_where_counts_would_not_be() -> None:
     """One message of a hundred beside a hundred of one: least work left puts them on different queues."""
 
     async def story(policy: object) -> list[int]:
-        broker = LevelledBroker(queues=2, policy=policy, scheduling=None)  # type: ignore[arg-type]
+        broker = BalancedBroker(queues=2, policy=policy, scheduling=None)  # type: ignore[arg-type]
         go = asyncio.Event()
 
         @broker.task
@@ -278,14 +278,14 @@ def test_work_is_level_where_counts_would_not_be() -> None:
     from trimtab.online.queues.policies.least_work import LeastWorkLeft
 
     assert asyncio.run(story(LeastWorkLeft)) == [1, 10]
-    assert asyncio.run(story(MarkedRoundRobin)) == [6, 5]
+    assert asyncio.run(story(OpenRoundRobinQueue)) == [6, 5]
 
 
 def test_dispatch_inside_a_process_knows_what_is_done() -> None:
     """Nobody looks between two bursts: what was finished since the last message does not count."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=2, scheduling=None)
+        broker = BalancedBroker(queues=2, scheduling=None)
         ended = []
 
         @broker.task(weight=5.0)
@@ -306,7 +306,7 @@ def test_messages_of_a_key_on_their_way_are_counted_in_one_queue() -> None:
     """No answer is there yet: the second of a key follows the first, and takes no turn of the other queue."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=2, scheduling=None)
+        broker = BalancedBroker(queues=2, scheduling=None)
         chosen: dict[str, list[int]] = {}
         answered = asyncio.Event()
 
@@ -340,7 +340,7 @@ def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
     """The sender is told how large it is and what to do."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
 
         @broker.task
         async def note(text: str) -> None: ...
@@ -349,7 +349,7 @@ def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
             await note.kiq("x" * (BODY_BYTES_MAX + 1))
         assert isinstance(told.value.__cause__, InputError)
         assert "bytes, expected at most 16,777,216" in str(told.value.__cause__)
-        assert [one.length for one in (await broker.backend.look()).queues] == [0]
+        assert [one.length for one in (await broker.backend.counts()).queues] == [0]
         await broker.shutdown()
 
     asyncio.run(story())
@@ -359,7 +359,7 @@ def test_what_no_worker_understands_is_passed_over() -> None:
     """Bytes that are no message, and a task that is not there: a warning each, and the next one runs."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
         done = []
 
         @broker.task
@@ -385,7 +385,7 @@ def test_a_label_timeout_ends_a_task_that_hangs() -> None:
     """It is taskiq's own, and the next message runs."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
 
         @broker.task(timeout=0.05)
         async def hang() -> None:
@@ -407,7 +407,7 @@ def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:
     """SIGTERM must not cut a message in half."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
         ended, go = [], asyncio.Event()
 
         @broker.task
@@ -418,14 +418,14 @@ def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:
         for number in range(3):
             await work.kiq(number)
         while not broker.backend.ledger.held[0]:
-            await broker.backend.look()
+            await broker.backend.counts()
             await asyncio.sleep(0.01)
         stopping = asyncio.create_task(broker.shutdown())
         await asyncio.sleep(0.02)
         go.set()
         await stopping
         assert ended == [0]
-        assert (await broker.backend.look()).queues[0].length == 2
+        assert (await broker.backend.counts()).queues[0].length == 2
 
     asyncio.run(story())
 
@@ -435,7 +435,7 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
         go = asyncio.Event()
 
         @broker.task(weight=2.0)
@@ -445,7 +445,7 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
         await work.kiq()
         await work.kiq()
         while not broker.backend.ledger.held[0]:
-            await broker.backend.look()
+            await broker.backend.counts()
             await asyncio.sleep(0.01)
         read = {
             sample.name: (sample.labels, sample.value)
@@ -480,7 +480,7 @@ def test_a_server_without_room_is_waited_for() -> None:
     """It says so itself, and has nothing of the message; a sender that may wait is let in later."""
 
     async def story() -> None:
-        broker, refusals = LevelledBroker(queues=1, wait_seconds=None), 2
+        broker, refusals = BalancedBroker(queues=1, wait_seconds=None), 2
         await broker.startup()
         put = broker.backend.put
 
@@ -510,7 +510,7 @@ def test_a_server_that_does_not_answer_is_not_taken_for_full_queues(key: str) ->
     """Only with an idempotency key is the message sent again; what ends the waiting is the server's error."""
 
     async def story() -> int:
-        broker, sent = LevelledBroker(queues=1, wait_seconds=0.1), 0
+        broker, sent = BalancedBroker(queues=1, wait_seconds=0.1), 0
 
         async def gone(*arguments: object) -> int:
             nonlocal sent

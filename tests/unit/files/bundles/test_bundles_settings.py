@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.levels.settings import read_settings
+from trimtab.balancers.settings import read_settings
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.errors import SettingsError
 
 
 def test_defaults_hold_where_nothing_is_set() -> None:
     """No file, no words: the dataclass's own."""
-    assert read_settings(None, [], {}).levels["bundles"] == BundlesSettings()
+    assert read_settings(None, [], {}).balancers["bundles"] == BundlesSettings()
 
 
 def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Pat
     path = tmp_path / "trimtab.toml"
     path.write_text('[bundles]\ntheta = 0.7\nunowned = "assign"\nexcluded_namespaces = ["a/*"]\n')
     environment = {"TRIMTAB_BUNDLES_MAX_UNLOADS": "5", "TRIMTAB_BUNDLES_THETA_CPU": "0.6"}
-    found = read_settings(path, ["bundles.epsilon.message_rate=0.4"], environment).levels["bundles"]
+    found = read_settings(path, ["bundles.epsilon.message_rate=0.4"], environment).balancers["bundles"]
     assert found.theta == (0.6, 0.7, 0.7, 0.7)
     assert found.epsilon == (0.1, 0.1, 0.1, 0.4)
     assert (found.max_unloads, found.unowned, found.excluded_namespaces) == (5, "assign", ("a/*",))

@@ -10,17 +10,19 @@ import pytest
 
 from support.recordings import replay
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.compare import TABLES, Setting, compare, default_schemes
-from trimtab.history.keys.consumers import Capacity
-from trimtab.history.keys.course import World, waiting
-from trimtab.history.keys.law import Zipf, parsed, stream_of
+from trimtab.history.keys.compare import TABLES, KeysScenario, compare, default_schemes
+from trimtab.history.keys.consumers import ConsumerCapacity
+from trimtab.history.keys.simulation import KeysSimulationSettings, waiting
 from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.zipf import Zipf, parsed, stream_of
 from trimtab.model.errors import InputError, SettingsError
 from trimtab.online.keys.catalogue import POLICIES
 
 STREAM = stream_of(Zipf(1.4, 200), 300.0, 8.0, 3, seed=2)
-SETTING = Setting(
-    world=World(4, Capacity(100.0), spare=4, seed=1), settings=KeysSettings(epsilon=(0.1,)), plan_seconds=2.0
+SETTING = KeysScenario(
+    world=KeysSimulationSettings(4, ConsumerCapacity(100.0), spare=4, seed=1),
+    settings=KeysSettings(epsilon=(0.1,)),
+    plan_seconds=2.0,
 )
 
 

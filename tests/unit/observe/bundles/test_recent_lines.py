@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.observe.bundles.recent_lines import CLEAR_TREND, FEWEST_WINDOWS, _pass, recent_lines
+from trimtab.observe.bundles.recent_lines import CLEAR_TREND, MIN_WINDOWS, _pass, recent_lines
 
 SLIDE = 60_000_000
 START = 1_795_000_000_000_000
@@ -75,7 +75,7 @@ def test_lines_are_least_squares_through_each_rows_own_windows(seed: int) -> Non
             x = np.array([one["window_end"].timestamp() - end for one in told])
             y = np.array([one[name] for one in told])
             level, trend = y.mean(), 0.0
-            if len(near) >= FEWEST_WINDOWS and len(told) > 1:
+            if len(near) >= MIN_WINDOWS and len(told) > 1:
                 slope, begin = np.polyfit(x, y, 1)
                 if np.corrcoef(x, y)[0, 1] ** 2 >= CLEAR_TREND:
                     level, trend, clear = begin, slope, clear + 1
@@ -119,4 +119,4 @@ def test_no_rows_make_no_lines() -> None:
         MOST,
         REACH,
     )
-    assert none.level.shape == (0, 4)
+    assert none.intercept.shape == (0, 4)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
-SETTINGS = BundlesPipelineSettings(views=2, horizon_seconds=120)
+SETTINGS = BundlesPipelineSettings(recent_windows=2, horizon_seconds=120)
 LEFT, RIGHT = "public/shop/0x00000000_0x80000000", "public/shop/0x80000000_0xffffffff"
 BOUNDARIES = [0, 0x80000000, 0xFFFFFFFF]
 TOPIC = "persistent://public/shop/orders"  # its hash is 0x9f94a430: in the right half

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trimtab.observe.collect.paxos.collector import map_problems
-from trimtab.online.masters.messages import Report
+from trimtab.online.masters.messages import GroupReport
 
 
-def report(version: int, rest_seconds: float = 0.0) -> Report:
+def report(version: int, rest_seconds: float = 0.0) -> GroupReport:
     """What a node tells of a group, by a version of the map."""
-    return Report(1, False, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, version, rest_seconds)
+    return GroupReport(1, False, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, version, rest_seconds)
 
 
 def test_a_node_with_an_old_map_and_a_group_that_rests_are_told() -> None:

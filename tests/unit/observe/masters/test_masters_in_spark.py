@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.observe.columns import Flag, ddl
+from trimtab.observe.columns import SampleFlag, ddl
 from trimtab.observe.masters.pipeline import FORM, MastersPipelineSettings
 from trimtab.observe.masters.stages import brokers, groups, imbalance, shares
 from trimtab.observe.spark_columns import frame_of
@@ -106,4 +106,4 @@ def test_a_node_that_was_started_again_counts_from_nothing(spark: SparkSession) 
     )
     rows = sorted(shares(samples, MastersPipelineSettings()).collect(), key=lambda row: row["tick"])
     assert [row["queries_per_second"] for row in rows] == [None, None, 10.0]
-    assert [row["flags"] for row in rows] == [Flag.GAP, Flag.RESET, 0]
+    assert [row["flags"] for row in rows] == [SampleFlag.GAP, SampleFlag.RESET, 0]

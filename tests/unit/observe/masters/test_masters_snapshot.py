@@ -10,7 +10,7 @@ from trimtab.model.masters.snapshot import NodeLoad, NodeState
 from trimtab.observe.lake import microseconds
 from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
 from trimtab.observe.masters.snapshot import snapshot_at
-from trimtab.observe.snapshots import Moment
+from trimtab.observe.snapshots import SnapshotInputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,10 +49,10 @@ def test_nodes_go_by_the_addresses_they_are_asked_at(tmp_path: Path) -> None:
         level=PIPELINE,
     )
     tick = microseconds(NOON + datetime.timedelta(seconds=10))
-    found = snapshot_at(Moment(lake, lake.manifest(), MastersPipelineSettings(), "store", tick))
+    found = snapshot_at(SnapshotInputs(lake, lake.manifest(), MastersPipelineSettings(), "store", tick))
     assert found.nodes == (
         NodeLoad("0", "new.example:7000", NodeState.ALIVE),
         NodeLoad("1", "new.example:7001", NodeState.DEAD),
     )
     assert (found.version, found.scheme) == (3, "await")
-    assert [(one.group, one.ideal) for one in found.groups] == [("group 0", 1)]
+    assert [(one.group, one.preferred) for one in found.groups] == [("group 0", 1)]

@@ -13,7 +13,7 @@ import pytest
 from hand_written_tables import lake_with
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
-from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState
+from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState, ReplicaBrokerState
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
 
@@ -120,15 +120,15 @@ def test_states_of_brokers(tmp_path: Path) -> None:
     found = snapshot(tmp_path, rates, brokers)
     states = dict(zip(found.brokers.id.tolist(), found.brokers.state.tolist(), strict=True))
     assert states == {
-        1: BrokerState.ALIVE,
-        2: BrokerState.DEAD,
-        3: BrokerState.DEAD,
-        4: BrokerState.DEAD,
-        5: BrokerState.NEW,
-        6: BrokerState.ALIVE,
+        1: ReplicaBrokerState.ALIVE,
+        2: ReplicaBrokerState.DEAD,
+        3: ReplicaBrokerState.DEAD,
+        4: ReplicaBrokerState.DEAD,
+        5: ReplicaBrokerState.NEW,
+        6: ReplicaBrokerState.ALIVE,
     }
     assert found.brokers.host == ("h1", "h2", "h3", "broker-4", "h5", "h6")
-    assert found.partitions.leader.tolist() == [0, NOBODY, 5]
+    assert found.partitions.leader.tolist() == [0, NO_BROKER, 5]
     assert found.partitions.in_sync[[0, 2]].tolist() == [[True, False, False], [True, True, False]]
 
 
@@ -243,7 +243,7 @@ def test_the_hours_to_come_are_told_from_profiles(tmp_path: Path) -> None:
         cpu_model=[MODEL],
         profiles=[profile(0, 0, 999.0), profile(1, 0, 10.0), profile(2, 0, 30.0, "day"), profile(3, 9, 1.0)],
     )
-    leader, follower = found.partitions.leader_coming, found.partitions.follower_coming
+    leader, follower = found.partitions.leader_forecast, found.partitions.follower_forecast
     assert leader.shape == follower.shape == (2, 24, 4)
     assert leader[0, :3, NETWORK_IN].tolist() == [10.0, 30.0, 50.0]
     assert leader[0, 0, CPU] == pytest.approx(10.0 * 0.01 + 4.0 * 0.001)
@@ -321,7 +321,7 @@ def test_the_trend_counts_where_it_was_nearer_over_the_last_day(tmp_path: Path) 
         trends=[trend(1, 900.0), trend(2, 600.0)],
         profile_errors=[errors(0, -5.0, 1.0), errors(23, 3.0, 3.0), errors(25, 0.0, 99.0)],
     )
-    leader = found.partitions.leader_coming
+    leader = found.partitions.leader_forecast
     assert leader[0, :3, NETWORK_IN].tolist() == [12.5, 12.5, 50.0]
     assert leader[0, :2, NETWORK_OUT].tolist() == [4.0, 4.0]
     assert leader[0, :3, DISK].tolist() == [700.0, 700.0, 700.0]

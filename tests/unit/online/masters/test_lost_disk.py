@@ -6,21 +6,21 @@ import pytest
 
 from support.masters_bench import Bench
 from trimtab.online.masters.acceptor import NO_BALLOT
-from trimtab.online.masters.entries import Record
+from trimtab.online.masters.entries import MessageRecord
 from trimtab.online.masters.messages import (
     Accepted,
-    AskStanding,
     Ballot,
+    DescribeGroup,
+    GroupStatus,
+    ProduceRequest,
+    ProduceResponse,
     Promise,
     Promised,
-    Publish,
-    Published,
     Rejoined,
-    Standing,
-    Start,
-    Write,
+    StartTransfer,
+    WriteLog,
 )
-from trimtab.online.masters.rejoin import ALL_BEGUN, BEGUN
+from trimtab.online.masters.rejoin import ALL_RESTARTED, RESTARTED
 
 
 def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
@@ -31,9 +31,9 @@ def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
     bench.holds = lambda sender, receiver, message: (
         isinstance(receiver, int) and sender != receiver and cut_off in (sender, receiver)
     )
-    bench.send(master, Publish("client", Record("t", "p", 1, b"")))
+    bench.send(master, ProduceRequest("client", MessageRecord("t", "p", 1, b"")))
     bench.run(0.1)
-    assert bench.heard[-1] == (master, 0, Published("t", "p", 1, "stored", master))
+    assert bench.heard[-1] == (master, 0, ProduceResponse("t", "p", 1, "stored", master))
     return bench, master, second, cut_off
 
 
@@ -51,8 +51,8 @@ def votes(bench: Bench, node: int) -> bool:
 def messages(bench: Bench) -> int:
     """How many the one master has."""
     (now,) = bench.masters()
-    (told,) = bench.send(now, AskStanding("client"))
-    assert isinstance(told, Standing)
+    (told,) = bench.send(now, DescribeGroup("client"))
+    assert isinstance(told, GroupStatus)
     return told.messages
 
 
@@ -108,7 +108,7 @@ def test_without_a_vote_nothing_is_promised_accepted_or_asked_for() -> None:
         return holds(sender, receiver, message)
 
     bench.holds = listening
-    bench.send(master, Publish("client", Record("t", "p", 2, b"")))
+    bench.send(master, ProduceRequest("client", MessageRecord("t", "p", 2, b"")))
     bench.run(terms(bench))
     assert bench.nodes[second].groups[0].state.sequences == {("t", "p"): 2}
     assert not votes(bench, second)
@@ -147,7 +147,7 @@ def test_a_new_cluster_votes_once_all_of_its_nodes_are_there() -> None:
     assert len(bench.masters()) == 1 and all(votes(bench, node) for node in range(3))
 
 
-YES = Rejoined(life=2, promised=(9, 9), votes=True, leads=True, upto=0)
+YES = Rejoined(incarnation=2, promised=(9, 9), votes=True, leads=True, upto=0)
 """What the leader answers a node that starts for the second time."""
 
 
@@ -160,7 +160,7 @@ YES = Rejoined(life=2, promised=(9, 9), votes=True, leads=True, upto=0)
         (YES._replace(leads=False), YES._replace(leads=False), False),
         (YES._replace(upto=10**6), YES._replace(leads=False), False),
         (YES, YES._replace(leads=False, votes=False), False),
-        (YES._replace(life=1), YES._replace(leads=False), False),
+        (YES._replace(incarnation=1), YES._replace(leads=False), False),
         (YES, None, False),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
     now = [bench.masters(group)[0] for group in range(2)]
     bench.publish_map(ideal, now[1])
     bench.run_until(lambda: bench.masters(0) == [ideal] and bench.nodes[ideal].token.lease.open)
-    bench.holds = lambda sender, receiver, message: isinstance(message, Start)
+    bench.holds = lambda sender, receiver, message: isinstance(message, StartTransfer)
     bench.publish_map(ideal, ideal, version=2)
     bench.run_until(lambda: bench.nodes[ideal].token.lease.held)
     taken = bench.nodes[ideal].token.version
@@ -222,7 +222,7 @@ def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
     assert bench.nodes[ideal].token.version == taken and not bench.nodes[ideal].token.lease.open
 
 
-@pytest.mark.parametrize("seen", [(BEGUN, BEGUN), (ALL_BEGUN, None)])
+@pytest.mark.parametrize("seen", [(RESTARTED, RESTARTED), (ALL_RESTARTED, None)])
 def test_in_a_new_cluster_nobody_votes_before_all_have_a_log(seen: tuple[Ballot, Ballot | None]) -> None:
     """Or a node that lost power just then would find others that have begun without it, and no leader.
 
@@ -234,15 +234,15 @@ def test_in_a_new_cluster_nobody_votes_before_all_have_a_log(seen: tuple[Ballot,
     for node in (1, 2):
         log.received(node, nothing)
     assert not votes(bench, 0)
-    for order in bench.nodes[0].station.orders:
-        if isinstance(order, Write):
+    for order in bench.nodes[0].context.orders:
+        if isinstance(order, WriteLog):
             bench.written[0].setdefault(order.group, []).append(order.written)
-    assert bench.written[0] == {0: [Promised(BEGUN)]}
+    assert bench.written[0] == {0: [Promised(RESTARTED)]}
     # It has begun, and that alone is no vote in its next life either.
     bench.restart(0, life=2)
     log = bench.nodes[0].groups[0].log
     assert not votes(bench, 0)
     for node, promised in enumerate(seen, 1):
         if promised is not None:
-            log.received(node, nothing._replace(life=2, promised=promised))
+            log.received(node, nothing._replace(incarnation=2, promised=promised))
     assert votes(bench, 0)

@@ -8,8 +8,8 @@ import pytest
 
 from support.masters_bench import Bench
 from trimtab.online.masters.bounds import CLAIM_BYTES
-from trimtab.online.masters.entries import ChangeClaims, PublishMap, TakeToken
-from trimtab.online.masters.maps import Registry
+from trimtab.online.masters.entries import AcquireToken, ChangeClaims, PublishMap
+from trimtab.online.masters.map_versions import Registry
 from trimtab.online.masters.messages import (
     Accept,
     Accepted,
@@ -45,7 +45,7 @@ def told(bench: Bench, node: int) -> MapIs:
 
 def seen(bench: Bench) -> list[tuple[int, tuple[int, ...]]]:
     """The map that each node goes by."""
-    return [tuple(node.maps.seen) for node in bench.nodes]  # type: ignore[misc]
+    return [tuple(node.maps.newest) for node in bench.nodes]  # type: ignore[misc]
 
 
 def test_a_map_is_gone_by_on_all_nodes_and_after_their_restart() -> None:
@@ -121,7 +121,7 @@ def test_the_state_compares_versions() -> None:
     ):
         registry.apply(entry)
         assert registry.version == version
-    assert registry.ideal == (0,)
+    assert registry.preferred == (0,)
 
 
 @pytest.mark.parametrize("change", [(0, 1, (0, 0)), (0, 1, ()), (0, 1, (3,)), (0, 1, (-2,)), (0, 0, (0,))])
@@ -240,7 +240,7 @@ def test_a_token_that_is_given_back_while_a_map_is_published_is_free_at_once() -
 
     def gives_back(sender: int | str, receiver: int | str, message: Any) -> bool:
         entry = message.entry if isinstance(message, Accept) else None
-        return isinstance(entry, TakeToken) and entry.group == CLUSTER
+        return isinstance(entry, AcquireToken) and entry.group == CLUSTER
 
     bench.holds = gives_back
     bench.run_until(lambda: bench.masters() == [ideal] and bench.held)

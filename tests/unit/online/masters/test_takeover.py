@@ -7,43 +7,50 @@ from typing import Any
 import pytest
 
 from support.masters_bench import Bench
-from trimtab.online.masters.entries import Append, BeMaster, Record, SyncOffsets, TakeOver, TakeToken
-from trimtab.online.masters.incumbent import Phase
+from trimtab.online.masters.entries import (
+    AcquireToken,
+    AppendMessages,
+    ClaimMastership,
+    MessageRecord,
+    SyncOffsets,
+    TransferMastership,
+)
 from trimtab.online.masters.messages import (
     Accept,
     Accepted,
-    AskReady,
-    AskStanding,
-    AskUpload,
-    Beat,
     Chosen,
+    ClientDisconnected,
     Commit,
-    Forward,
-    Gone,
-    OffsetKept,
+    ConfirmReady,
+    DescribeGroup,
+    FetchRequest,
+    FetchResponse,
+    ForwardMessage,
+    GroupStatus,
+    NodeHeartbeat,
+    OffsetCommitted,
+    OffsetUpload,
     Prepare,
-    Publish,
-    Published,
-    Pull,
-    Pulled,
+    ProduceRequest,
+    ProduceResponse,
     Received,
-    Standing,
-    Start,
-    Upload,
+    RequestOffset,
+    StartTransfer,
 )
-from trimtab.online.masters.replica import Replica
-from trimtab.online.masters.settings import Scheme
+from trimtab.online.masters.outgoing_transfer import TransferPhase
+from trimtab.online.masters.replica import PaxosLog
+from trimtab.online.masters.settings import TransferScheme
 from trimtab.online.masters.token import CLUSTER
 
 
-def publish(sequence: int) -> Publish:
+def publish(sequence: int) -> ProduceRequest:
     """A message."""
-    return Publish("client", Record("t", "p", sequence, b""))
+    return ProduceRequest("client", MessageRecord("t", "p", sequence, b""))
 
 
-def pull(number: int = 1, offset: int = -1) -> Pull:
+def pull(number: int = 1, offset: int = -1) -> FetchRequest:
     """A question of a consumer."""
-    return Pull("client", "c", "t", number, offset, 10)
+    return FetchRequest("client", "c", "t", number, offset, 10)
 
 
 def proposes(message: Any, kind: type) -> bool:
@@ -67,12 +74,12 @@ def test_the_master_stores_and_others_name_it() -> None:
     bench = Bench()
     master = bench.elected()
     other = (master + 1) % 3
-    assert bench.send(other, publish(1)) == [Published("t", "p", 1, "moved", master)]
+    assert bench.send(other, publish(1)) == [ProduceResponse("t", "p", 1, "moved", master)]
     bench.send(master, publish(1))
     bench.run(0.1)
-    assert bench.heard[-1] == (master, 0, Published("t", "p", 1, "stored", master))
+    assert bench.heard[-1] == (master, 0, ProduceResponse("t", "p", 1, "stored", master))
     (told,) = bench.send(master, pull())
-    assert told == Pulled("c", "t", 1, "stored", 0, (publish(1).record,), master)
+    assert told == FetchResponse("c", "t", 1, "stored", 0, (publish(1).record,), master)
     (told,) = bench.send(other, pull())
     assert (told.verdict, told.master) == ("moved", master)
 
@@ -83,11 +90,11 @@ def test_each_node_tells_how_a_group_stands_there() -> None:
     master = bench.elected()
     bench.send(master, publish(1))
     bench.run(0.1)
-    told = {node: bench.send(node, AskStanding("client"))[0] for node in range(3)}
-    assert all(isinstance(one, Standing) for one in told.values())
+    told = {node: bench.send(node, DescribeGroup("client"))[0] for node in range(3)}
+    assert all(isinstance(one, GroupStatus) for one in told.values())
     assert [(one.master, one.messages) for one in told.values()] == [(master, 1)] * 3
     assert [node for node, one in told.items() if one.holds] == [master]
-    assert bench.nodes[master].groups[0].readers.consumers == {}
+    assert bench.nodes[master].groups[0].consumer_sessions.consumers == {}
 
 
 def test_what_is_chosen_after_the_term_is_not_acknowledged_by_who_was_master() -> None:
@@ -101,7 +108,7 @@ def test_what_is_chosen_after_the_term_is_not_acknowledged_by_who_was_master() -
     bench.heard.clear()
     bench.let_go()
     verdicts = [
-        told.verdict for node, _, told in bench.heard if node == master and isinstance(told, Published)
+        told.verdict for node, _, told in bench.heard if node == master and isinstance(told, ProduceResponse)
     ]
     assert verdicts == ["moved"]
 
@@ -111,12 +118,12 @@ def test_an_offset_that_is_chosen_after_the_term_is_not_told_by_who_was_master()
     bench = Bench()
     master = bench.elected()
     bench.holds = lambda sender, receiver, message: receiver == master
-    bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
+    bench.send(master, OffsetUpload("client", "c", "t", 1, -1, leaves=True))
     bench.now += bench.settings.lease_seconds
     bench.heard.clear()
     bench.let_go()
     assert bench.nodes[master].groups[0].state.offsets == {("c", "t"): 1}
-    assert not any(isinstance(told, OffsetKept) for _, _, told in bench.heard)
+    assert not any(isinstance(told, OffsetCommitted) for _, _, told in bench.heard)
 
 
 def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_there() -> None:
@@ -136,8 +143,8 @@ def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_th
     assert bench.masters() == [now]
 
 
-@pytest.mark.parametrize("scheme", list(Scheme))
-def test_the_ideal_node_becomes_master(scheme: Scheme) -> None:
+@pytest.mark.parametrize("scheme", list(TransferScheme))
+def test_the_ideal_node_becomes_master(scheme: TransferScheme) -> None:
     """By every scheme; nothing of the takeover is left anywhere, and the token is free again."""
     bench = Bench(scheme=scheme)
     master = bench.elected()
@@ -147,7 +154,11 @@ def test_the_ideal_node_becomes_master(scheme: Scheme) -> None:
     assert bench.masters() == [ideal]
     for node in bench.nodes:
         group = node.groups[0]
-        assert group.incumbent is None and group.challenge is None and node.token.group == CLUSTER
+        assert (
+            group.outgoing_transfer is None
+            and group.incoming_transfer is None
+            and node.token.group == CLUSTER
+        )
 
 
 def begun(**settings: Any) -> tuple[Bench, int, int]:
@@ -159,30 +170,30 @@ def begun(**settings: Any) -> tuple[Bench, int, int]:
     bench.run(0.1)
     bench.send(master, pull())
     bench.publish_map(*[ideal])
-    while bench.nodes[master].groups[0].incumbent is None:
+    while bench.nodes[master].groups[0].outgoing_transfer is None:
         bench.run(0.1)
     return bench, master, ideal
 
 
-def asked(bench: Bench) -> AskUpload:
+def asked(bench: Bench) -> RequestOffset:
     """The question to the consumer."""
-    return next(told for _, _, told in reversed(bench.heard) if isinstance(told, AskUpload))
+    return next(told for _, _, told in reversed(bench.heard) if isinstance(told, RequestOffset))
 
 
-def phase(bench: Bench, node: int) -> Phase | None:
+def phase(bench: Bench, node: int) -> TransferPhase | None:
     """How far a takeover is at its incumbent."""
-    incumbent = bench.nodes[node].groups[0].incumbent
+    incumbent = bench.nodes[node].groups[0].outgoing_transfer
     return None if incumbent is None else incumbent.phase
 
 
 def test_only_an_answer_to_the_question_is_an_upload_of_the_takeover() -> None:
     """One that was sent before it may be overtaken by messages that came with it."""
     bench, master, _ = begun()
-    bench.send(master, Upload("client", "c", "t", 0, -1))
-    bench.send(master, Upload("client", "c", "t", 0, asked(bench).cycle - 1))
-    assert phase(bench, master) is Phase.UPLOADING
-    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
-    assert phase(bench, master) is not Phase.UPLOADING
+    bench.send(master, OffsetUpload("client", "c", "t", 0, -1))
+    bench.send(master, OffsetUpload("client", "c", "t", 0, asked(bench).cycle - 1))
+    assert phase(bench, master) is TransferPhase.UPLOADING
+    bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
+    assert phase(bench, master) is not TransferPhase.UPLOADING
 
 
 def test_no_consumer_gets_anything_from_the_incumbent_meanwhile() -> None:
@@ -195,10 +206,10 @@ def test_no_consumer_gets_anything_from_the_incumbent_meanwhile() -> None:
 def test_a_consumer_that_says_nothing_is_waited_for_only_so_long() -> None:
     """Then it goes on, and the takeover is not called clean."""
     bench, master, ideal = begun()
-    bench.holds = lambda sender, receiver, message: isinstance(message, AskReady)
+    bench.holds = lambda sender, receiver, message: isinstance(message, ConfirmReady)
     bench.run(bench.settings.upload_seconds + 0.3)
-    incumbent = bench.nodes[master].groups[0].incumbent
-    assert incumbent is not None and incumbent.phase is Phase.CHECKING and not incumbent.clean
+    incumbent = bench.nodes[master].groups[0].outgoing_transfer
+    assert incumbent is not None and incumbent.phase is TransferPhase.CHECKING and not incumbent.clean
     bench.let_go()
     bench.run(1.0)
     assert bench.masters() == [ideal]
@@ -211,36 +222,38 @@ def test_a_consumer_that_has_left_is_neither_asked_nor_waited_for() -> None:
     bench.send(master, publish(1))
     bench.run(0.1)
     bench.send(master, pull())
-    bench.send(master, Upload("another", "c", "t", 0, -1, leaves=True))
-    readers = bench.nodes[master].groups[0].readers
+    bench.send(master, OffsetUpload("another", "c", "t", 0, -1, leaves=True))
+    readers = bench.nodes[master].groups[0].consumer_sessions
     assert [*readers.consumers] == [("c", "t")]
-    (kept,) = bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
-    assert kept == OffsetKept("c", "t", 1) and readers.consumers == {}
-    (kept,) = bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
-    assert kept == OffsetKept("c", "t", 1) and bench.nodes[master].groups[0].log.under_way == ()
+    (kept,) = bench.send(master, OffsetUpload("client", "c", "t", 1, -1, leaves=True))
+    assert kept == OffsetCommitted("c", "t", 1) and readers.consumers == {}
+    (kept,) = bench.send(master, OffsetUpload("client", "c", "t", 1, -1, leaves=True))
+    assert kept == OffsetCommitted("c", "t", 1) and bench.nodes[master].groups[0].log.in_flight == ()
     bench.run(bench.settings.cycle_seconds)
     begun = bench.now
     bench.publish_map((master + 1) % 3)
     bench.run_until(lambda: bench.masters() == [(master + 1) % 3])
     # The next beat, and no second of waiting behind it.
     assert bench.now - begun < bench.settings.renewal_seconds / 2 + 0.1
-    assert not any(isinstance(told, AskUpload) for _, _, told in bench.heard)
+    assert not any(isinstance(told, RequestOffset) for _, _, told in bench.heard)
 
 
 def test_a_consumer_whose_connection_has_ended_is_not_waited_for_and_the_takeover_is_not_clean() -> None:
     """It may have got more than it has handed in. If it comes back it is asked, as before."""
     bench, master, ideal = begun()
-    bench.holds = lambda sender, receiver, message: isinstance(message, AskReady)
-    bench.tell(master, Gone("another"))
-    assert phase(bench, master) is Phase.UPLOADING
-    bench.tell(master, Gone("client"))
+    bench.holds = lambda sender, receiver, message: isinstance(message, ConfirmReady)
+    bench.tell(master, ClientDisconnected("another"))
+    assert phase(bench, master) is TransferPhase.UPLOADING
+    bench.tell(master, ClientDisconnected("client"))
     group = bench.nodes[master].groups[0]
     assert (
-        group.incumbent is not None and group.incumbent.phase is Phase.CHECKING and not group.incumbent.clean
+        group.outgoing_transfer is not None
+        and group.outgoing_transfer.phase is TransferPhase.CHECKING
+        and not group.outgoing_transfer.clean
     )
     bench.let_go()
     bench.run(1.0)
-    assert bench.masters() == [ideal] and group.readers.gone == set()
+    assert bench.masters() == [ideal] and group.consumer_sessions.departed == set()
 
 
 def test_a_consumer_that_comes_back_by_another_connection_is_asked_again() -> None:
@@ -248,18 +261,18 @@ def test_a_consumer_that_comes_back_by_another_connection_is_asked_again() -> No
     bench = Bench()
     master = bench.elected()
     bench.send(master, pull())
-    readers = bench.nodes[master].groups[0].readers
-    bench.tell(master, Gone("client"))
-    assert (readers.consumers, readers.gone) == ({}, {("c", "t")})
+    readers = bench.nodes[master].groups[0].consumer_sessions
+    bench.tell(master, ClientDisconnected("client"))
+    assert (readers.consumers, readers.departed) == ({}, {("c", "t")})
     bench.send(master, pull(2))
-    assert (readers.consumers, readers.gone) == ({("c", "t"): "client"}, set())
+    assert (readers.consumers, readers.departed) == ({("c", "t"): "client"}, set())
 
 
 def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None:
     """It takes no message any more, so whatever it said last is true."""
     bench, master, ideal = begun()
-    bench.send(master, Upload("client", "c", "t", 1, -1, leaves=True))
-    assert phase(bench, master) is not Phase.UPLOADING
+    bench.send(master, OffsetUpload("client", "c", "t", 1, -1, leaves=True))
+    assert phase(bench, master) is not TransferPhase.UPLOADING
     bench.run(0.5)
     assert bench.masters() == [ideal] and bench.nodes[ideal].groups[0].state.offsets == {("c", "t"): 1}
 
@@ -267,21 +280,21 @@ def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None
 def test_a_late_goodbye_of_another_life_answers_nothing() -> None:
     """It comes by another connection, and says nothing of what the consumer has got since."""
     bench, master, _ = begun()
-    bench.send(master, Upload("another", "c", "t", 0, -1, leaves=True))
-    assert phase(bench, master) is Phase.UPLOADING
+    bench.send(master, OffsetUpload("another", "c", "t", 0, -1, leaves=True))
+    assert phase(bench, master) is TransferPhase.UPLOADING
 
 
 def test_offsets_are_chosen_before_the_ideal_node_is_asked() -> None:
     """The next master must know them."""
     bench, master, ideal = begun()
     bench.holds = lambda sender, receiver, message: proposes(message, SyncOffsets)
-    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.5)
-    assert phase(bench, master) is Phase.SYNCING
+    assert phase(bench, master) is TransferPhase.SYNCING
     bench.let_go()
     bench.run(1.0)
     assert bench.masters() == [ideal]
-    assert OffsetKept("c", "t", 1) in [told for _, _, told in bench.heard]
+    assert OffsetCommitted("c", "t", 1) in [told for _, _, told in bench.heard]
     (told,) = bench.send(ideal, pull(3))
     assert (told.verdict, told.offset) == ("stored", 1)
 
@@ -290,10 +303,10 @@ def test_the_ideal_node_is_ready_when_it_has_applied_what_the_incumbent_has() ->
     """And says so at that moment, without being asked again."""
     bench, master, ideal = begun()
     bench.holds = lambda sender, receiver, message: receiver == ideal and isinstance(message, Commit | Chosen)
-    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.1)
-    assert phase(bench, master) is Phase.CHECKING
-    bench.holds = lambda sender, receiver, message: isinstance(message, AskReady)
+    assert phase(bench, master) is TransferPhase.CHECKING
+    bench.holds = lambda sender, receiver, message: isinstance(message, ConfirmReady)
     held, bench.held = bench.held, []
     for sender, receiver, group, message in held:
         assert isinstance(receiver, int)
@@ -304,10 +317,10 @@ def test_the_ideal_node_is_ready_when_it_has_applied_what_the_incumbent_has() ->
 def test_whoever_hands_over_is_master_no_more_before_it_proposes() -> None:
     """Whether the proposal is chosen cannot be known in time: only a later mastership gives it back."""
     bench, master, ideal = begun()
-    bench.holds = lambda sender, receiver, message: proposes(message, TakeOver)
-    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.holds = lambda sender, receiver, message: proposes(message, TransferMastership)
+    bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.3)
-    assert phase(bench, master) is Phase.HANDING and bench.masters() == []
+    assert phase(bench, master) is TransferPhase.HANDING and bench.masters() == []
     bench.let_go()
     bench.run(0.5)
     assert bench.masters() == [ideal]
@@ -316,24 +329,24 @@ def test_whoever_hands_over_is_master_no_more_before_it_proposes() -> None:
 def test_messages_that_come_meanwhile_are_stored_by_the_ideal_node() -> None:
     """Their producer is told so by that one, and hears of no error."""
     bench, master, ideal = begun()
-    bench.holds = lambda sender, receiver, message: proposes(message, TakeOver)
-    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.holds = lambda sender, receiver, message: proposes(message, TransferMastership)
+    bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.3)
     bench.heard.clear()
     assert bench.send(master, publish(2)) == []
     bench.let_go()
     bench.run(0.5)
-    told = [(node, told.verdict) for node, _, told in bench.heard if isinstance(told, Published)]
+    told = [(node, told.verdict) for node, _, told in bench.heard if isinstance(told, ProduceResponse)]
     assert told == [(ideal, "stored")]
 
 
 def test_an_ideal_node_that_dies_after_the_takeover_holds_nobody_up_for_longer_than_a_lease() -> None:
     """All others leave the group to it for that long, and then one of them is master."""
     bench, master, ideal = begun()
-    bench.holds = lambda sender, receiver, message: sender == ideal and proposes(message, BeMaster)
-    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
+    bench.holds = lambda sender, receiver, message: sender == ideal and proposes(message, ClaimMastership)
+    bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.1)
-    assert bench.nodes[master].groups[0].state.ideal == ideal
+    assert bench.nodes[master].groups[0].state.preferred == ideal
     bench.down.add(ideal)
     bench.run(bench.settings.lease_seconds + bench.settings.renewal_seconds + 1.0)
     (now,) = bench.masters()
@@ -350,7 +363,7 @@ def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
     # The log of the token goes on, or no takeover would begin whoever is behind.
     def hold(sender: int | str, receiver: int | str, message: Any) -> bool:
         told = message.entries if isinstance(message, Chosen) else [getattr(message, "entry", None)]
-        return receiver == ideal and any(isinstance(one, Append) for one in told)
+        return receiver == ideal and any(isinstance(one, AppendMessages) for one in told)
 
     bench.holds = hold
     for sequence in range(1, 10):
@@ -358,13 +371,13 @@ def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
         bench.run(0.05)
     started = []
     bench.holds = lambda sender, receiver, message: (
-        started.append(message) if isinstance(message, Start) else hold(sender, receiver, message)
+        started.append(message) if isinstance(message, StartTransfer) else hold(sender, receiver, message)
     )
     bench.publish_map(*[ideal])
     bench.run(4.0)
     assert bench.masters() == [master] and started == []
     bench.let_go()
-    bench.run(bench.settings.mute_seconds + 10.0)
+    bench.run(bench.settings.backoff_seconds + 10.0)
     assert bench.masters() == [ideal]
 
 
@@ -379,7 +392,7 @@ def test_groups_are_taken_over_one_after_another() -> None:
 
     def look(sender: object, receiver: object, message: object) -> bool:
         groups = [group for node in bench.nodes for group in node.groups]
-        seen.add(tuple({one.number for one in groups if one.incumbent or one.challenge}))
+        seen.add(tuple({one.number for one in groups if one.outgoing_transfer or one.incoming_transfer}))
         return False
 
     bench.holds = look
@@ -394,12 +407,12 @@ def test_of_two_nodes_that_want_the_token_the_first_that_is_chosen_has_it() -> N
     bench.run(bench.settings.cycle_seconds + 1.0)
     token = bench.nodes[0].token
     version = token.version
-    nonce = token.lease.asking()
-    token._apply(version + 1, TakeToken(0, 0, nonce, version))
+    nonce = token.lease.new_proposal()
+    token._apply(version + 1, AcquireToken(0, 0, nonce, version))
     assert token.group == 0 and token.lease.held
-    token._apply(version + 2, TakeToken(1, 1, (99, 1), version))
+    token._apply(version + 2, AcquireToken(1, 1, (99, 1), version))
     assert token.group == 0 and token.lease.held
-    token._apply(version + 3, TakeToken(1, 1, (99, 2), version + 1))
+    token._apply(version + 3, AcquireToken(1, 1, (99, 2), version + 1))
     assert token.group == CLUSTER and not token.lease.held
 
 
@@ -407,10 +420,10 @@ def test_the_token_counts_from_before_it_was_asked_for() -> None:
     """Everybody else counts from learning who has it, and may take it when that is over."""
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
-    token, station = bench.nodes[0].token, bench.nodes[0].station
-    nonce, asked_at = token.lease.asking(), station.now
+    token, station = bench.nodes[0].token, bench.nodes[0].context
+    nonce, asked_at = token.lease.new_proposal(), station.now
     station.now += 3.0
-    token._apply(token.version + 1, TakeToken(0, 0, nonce, token.version))
+    token._apply(token.version + 1, AcquireToken(0, 0, nonce, token.version))
     assert token.lease.own_until == asked_at + bench.settings.cycle_seconds * (1 - bench.settings.margin)
 
 
@@ -418,17 +431,17 @@ def test_a_message_that_was_forwarded_in_vain_is_sent_back() -> None:
     """The takeover fails, and the producer is told who is master still."""
     bench, master, ideal = begun()
     bench.heard.clear()
-    bench.tell(ideal, Received(master, 0, Forward(publish(2))))
+    bench.tell(ideal, Received(master, 0, ForwardMessage(publish(2))))
     assert bench.heard == []
     bench.run(2 * bench.settings.propose_seconds)
-    assert (ideal, 0, Published("t", "p", 2, "moved", master)) in bench.heard
+    assert (ideal, 0, ProduceResponse("t", "p", 2, "moved", master)) in bench.heard
 
 
 def test_a_client_that_speaks_as_a_node_is_passed_over() -> None:
     """It may not ask for the token, nor say whom it wants no group of; and the node goes on."""
     bench = Bench()
     master = bench.elected()
-    for message in (Beat((0,), 1, 7), Commit((1, 0), 1, 1), TakeToken(0, 0, (1, 1), 0)):
+    for message in (NodeHeartbeat((0,), 1, 7), Commit((1, 0), 1, 1), AcquireToken(0, 0, (1, 1), 0)):
         bench.tell(master, Received("client", CLUSTER, message))
         bench.tell(master, Received("client", 0, message))
     bench.run(20.0)
@@ -443,9 +456,9 @@ def test_what_waits_for_a_slot_is_forgotten_when_another_one_may_write() -> None
     bench.holds = lambda sender, receiver, message: master in (sender, receiver) and sender != receiver
     for sequence in range(1, 4 * bench.settings.window):
         bench.send(master, publish(sequence))
-        bench.nodes[master].groups[0].intake.flush()
-    assert isinstance(log, Replica)
-    assert any(isinstance(entry, Append) for entry in log.proposer.waiting)
+        bench.nodes[master].groups[0].produce_queue.flush()
+    assert isinstance(log, PaxosLog)
+    assert any(isinstance(entry, AppendMessages) for entry in log.proposer.waiting)
     bench.run(bench.settings.lease_seconds + bench.settings.renewal_seconds)
     assert bench.masters() and bench.masters() != [master]
     bench.held.clear()
@@ -453,16 +466,16 @@ def test_what_waits_for_a_slot_is_forgotten_when_another_one_may_write() -> None
     bench.holds = lambda sender, receiver, message: sender == master and isinstance(message, Accept | Prepare)
     bench.run(2 * bench.settings.renewal_seconds)
     assert bench.nodes[master].groups[0].state.master == bench.masters()[0]
-    assert not any(isinstance(entry, Append | SyncOffsets) for entry in log.proposer.waiting)
+    assert not any(isinstance(entry, AppendMessages | SyncOffsets) for entry in log.proposer.waiting)
 
 
 def test_by_the_first_scheme_the_ideal_node_is_the_first_to_try() -> None:
     """It waits for the term's end, and then for its turn: the others leave the group alone until then."""
-    bench = Bench(scheme=Scheme.AWAIT)
+    bench = Bench(scheme=TransferScheme.AWAIT)
     master = bench.elected()
     ideal = (master + 1) % 3
     bench.publish_map(ideal)
-    while bench.nodes[0].groups[0].state.ideal != ideal:
+    while bench.nodes[0].groups[0].state.preferred != ideal:
         bench.run(0.01)
     handed_at, settings = bench.now, bench.settings
     for node in {0, 1, 2} - {ideal}:
@@ -474,12 +487,12 @@ def test_by_the_first_scheme_the_ideal_node_is_the_first_to_try() -> None:
 
 def test_a_takeover_that_is_found_after_a_term_makes_nobody_wait_for_another_one() -> None:
     """Its incumbent is gone, and the term that it gave to the ideal node is over when it is chosen."""
-    bench, master, ideal = begun(scheme=Scheme.INSTATE)
+    bench, master, ideal = begun(scheme=TransferScheme.INSTATE)
     bench.holds = lambda sender, receiver, message: (
-        isinstance(message, Accepted) and sender != master and phase(bench, master) is Phase.HANDING
+        isinstance(message, Accepted) and sender != master and phase(bench, master) is TransferPhase.HANDING
     )
-    bench.send(master, Upload("client", "c", "t", 1, asked(bench).cycle))
-    assert phase(bench, master) is Phase.HANDING and len(bench.held) == 2
+    bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
+    assert phase(bench, master) is TransferPhase.HANDING and len(bench.held) == 2
     bench.down.add(master)
     bench.holds = lambda sender, receiver, message: isinstance(receiver, int) and sender != receiver
     bench.run(bench.settings.lease_seconds)

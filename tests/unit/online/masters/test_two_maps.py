@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.masters_bench import Bench
-from trimtab.online.masters.messages import Accepted, Beat, MapSeen, Received
+from trimtab.online.masters.messages import Accepted, MapChanged, NodeHeartbeat, Received
 from trimtab.online.masters.token import CLUSTER
 
 
@@ -15,7 +15,7 @@ def with_two_maps() -> tuple[Bench, int, int, int]:
     master = bench.elected()
     ideal, other = (node for node in range(3) if node != master)
     for node, named in ((master, ideal), (ideal, ideal), (other, other)):
-        bench.tell(node, MapSeen(1, (named,)))
+        bench.tell(node, MapChanged(1, (named,)))
     return bench, master, ideal, other
 
 
@@ -49,7 +49,7 @@ def test_whoever_is_gone_disputes_nothing() -> None:
     bench.run(4 * bench.settings.renewal_seconds)
     assert bench.masters() == [ideal] and bench.nodes[ideal].disputed_by == []
     bench.restart(other, life=2)
-    bench.tell(other, MapSeen(1, (other,)))
+    bench.tell(other, MapChanged(1, (other,)))
     for _ in range(60):
         bench.run(1.0)
         assert bench.masters() == [ideal]
@@ -73,13 +73,13 @@ def test_a_node_that_stays_at_an_old_map_holds_nobody_up(has: int) -> None:
     if has:
         bench.publish_map(-1, -1, -1)
     for node in (master, ideal):
-        bench.tell(node, MapSeen(2, (late, ideal, ideal)))
+        bench.tell(node, MapChanged(2, (late, ideal, ideal)))
     bench.run(2 * bench.settings.renewal_seconds - 0.1)
     assert bench.nodes[ideal].passed_over == {}
     bench.run(2 * bench.settings.renewal_seconds)
     assert bench.nodes[ideal].passed_over == {late: has}
     assert [bench.masters(group) for group in range(3)] == [[master], [ideal], [ideal]]
-    bench.tell(late, MapSeen(2, (late, ideal, ideal)))
+    bench.tell(late, MapChanged(2, (late, ideal, ideal)))
     bench.run(2 * bench.settings.renewal_seconds)
     assert bench.masters(0) == [late] and bench.nodes[ideal].passed_over == {}
 
@@ -88,8 +88,8 @@ def test_a_node_that_stays_at_an_old_map_takes_nothing_over_by_it() -> None:
     """Or it would take back what the new one gives to others, without end."""
     bench, master, (ideal, late) = ready()
     for node in (master, ideal):
-        bench.tell(node, MapSeen(3, (ideal, -1, -1)))
-    bench.tell(late, MapSeen(2, (late, -1, -1)))
+        bench.tell(node, MapChanged(3, (ideal, -1, -1)))
+    bench.tell(late, MapChanged(2, (late, -1, -1)))
     for _ in range(60):
         bench.run(1.0)
         assert bench.masters(0) in ([master], [ideal], [])
@@ -104,10 +104,10 @@ def test_a_node_that_sees_each_map_a_little_late_is_not_passed_over() -> None:
     bench, master, (ideal, late) = ready()
     for version in range(2, 40):
         for node in (master, ideal):
-            bench.tell(node, MapSeen(version, (late, -1, -1)))
+            bench.tell(node, MapChanged(version, (late, -1, -1)))
         bench.run(1.0)
         assert bench.nodes[ideal].passed_over == {}
-        bench.tell(late, MapSeen(version - 1, (late, -1, -1)))
+        bench.tell(late, MapChanged(version - 1, (late, -1, -1)))
 
 
 def test_a_map_that_is_disputed_when_the_token_comes_begins_nothing() -> None:
@@ -120,12 +120,16 @@ def test_a_map_that_is_disputed_when_the_token_comes_begins_nothing() -> None:
     bench.publish_map(ideal)
     bench.run(bench.settings.renewal_seconds)
     assert bench.held
-    bench.tell(ideal, Received(other, CLUSTER, Beat((), 1, 7)))
+    bench.tell(ideal, Received(other, CLUSTER, NodeHeartbeat((), 1, 7)))
     assert bench.nodes[ideal].disputed_by == [other]
     bench.let_go()
     bench.run(0.1)
     token = bench.nodes[ideal].token
-    assert (token.group, token.lease.open, bench.nodes[ideal].groups[0].challenge) == (CLUSTER, True, None)
+    assert (token.group, token.lease.open, bench.nodes[ideal].groups[0].incoming_transfer) == (
+        CLUSTER,
+        True,
+        None,
+    )
     assert token.version and bench.masters() == [master]
 
 
@@ -134,6 +138,6 @@ def test_a_new_map_gives_nobody_more_time_who_is_behind_the_last() -> None:
     bench, master, (ideal, late) = ready()
     for version in range(2, 14):
         for node in (master, ideal):
-            bench.tell(node, MapSeen(version, (late, ideal, ideal)))
+            bench.tell(node, MapChanged(version, (late, ideal, ideal)))
         bench.run(1.0)
     assert bench.nodes[ideal].passed_over == {late: 0} and bench.masters(1) == [ideal]

@@ -100,14 +100,14 @@ def test_epsilon_that_a_policy_forbids_names_the_policy() -> None:
 def test_theta_that_is_missed_without_proof_is_incomplete() -> None:
     """Three bundles of 50 on two brokers of 80 fit when divided, and may not be split: no proof, exit 3."""
     snapshot = small_snapshot([0, 0, 1], [50, 50, 50])
-    plan = planned(snapshot, replace(WIDE, split=False))
+    plan = planned(snapshot, replace(WIDE, allow_splits=False))
     assert plan.verdict is Verdict.INCOMPLETE
     assert [one.kind for one in plan.problems] == ["unmet_goal"] * 4
 
 
 def test_theta_that_is_missed_after_a_move_that_helps_is_incomplete() -> None:
     """Three bundles of 50 on one broker of 80, and an empty one beside it: 150 become 100, still above 80."""
-    plan = planned(small_snapshot([0, 0, 0], [50, 50, 50], brokers=2), replace(WIDE, split=False))
+    plan = planned(small_snapshot([0, 0, 0], [50, 50, 50], brokers=2), replace(WIDE, allow_splits=False))
     assert len(plan.moves) == 1
     assert plan.verdict is Verdict.INCOMPLETE
 
@@ -129,16 +129,16 @@ def test_bundles_outside_their_policy_are_named_and_stay_unless_asked() -> None:
 def test_bundles_outside_their_policy_move_if_asked() -> None:
     """To brokers that the policy names, and the finding is gone; the bound counts their clients."""
     snapshot = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")
-    plan = planned(snapshot, replace(WIDE, epsilon=(2.0,) * 4, outside_policy="move"))
+    plan = planned(snapshot, replace(WIDE, epsilon=(2.0,) * 4, policy_violations="move"))
     assert plan.verdict is Verdict.LEVELLED
     assert {move.source for move in plan.moves} == {"b3:8080"}
     assert {move.target for move in plan.moves} <= {"b1:8080", "b2:8080"}
     assert {move.reason.goal for move in plan.moves} == {"policy"}
     assert plan.cost.sessions == plan.bound.sessions == 20
     assert not plan.problems
-    kept = planned(snapshot, replace(WIDE, outside_policy="move", max_unloads=1))
+    kept = planned(snapshot, replace(WIDE, policy_violations="move", max_unloads=1))
     assert kept.verdict is Verdict.INCOMPLETE
-    excluded = planned(snapshot, replace(WIDE, outside_policy="move", excluded_namespaces=("t/*",)))
+    excluded = planned(snapshot, replace(WIDE, policy_violations="move", excluded_namespaces=("t/*",)))
     assert excluded.verdict is Verdict.INCOMPLETE
     assert "bundles.excluded_namespaces names" in of_kind(excluded, "unmovable_bundles")[0].text
 
@@ -258,7 +258,7 @@ def test_exactly_epsilon_holds() -> None:
     """11 and 9 of a mean of 10, epsilon 10 %: no client is disconnected for a rounding error."""
     for shares in ([1] * 20, [0.01] * 20, [3] * 20, [1e-4] * 20):
         snapshot = small_snapshot([0] * 11 + [1] * 9, shares)
-        plan = planned(snapshot, BundlesSettings(idle_usage=0.0))
+        plan = planned(snapshot, BundlesSettings(min_utilization=0.0))
         assert (plan.verdict, plan.moves, plan.problems) == (Verdict.LEVEL, (), ()), shares
 
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
+from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import FORMAT as PLAN
 from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, PlanError, SettingsError
-from trimtab.model.level import standing_of
+from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.hosts import hosts_of
 from trimtab.model.replicas.settings import DEFAULT_GOALS, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.trim import plan
-from trimtab.report.replicas.words import plan_text
+from trimtab.report.replicas.renderer import plan_text
 
 FREE = float("inf")
 WIDE = ReplicasSettings(epsilon=(0.9,) * 4, goals=(*DEFAULT_GOALS, "host_load"))
@@ -59,9 +59,9 @@ def test_settings_declare_hosts_as_snapshots_do() -> None:
     assert found.moves == same.moves
     assert found.settings["host_capacity"] == {"a": {"network_out": 140.0}, "b": {"network_out": 140.0}}
     assert plan(declared(two_hosts(), 1.0), told).moves == same.moves
-    offline = plan(two_hosts(), replace(told, fix_offline=True))
+    offline = plan(two_hosts(), replace(told, fix_offline_replicas=True))
     assert offline.settings["host_capacity"] == told.host_capacity, "its disks are kept to there too"
-    (breach,) = standing_of(two_hosts(), told).beside[0].breaches()
+    (breach,) = goal_status(two_hosts(), told).secondary_goals[0].violations()
     assert (breach.goal, breach.broker, breach.value) == ("theta", "a", pytest.approx(120 / 140))
 
 
@@ -135,8 +135,8 @@ def test_a_host_is_the_sum_of_its_brokers_in_service() -> None:
 
 def test_status_names_the_host() -> None:
     """Judged by the same definition as a plan."""
-    (beside,) = standing_of(declared(two_hosts(), 140.0), WIDE).beside
-    (breach,) = beside.breaches()
+    (beside,) = goal_status(declared(two_hosts(), 140.0), WIDE).secondary_goals
+    (breach,) = beside.violations()
     assert (breach.goal, breach.resource, breach.broker) == ("theta", "network_out", "a")
 
 
@@ -151,7 +151,7 @@ def test_a_disk_shared_by_two_brokers_is_not_overfilled() -> None:
     moved = [move.target for move in found.moves if move.topic == "t"]
     assert moved
     assert set(moved) <= {4, 5}
-    again = plan(asked, replace(WIDE, goals=("theta", "host_load"), fix_offline=True))
+    again = plan(asked, replace(WIDE, goals=("theta", "host_load"), fix_offline_replicas=True))
     assert {move.target for move in again.moves} <= {4, 5}
 
 

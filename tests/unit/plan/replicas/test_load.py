@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.settings import read_settings
 from trimtab.lab.simulate.instances import plain_snapshot
-from trimtab.levels import LEVELS
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import DISK, NETWORK_IN
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import role_aware, trim
-from trimtab.report.replicas.words import plan_text
+from trimtab.report.replicas.renderer import plan_text
 
 THETA = ReplicasSettings(goals=("theta",))
 
@@ -40,7 +40,7 @@ def snapshot(hours: bool = True) -> ReplicasSnapshot:
     )
     if not hours:
         return made
-    parts = replace(made.partitions, leader_coming=coming, follower_coming=coming)
+    parts = replace(made.partitions, leader_forecast=coming, follower_forecast=coming)
     return replace(made, partitions=parts)
 
 
@@ -101,4 +101,4 @@ def test_a_load_that_nobody_knows_is_refused() -> None:
     with pytest.raises(
         SettingsError, match='replicas.load is "peaks", expected one of recent, peak, forecast'
     ):
-        read_settings(None, ["replicas.load=peaks"], {}).of(LEVELS["replicas"].settings())
+        read_settings(None, ["replicas.load=peaks"], {}).of(BALANCERS["replicas"].settings())

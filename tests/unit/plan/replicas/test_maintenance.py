@@ -8,11 +8,11 @@ import pytest
 from support.plan_checker import check
 from support.random_snapshots import random_snapshot
 from support.replica_clusters import broker, partition, snapshot
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
+from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import PlanError, SettingsError
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
@@ -180,7 +180,7 @@ def test_repairs_alone_leave_alone_what_needs_none() -> None:
     document = random_snapshot(2074)
     read = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     demoted = [row["id"] for row in document["brokers"] if row["state"] != "dead"][2074 % 3]
-    plan = trim.plan(read, ReplicasSettings(demote=(demoted,), fix_offline=True))
+    plan = trim.plan(read, ReplicasSettings(demote=(demoted,), fix_offline_replicas=True))
     assert check(document, json.loads(plan_bytes(plan))) == []
 
 
@@ -203,13 +203,13 @@ def test_a_broker_that_is_not_there_is_refused(name: str) -> None:
         ("excluded_brokers_for_replicas", (42,), "no broker 42; it has 1, 2, 3"),
     ],
 )
-@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
+@pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
 def test_a_name_that_meets_nothing_is_refused(strategy: str, name: str, value: tuple, told: str) -> None:
     """An exclusion with a slip would exclude nothing, and what it is to keep would move."""
     made = snapshot(
         [broker(b, capacity=FULL) for b in (1, 2, 3)], [partition("__consumer_offsets", 0, [1, 2])]
     )
-    planner = planner_of(LEVELS["replicas"], strategy)
+    planner = planner_of(BALANCERS["replicas"], strategy)
     with pytest.raises(PlanError, match=f"replicas.{name}: the snapshot of .* has {told}"):
         planner(made, ReplicasSettings(**{name: value}))
 
@@ -229,7 +229,7 @@ def test_a_broker_has_one_part() -> None:
 ASKED = (("drain",), ("demote",), ("add",), ("drain", "add"), ("demote", "fix_offline"), ("fix_offline",))
 
 
-@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
+@pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
 @pytest.mark.parametrize("seed", range(24))
 def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
     """Judged independently on random clusters, from the settings that the plan records."""
@@ -240,6 +240,6 @@ def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
         f"replicas.{n}={'true' if n == 'fix_offline' else next(named)}" for n in ASKED[seed % len(ASKED)]
     ]
     read = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
-    settings = read_settings(None, [f"replicas.strategy={strategy}", *words], {}).levels["replicas"]
-    plan = planner_of(LEVELS["replicas"], strategy)(read, settings)
+    settings = read_settings(None, [f"replicas.strategy={strategy}", *words], {}).balancers["replicas"]
+    plan = planner_of(BALANCERS["replicas"], strategy)(read, settings)
     assert check(document, json.loads(plan_bytes(plan))) == []

@@ -10,10 +10,10 @@ from trimtab.model.plan import Problem
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.price import worthwhile
-from trimtab.plan.replicas.problem import ProblemData, problem_data
+from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 
 
-def disks(*held: list[float], least: float = 0.05, room: float = 1000.0) -> ProblemData:
+def disks(*held: list[float], least: float = 0.05, room: float = 1000.0) -> ReplicasProblem:
     """Brokers that hold partitions of such sizes, one replica each; only disks have a capacity."""
     brokers = [broker(id, capacity=(None, room, None, None)) for id in range(1, len(held) + 1)]
     sizes = [(id, size) for id, of in enumerate(held, 1) for size in of]
@@ -21,22 +21,22 @@ def disks(*held: list[float], least: float = 0.05, room: float = 1000.0) -> Prob
     return problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=least))
 
 
-def moved(problem: ProblemData, to: dict[int, int]) -> Placement:
+def moved(problem: ReplicasProblem, to: dict[int, int]) -> Placement:
     """The home placement, but for partitions that are on other brokers, by index."""
-    place = problem.arrays.home.copy()
+    place = problem.arrays.initial.copy()
     for p, b in to.items():
         place[p, 0] = b
-    return Placement(place, problem.home_lead.copy())
+    return Placement(place, problem.initial_leader.copy())
 
 
-def home_again(problem: ProblemData, kept: Placement) -> list[int]:
+def home_again(problem: ReplicasProblem, kept: Placement) -> list[int]:
     """Partitions that are not at home."""
-    return np.flatnonzero((kept.place != problem.arrays.home).any(axis=1)).tolist()
+    return np.flatnonzero((kept.place != problem.arrays.initial).any(axis=1)).tolist()
 
 
-def priced(problem: ProblemData, placement: Placement) -> tuple[Placement, Problem | None]:
+def priced(problem: ReplicasProblem, placement: Placement) -> tuple[Placement, Problem | None]:
     """What remains of a placement if nothing must move."""
-    return worthwhile(problem, lambda: problem.home, placement)
+    return worthwhile(problem, lambda: problem.initial_placement, placement)
 
 
 def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
@@ -98,9 +98,9 @@ def test_a_plan_that_rules_keep_from_epsilon_has_a_price() -> None:
     rows = [partition("t", p, [1, 2 + (p > 5)], load=(0.0, 10.0, 0.0, 0.0)) for p in range(10)]
     for least, kept in ((0.0, [5]), (2.0, [])):
         problem = problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=least))
-        place = problem.arrays.home.copy()
+        place = problem.arrays.initial.copy()
         place[5, 1] = 2
-        found, cut = priced(problem, Placement(place, problem.home_lead.copy()))
+        found, cut = priced(problem, Placement(place, problem.initial_leader.copy()))
         assert home_again(problem, found) == kept
         assert (cut is None) == bool(kept)
 
@@ -112,11 +112,14 @@ def test_what_was_left_out_earlier_is_told_as_well() -> None:
     _, cut = priced(problem, swap)
     assert cut is not None
     earlier = Problem("limit_reached", "", proof={"copied_share": 10.0 / 90.0, "fall_of_unevenness": 0.001})
-    _, both = worthwhile(problem, lambda: problem.home, swap, earlier)
+    _, both = worthwhile(problem, lambda: problem.initial_placement, swap, earlier)
     assert both is not None
     assert both.proof["bytes"] == pytest.approx(69.0)
     assert both.proof["fall_of_unevenness"] == pytest.approx(cut.proof["fall_of_unevenness"] + 0.001)
-    assert worthwhile(problem, lambda: problem.home, problem.home, earlier)[1] is earlier
+    assert (
+        worthwhile(problem, lambda: problem.initial_placement, problem.initial_placement, earlier)[1]
+        is earlier
+    )
 
 
 def test_an_exchange_of_equals_does_not_hide_behind_a_copy_that_gains_much() -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.levels.settings import read_settings
+from trimtab.balancers.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.model.plan import Problem, Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.resources import CPU
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
@@ -89,7 +89,7 @@ def test_leaders_of_excluded_topics_leave_a_demoted_broker() -> None:
     """Broker 1 leads two partitions, one of them excluded: two hand-overs, or one and a problem."""
     parts = [partition("__c", 0, [1, 2]), partition("a", 0, [1, 2])]
     plan = planned(parts, demote=(1,), excluded_topics=("__*",))
-    assert (plan.verdict, [m.kind for m in plan.moves]) == (Verdict.LEVELLED, [MoveKind.LEADER] * 2)
+    assert (plan.verdict, [m.kind for m in plan.moves]) == (Verdict.LEVELLED, [ReplicaMoveKind.LEADER] * 2)
     plan = planned(parts, demote=(1,), excluded_topics=("__*",), evacuate_excluded_topics=False)
     assert (plan.verdict, len(plan.moves)) == (Verdict.INCOMPLETE, 1)
     assert left_on(plan, 1) == {"goal": "demote", "replicas": 0, "leaders": 1}
@@ -117,7 +117,7 @@ def test_a_demotion_repairs_neither_racks_nor_dead_brokers() -> None:
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [2, 3, 5], in_sync=[2, 3])]
     plan = planned(parts, there, demote=(1,))
     assert plan.verdict is Verdict.LEVELLED
-    assert [(move.kind, move.topic) for move in plan.moves] == [(MoveKind.LEADER, "a")]
+    assert [(move.kind, move.topic) for move in plan.moves] == [(ReplicaMoveKind.LEADER, "a")]
 
 
 def test_a_demotion_leaves_partitions_without_a_leader_to_another_plan() -> None:
@@ -129,7 +129,7 @@ def test_a_demotion_leaves_partitions_without_a_leader_to_another_plan() -> None
     ]
     plan = planned(parts, demote=(1,))
     assert plan.verdict is Verdict.LEVELLED
-    assert [(move.kind, move.topic) for move in plan.moves] == [(MoveKind.LEADER, "a")]
+    assert [(move.kind, move.topic) for move in plan.moves] == [(ReplicaMoveKind.LEADER, "a")]
 
 
 def test_what_a_request_need_not_move_makes_room_all_the_same() -> None:
@@ -227,7 +227,7 @@ def test_a_drain_without_bytes_hands_its_leaders_over() -> None:
     parts = [partition("a", p, [1, 2]) for p in range(3)]
     plan = planned(parts, drain=(1,), max_bytes=0)
     assert plan.verdict is Verdict.INCOMPLETE
-    assert [move.kind for move in plan.moves] == [MoveKind.LEADER] * 3
+    assert [move.kind for move in plan.moves] == [ReplicaMoveKind.LEADER] * 3
     assert left_on(plan, 1) == {"goal": "drain", "replicas": 3, "leaders": 0}
     assert told(plan, "offline or drain").proof["cause"] == "limits"
 
@@ -356,7 +356,7 @@ def test_a_copy_that_is_to_lead_crowds_no_rack() -> None:
     there = [broker(b, rack=rack, capacity=FULL) for b, rack in enumerate("xxyy", 1)]
     parts = [partition("a", 0, [1, 4], in_sync=[1], load=(1, 5, 5, 5))]
     plan = planned(parts, there, demote=(1, 3))
-    assert [(move.kind, move.source, move.target) for move in plan.moves] == [(MoveKind.REPLICA, 1, 2)]
+    assert [(move.kind, move.source, move.target) for move in plan.moves] == [(ReplicaMoveKind.REPLICA, 1, 2)]
     assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 5)
 
 

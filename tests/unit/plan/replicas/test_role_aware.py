@@ -9,7 +9,7 @@ import pytest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.errors import PlanError
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.plan.replicas import role_aware
@@ -323,9 +323,9 @@ def test_as_printed_racks_do_not_matter(repairs: tuple[str, ...], target: int) -
     assert moved(plan) == {"a": ("replica", 1, target)}
 
 
-@pytest.mark.parametrize(("repairs", "kinds"), [(None, []), (("placement",), [MoveKind.REPLICA])])
+@pytest.mark.parametrize(("repairs", "kinds"), [(None, []), (("placement",), [ReplicaMoveKind.REPLICA])])
 def test_as_printed_a_draining_broker_keeps_what_it_has(
-    repairs: tuple[str, ...] | None, kinds: list[MoveKind]
+    repairs: tuple[str, ...] | None, kinds: list[ReplicaMoveKind]
 ) -> None:
     """Brokers 2 and 3 have 20 each, broker 1 drains with 10 on it: the print knows nobody who leaves."""
     brokers = [broker(1, state="draining", capacity=FULL), broker(2, capacity=FULL), broker(3, capacity=FULL)]

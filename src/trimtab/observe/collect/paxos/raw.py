@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.observe.columns import Columns, RawForm, numbers, of_raw
+from trimtab.observe.columns import Columns, RawSchema, numbers, of_raw
 
 KINDS: Final = ("paxos_node", "paxos_group", "paxos_map")
 """The kinds of entity that a row describes, and the columns it fills by that:
@@ -50,7 +50,7 @@ COLUMNS: Final = (
 
 _COLUMNS: Final[Columns] = of_raw(COLUMNS)
 
-FORM: Final = RawForm(
+FORM: Final = RawSchema(
     _COLUMNS,
     KEYS,
     KINDS,

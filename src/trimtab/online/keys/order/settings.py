@@ -9,7 +9,7 @@ from trimtab.model.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Guarding:
+class OrderingConfig:
     """Settings of the order guard.
 
     Attributes

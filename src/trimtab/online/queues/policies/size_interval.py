@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar
 
 from trimtab.model.errors import InputError
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import OwnQueue
 
 
@@ -35,9 +35,9 @@ class SizeInterval(OwnQueue):
     """
 
     name: ClassVar[str] = "size_interval"
-    insists: ClassVar[bool] = True
+    waits_for_choice: ClassVar[bool] = True
 
-    def __init__(self, ledger: Ledger, limits: Sequence[float]) -> None:
+    def __init__(self, ledger: QueueLedger, limits: Sequence[float]) -> None:
         super().__init__(ledger)
         self.limits = list(limits)
         if len(self.limits) != len(ledger) - 1 or self.limits != sorted(self.limits):

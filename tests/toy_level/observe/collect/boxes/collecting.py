@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trimtab.connect.boxes.settings import BoxesConnection
-from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
-from trimtab.observe.collect.landing import BatchWriter
+from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.columns import RawForm, of_raw
+from trimtab.observe.collect.sinks import RowBatchBuilder
+from trimtab.observe.columns import RawSchema, of_raw
 
 COLUMNS = (
     ("cluster", "string"),
@@ -25,7 +25,7 @@ COLUMNS = (
     ("weight", "double"),
     ("capacity", "double"),
 )
-FORM = RawForm(of_raw(COLUMNS), ("cluster", "tick", "kind", "box", "ball"), ("box", "ball"), ("weight",))
+FORM = RawSchema(of_raw(COLUMNS), ("cluster", "tick", "kind", "box", "ball"), ("box", "ball"), ("weight",))
 
 
 class BoxesCollector:
@@ -40,8 +40,11 @@ class BoxesCollector:
         try:
             found = json.loads(self._path.read_text())
         except OSError as error:
-            raise Unanswered(f"{self._path}: {error}") from None
-        boxes, balls = BatchWriter("box", "box", "capacity"), BatchWriter("ball", "ball", "box", "weight")
+            raise RequestError(f"{self._path}: {error}") from None
+        boxes, balls = (
+            RowBatchBuilder("box", "box", "capacity"),
+            RowBatchBuilder("ball", "ball", "box", "weight"),
+        )
         for name, capacity in found["boxes"].items():
             boxes.add(name, capacity)
         for name, ball in found["balls"].items():
@@ -68,4 +71,4 @@ def open_collector(
     yield BoxesCollector(connection.path)
 
 
-COLLECTING = Collecting(COLUMNS, open_collector)
+COLLECTING = SystemSampler(COLUMNS, open_collector)

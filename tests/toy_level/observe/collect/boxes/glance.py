@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimtab.connect.boxes.settings import BoxesConnection
 from trimtab.observe.collect.boxes.collecting import BoxesCollector
-from trimtab.observe.collect.collecting import TickSample
+from trimtab.observe.collect.sampler import TickSample
 from trimtab.observe.collect.settings import CollectSettings
 
 

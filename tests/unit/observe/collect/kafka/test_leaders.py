@@ -8,7 +8,7 @@ import pytest
 
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.model.masters.snapshot import NOBODY, GroupLoad, MastersSnapshot, NodeState
+from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
 from trimtab.observe.collect.kafka.leaders import leaders
 from trimtab.plan.masters.trim import plan_masters
@@ -20,7 +20,7 @@ def seen(*partitions: Any, **states: str) -> MastersSnapshot:
     return leaders(snapshot(brokers, list(partitions)))
 
 
-def group(*partitions: Any, **states: str) -> GroupLoad:
+def group(*partitions: Any, **states: str) -> MasterGroupLoad:
     """The first group of these."""
     return seen(*partitions, **states).groups[0]
 
@@ -30,7 +30,7 @@ def test_a_leader_is_a_master_and_the_preferred_replica_alone_able() -> None:
     found = seen(partition("led", 4, [2, 3, 1], leader=3))
     assert [one.node for one in found.nodes] == ["1", "2", "3"]
     (only,) = found.groups
-    assert (only.group, only.master, only.ideal, only.able) == ("led-4", 2, 1, (1,))
+    assert (only.group, only.master, only.preferred, only.able) == ("led-4", 2, 1, (1,))
     assert (found.system, found.version) == ("kafka", 0)
 
 
@@ -53,7 +53,7 @@ def test_a_replica_that_is_still_copied_is_not_able() -> None:
 
 def test_a_partition_without_a_leader_has_no_master() -> None:
     """Its last replica is away."""
-    assert group(partition("led", 0, [2], leader=None, in_sync=[2]), b2="dead").master == NOBODY
+    assert group(partition("led", 0, [2], leader=None, in_sync=[2]), b2="dead").master == NO_MASTER
 
 
 def test_what_moves_is_what_a_leader_carries_more() -> None:
@@ -90,7 +90,7 @@ def piled_up() -> MastersSnapshot:
 
 def test_a_cap_holds_and_what_may_not_lead_is_left() -> None:
     """Two of the three that could come back tonight; led-0 stays, since broker 1 is behind there."""
-    few = plan_masters(piled_up(), MastersSettings(takeovers_most=2))
+    few = plan_masters(piled_up(), MastersSettings(max_moves=2))
     assert len(few.moves) == 2
     assert few.verdict is Verdict.IMPROVED
     assert any("with 2 takeovers (masters.takeovers_most)" in one.text for one in few.problems)

@@ -160,7 +160,7 @@ def test_unowned_bundles_are_left_or_assigned() -> None:
     """Pulsar places them at the next lookup, unless the plan is asked to."""
     snapshot = small_snapshot([0, 1, -1], [20, 20, 1], brokers=2)
     assert planned(snapshot).moves == ()
-    plan = planned(snapshot, replace(SETTINGS, unowned="assign"))
+    plan = planned(snapshot, replace(SETTINGS, unowned_bundles="assign"))
     assert [(move.source, move.reason.goal) for move in plan.moves] == [(None, "unowned")]
 
 
@@ -226,8 +226,8 @@ def test_a_lone_hot_topic_needs_partitions() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (replace(SETTINGS, split=False), "allow splits"),
-        (replace(SETTINGS, max_namespace_bundles=2), "limit 2 (loadBalancerNamespaceMaximumBundles)"),
+        (replace(SETTINGS, allow_splits=False), "allow splits"),
+        (replace(SETTINGS, max_bundles_per_namespace=2), "limit 2 (loadBalancerNamespaceMaximumBundles)"),
     ],
 )
 def test_a_hot_bundle_that_may_not_be_split_says_why(settings: BundlesSettings, said: str) -> None:
