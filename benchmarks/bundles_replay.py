@@ -182,7 +182,7 @@ def peak_megabytes(path: Path, scratch: Path, cluster: RecordedCluster, ticks: i
     """The largest resident size of `trimtab replay bundles` over the first so many ticks."""
     begin = f"{cluster.begins + ticks * cluster.tick_seconds:.0f}"
     until = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(begin)))
-    command = [TRIMTAB, "replay", "bundles", "--reports", str(path), "--world", "simulated"]
+    command = [TRIMTAB, "replay", "bundles", "--reports", str(path), "--mode", "simulated"]
     options = ["--until", until, "--out", str(scratch / "out.jsonl")]
     started = subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(started.pid, 0)

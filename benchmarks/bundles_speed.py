@@ -1,4 +1,4 @@
-"""Seconds of one decision on the level `bundles`: 1,000 brokers, 100,000 bundles, 1,000,000 topics.
+"""Seconds of one decision on the balancer `bundles`: 1,000 brokers, 100,000 bundles, 1,000,000 topics.
 
 A decision is timed in a round in which the strategy acts: those that wait for several hits have had them. Its
 view is new each time, so that nothing is computed beforehand. A whole round is what a replay does at a tick:

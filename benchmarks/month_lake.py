@@ -104,7 +104,7 @@ def landed(lake: Lake, size: tuple[int, int]) -> Figures:
 
 def built(lake: Lake, size: tuple[int, int]) -> Figures:
     """The last hour of the month through Spark."""
-    return measured(trimtab("pipeline", "run", "--heavy", f"--until={NEXT_DAY:{TIME}}", lake=lake))
+    return measured(trimtab("pipeline", "run", "--large-job", f"--until={NEXT_DAY:{TIME}}", lake=lake))
 
 
 def copied(lake: Lake, size: tuple[int, int]) -> Figures:
@@ -175,7 +175,7 @@ def newest(lake: Lake, size: tuple[int, int]) -> Figures:
     record is known, it comes out as the hour before.
     """
     words = [f"--since={NEXT_DAY:{TIME}}", f"--until={NEXT_DAY + HOUR:{TIME}}"]
-    told = measured(trimtab("pipeline", "run", "--heavy", *words, lake=lake))
+    told = measured(trimtab("pipeline", "run", "--large-job", *words, lake=lake))
     columns = ["tick", "topic", "partition", "bytes_in", "bytes_out", "bytes_per_record", "flags"]
     found = lake.table("traffic", columns, NEXT_DAY + HOUR / 2, NEXT_DAY + HOUR)
     wanted = later(lake.table("traffic", columns, NEXT_DAY - HOUR / 2, NEXT_DAY), HOUR)
@@ -192,7 +192,7 @@ def kept(lake: Lake, size: tuple[int, int]) -> Figures:
 
 def kept_shorter(lake: Lake, size: tuple[int, int]) -> Figures:
     """The same with ages of a day less, so that a whole day goes."""
-    return order(lake, f"--set=lake.raw_days={MONTH - 1}", f"--set=lake.tables_days={MONTH - 1}")
+    return order(lake, f"--set=lake.raw_retention_days={MONTH - 1}", f"--set=lake.table_retention_days={MONTH - 1}")
 
 
 def order(lake: Lake, *words: str) -> Figures:
@@ -257,7 +257,7 @@ def rest_of_day(lake: Lake, size: tuple[int, int]) -> Figures:
     """The other 23 hours of the day after the month at once, through Spark, out of joined samples."""
     begin, end = NEXT_DAY + HOUR, NEXT_DAY + DAY
     told = measured(
-        trimtab("pipeline", "run", "--heavy", f"--since={begin:{TIME}}", f"--until={end:{TIME}}", lake=lake)
+        trimtab("pipeline", "run", "--large-job", f"--since={begin:{TIME}}", f"--until={end:{TIME}}", lake=lake)
     )
     return {**told, "samples": lake.table("cleaned", ["tick"], begin, end).num_rows}
 

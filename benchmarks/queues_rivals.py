@@ -78,8 +78,8 @@ PROGRAMS = {
     "taskiq-redis, stream, tuned": Program(
         "on_taskiq", "1 task at once, reads 1", _tuned(RIVAL_BROKER="stream")
     ),
-    "trimtab": Program("on_taskiq", "100 tasks at once", {"RIVAL_BROKER": "levelled"}),
-    "trimtab, as its page says": Program("on_taskiq", "1 task at once", _tuned(RIVAL_BROKER="levelled")),
+    "trimtab": Program("on_taskiq", "100 tasks at once", {"RIVAL_BROKER": "balanced"}),
+    "trimtab, as its page says": Program("on_taskiq", "1 task at once", _tuned(RIVAL_BROKER="balanced")),
     "trimtab, limits within reach": Program(
         "on_taskiq", "1 task at once, light 0.25 s, overload 5 s, T 2 s", _tuned(RIVAL_BROKER="forecast")
     ),

@@ -1,4 +1,4 @@
-"""Six brokers on three hosts, two log dirs each, under a load uneven over all three: levelled, measured.
+"""Six brokers on three hosts, two log dirs each, under a load uneven over all three: balanced, measured.
 
     python experiments/hosts_and_disks/run.py             # some minutes; writes result.json
     python experiments/hosts_and_disks/run.py --tables    # prints the tables of README.md

@@ -57,7 +57,7 @@ class Made:
 
     policy: str
     scheduling: SchedulingSettings | None = None
-    overtake_seconds: float = 0.0
+    max_overtake_seconds: float = 0.0
 
 
 SCHEMES = {
@@ -95,7 +95,7 @@ def broker_of(name: str, url: str, capacity: int) -> BalancedBroker:
         capacity=capacity,
         policy=policy,
         scheduling=made.scheduling,
-        overtake_seconds=made.overtake_seconds,
+        max_overtake_seconds=made.max_overtake_seconds,
         wait_seconds=None,
         life_seconds=30.0,
     )

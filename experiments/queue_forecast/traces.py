@@ -124,8 +124,8 @@ def schemes(rates: list[tuple[float, float]], speed: list[float]) -> dict[str, S
         idle_transfer="nothing",
     )
     return {name: made(name) for name in POLICIES} | {
-        "marked_round_robin, levelled every 2 s": made("marked_round_robin", drain),
-        "least_work_left, levelled every 2 s": made("least_work_left", drain),
+        "marked_round_robin, balanced every 2 s": made("marked_round_robin", drain),
+        "least_work_left, balanced every 2 s": made("least_work_left", drain),
     }
 
 
@@ -171,16 +171,16 @@ def measure(data: Path) -> dict[str, Any]:
 
 
 def intervals(data: Path, most: int = 10_000) -> dict[str, Any]:
-    """Intervals between two moves of a message, over so many jobs, levelled every two seconds."""
+    """Intervals between two moves of a message, over so many jobs, balanced every two seconds."""
     at, names_of, costs = jobs(data)
     recording, rows = (at[: 2 * most], names_of[: 2 * most], costs[: 2 * most]), []
     for knowing in ("exact", "class"):
         loads, names, rates = messages(recording, knowing)
         for policy in ("marked_round_robin", "least_work_left"):
-            levelled = schemes(rates, [1.0] * QUEUES)[f"{policy}, levelled every 2 s"]
-            assert levelled.scheduling is not None
+            balanced = schemes(rates, [1.0] * QUEUES)[f"{policy}, balanced every 2 s"]
+            assert balanced.scheduling is not None
             for rest in (0.0, 20.0, 200.0, 2000.0, 20_000.0, inf):
-                scheme = replace(levelled, scheduling=replace(levelled.scheduling, rest_seconds=rest))
+                scheme = replace(balanced, scheduling=replace(balanced.scheduling, rest_seconds=rest))
                 found = measured(scheme, policy, loads, names, [1.0] * QUEUES)
                 row = {"recording": "jobs", "weights": knowing, "policy": policy}
                 rows.append(row | {"rest_seconds": None if rest == inf else rest} | found)

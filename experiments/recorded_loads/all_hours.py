@@ -4,7 +4,7 @@
     python experiments/recorded_loads/all_hours.py --speed 100000
 
 trimtab has no such plans. Here every (hour, resource) of those asked for is put under `trim` as one more
-column that is limited and levelled, as numbers of replicas are; reasons of such plans are left out.
+column that is limited and balanced, as numbers of replicas are; reasons of such plans are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The source's collapse at P5: a broker is driven past a disk that is really full, and a levelled one is not.
+"""The source's collapse at P5: a broker is driven past a disk that is really full, and a balanced one is not.
 
 `python experiments/replica_roles/collapse.py` gives every broker a file system of its own, of one size, lets
-the recorded load grow its logs without retention, once on Kafka's default placement and once levelled by
+the recorded load grow its logs without retention, once on Kafka's default placement and once balanced by
 `trim` before, takes the ten samples, and writes `collapse.json` and a picture. File systems are mounted in a
 namespace of this process (`unshare`), which needs no root and leaves nothing behind.
 """
@@ -132,7 +132,7 @@ def level(world: World, pipeline: DemoPipeline) -> dict[str, Any]:
     }
 
 
-def measure(levelled: bool) -> dict[str, Any]:
+def measure(balanced: bool) -> dict[str, Any]:
     """Ten samples of growing logs, on one of the two placements."""
     recorded = read_workload(FOLDER / "workload.json")
     # Kafka keeps files for a minute after it has deleted them: they would fill a disk that no log size tells.
@@ -157,7 +157,7 @@ def measure(levelled: bool) -> dict[str, Any]:
             while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
                 world.load.require_running()
                 time.sleep(0.2)
-            plan = level(world, pipeline) if levelled else None
+            plan = level(world, pipeline) if balanced else None
             without_retention(world.sandbox, workload)
             say(f"no retention any more; {SAMPLES} samples, {INTERVAL_SECONDS:g} s apart")
             period = world.sample(SAMPLES)
@@ -208,7 +208,7 @@ def samples_of(world: World, period: MeasuredPeriod) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Run from the command line; exit code 1 if the default did not collapse, or the levelled one did."""
+    """Run from the command line; exit code 1 if the default did not collapse, or the balanced one did."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -221,9 +221,9 @@ def main() -> int:
     try:
         with orderly():
             runs = {}
-            for name, levelled in (("default", False), ("levelled", True)):
+            for name, balanced in (("default", False), ("balanced", True)):
                 say(name)
-                runs[name] = measure(levelled)
+                runs[name] = measure(balanced)
                 print_samples(name, runs[name])
     except DemoInterrupted as interrupted:
         return interrupted.exit_code
@@ -259,7 +259,7 @@ def print_samples(name: str, run: dict[str, Any]) -> None:
 
 
 def verdict_of(runs: dict[str, dict[str, Any]]) -> int:
-    """0 if the detector saw the default collapse, and the levelled one stayed steady with all its disks."""
+    """0 if the detector saw the default collapse, and the balanced one stayed steady with all its disks."""
     for name, run in runs.items():
         lost = [one["sample"] for one in run["samples"] if len(one["disk_usage"]) < BROKERS]
         print(
@@ -267,11 +267,11 @@ def verdict_of(runs: dict[str, dict[str, Any]]) -> int:
         )
     fell = any(one["traffic_collapse"] for one in runs["default"]["samples"])
     held = not any(
-        one["traffic_collapse"] or len(one["disk_usage"]) < BROKERS for one in runs["levelled"]["samples"]
+        one["traffic_collapse"] or len(one["disk_usage"]) < BROKERS for one in runs["balanced"]["samples"]
     )
     print(
         f"\nthe default {'collapsed' if fell else 'did not collapse'}; "
-        f"the levelled one {'stayed steady' if held else 'collapsed too'}"
+        f"the balanced one {'stayed steady' if held else 'collapsed too'}"
     )
     return 0 if fell and held else 1
 

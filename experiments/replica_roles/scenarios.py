@@ -1,4 +1,4 @@
-"""Four ways in which a real cluster becomes uneven, each levelled by `trim` and measured before and after.
+"""Four ways in which a real cluster becomes uneven, each balanced by `trim` and measured before and after.
 
 `python experiments/replica_roles/scenarios.py` runs role skew, a new broker, a broker that died and came
 back, and hot partitions with unequal disks, under the recorded load, and writes `scenarios.json`.

@@ -1,6 +1,6 @@
 """The functions and values behind `import trimtab`, for notebooks, scripts and services of one's own.
 
-One function a verb, over every level: the level is found by the value's own kind. `docs/python.md` shows them
+One function a verb, over every balancer: the balancer is found by the value's own kind. `docs/python.md` shows them
 and says what is stable.
 """
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Snapshot(Protocol):
-    """A cluster at one moment, as arrays: what every level's snapshot has; each adds its own."""
+    """A cluster at one moment, as arrays: what every balancer's snapshot has; each adds its own."""
 
     @property
     def reference(self) -> SnapshotReference:
@@ -54,7 +54,7 @@ class Snapshot(Protocol):
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
-    """Read and check a snapshot of any level.
+    """Read and check a snapshot of any balancer.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def make_plan(
         A settings file; None for `trimtab.toml` in the working folder if there is one. Environment variables
         are not read.
     strategy
-        A planner of the level by its name; None for that of the settings.
+        A planner of the balancer by its name; None for that of the settings.
     overrides
-        Settings of the level's section by name, like `epsilon=0.05` or `theta={"cpu": 0.7}`.
+        Settings of the balancer's section by name, like `epsilon=0.05` or `theta={"cpu": 0.7}`.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def make_plan(
 
 
 def read_plan(path: str | Path) -> Plan[Any]:
-    """Read and check a plan of any level, also one that was edited by hand.
+    """Read and check a plan of any balancer, also one that was edited by hand.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: b
         If it is no plan, or the snapshot is of another level.
     """
     level = _balancer_of_plan(plan)
-    if snapshot is not None and _balancer_of_snapshot(snapshot) is not level:
+    if snapshot is not None and _balancer_of_snapshot(snapshot) is not balanced:
         other = _balancer_of_snapshot(snapshot).name
         raise InputError(
             f"the plan is of level {level.name}, and the snapshot of {other}: give the plan's own"
@@ -233,14 +233,14 @@ def replay(
     strategies
         Names, as `trimtab replay` takes them.
     level
-        The level that the recording is of; None where only one has recordings.
+        The balancer that the recording is of; None where only one has recordings.
     asked
         Further choices of that level's replay, by the names of its options.
 
     Returns
     -------
     DataFrame
-        The level's figures in columns: how uneven, at what price.
+        The balancer's figures in columns: how uneven, at what price.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def replay(
         If the recording, a strategy or a choice is wrong.
     """
     replayed = [one for one in BALANCERS.values() if one.figures is not None]
-    chosen = balancer_named(balancer, "level") if balancer is not None else replayed[0]
+    chosen = balancer_named(balancer, "balancer") if balancer is not None else replayed[0]
     if chosen.figures is None or (balancer is None and len(replayed) > 1):
         names = " or ".join(one.name for one in replayed)
         raise InputError(f"level is {balancer!r}, and recordings are replayed of {names}: name one")
@@ -274,12 +274,12 @@ def tables(lake: str | Path | None = None, *, balancer: str | None = None) -> Op
     lake
         A folder or an address; None for that of `TRIMTAB_LAKE`, else the usual one.
     level
-        Whose tables; None where the lake holds those of one level only.
+        Whose tables; None where the lake holds those of one balancer only.
 
     Raises
     ------
     TrimtabError
-        If the lake has no tables of the level, or of several where none is named.
+        If the lake has no tables of the balancer, or of several where none is named.
     """
     from trimtab.balancers.tables import open_tables
     from trimtab.files.locations import lake_place
@@ -288,7 +288,7 @@ def tables(lake: str | Path | None = None, *, balancer: str | None = None) -> Op
 
 
 def _balancer_of_snapshot(snapshot: Snapshot) -> Balancer:
-    """The level whose snapshots are of this kind.
+    """The balancer whose snapshots are of this kind.
 
     Raises
     ------
@@ -310,7 +310,7 @@ def _frames() -> type[DataFrame]:
 
 
 def _balancer_of_plan(plan: Plan[Any]) -> Balancer:
-    """The level of a plan.
+    """The balancer of a plan.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A level is named by its own folders and by its row alone; whoever adds one edits no other file."""
+"""A balancer is named by its own folders and by its row alone; whoever adds one edits no other file."""
 
 import ast
 import re
@@ -10,14 +10,14 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
 LEVELS = tuple(sorted(path.name for path in (SOURCE / "levels").iterdir() if (path / "__init__.py").exists()))
 SYSTEMS = ("kafka", "pulsar", "redis", "paxos")
-"""Their folders speak the system's own language, in which a level's name may be a word like any other."""
+"""Their folders speak the system's own language, in which a balancer's name may be a word like any other."""
 LAB = "lab/"
 """Demo, sandbox and made-up worlds, with their commands, show particular levels."""
 NAMED = re.compile(rf"(^|[.:/]){'|'.join(LEVELS).join('()')}($|[.:/])")
 
 
 def _files() -> Iterator[Path]:
-    """Modules that must not know which levels there are."""
+    """Modules that must not know which balancers there are."""
     for path in sorted(SOURCE.rglob("*.py")):
         inside = path.relative_to(SOURCE)
         if not inside.as_posix().startswith(LAB) and not {*LEVELS, *SYSTEMS} & set(inside.parts[:-1]):
@@ -53,9 +53,9 @@ def _offences(tree: ast.AST) -> list[str]:
 
 
 def test_no_shared_file_names_a_level() -> None:
-    """Rooms take what they need of a level as values; commands and the Python face go over all of them.
+    """Rooms take what they need of a balancer as values; commands and the Python face go over all of them.
 
-    An extra may bear the name of the level that it is for.
+    An extra may bear the name of the balancer that it is for.
     """
     offenders = {
         str(path.relative_to(SOURCE)): said
@@ -96,5 +96,5 @@ def test_the_search_finds_names(code: str) -> None:
     "code", ["'''Moves replicas.'''", "x = 'replicas to copy'", "import trimtab.plan.search.board"]
 )
 def test_the_search_leaves_words_alone(code: str) -> None:
-    """A sentence may speak of what a level moves."""
+    """A sentence may speak of what a balancer moves."""
     assert not _offences(ast.parse(code))

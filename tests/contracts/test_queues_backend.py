@@ -232,8 +232,8 @@ def test_a_moved_message_is_overtaken_for_a_while_only(opened: Opened) -> None:
 
 
 def _overtake(backend: Any, seconds: float) -> None:
-    if hasattr(backend, "overtake_seconds"):
-        backend.overtake_seconds = seconds
+    if hasattr(backend, "max_overtake_seconds"):
+        backend.max_overtake_seconds = seconds
     else:
         backend._waiting = [WaitingMessages(seconds) for _ in backend._waiting]
 
@@ -307,7 +307,7 @@ def test_a_moved_message_stays_for_a_while(opened: Opened) -> None:
 
 
 def test_moves_stop_at_the_targets_capacity(opened: Opened) -> None:
-    """Levelling must not overfill a queue that filled up since it was looked at."""
+    """Balancing must not overfill a queue that filled up since it was looked at."""
 
     async def story() -> None:
         async with opened([9, 2]) as backend:
@@ -521,7 +521,7 @@ def test_what_waits_behind_a_worker_that_hangs_goes_to_others(opened: Opened) ->
             held = await taken(backend, "v", 0)
             fence = await fence_of(backend)
             settings = SchedulingSettings(overload_threshold=1.0, trend="none", idle_transfer="nothing")
-            scheduler = Scheduler(backend, "s", settings, mean_weight=1.0, hang_seconds=0.05)
+            scheduler = Scheduler(backend, "s", settings, mean_weight=1.0, hang_timeout_seconds=0.05)
             await scheduler.turn(fence)
             assert [one.length for one in (await backend.counts()).queues] == [5, 0]
             await asyncio.sleep(0.1)

@@ -96,7 +96,7 @@ def samples(lake: Lake) -> list[int]:
 
 def landed(lake: Lake) -> list[str]:
     """Names of all files as landed, whether they count or not: what a stream sees."""
-    return sorted(path.name for day in lake.raw_days() for path in day.glob("*.parquet"))
+    return sorted(path.name for day in lake.raw_retention_days() for path in day.glob("*.parquet"))
 
 
 def test_killed_at_any_operation_nothing_is_lost_and_nothing_twice(

@@ -49,6 +49,6 @@ def three_pulsar_brokers() -> Iterator[PulsarSandbox]:
 
 @pytest.fixture
 def keys_clients_ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Clients of the level `keys` that a test leaves running are ended."""
+    """Clients of the balancer `keys` that a test leaves running are ended."""
     with clients_ended(monkeypatch):
         yield

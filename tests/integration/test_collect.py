@@ -261,14 +261,14 @@ def test_a_collector_that_is_killed_starts_again(loaded: tuple[KafkaSandbox, Pat
 
 
 def test_samples_go_into_a_topic(loaded: tuple[KafkaSandbox, Path]) -> None:
-    """`--to kafka:TOPIC` on a cluster without metrics endpoints set: JSON rows, whole ticks, no CPU."""
+    """`--sink kafka:TOPIC` on a cluster without metrics endpoints set: JSON rows, whole ticks, no CPU."""
     sandbox, _ = loaded
     admin = admin_client(sandbox.connection)
     admin.create_topics({"collect-samples": {"num_partitions": 3, "replication_factor": 2}})
     try:
         admin.wait_for_topics(["collect-samples"], timeout_ms=120_000)
         done = subprocess.run(
-            [*COLLECT, "--bootstrap", sandbox.bootstrap, "--ticks", "2", "--to", "kafka:collect-samples"],
+            [*COLLECT, "--bootstrap", sandbox.bootstrap, "--ticks", "2", "--sink", "kafka:collect-samples"],
             capture_output=True,
             text=True,
             check=False,

@@ -118,7 +118,7 @@ def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
     plan = trim.plan(
         snapshot([broker(1, dirs=disks), broker(2)], rows), ReplicasSettings(intra_broker_only=True)
     )
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.cost.log_dir_bytes == 3 * MB
     file = trial.write("dirs", plan)
     moved = {int(move.topic[-1]): move.target_dir for move in plan.moves}
@@ -159,7 +159,7 @@ def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:
     """Its copy is rolled back, the rest of the plan goes through, and the receipt says what was left."""
     trial.create("destination", {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of(("destination", 0, (1, 2), (4, 2)), ("destination", 1, (1, 2), (3, 2)), size=BIG)
-    running = trial.apply(trial.write("destination", plan), throttle=SLOW, broker_grace_seconds="2")
+    running = trial.apply(trial.write("destination", plan), throttle=SLOW, broker_timeout_seconds="2")
     trial.wait("in flight", lambda: trial.in_flight("destination", 0))
     trial.sandbox.kill(4)
     code, said = finish(running)
@@ -176,7 +176,7 @@ def test_a_source_dies_in_mid_copy(trial: Trial) -> None:
     """The other replica takes over as the source; the plan is finished without the dead one."""
     trial.create("source", {0: [4, 2]}, BIG)
     plan = plan_of(("source", 0, (4, 2), (3, 2)), size=BIG)
-    running = trial.apply(trial.write("source", plan), throttle=SLOW, unhealthy_wait_seconds="120")
+    running = trial.apply(trial.write("source", plan), throttle=SLOW, unhealthy_timeout_seconds="120")
     trial.wait("in flight", lambda: trial.in_flight("source", 0))
     trial.sandbox.kill(4)
     code, said = finish(running)
@@ -245,7 +245,7 @@ def test_the_replication_factor_is_changed_in_mid_plan(trial: Trial) -> None:
     """A partition that got a third replica from somebody else is left as they want it."""
     trial.create("grown", {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of(("grown", 0, (1, 2), (3, 2)), ("grown", 1, (1, 2), (4, 2)), size=BIG)
-    running = trial.apply(trial.write("grown", plan), throttle=SLOW, copies_per_broker="1")
+    running = trial.apply(trial.write("grown", plan), throttle=SLOW, initial_copies_per_broker="1")
     trial.wait("in flight", lambda: trial.in_flight("grown", 0))
     theirs = {TopicPartition("grown", 1): [1, 2, 4]}
     trial.ask(lambda admin: admin.alter_partition_reassignments(theirs))

@@ -153,7 +153,7 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
 
 
 @pytest.mark.parametrize(
-    ("level", "settings"),
+    ("balancer", "settings"),
     [
         (REPLICAS, ReplicasPipelineSettings()),
         (REPLICAS, ReplicasPipelineSettings(profile_weeks=6)),

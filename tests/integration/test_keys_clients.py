@@ -330,7 +330,7 @@ def test_what_is_not_committed_is_searched(place: Place) -> None:
 def test_ten_idle_processes_ask_no_more_than_is_told(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Five producers and five consumers for six seconds: docs/levels/keys.md, and nobody reads heartbeats.
+    """Five producers and five consumers for six seconds: docs/balancers/keys.md, and nobody reads heartbeats.
 
     Their own requests go by librdkafka, so that all that kafka-python sends is the side connections'.
     """

@@ -1,4 +1,4 @@
-"""The level `keys` from end to end: real records through Spark, a plan, a table that real clients follow."""
+"""The balancer `keys` from end to end: real records through Spark, a plan, a table that real clients follow."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         _until(lambda: stores[0].count() > 2 * len(KEYS), "effects of every key")
         trimtab(
             "pipeline", "run", "--keys", TOPIC, *on, "--lake", lake,
-            "--set", "pipeline.keys.sample_seconds=3",
+            "--set", "pipeline.keys.sample_interval_seconds=3",
             "--set", "pipeline.keys.capacity_per_second=400",
         )  # fmt: skip
         snapshot = FORMAT.read(Lake(lake, PIPELINE).newest_snapshot())
@@ -122,7 +122,7 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         assert (snapshot.consumers, snapshot.version, snapshot.base) == (GROUP, 0, 4)
         assert snapshot.partitions[0].ps_content[0] == 0
         status = json.loads(trimtab("status", "--keys", TOPIC, "--lake", lake, "--json"))
-        assert (status["level"], status["keys"][0]["key"]) == ("keys", "hot")
+        assert (status["balancer"], status["keys"][0]["key"]) == ("keys", "hot")
         trimtab("plan", "keys", "--lake", lake, "--out", plan)
         (split,) = (one for one in json.loads(plan.read_text())["moves"] if one["name"] == "hot")
         assert len(split["after"]) == 2
@@ -133,10 +133,10 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         assert "nothing to do" in trimtab("apply", plan, *on, "--dry-run")
         stranger = KafkaConsumer(TOPIC, bootstrap_servers=bootstrap, group_id=GROUP)
         _until(lambda: stranger.poll(200) or stranger.assignment(), "a member without guard")
-        told = trimtab("apply", plan, *on, "--yes", "--back", code=1)
+        told = trimtab("apply", plan, *on, "--yes", "--revert", code=1)
         assert "would break the order of keys that move" in told
         stranger.close(autocommit=False)
-        back = ("apply", plan, *on, "--back")
+        back = ("apply", plan, *on, "--revert")
         _until(lambda: run(*back, "--dry-run").returncode == 0, "the group without the stranger")
         assert "routing table 4 is in force" in trimtab(*back, "--yes")
         newer = confluent_kafka.Consumer(
@@ -149,7 +149,7 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         )
         newer.subscribe([TOPIC])
         _until(lambda: newer.poll(0.2) and newer.assignment(), "a group of the newer protocol")
-        trimtab("plan", "keys", "--lake", lake, "--out", wider, "--set", "keys.partitions_most=5", *tight)
+        trimtab("plan", "keys", "--lake", lake, "--out", wider, "--set", "keys.max_partitions=5", *tight)
         assert "group newer speaks the newer group protocol" in trimtab("apply", wider, *on, "--yes", code=1)
         newer.close()
         before = stores[0].count()

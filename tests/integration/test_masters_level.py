@@ -1,4 +1,4 @@
-"""The level `masters` from end to end, by its commands: a store's masters, and Kafka's leaders."""
+"""The balancer `masters` from end to end, by its commands: a store's masters, and Kafka's leaders."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ def test_masters_of_a_store_are_spread_under_load(store: MastersSandbox, tmp_pat
     assert "6 groups, 0 without a master" in somebody.type(f"status {node}")
     somebody.type(f"collect {node} --ticks 4 --interval 3")
     somebody.type("pipeline run")
-    assert "not level" in somebody.type("status")
-    settled = "--set masters.settle_seconds=1"
+    assert "not balanced" in somebody.type("status")
+    settled = "--set masters.cooldown_seconds=1"
     somebody.type(f"plan masters --out plan.json {settled}")
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert (plan["verdict"], plan["cost"]["takeovers"]) == ("levelled", 4)
+    assert (plan["verdict"], plan["cost"]["takeovers"]) == ("balanced", 4)
     assert all(0 < move["pause_seconds"] < 1 for move in plan["moves"])
     assert "finished" in somebody.type(f"apply plan.json {node} --yes")
     assert sorted(store.masters()) == [0, 0, 1, 1, 2, 2]
@@ -138,14 +138,14 @@ def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
     on = f"--bootstrap {sandbox.bootstrap}"
     somebody.type(f"collect {on} --ticks 3 --interval 3")
     somebody.type("pipeline run")
-    few = somebody.type("plan masters --system kafka --most 2 --out few.json")
+    few = somebody.type("plan masters --system kafka --max-moves 2 --out few.json")
     assert "2 takeovers" in few
-    assert "with 2 takeovers (masters.takeovers_most) brings every node within epsilon" in " ".join(
+    assert "with 2 takeovers (masters.max_moves) brings every node within epsilon" in " ".join(
         few.split()
     )
     somebody.type("plan masters --system kafka --out plan.json")
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert (plan["system"], plan["verdict"]) == ("kafka", "levelled")
+    assert (plan["system"], plan["verdict"]) == ("kafka", "balanced")
     assert {move["target"] for move in plan["moves"]} == {"1"}
     refused = somebody.type(f"apply plan.json --paxos {tmp_path / 'node.json'} --yes", code=2)
     assert "is a plan of masters, for Kafka: name its cluster with --bootstrap, not --paxos" in refused

@@ -1,4 +1,4 @@
-"""A new level is a folder in each room and a row: the toy level `balls` is added to a copy, and used."""
+"""A new balancer is a folder in each room and a row: the toy level `balls` is added to a copy, and used."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOY = ROOT / "tests" / "toy_level"
+TOY = ROOT / "tests" / "toy_balancer"
 ROW = 'ROWS: Final = ("replicas", "bundles", "queues", "keys", "masters")'
 CLUSTER = {
     "cluster": "attic",
@@ -49,7 +49,7 @@ def boxes(tmp_path: Path) -> Path:
 
 
 def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path) -> None:
-    """It is looked at, sampled, piped through Spark, planned, applied and replayed; then it is level."""
+    """It is looked at, sampled, piped through Spark, planned, applied and replayed; then it is balanced."""
 
     def trimtab(*words: object) -> str:
         done = subprocess.run(
@@ -68,14 +68,14 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
     trimtab("pipeline", "run", "--lake", lake)
     assert trimtab("check", "--boxes", boxes, "--lake", lake).endswith("\nAll is fine.\n")
     status = json.loads(trimtab("status", "--lake", lake, "--json"))
-    assert (status["level"], status["cluster"]) == ("balls", "attic")
+    assert (status["balancer"], status["cluster"]) == ("balls", "attic")
     exported = tmp_path / "recorded" / "one.json"
     exported.parent.mkdir()
     assert trimtab("snapshot", "export", "--lake", lake, "--out", exported).endswith(
         "3 boxes and 9 balls of attic\n"
     )
     told = trimtab("plan", "balls", "--lake", lake, "--set", "balls.epsilon=0.2", "--out", plan)
-    assert told.startswith("Plan by trim: levelled\n")
+    assert told.startswith("Plan by trim: balanced\n")
     assert trimtab("plan", "show", plan) == told
     assert trimtab("plan", "diff", plan, plan) == "the plans do the same\n"
     trimtab("apply", plan, "--boxes", boxes, "--dry-run")
@@ -85,18 +85,18 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
     assert sorted(ball["box"] for ball in now["balls"].values()) == ["a"] * 3 + ["b"] * 3 + ["c"] * 3
     assert now["claims"] == []
     (listed,) = json.loads(trimtab("execution", "list", "--json"))
-    assert (listed["level"], listed["status"]) == ("balls", "finished")
+    assert (listed["balancer"], listed["status"]) == ("balls", "finished")
     trimtab("collect", "--boxes", boxes, "--lake", lake, "--ticks", 6, "--interval", 1)
     trimtab("pipeline", "run", "--lake", lake)
     measured = trimtab("measure", "--lake", lake)
     assert measured.startswith("execution 1 on attic (finished): 3 balls moved\n")
-    assert measured.endswith("Levelled: every goal holds, by measurement.\n")
+    assert measured.endswith("Balanced: every goal holds, by measurement.\n")
     assert trimtab("execution", "show").startswith("execution 1 on attic (cluster id attic): finished\n")
     assert trimtab("replay", "balls", "--snapshots", exported.parent) == "one.json 3\n"
 
 
 def test_layers_hold_with_a_new_level(source: Path) -> None:
-    """The contracts of the house say of the new level what they say of the others, without a word added."""
+    """The contracts of the house say of the new balancer what they say of the others, without a word added."""
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache", "--config", ROOT / "pyproject.toml"],
         env={**os.environ, "PYTHONPATH": str(source)},

@@ -1,4 +1,4 @@
-"""The level `queues` from end to end: the commands of its page, on the sandbox that they start."""
+"""The balancer `queues` from end to end: the commands of its page, on the sandbox that they start."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_the_page_does_what_it_says_and_weights_go_back(somebody: Somebody) -> N
         assert "published as version 3" in receipt
         _until(lambda: weights() == {report["after"]})
     replayed = somebody.type(next(line for line in first if line.startswith(LATER)))
-    assert "least_work_left+levelled+lanes" in replayed
+    assert "least_work_left+balanced+lanes" in replayed
     assert (somebody.folder / "replay.svg").is_file()
     killed, status, restarted, down = map(somebody.type, second)
     assert "worker 2 is killed" in killed

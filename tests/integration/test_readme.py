@@ -31,7 +31,7 @@ NETWORK = {"network in": "network_in", "network out": "network_out"}
 TRAFFIC = {"bandwidth in": "bandwidth_in", "bandwidth out": "bandwidth_out", "message rate": "message_rate"}
 SMALL = {"1.25e8": "1e6", "50000": "500"}
 """Capacities in place of the page's, of which the load of the test takes about a third."""
-# All replicas on two of six brokers, in two racks: nothing could be less level, nor easier to level.
+# All replicas on two of six brokers, in two racks: nothing could be less balanced, nor easier to level.
 WORKLOAD = KafkaWorkload((KafkaTopicLoad("readme-orders", (30_000.0,) * 6, consumers=1),), record_bytes=3_000)
 PLACEMENT = SandboxPlacement({"readme-orders": ((1, 3), (3, 1)) * 3}, "controller")
 
@@ -56,21 +56,21 @@ def test_a_line_that_nobody_prints_is_noticed() -> None:
 
 
 def test_a_status_that_is_not_true_is_noticed() -> None:
-    """All that one broker of two holds is not level, whatever is printed."""
+    """All that one broker of two holds is not balanced, whatever is printed."""
     disk = {"replicas": [1], "leader": 1, "leader_load": {"disk": 5.0}, "follower_load": {}}
     brokers = [{"id": broker, "capacity": {"disk": 10.0}} for broker in (1, 2)]
     snapshot = {"taken_at": "T", "quality": {}, "brokers": brokers, "partitions": [disk]}
     true = (
-        "disk  50%  80%  100.0%  10.0%  0.2500  0.0500  not level\n"
-        "disk: not level. `trimtab plan replicas` finds the fewest moves that help.\n"
+        "disk  50%  80%  100.0%  10.0%  0.2500  0.0500  not balanced\n"
+        "disk: not balanced. `trimtab plan replicas` finds the fewest moves that help.\n"
         "Goals are judged by the snapshot of T, as in a plan\n"
     )
     require_true_status(true, snapshot, {"disk": "disk"})
     lies = [
-        ("  not level", "  level"),
+        ("  not balanced", "  level"),
         ("100.0%", "9.0%"),
         ("of T", "of S"),
-        ("disk: not level.", "No goal is missed."),
+        ("disk: not balanced.", "No goal is missed."),
     ]
     for words, others in lies:
         with pytest.raises(AssertionError):
@@ -104,7 +104,7 @@ def test_kafka(six_brokers: KafkaSandbox, kafka_load: SandboxLoad, tmp_path: Pat
         snapshot = reader.require_true_status(last, NETWORK | {"disk": "disk"})
         plan = tmp_path / "plan.json"
         require_what_brokers_say(six_brokers.connection, last, snapshot, reader.looks, plan)
-        fresh = reader.run("trimtab measure --live --for 20s --bootstrap $brokers")
+        fresh = reader.run("trimtab measure --live --duration 20s --bootstrap $brokers")
         require_measured(fresh, "copied (", list(NETWORK))
         assert "11 samples, one every 2 s" in fresh
     require_improved(first, last, list(NETWORK), _of(kafka_load.summary()))

@@ -160,7 +160,7 @@ def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) 
     landed = 6
     for number in range(landed):
         land(files[number], lake.raw, f"file-{number:03d}")
-    process = start_stream(lake, "--trigger=1s", "--most=2")
+    process = start_stream(lake, "--trigger=1s", "--max-per-batch=2")
     try:
         wait_for_publication(lake, process)
         time.sleep(random.Random(11).uniform(0.0, 4.0))
@@ -192,7 +192,7 @@ def test_stream_from_a_topic_makes_the_same_tables(
                 for row in file.to_pylist():
                     sender.send(topic, value=as_json(row))
             sender.flush()
-        options = (f"--from=kafka:{topic}", f"--bootstrap={six_brokers.bootstrap}", "--once", "--most=200")
+        options = (f"--source=kafka:{topic}", f"--bootstrap={six_brokers.bootstrap}", "--once", "--max-per-batch=200")
         process = start_stream(lake, *options)
         assert process.wait(PATIENCE_SECONDS) == 0, (lake.path / "stream.log").read_text()
     finally:

@@ -82,7 +82,7 @@ def test_small_plans_are_nearly_as_cheap_as_the_best() -> None:
             sessions=chance.integers(1, 100, bundles).tolist(),
         )
         best, plan = cheapest(snapshot, EVEN), plan_bundles(snapshot, EVEN)
-        met = plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED)
+        met = plan.verdict in (Verdict.BALANCED,)
         assert met is (best is not None), seed
         if best is not None:
             assert plan.bound.sessions <= best, seed
@@ -99,7 +99,7 @@ def test_a_levelled_cluster_is_left_alone(seed: int) -> None:
     snapshot = random_bundles_snapshot(seed, namespaces=12, views=2, usage=0.4)
     asked = BundlesSettings(epsilon=(0.3,) * 4, allow_splits=False)
     plan = plan_bundles(snapshot, asked)
-    if plan.verdict is not Verdict.LEVELLED:
+    if plan.verdict is not Verdict.BALANCED:
         return
     index = {name: row for row, name in enumerate(snapshot.brokers.name)}
     after = {one.bundle: one.after for one in plan.assignments}
@@ -111,7 +111,7 @@ def test_a_levelled_cluster_is_left_alone(seed: int) -> None:
         dtype=np.int32,
     )
     moved = replace(snapshot, bundles=replace(snapshot.bundles, owner=owner))
-    assert plan_bundles(moved, asked).verdict is Verdict.LEVEL
+    assert plan_bundles(moved, asked).verdict is Verdict.BALANCED
 
 
 def fractional(snapshot: BundlesSnapshot, asked: BundlesSettings) -> float | None:
@@ -153,7 +153,7 @@ def test_the_bound_lies_below_the_fractional_optimum_and_near_it(seed: int) -> N
     )
     asked = replace(EVEN, epsilon=(0.1,) * 4)
     plan, least = plan_bundles(snapshot, asked), fractional(snapshot, asked)
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert least is not None
     assert plan.bound.sessions <= np.ceil(least * (1 + 1e-6))
     assert plan.bound.sessions >= 0.5 * least

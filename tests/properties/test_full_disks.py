@@ -106,10 +106,10 @@ def test_no_disk_is_filled_above_theta_without_saying_so(
     strategy, switches = READINGS[reading]
     asked = [*drawn.draw(wishes(document), label="settings"), *switches]
     if strategy == "role_aware":  # knows no log dirs, and says so
-        asked = [word for word in asked if not word.startswith("replicas.to_disks")]
+        asked = [word for word in asked if not word.startswith("replicas.intra_broker_only")]
     plan, code = planned(document, strategy, asked, tmp_path)
     event(f"{plan['verdict']}, {'some' if plan['moves'] else 'no'} moves")
     if "theta" in plan["settings"]["goals"] or plan["settings"]["fix_offline"]:
         assert code == 3 or not filled(document, plan)
     assert check(document, plan) == []
-    assert (code == 3) == (plan["verdict"] in ("incomplete", "overloaded", "infeasible"))
+    assert (code == 3) == (plan["verdict"] in ("incomplete", "infeasible"))

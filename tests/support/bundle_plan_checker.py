@@ -11,7 +11,7 @@ from trimtab.model.plan import Verdict
 
 SLACK = 1e-6
 
-NOTICES = {"outside_policy", "several_owners"}
+NOTICES = {"policy_violations", "several_owners"}
 """Problems that break no goal."""
 
 
@@ -137,7 +137,7 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
     for one in plan.assignments:
         assert world.owner.get(one.bundle) == one.after
     breaches = world.breaches(settings)
-    if plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED):
+    if plan.verdict in (Verdict.BALANCED,):
         # A policy that keeps epsilon out of reach is named, and leaves nothing to do.
         named = {
             resource
@@ -162,5 +162,5 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
         }
     else:
         assert plan.problems
-    assert (plan.verdict is Verdict.LEVEL) <= (not plan.moves)
+    assert (plan.verdict is Verdict.BALANCED) <= (not plan.moves)
     return world

@@ -1,4 +1,4 @@
-"""Executions of the level `bundles` on the simulated admin API in virtual time, without sockets."""
+"""Executions of the balancer `bundles` on the simulated admin API in virtual time, without sockets."""
 
 from collections.abc import Callable
 from pathlib import Path

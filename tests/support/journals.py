@@ -1,4 +1,4 @@
-"""Journals and stores of executions of both levels, for tests."""
+"""Journals and stores of executions of both balancers, for tests."""
 
 from trimtab.act.bundles.executor import EXECUTOR as BUNDLES
 from trimtab.act.execution.codec import StateCodecs

@@ -1,4 +1,4 @@
-"""A real cluster for tests of the level `keys`, and what its clients do there."""
+"""A real cluster for tests of the balancer `keys`, and what its clients do there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The level `keys` without brokers: a topic whose clients follow a few looks later, and plans for it."""
+"""The balancer `keys` without brokers: a topic whose clients follow a few looks later, and plans for it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ANN = (murmur2(b"ann") & POSITIVE) % 1024
 PLACE = ANN % 4
 
 
-def a_plan(partitions_most: int = 0, capacity: float = 100.0, key: str = "ann") -> KeysPlan:
+def a_plan(max_partitions: int = 0, capacity: float = 100.0, key: str = "ann") -> KeysPlan:
     """Ann's 90 records a second are split, some groups make room; with less capacity partitions are added."""
     rates = {ANN: 90.0, **{group: 10.0 for group in range(1, 13) if group != ANN}}
     snapshot = a_snapshot(rates, a_key(key, ANN, 90.0, PLACE), capacity=capacity)
-    return plan_keys(snapshot, KeysSettings(max_partitions=partitions_most))
+    return plan_keys(snapshot, KeysSettings(max_partitions=max_partitions))
 
 
 class World:

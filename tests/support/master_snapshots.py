@@ -1,4 +1,4 @@
-"""Snapshots of the level `masters` for tests: groups and nodes at will."""
+"""Snapshots of the balancer `masters` for tests: groups and nodes at will."""
 
 from __future__ import annotations
 

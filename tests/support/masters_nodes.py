@@ -1,4 +1,4 @@
-"""Nodes of the level `masters` in the process of a test, on this machine."""
+"""Nodes of the balancer `masters` in the process of a test, on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lake's table `imbalance` of any level, out of loads by hand, and an execution between its ticks."""
+"""A lake's table `imbalance` of any balancer, out of loads by hand, and an execution between its ticks."""
 
 import datetime
 from collections.abc import Mapping, Sequence

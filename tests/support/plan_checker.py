@@ -16,10 +16,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 RESOURCES = ("cpu", "disk", "network_in", "network_out")
-COMPLETE = ("level", "levelled", "improved")
-VERDICTS = (*COMPLETE, "incomplete", "overloaded", "infeasible")
+COMPLETE = ("balanced", "improved")
+VERDICTS = (*COMPLETE, "incomplete", "infeasible")
 TOP_LEVEL = {
-    *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
+    *("format", "balancer", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
     *("predicted", "cost", "bound", "problems"),
 }
 MOVE = {"order", "kind", "topic", "partition", "source", "target", "bytes", "reason"}
@@ -123,7 +123,7 @@ class Judge:
 
     def check_shape(self) -> None:
         self._fields("plan", self.plan, TOP_LEVEL)
-        if self.plan["format"] != "trimtab/plan/1" or self.plan["level"] != "replicas":
+        if self.plan["format"] != "trimtab/plan/1" or self.plan["balancer"] != "replicas":
             self.fault("format or level is not that of a plan of replicas")
         for move in self.plan["moves"]:
             self._fields(f"move {move.get('order')}", move, MOVE)
@@ -411,7 +411,7 @@ class Judge:
             mean = sum(load[host][name] for host in counted) / sum(
                 capacity[host][name][0] for host in counted
             )
-            idle = mean < self.settings["idle_usage"] * (1 - 1e-12)
+            idle = mean < self.settings["min_utilization"] * (1 - 1e-12)
             for host in counted:
                 room, declared = capacity[host][name]
                 usage = load[host][name] / room
@@ -442,7 +442,7 @@ class Judge:
             return []
         numbers = {number: held.count(number) for number in brokers}
         mean = sum(numbers.values()) / len(brokers)
-        reach = self.settings["number_epsilon"] * mean * (1 + 1e-9)
+        reach = self.settings["count_epsilon"] * mean * (1 + 1e-9)
         return [
             (number, have)
             for number, have in numbers.items()
@@ -485,7 +485,7 @@ class Judge:
             keys = [key for key in self.list if key[0] == topic]
             replicas = [broker for key in keys for broker in self.list[key]]
             leading = [self.leader[key] for key in keys if self.leader[key] is not None]
-            named = any(fnmatchcase(topic, one) for one in self.settings.get("levelled_topics", []))
+            named = any(fnmatchcase(topic, one) for one in self.settings.get("balanced_topics", []))
             if "topic_replicas" in found and named and self.uneven(replicas, self.counted("replicas")):
                 found["topic_replicas"].append(topic)
             if "topic_leaders" in found and named and self.uneven(leading, self.counted("topic leaders")):
@@ -626,7 +626,7 @@ class Judge:
             spent = expected[name] + between_dirs if name else len(moves)
             if limit is not None and spent > limit:
                 self.fault(f"the plan spends {spent}, settings.{setting} is {limit}")
-        if self.plan["verdict"] == "levelled" and self.plan["bound"]["bytes"] > expected["bytes"]:
+        if self.plan["verdict"] == "balanced" and moves and self.plan["bound"]["bytes"] > expected["bytes"]:
             self.fault(
                 f"bound.bytes is {self.plan['bound']['bytes']}, the plan copies only {expected['bytes']}"
             )
@@ -852,7 +852,7 @@ class Judge:
                 far = abs(usage - mean) > epsilon * mean * (1 + 1e-9)
                 if usage > theta * (1 + 1e-9):
                     faults.append(f"log dir {path} of broker {number} at {usage:.4f} > θ")
-                elif far and mean > self.settings["idle_usage"] * (1 + 1e-12):
+                elif far and mean > self.settings["min_utilization"] * (1 + 1e-12):
                     faults.append(f"log dir {path} of broker {number} at {usage:.4f}, mean {mean:.4f}")
         return faults
 
@@ -862,7 +862,7 @@ class Judge:
         return max(row["leader_load"]["disk"], row["follower_load"]["disk"])
 
     def _idle(self, name: str, lists: dict, leaders: dict) -> bool:
-        """Used too little to be levelled, by a capacity that is known."""
+        """Used too little to be balanced, by a capacity that is known."""
         if name in self.snapshot.get("quality", {}).get("x_nominal_capacity", []):
             return False
         load = self.load(lists, leaders)
@@ -873,7 +873,7 @@ class Judge:
         ]
         capacity = sum(self.brokers[number]["capacity"][name] for number in counted)
         used = sum(load[number][name] for number in counted)
-        return used < self.settings["idle_usage"] * capacity * (1 - 1e-12)
+        return used < self.settings["min_utilization"] * capacity * (1 - 1e-12)
 
     def _limit(self, name: str) -> dict:
         limit = self.settings[name]
@@ -928,7 +928,7 @@ class Judge:
             over = lifted if self.verb_alone else over
         full_hosts, off_hosts = self.host_faults(self.list, self.leader)
         full_dirs = [fault for fault in self.dir_faults() if fault.endswith("> θ")]
-        if verdict == "level":
+        if verdict == "balanced" and not self.plan["moves"]:
             # Rules that prove a goal out of reach leave nothing to do; the proofs are recounted below.
             settled = {
                 one["resource"]
@@ -942,23 +942,21 @@ class Judge:
         everything = hard + limits + soft + self.level_faults(self.list, self.leader)[0]
         if verdict not in VERDICTS:
             self.fault(f"verdict is {verdict}")
-        if verdict == "level" and self.plan["moves"]:
-            self.fault("verdict is level, with moves")
-        if verdict in ("levelled", "improved") and not self.plan["moves"]:
+        if verdict == "balanced" and self.plan["moves"]:
+            self.fault("verdict is balanced, with moves")
+        if verdict in ("balanced", "improved") and not self.plan["moves"]:
             self.fault(f"verdict is {verdict}, without moves")
         asked = hard if self.resized else [fault for key in self.list for fault in self.asked_for(key)]
-        if verdict in ("level", "levelled") and (asked + limits + soft):
+        if verdict == "balanced" and (asked + limits + soft):
             found = asked + limits + soft
             self.fault(f"verdict is {verdict}, but {found[0]} ({len(found)} such)")
         if verdict == "improved" and (asked + limits):
             self.fault(f"verdict is improved, but {(asked + limits)[0]} ({len(asked + limits)} such)")
-        if verdict in ("incomplete", "overloaded") and hard:
+        if verdict == "incomplete" and hard:
             self.check_left_open(problems)
         if lifted and verdict in COMPLETE:
             self.fault(f"verdict is {verdict}, but {lifted[0]}, which was not ({len(lifted)} such)")
-        if verdict == "overloaded" and not lifted:
-            self.fault("verdict is overloaded, but nobody is above θ who was not")
-        if verdict not in ("level", "levelled"):
+        if verdict != "balanced":
             if not everything:
                 self.fault(f"verdict is {verdict}, but every goal holds")
             if not problems:

@@ -52,7 +52,7 @@ def plan_of(*changes: tuple[str, int, tuple[int, ...], tuple[int, ...]], size: i
         seed=0,
         settings={},
         snapshot=SnapshotReference("fake", "2026-01-01T00:00:00Z", "0" * 64),
-        verdict=Verdict.LEVELLED,
+        verdict=Verdict.BALANCED,
         moves=tuple(moves),
         assignments=tuple(assignments),
         predicted=Prediction(measures, measures),

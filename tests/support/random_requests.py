@@ -1,4 +1,4 @@
-"""Random clusters and requests for the level `replicas`, as plain JSON values; standard library only.
+"""Random clusters and requests for the balancer `replicas`, as plain JSON values; standard library only.
 
 `cluster(seed)` draws a snapshot document of the published format, `request(seed, document)` the settings of
 `[replicas]` for a plan of it. The same seed gives the same cluster and the same request.

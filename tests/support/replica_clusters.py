@@ -1,4 +1,4 @@
-"""Snapshots of the level `replicas`: written by hand in a few words, or drawn by Hypothesis."""
+"""Snapshots of the balancer `replicas`: written by hand in a few words, or drawn by Hypothesis."""
 
 import numpy as np
 from hypothesis import strategies as st

@@ -35,7 +35,7 @@ TRIMTAB = Path(sys.executable).with_name("trimtab")
 IMPATIENT = {
     "poll_seconds": "0.2",
     "check_seconds": "1",
-    "broker_grace_seconds": "10",
+    "broker_timeout_seconds": "10",
     "settle_seconds": "3",
     "lease_seconds": "5",
 }

@@ -1,4 +1,4 @@
-"""Python in the documentation passes a strict type check, and the public types are those of the levels."""
+"""Python in the documentation passes a strict type check, and the public types are those of the balancers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_attributes_of_plans_and_snapshots_are_known(checked: str) -> None:
 
 
 def test_the_public_types_are_those_of_the_levels() -> None:
-    """A level that is added is added to the unions, and to the overloads."""
+    """A balancer that is added is added to the unions, and to the overloads."""
     tree = ast.parse(STUB.read_text(encoding="utf-8"))
     unions = {
         one.target.id: {name.id for name in ast.walk(one.value) if isinstance(name, ast.Name)}

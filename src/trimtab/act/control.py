@@ -1,4 +1,4 @@
-"""Carrying a plan of any level out, and taking an execution up again: one flow for all levels.
+"""Carrying a plan of any balancer out, and taking an execution up again: one flow for all balancers.
 
 Commands show and ask between the pieces, and watch.
 """
@@ -46,7 +46,7 @@ def prepare(
         If the plan is of another level, for another cluster, or what it moves has changed since and `rebase`
         is not asked.
     """
-    level: str = getattr(plan, "level", acting.balancer)
+    level: str = getattr(plan, "balancer", acting.balancer)
     if level != acting.balancer:
         raise ActError(
             f"the plan is of level {level}, not {acting.balancer}: apply it to a cluster of its own"
@@ -98,7 +98,7 @@ def runner_of(
 def state_of(
     acting: Executor[PortT, PlanT, SettingsT, StateT], store: ExecutionStore, execution: int
 ) -> StateT:
-    """The state of an execution of a level, as the journal has it."""
+    """The state of an execution of a balancer, as the journal has it."""
     state = store.journal.state(execution)
     assert isinstance(state, acting.codec.state), f"execution {execution} is of level {state.balancer}"
     return cast("StateT", state)

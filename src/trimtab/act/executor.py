@@ -1,4 +1,4 @@
-"""A level as those who carry plans out see it: one value that joins its preparation, machine and receipt.
+"""A balancer as those who carry plans out see it: one value that joins its preparation, machine and receipt.
 
 A plan is never applied blindly: what is neither where the plan found it nor where the plan wants it is named,
 and left out (rebase) or the whole plan is refused (`PlanDrift`).
@@ -52,7 +52,7 @@ class ExecutionSummary:
     balancer: str
 
     def receipt_fields(self, state: AnyExecution) -> dict[str, Any]:
-        """The fields that a receipt of any level has, but for the outcomes of its steps."""
+        """The fields that a receipt of any balancer has, but for the outcomes of its steps."""
         return {
             "execution": self.id,
             "cluster": self.cluster,
@@ -67,7 +67,7 @@ class ExecutionSummary:
 
 @dataclass(frozen=True)
 class PreparedPlan:
-    """A plan held against the cluster, and the steps that are left of it; each part is the level's own."""
+    """A plan held against the cluster, and the steps that are left of it; each part is the balancer's own."""
 
     plan: Any
     cluster_id: str
@@ -77,14 +77,14 @@ class PreparedPlan:
 
 
 def steps_left(prepared: PreparedPlan, settings: object, sense: object) -> tuple[Any, ...]:
-    """The forecast of a level whose steps need no batches: the steps themselves."""
+    """The forecast of a balancer whose steps need no batches: the steps themselves."""
     return prepared.steps
 
 
 def initial_state_factory(
     state: type[StateT], record: Callable[[Any], Any]
 ) -> Callable[[str, tuple[Any, ...], Any, float], StateT]:
-    """The `new_execution` of a level whose state begins with its steps and nothing else."""
+    """The `new_execution` of a balancer whose state begins with its steps and nothing else."""
 
     def begin(cluster: str, steps: tuple[Any, ...], settings: Any, now: float) -> StateT:
         return state(
@@ -100,7 +100,7 @@ def _with_settings(state: StateT, settings: Any) -> StateT:
 
 @dataclass(frozen=True, kw_only=True)
 class Executor(Generic[PortT, PlanT, SettingsT, StateT]):
-    """The parts of a level that an execution is put together from.
+    """The parts of a balancer that an execution is put together from.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Executor(Generic[PortT, PlanT, SettingsT, StateT]):
         Holds a plan against what was seen; the last argument is whether to leave out what has changed since,
         instead of refusing the plan.
     forecast
-        Batch after batch of a prepared plan under settings of the level, by the load that `sense` gives.
+        Batch after batch of a prepared plan under settings of the balancer, by the load that `sense` gives.
     warnings, warnings_again
         What is worth saying before an execution begins, by its forecast and besides `staleness_warnings`, and
         before one is gone on with.
@@ -202,5 +202,5 @@ class PlanDrift(Generic[KeyT, FitT]):
         raise ActError(
             f"the plan does not fit the cluster any more: {len(self.differences)} of its "
             f"{len(self.fit)} {changed} since it was made:\n  {shown}{tail}\n"
-            "make a new plan, or apply what still fits with --rebase"
+            "make a new plan, or apply what still fits with --skip-changed"
         )

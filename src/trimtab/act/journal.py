@@ -46,7 +46,7 @@ class Journal:
     path
         The file; made anew where there is none.
     codecs
-        Of all levels that it may hold.
+        Of all balancers that it may hold.
 
     Raises
     ------

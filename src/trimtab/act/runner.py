@@ -33,7 +33,7 @@ class Runner(Generic[StateT]):
     Parameters
     ----------
     machine
-        The level's state machine, with hands in the cluster.
+        The balancer's state machine, with hands in the cluster.
     journal, lease
         The record, and the right to act (already acquired); a lease of None is for tests.
     execution

@@ -1,4 +1,4 @@
-"""The store of executions of every level: the journal and the leases of one state folder."""
+"""The store of executions of every balancer: the journal and the leases of one state folder."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ class ExecutionStore:
     folder
         The state folder.
     codecs
-        Of all levels that the journal may hold.
+        Of all balancers that the journal may hold.
     clock, sleep
         Time.
     token

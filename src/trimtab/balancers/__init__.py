@@ -1,7 +1,7 @@
-"""The composition root: a row for every level, and the only place that joins a level's rooms.
+"""The composition root: a row for every balancer, and the only place that joins a balancer's rooms.
 
-Each name in `BALANCER_NAMES` is a folder of this package, whose `LEVEL` says where the level's parts stand. A
-new level is a folder in each room, and a name here.
+Each name in `BALANCER_NAMES` is a folder of this package, whose `LEVEL` says where the balancer's parts stand. A
+new balancer is a folder in each room, and a name here.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ BALANCERS: Final[Mapping[str, Balancer]] = {
 }
 
 DEFAULT_BALANCER: Final[Balancer] = BALANCERS[BALANCER_NAMES[0]]
-"""The level that was there first: files that were written before there were others do not name theirs."""
+"""The balancer that was there first: files that were written before there were others do not name theirs."""
 
 
 def balancer_named(name: str, subject: str) -> Balancer:
-    """The level of that name.
+    """The balancer of that name.
 
     Parameters
     ----------
@@ -59,5 +59,5 @@ def balancer_named(name: str, subject: str) -> Balancer:
 
 
 def systems() -> tuple[System, ...]:
-    """The systems that the levels stand on, in the order of the rows."""
+    """The systems that the balancers stand on, in the order of the rows."""
     return tuple({level.system.name: level.system for level in BALANCERS.values()}.values())

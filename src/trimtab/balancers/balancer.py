@@ -1,6 +1,6 @@
-"""A level as a value: one place where load piles up, and the names of its parts in every room.
+"""A balancer as a value: one place where load piles up, and the names of its parts in every room.
 
-A row holds names only, so that the table of levels costs nothing to read: `trimtab --help` shows every level
+A row holds names only, so that the table of balancers costs nothing to read: `trimtab --help` shows every balancer
 without loading one.
 """
 
@@ -36,7 +36,7 @@ ImportedT = TypeVar("ImportedT")
 
 @dataclass(frozen=True, slots=True)
 class LazyImport(Generic[ImportedT]):
-    """A part of a level or a system in some room, by the name of the place where it stands: `module:name`."""
+    """A part of a balancer or a system in some room, by the name of the place where it stands: `module:name`."""
 
     place: str
 
@@ -157,14 +157,14 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class SystemBinding:
-    """A further system that a level acts on: its plans name it in their field `system`.
+    """A further system that a balancer acts on: its plans name it in their field `system`.
 
     Attributes
     ----------
     system
         Which one.
     seen
-        Observe: a snapshot of the level that first stands on that system, as a snapshot of this level.
+        Observe: a snapshot of the balancer that first stands on that system, as a snapshot of this balancer.
     open
         Act: as `Balancer.open`.
     """
@@ -175,7 +175,7 @@ class SystemBinding:
 
 
 Planner = Callable[[Any, Any], Any]
-"""Snapshot and settings of a level to its plan."""
+"""Snapshot and settings of a balancer to its plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +197,9 @@ class PlanRequest:
     writes
         Whether the plan is to be kept in a file, so that there must be exactly one.
     words
-        Overrides of settings as given, `section.key=value`; a level may take further words here.
+        Overrides of settings as given, `section.key=value`; a balancer may take further words here.
     own
-        Values of the options that only this level has.
+        Values of the options that only this balancer has.
     loaded
         Called once the planner is loaded, before it plans: a compiled one may have to be compiled first.
     """
@@ -241,7 +241,7 @@ class PlanResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balancer:
-    """One level.
+    """One balancer.
 
     Attributes
     ----------
@@ -271,7 +271,7 @@ class Balancer:
     seats
         Further systems that it acts on, which `trimtab plan NAME --system` names.
     programs
-        What `trimtab NAME` runs, in a sentence, where the level has programs of its own (`trimtab.cli.NAME`).
+        What `trimtab NAME` runs, in a sentence, where the balancer has programs of its own (`trimtab.cli.NAME`).
     glance
         Observe: one look at a cluster without a lake, from a connection and the settings of collectors.
     findings
@@ -281,7 +281,7 @@ class Balancer:
         that reading: from a connection, the name, settings, those of the pipeline, a lake and who is told.
         Samples are filed under `name@cluster`, and a glance is at the newest snapshot.
     back
-        Model: the plan that takes another one back, where `trimtab apply --back` can.
+        Model: the plan that takes another one back, where `trimtab apply --revert` can.
     pace
         For operators: the setting that limits what an execution does to clients and brokers.
     planning
@@ -289,7 +289,7 @@ class Balancer:
     strategy_help, set_help
         What can be written after `--strategy` and `--set` of `trimtab plan NAME`, one sentence each.
     plan_options, apply_options
-        Options of `trimtab plan NAME` and `trimtab apply` that only this level has.
+        Options of `trimtab plan NAME` and `trimtab apply` that only this balancer has.
     forms
         Forms of a plan that tools of the system take, by the name that `--format` gives them.
     replay, replay_options, replay_help
@@ -340,12 +340,12 @@ class Balancer:
         return (self.system, *(seat.system for seat in self.further_systems))
 
     def binding(self, system: str | None) -> SystemBinding | None:
-        """The seat on a system by that name; None for the level's own system, or none.
+        """The seat on a system by that name; None for the balancer's own system, or none.
 
         Raises
         ------
         SettingsError
-            If the level does not act on it.
+            If the balancer does not act on it.
         """
         if system in (None, self.system.name):
             return None

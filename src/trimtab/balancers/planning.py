@@ -1,4 +1,4 @@
-"""From a request to a plan, whatever the level: the snapshot that is meant, its settings, its planner."""
+"""From a request to a plan, whatever the balancer: the snapshot that is meant, its settings, its planner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trimtab.observe.lake import Lake
 
 
 def plan_balancer(balancer: Balancer, request: PlanRequest) -> PlanResult:
-    """The plan of a level, by the level's own way where it has one.
+    """The plan of a balancer, by the balancer's own way where it has one.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def plan_balancer(balancer: Balancer, request: PlanRequest) -> PlanResult:
 
 
 def planner_of(balancer: Balancer, strategy: str) -> Planner:
-    """The planner of a level by the name of its strategy.
+    """The planner of a balancer by the name of its strategy.
 
     Raises
     ------
@@ -60,12 +60,12 @@ def planner_of(balancer: Balancer, strategy: str) -> Planner:
 
 
 def opened_plan(path: Path) -> tuple[Balancer, JsonDocument]:
-    """A plan file that is read so far that its level is known; `from_document` of the level's plans reads on.
+    """A plan file that is read so far that its level is known; `from_document` of the balancer's plans reads on.
 
     Raises
     ------
     InputError
-        If it is no plan, or of no level that there is.
+        If it is no plan, or of no balancer that there is.
     """
     document = open_plan(path)
     return BALANCERS[balancer_of(document, BALANCER_NAMES)], document

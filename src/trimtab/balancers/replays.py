@@ -1,4 +1,4 @@
-"""What replays of all levels share: the ends of a period, the recording's place, how results are shown."""
+"""What replays of all balancers share: the ends of a period, the recording's place, how results are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of `trimtab.toml`: a section for every level and system, and those that all share."""
+"""The tables of `trimtab.toml`: a section for every balancer and system, and those that all share."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SECTIONS: Final[Sections] = {
     "spark": _spark_section,
     "execution": _execution_section,
 }
-"""By name. Those of the levels are always bound, the others only where a value is given for them."""
+"""By name. Those of the balancers are always bound, the others only where a value is given for them."""
 
 
 def read_settings(file: Path | None, overrides: Overrides, environ: Mapping[str, str]) -> Settings:
@@ -88,21 +88,21 @@ def read_settings(file: Path | None, overrides: Overrides, environ: Mapping[str,
 
 
 def execution_table() -> type[Any]:
-    """The dataclass of the table `[execution]`: the keys that all levels share, and those of each."""
+    """The dataclass of the table `[execution]`: the keys that all balancers share, and those of each."""
     from trimtab.act.execution import settings
 
     return settings.execution_table(one.executor().settings for one in BALANCERS.values())
 
 
 def pipeline_table() -> type[Any]:
-    """The dataclass of the table `[pipeline]`: the keys that all levels share, and those of each."""
+    """The dataclass of the table `[pipeline]`: the keys that all balancers share, and those of each."""
     from trimtab.observe.balancer_pipeline import section_of
 
     return section_of(one.pipeline() for one in BALANCERS.values())
 
 
 def execution_settings(settings: Settings, balancer: Balancer) -> Any:
-    """The settings of executions of a level, out of the table `[execution]` that all levels share.
+    """The settings of executions of a balancer, out of the table `[execution]` that all balancers share.
 
     Raises
     ------

@@ -16,11 +16,11 @@ MASTER: Final = Option(
     "--master", "Spark's master (spark.master); by default it runs here.", setting="spark.master"
 )
 HEAVY: Final = Option(
-    "--heavy",
-    "Start slower, run faster: for hours of many partitions (spark.heavy).",
+    "--large-job",
+    "Start slower, run faster: for hours of many partitions (spark.large_job).",
     bool,
     False,
-    setting="spark.heavy",
+    setting="spark.large_job",
 )
 
 

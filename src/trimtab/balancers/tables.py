@@ -1,4 +1,4 @@
-"""The tables of a lake, of the level that is meant."""
+"""The tables of a lake, of the balancer that is meant."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def open_tables(lake: Location, balancer: str | None) -> OpenTables:
     lake
         The lake's folder or address.
     level
-        Whose; None where the lake holds those of one level only.
+        Whose; None where the lake holds those of one balancer only.
 
     Raises
     ------
     InputError
-        If the lake has no tables of the level, or of several where none is named.
+        If the lake has no tables of the balancer, or of several where none is named.
     """
     from trimtab.observe.lake import Lake
     from trimtab.observe.open_tables import OpenTables
 
-    asked = [balancer_named(balancer, "level")] if balancer is not None else list(BALANCERS.values())
+    asked = [balancer_named(balancer, "balancer")] if balancer is not None else list(BALANCERS.values())
     found = [OpenTables(Lake(lake, one.pipeline())) for one in asked]
     held = [one for one in found if one.manifest.version]
     if not held:
@@ -40,5 +40,5 @@ def open_tables(lake: Location, balancer: str | None) -> OpenTables:
         )
     if len(held) > 1:
         names = " and ".join(one.lake.balancer.name for one in held)
-        raise InputError(f"lake {lake} holds tables of levels {names}: say which by level")
+        raise InputError(f"lake {lake} holds tables of balancers {names}: say which by balancer")
     return held[0]

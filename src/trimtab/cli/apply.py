@@ -18,10 +18,10 @@ def apply(
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Show what would happen, change nothing."),
     rebase: bool = typer.Option(
-        False, "--rebase", help="Leave out what has changed since the plan was made."
+        False, "--skip-changed", help="Leave out what has changed since the plan was made."
     ),
     back: bool = typer.Option(
-        False, "--back", help="Take the plan back: routes of keys as they were before it."
+        False, "--revert", help="Take the plan back: routes of keys as they were before it."
     ),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,

@@ -16,7 +16,7 @@ def collect(
     interval: float | None = typer.Option(None, "--interval", help="Seconds between two ticks; default 30."),
     ticks: int | None = typer.Option(None, "--ticks", min=1, help="End after so many ticks; default: never."),
     to: str = typer.Option(
-        "lake", "--to", help="lake, or kafka:TOPIC for a topic of the Kafka cluster of the settings."
+        "lake", "--sink", help="lake, or kafka:TOPIC for a topic of the Kafka cluster of the settings."
     ),
     record: Path | None = typer.Option(
         None, "--record", help="Pulsar: also add load reports to this file, for trimtab replay."

@@ -23,9 +23,9 @@ def measure(
     live: bool = typer.Option(
         False,
         "--live",
-        help="Take fresh samples of the cluster, for --for, in place of the lake's from after.",
+        help="Take fresh samples of the cluster, for --duration, in place of the lake's from after.",
     ),
-    long: str = typer.Option("60s", "--for", help="How long fresh samples are taken."),
+    long: str = typer.Option("60s", "--duration", help="How long fresh samples are taken."),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,

@@ -1,4 +1,4 @@
-"""Options that several commands share, and options that a level or a system adds to a command."""
+"""Options that several commands share, and options that a balancer or a system adds to a command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SNAPSHOT = typer.Option(
     None, "--snapshot", help="A snapshot file (.json, .json.gz) or folder; else the newest of the lake."
 )
 BALANCER = typer.Option(
-    None, "--level", help=f"Which level, where it is not plain: {' or '.join(BALANCERS)}."
+    None, "--balancer", help=f"Which balancer, where it is not plain: {' or '.join(BALANCERS)}."
 )
 FORMS = ("text", "json", *dict.fromkeys(form for level in BALANCERS.values() for form in level.formats))
 """Forms that a plan is shown in: for people, as it is, and as tools of the systems take it."""
@@ -45,7 +45,7 @@ def connection_options() -> list[Option]:
 
 
 def reading_options() -> list[Option]:
-    """The options by which levels name what Spark reads out of a system itself."""
+    """The options by which balancers name what Spark reads out of a system itself."""
     return [
         level.direct_source_option for level in BALANCERS.values() if level.direct_source_option is not None
     ]

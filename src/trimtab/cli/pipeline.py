@@ -47,7 +47,7 @@ def run(
 ) -> None:
     """Build the tables anew from raw samples, over all history or a part, and write the newest snapshots.
 
-    Every level that has samples in the lake gets its tables. With --keys Spark first reads the records of a
+    Every balancer that has samples in the lake gets its tables. With --keys Spark first reads the records of a
     topic themselves, and only that level's tables are built.
     """
     from trimtab.cli.bodies import pipeline as body
@@ -61,12 +61,12 @@ app.command()(with_options(run, [*reading_options(), *_BOOTSTRAP]))
 
 
 def stream(
-    source: str = typer.Option("lake", "--from", help="lake, or kafka:TOPIC."),
+    source: str = typer.Option("lake", "--source", help="lake, or kafka:TOPIC."),
     balancer: str | None = BALANCER,
     trigger: str = typer.Option("10s", "--trigger", help="Shortest distance of two micro-batches."),
     once: bool = typer.Option(False, "--once", help="End when everything there is has been worked in."),
     most: int | None = typer.Option(
-        None, "--most", min=1, help="Files or records per micro-batch at most (a topic's: by default 500000)."
+        None, "--max-per-batch", min=1, help="Files or records per micro-batch at most (a topic's: by default 500000)."
     ),
     window: float | None = WINDOW,
     lake: Path | None = LAKE,
@@ -79,7 +79,7 @@ def stream(
 ) -> None:
     """Keep tables and snapshots up to date with what arrives, exactly once; end with Ctrl-C.
 
-    A topic holds the samples of one level (--level; else of the first); a lake's files tell theirs. With
+    A topic holds the samples of one balancer (--balancer; else of the first); a lake's files tell theirs. With
     --keys the records of a topic themselves are read at each trigger.
     """
     from trimtab.cli.bodies import pipeline as body
@@ -130,7 +130,7 @@ def export(
 
 
 @app.command()
-def truth(
+def accuracy(
     folder: Path = typer.Argument(
         ..., help="Folder of *.truth.jsonl that `trimtab sandbox kafka load` wrote."
     ),

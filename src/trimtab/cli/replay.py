@@ -1,4 +1,4 @@
-"""Recorded load through strategies: `trimtab replay`, a command for each level that can."""
+"""Recorded load through strategies: `trimtab replay`, a command for each balancer that can."""
 
 from __future__ import annotations
 

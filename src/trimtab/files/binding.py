@@ -56,7 +56,7 @@ RejectCallback = Callable[[str, object, str], NoReturn]
 
 @dataclass(frozen=True)
 class Section(Generic[T]):
-    """A table of the settings file that a level reads, and that is checked as soon as the file is.
+    """A table of the settings file that a balancer reads, and that is checked as soon as the file is.
 
     Attributes
     ----------
@@ -157,9 +157,9 @@ def check_fractions(settings: object, refuse: RejectCallback) -> None:
 
 
 def check_idle_usage(settings: Any, refuse: RejectCallback) -> None:
-    """Refuse an `idle_usage` that is no share of a capacity."""
-    if not 0 <= settings.idle_usage < 1:
-        refuse("idle_usage", settings.idle_usage, "a fraction, 0 or more and below 1")
+    """Refuse an `min_utilization` that is no share of a capacity."""
+    if not 0 <= settings.min_utilization < 1:
+        refuse("min_utilization", settings.min_utilization, "a fraction, 0 or more and below 1")
 
 
 def check_not_negative(settings: object, names: tuple[str, ...], refuse: RejectCallback) -> None:

@@ -1,4 +1,4 @@
-"""Plans in files, `trimtab/plan/1`: opened, read, checked and written alike for every level."""
+"""Plans in files, `trimtab/plan/1`: opened, read, checked and written alike for every balancer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from trimtab.model.plan import Plan, Problem
 
 FORMAT = "trimtab/plan/1"
 ORDER = (
-    *("level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments", "predicted"),
+    *("balancer", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments", "predicted"),
     *("cost", "bound", "problems"),
 )
 """The fields of every plan after `format`, as they stand in files."""
@@ -30,7 +30,7 @@ PlanT = TypeVar("PlanT", bound=Plan[Any])
 
 @dataclass(frozen=True)
 class PlanFormat(Generic[PlanT]):
-    """Format of the plans of one level: how they are read and written.
+    """Format of the plans of one balancer: how they are read and written.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class PlanFormat(Generic[PlanT]):
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Fields that only plans of this level have; one that is left out has its default."""
+        """Fields that only plans of this balancer have; one that is left out has its default."""
         named = (field.encode_name for field in msgspec.structs.fields(self.record))
         return tuple(name for name in named if name not in ORDER and not name.startswith("x_"))
 
@@ -102,7 +102,7 @@ class PlanFormat(Generic[PlanT]):
 
 
 def open_plan(path: Path, data: bytes | None = None) -> JsonDocument:
-    """The document of a plan of any level, of which only keys and the format are checked so far.
+    """The document of a plan of any balancer, of which only keys and the format are checked so far.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ def open_plan(path: Path, data: bytes | None = None) -> JsonDocument:
 
 
 def balancer_of(document: JsonDocument, balancers: tuple[str, ...]) -> str:
-    """The name of the level that a plan is of, refused if it is none of `levels`."""
-    document.require(("level",), tuple(document.parts))
-    level = document.part("level", str)
+    """The name of the balancer that a plan is of, refused if it is none of `levels`."""
+    document.require(("balancer",), tuple(document.parts))
+    level = document.part("balancer", str)
     one_of(document, "$.level", level, balancers)
     return level
 
@@ -141,7 +141,7 @@ def _check_order(document: JsonDocument, plan: Plan[Any]) -> None:
 
 
 def _check_resources(document: JsonDocument, plan: Plan[Any], resources: tuple[str, ...]) -> None:
-    """Refuse measures and reasons of a resource that the level does not have."""
+    """Refuse measures and reasons of a resource that the balancer does not have."""
     for when in ("before", "after"):
         for measure, values in vars(getattr(plan.predicted, when)).items():
             for name in values:

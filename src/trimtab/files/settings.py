@@ -69,7 +69,7 @@ class Settings:
     _sections: Sections
 
     def of(self, section: Section[T]) -> T:
-        """The section of a level, checked."""
+        """The section of a balancer, checked."""
         found: T = self.balancers[section.name]
         return found
 
@@ -84,7 +84,7 @@ class Settings:
         return bind(kind, self._merged(name, key_paths(kind)), name, self.folder)
 
     def bound(self, section: Section[T]) -> T:
-        """The section of a level, checked now.
+        """The section of a balancer, checked now.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class Settings:
         return table
 
     def _eager(self, name: str) -> Section[Any] | None:
-        """The section of a level; None for those that are made on request, which have no key per resource."""
+        """The section of a balancer; None for those that are made on request, which have no key per resource."""
         found = self._sections.get(name)
         return found if isinstance(found, Section) else None
 
@@ -169,7 +169,7 @@ def load_settings(
     environ
         The environment.
     sections
-        The tables that there may be, also those of the levels.
+        The tables that there may be, also those of the balancers.
 
     Raises
     ------

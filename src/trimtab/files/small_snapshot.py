@@ -37,7 +37,7 @@ def small_format(
     name, kind, described
         As of `SnapshotFormat`.
     head
-        The level's own fields of the head, with their types.
+        The balancer's own fields of the head, with their types.
     tables
         The tables, by name.
     check

@@ -1,4 +1,4 @@
-"""Snapshots in files: one reader and one writer for every level, as JSON or as a folder of Parquet tables."""
+"""Snapshots in files: one reader and one writer for every balancer, as JSON or as a folder of Parquet tables."""
 
 import contextlib
 import gc
@@ -25,7 +25,7 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 
 
 class AnySnapshot(Protocol):
-    """The part of a snapshot that every level has."""
+    """The part of a snapshot that every balancer has."""
 
     @property
     def reference(self) -> SnapshotReference:
@@ -46,7 +46,7 @@ class SnapshotContents:
     Attributes
     ----------
     head
-        The level's own fields of the head, as JSON values.
+        The balancer's own fields of the head, as JSON values.
     records, columns
         Its small and its large tables, by name.
     """
@@ -58,7 +58,7 @@ class SnapshotContents:
 
 @dataclass(frozen=True)
 class SnapshotFormat(Generic[SnapshotT]):
-    """The reader and the writer of the snapshots of one level, as `.json`, `.json.gz` or a folder of tables.
+    """The reader and the writer of the snapshots of one balancer, as `.json`, `.json.gz` or a folder of tables.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class SnapshotFormat(Generic[SnapshotT]):
     kind
         The class of its snapshots.
     head
-        The level's own fields of the head, after format, cluster, time and quality.
+        The balancer's own fields of the head, after format, cluster, time and quality.
     records, columns
         Small and large tables: the record that a row is, by name.
     build
@@ -117,7 +117,7 @@ class SnapshotFormat(Generic[SnapshotT]):
         Parameters
         ----------
         path
-            A JSON file, plain or compressed by gzip, or a folder with `meta.json` and the level's tables.
+            A JSON file, plain or compressed by gzip, or a folder with `meta.json` and the balancer's tables.
 
         Raises
         ------

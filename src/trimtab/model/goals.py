@@ -1,6 +1,6 @@
 """Level or not: the one definition, by which plans, `trimtab status` and the demo judge.
 
-A cluster is level where no broker that counts is above θ, and none further than ε from the mean; ε is not
+A cluster is balanced where no broker that counts is above θ, and none further than ε from the mean; ε is not
 asked of what is used too little. σ and η tell how even it is, and decide nothing.
 """
 
@@ -41,11 +41,11 @@ class Goals(NamedTuple):
 
 
 def goals_of(settings: Any, resources: Sequence[str], nominal: Sequence[str]) -> Goals:
-    """The goals of a level's settings; resources of nominal capacity are never idle."""
+    """The goals of a balancer's settings; resources of nominal capacity are never idle."""
     asked = getattr(settings, "goals", ("theta", "epsilon"))
     theta = np.where("theta" in asked, np.array(settings.theta), np.inf)
     epsilon = np.where("epsilon" in asked, np.array(settings.epsilon), np.inf)
-    least = getattr(settings, "idle_usage", 0.0)
+    least = getattr(settings, "min_utilization", 0.0)
     return Goals(theta, epsilon, np.where(np.isin(resources, nominal), 0.0, least))
 
 
@@ -122,7 +122,7 @@ def topic_violation_text(violation: GoalViolation) -> str:
 
 
 class GoalEvaluation(Protocol):
-    """What is judged besides brokers' load, by its kind: `host`, `number`, or one of a level's own."""
+    """What is judged besides brokers' load, by its kind: `host`, `number`, or one of a balancer's own."""
 
     @property
     def kind(self) -> str:
@@ -205,7 +205,7 @@ def out_of_service(snapshot: Any, request: Mapping[str, object]) -> frozenset[in
 
 
 def goal_status(snapshot: Any, settings: Any) -> GoalStatus:
-    """The standing of a snapshot of any level by its planner's settings, with the states they ask for."""
+    """The standing of a snapshot of any balancer by its planner's settings, with the states they ask for."""
     if hasattr(snapshot, "as_asked"):
         snapshot = snapshot.as_asked(vars(settings))
     nominal, names = snapshot.quality.nominal_capacity, snapshot.row_names

@@ -4,7 +4,7 @@ Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging
 section 3. With B(j) the utilisation of broker j among N brokers: B̄ = ΣB/N (1), D(j) = B(j)/ΣB (2), mean D =
 1/N (3), γ(j) = |B(j) - B̄|/B̄ = |D(j) - 1/N|·N (4), σ = sqrt(Σ(D(j) - 1/N)²/N) (5), η = ε/N (6).
 
-Where capacities differ, B̄ is the capacity-weighted mean utilisation ΣL/ΣC, the level that all brokers can
+Where capacities differ, B̄ is the capacity-weighted mean utilisation ΣL/ΣC, the balancer that all brokers can
 reach at once; with equal capacities both are the same number.
 """
 
@@ -34,7 +34,7 @@ class Imbalance:
     mean, sigma, worst_deviation, peak_usage
         Shape (resources,): B̄, σ, max γ, max B over the brokers that count.
     resources
-        Length (resources,), the level's names of them.
+        Length (resources,), the balancer's names of them.
     """
 
     usage: FloatArray
@@ -80,8 +80,8 @@ def imbalance(
     Parameters
     ----------
     load, capacity
-        Shape (brokers, resources), in the units of the level; infinite capacity means not limited and not
-        levelled. Resources that no broker limits have NaN means, and are left out of `Imbalance.measures`.
+        Shape (brokers, resources), in the units of the balancer; infinite capacity means not limited and not
+        balanced. Resources that no broker limits have NaN means, and are left out of `Imbalance.measures`.
     in_service
         Shape (brokers,): brokers that are there to carry load, that is, neither dead nor draining.
     """

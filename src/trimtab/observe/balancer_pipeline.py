@@ -1,4 +1,4 @@
-"""A level's part of the pipeline as a value, down to its stages; everything else is one mechanism for all."""
+"""A balancer's part of the pipeline as a value, down to its stages; everything else is one mechanism for all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TableStage:
     ----------
     make
         The transformation: a function named after the table that it makes, whose arguments are named after
-        the tables that it reads, and `settings`. Their columns are those in the level's `schemas`, their rows
+        the tables that it reads, and `settings`. Their columns are those in the balancer's `schemas`, their rows
         reach as far back as the stage says; the frame returned has exactly the columns of its own table.
         An argument `span` is two instants (microseconds) between which all rows to be made lie, both
         included; None where there are none. An argument `samples` is how many the step takes in.
@@ -85,16 +85,16 @@ def here(_: object) -> int:
 
 @dataclass(frozen=True)
 class BalancerPipeline:
-    """One level's samples, tables and snapshots in a lake.
+    """One balancer's samples, tables and snapshots in a lake.
 
     The value itself needs no Spark: its transformations are named, and imported when asked for.
 
     Attributes
     ----------
     name
-        Of the level, as in formats of snapshots.
+        Of the balancer, as in formats of snapshots.
     place
-        The level's folder in a lake, and its table below `[pipeline]`; empty for the one level whose samples
+        The balancer's folder in a lake, and its table below `[pipeline]`; empty for the one balancer whose samples
         and tables lie in the lake itself.
     resources
         Names, in the order of the limits in `settings`.
@@ -127,7 +127,7 @@ class BalancerPipeline:
 
     @property
     def write_snapshots(self) -> Callable[[Any, Manifest, Any], list[Location]]:
-        """The function from a `Lake`, the tables and the level's settings to the folders written."""
+        """The function from a `Lake`, the tables and the balancer's settings to the folders written."""
         found: Callable[[Any, Manifest, Any], list[Location]] = _resolved(self.snapshots)
         return found
 
@@ -138,7 +138,7 @@ class BalancerPipeline:
 
 
 def section_of(balancers: Iterable[BalancerPipeline]) -> type[Any]:
-    """The dataclass that the section `[pipeline]` is bound to: keys of all levels, with their defaults."""
+    """The dataclass that the section `[pipeline]` is bound to: keys of all balancers, with their defaults."""
     shared = _fields(PipelineSettings)
     keys = dict(shared)
     for level in balancers:
@@ -154,7 +154,7 @@ def section_of(balancers: Iterable[BalancerPipeline]) -> type[Any]:
 def settings_of(
     section: Any, balancers: Iterable[BalancerPipeline], window_seconds: float | None = None
 ) -> dict[str, PipelineSettings]:
-    """The settings of each level, by its name.
+    """The settings of each balancer, by its name.
 
     Parameters
     ----------

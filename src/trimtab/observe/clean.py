@@ -139,12 +139,12 @@ _OF_SAMPLES = (SampleFlag.UNREADABLE, SampleFlag.NOT_A_NUMBER, SampleFlag.NEGATI
 
 
 def quality(cleaned: DataFrame, *evaluated: tuple[DataFrame, tuple[SampleFlag, ...]]) -> DataFrame:
-    """Counts of a level's flags per (cluster, tick, kind), as `columns.QUALITY` has them.
+    """Counts of a balancer's flags per (cluster, tick, kind), as `columns.QUALITY` has them.
 
     Parameters
     ----------
     cleaned
-        The level's table of that name.
+        The balancer's table of that name.
     judged
         Tables with `cluster`, `tick`, `kind` and `flags`, and which flags are counted there.
     """

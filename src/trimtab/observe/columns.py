@@ -1,4 +1,4 @@
-"""Shapes of raw samples and tables that all levels share, and flags of their rows; importing this needs no
+"""Shapes of raw samples and tables that all balancers share, and flags of their rows; importing this needs no
 Spark.
 
 Types of columns are Spark's own names. The meaning of each column: docs/pipeline.md.
@@ -125,7 +125,7 @@ def broker_measures(broker: str) -> str:
 
 
 def imbalance_columns(broker: str) -> Columns:
-    """Columns of the table `imbalance` of a level whose brokers' names are of type `broker`."""
+    """Columns of the table `imbalance` of a balancer whose brokers' names are of type `broker`."""
     return (*_IMBALANCE, ("by_broker", f"array<{broker_measures(broker)}>"))
 
 

@@ -1,4 +1,4 @@
-"""All levels of a lake at once: a batch after the other, or a live stream beside the other."""
+"""All balancers of a lake at once: a batch after the other, or a live stream beside the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLL_SECONDS = 2.0
 def lakes_with_samples(
     lakes: Sequence[Lake], since: datetime.datetime | None = None, until: datetime.datetime | None = None
 ) -> list[Lake]:
-    """The levels from which one lake is seen that have raw files, of the days of a period if any has."""
+    """The balancers from which one lake is seen that have raw files, of the days of a period if any has."""
     known = [lake for lake in lakes if lake.has_samples]
     if since is None and until is None:
         return known
@@ -43,14 +43,14 @@ def run_batches(
     until: datetime.datetime | None = None,
     print_progress: ProgressCallback = lambda _: None,
 ) -> dict[str, PipelineRun]:
-    """`run_batch` of every level that has samples.
+    """`run_batch` of every balancer that has samples.
 
     Parameters
     ----------
     lakes
-        One lake, seen from each level; the first is spoken of where there are no samples at all.
+        One lake, seen from each balancer; the first is spoken of where there are no samples at all.
     settings
-        By the name of the level, as is what is returned.
+        By the name of the balancer, as is what is returned.
     session, since, until, say
         As for `run_batch`, as are errors.
     """
@@ -79,7 +79,7 @@ def run_streams(
     print_progress: ProgressCallback = lambda _: None,
     ages: LakeSettings = LakeSettings(),  # noqa: B008 - frozen
 ) -> None:
-    """`run_stream` of every level that has samples, and of one that gets some later.
+    """`run_stream` of every balancer that has samples, and of one that gets some later.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def run_streams(
     Raises
     ------
     ObserveError
-        As `run_stream`; if one level's stream fails, the others end too.
+        As `run_stream`; if one balancer's stream fails, the others end too.
     """
     asked = stop or threading.Event()
     ended = threading.Event()

@@ -53,7 +53,7 @@ def export_delta(tables: OpenTables, target: Location) -> list[ExportedTable]:
     Returns
     -------
     list of Exported
-        One for each table of the level, also those without rows.
+        One for each table of the balancer, also those without rows.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def export_delta(tables: OpenTables, target: Location) -> list[ExportedTable]:
     told = {
         "format": FORMAT,
         "lake": str(tables.lake.path),
-        "level": tables.lake.balancer.name,
+        "balancer": tables.lake.balancer.name,
         "manifest": tables.manifest.version,
         "tables": {one.table: one.version for one in exported},
     }

@@ -47,9 +47,9 @@ def keep(
     Parameters
     ----------
     lake, seat
-        The lake, of a level, and its writer's seat.
+        The lake, of a balancer, and its writer's seat.
     ages, settings
-        How long things are kept, and the settings of the level.
+        How long things are kept, and the settings of the balancer.
     now
         Seconds since 1970; None: by the clock.
 

@@ -8,8 +8,8 @@ Layout::
     tables/manifests/<number>.json        files of each table; the newest counts (`observe.manifest`)
     tables/seat/<number>.json             who may publish the next one (`observe.seat`)
     tables/<table>/<version>/*.parquet    immutable files, never changed once the manifest names them
-    <place>/raw, <place>/tables, ...      the same of a level that has a place of its own
-    snapshots/<cluster>/<taken_at>/       folder-format snapshots of all levels; `meta.json` tells which
+    <place>/raw, <place>/tables, ...      the same of a balancer that has a place of its own
+    snapshots/<cluster>/<taken_at>/       folder-format snapshots of all balancers; `meta.json` tells which
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class Lake:
-    """One folder of telemetry, here or in an object store, seen from one level.
+    """One folder of telemetry, here or in an object store, seen from one balancer.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Lake:
 
     @property
     def folder(self) -> Location:
-        """Folder of the level: the lake's own where the level has no place of its own."""
+        """Folder of the balancer: the lake's own where the balancer has no place of its own."""
         return self.path / self.balancer.place
 
     @property
@@ -71,7 +71,7 @@ class Lake:
 
     @property
     def has_samples(self) -> bool:
-        """True if anything was ever landed on this level; told without looking at the files."""
+        """True if anything was ever landed on this balancer; told without looking at the files."""
         return any(next(root.glob("date=*"), None) is not None for root in (self.raw, self.joined))
 
     def raw_index(self) -> RawIndex:
@@ -85,7 +85,7 @@ class Lake:
 
     @property
     def snapshots(self) -> Location:
-        """The folder of the snapshots of all levels, by cluster and time."""
+        """The folder of the snapshots of all balancers, by cluster and time."""
         return self.path / "snapshots"
 
     @property
@@ -94,7 +94,7 @@ class Lake:
         return self.folder / "checkpoints"
 
     def clusters(self) -> list[str]:
-        """Names of the clusters that have a snapshot of this level, in order."""
+        """Names of the clusters that have a snapshot of this balancer, in order."""
         if not self.snapshots.is_dir():
             return []
         folders = (folder for folder in self.snapshots.iterdir() if folder.is_dir())
@@ -116,7 +116,7 @@ class Lake:
         return known[0] if known else None
 
     def finished(self, folder: Location) -> Iterator[Location]:
-        """Snapshots of this level in a cluster's folder, newest first."""
+        """Snapshots of this balancer in a cluster's folder, newest first."""
         entries = (entry for entry in folder.iterdir() if entry.name[0] not in "._")
         for entry in sorted(entries, reverse=True):
             if entry.is_dir() and self.has_as_snapshot(entry):
@@ -127,9 +127,9 @@ class Lake:
         return self.snapshots / quote(cluster, safe=" ").replace(".", "%2E")
 
     def has_as_snapshot(self, folder: Location) -> bool:
-        """True if a snapshot is of this level, by the format that its `meta.json` names.
+        """True if a snapshot is of this balancer, by the format that its `meta.json` names.
 
-        Where none is named, it is of the level without a place of its own. In an object store a folder has
+        Where none is named, it is of the balancer without a place of its own. In an object store a folder has
         its `meta.json` once it is complete.
         """
         try:
@@ -143,7 +143,7 @@ class Lake:
         return bool(format_name.removesuffix("-snapshot") == self.balancer.name)
 
     def newest_snapshot(self, cluster: str | None = None) -> Path:
-        """Folder of the newest snapshot of a cluster, for the level's own reader in `trimtab.files`.
+        """Folder of the newest snapshot of a cluster, for the balancer's own reader in `trimtab.files`.
 
         The cluster may be left out where the lake holds one only. Out of an object store it is a copy in our
         cache.
@@ -178,7 +178,7 @@ class Lake:
             Days, as in the folders' names; both ends included.
         """
         # Landed files first: what is joined in between is then told by the index, and not missed.
-        landed = [path for folder in self.raw_days() for path in finished_files(folder)]
+        landed = [path for folder in self.raw_retention_days() for path in finished_files(folder)]
         index = self.raw_index()
         found = [path for path in landed if f"{RAW}/{path.parent.name}/{path.name}" not in index.doomed]
         found += [self.joined / day / name for day, names in index.joined.items() for name in names]
@@ -188,7 +188,7 @@ class Lake:
         wanted = [path for path in found if low <= date_of(path.parent) <= high]
         return sorted(wanted, key=lambda path: (path.parent.name, path.name))
 
-    def raw_days(self) -> list[Location]:
+    def raw_retention_days(self) -> list[Location]:
         """Folders of landed samples, oldest day first."""
         if not self.raw.is_dir():
             return []
@@ -209,7 +209,7 @@ class Lake:
         Parameters
         ----------
         name, columns
-            One of the level's tables, and which of its columns; None for all.
+            One of the balancer's tables, and which of its columns; None for all.
         since, until
             Half-open range of the table's time column.
         where

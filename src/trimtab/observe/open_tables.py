@@ -23,7 +23,7 @@ BATCH_ROWS = 65_536
 
 
 class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
-    """A level's tables as they were published together, by name.
+    """A balancer's tables as they were published together, by name.
 
     What is published later is not seen: all tables fit together however long they are read, within the hour
     for which files that no longer count are kept.
@@ -31,7 +31,7 @@ class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
     Attributes
     ----------
     lake, manifest
-        The lake, seen from the level, and the files of its tables.
+        The lake, seen from the balancer, and the files of its tables.
     """
 
     def __init__(self, lake: Lake) -> None:

@@ -76,7 +76,7 @@ def run_batch(
     session
         Spark.
     lake
-        Where raw samples lie and tables go, of the level it is seen from.
+        Where raw samples lie and tables go, of the balancer it is seen from.
     settings
         Those of the lake's level.
     since, until
@@ -119,7 +119,7 @@ def run_batch(
             if kept.tables and _differing(manifest, settings) is not None:
                 print_progress(
                     f"tables of before {instant(index.begins):%Y-%m-%d} were made with other settings, and "
-                    "their samples were removed for their age (lake.raw_days): left out"
+                    "their samples were removed for their age (lake.raw_retention_days): left out"
                 )
                 kept = replace(kept, tables={})
             started = kept

@@ -65,7 +65,7 @@ def join_raw(
     index = lake.raw_index()
     done: list[JoinedFiles] = []
     taken = consumed_by_stream(lake, manifest)
-    for day in lake.raw_days()[:-1]:
+    for day in lake.raw_retention_days()[:-1]:
         for run in _runs(free_files(day, index, manifest, taken)):
             if most is not None and len(done) == most:
                 return done
@@ -109,7 +109,7 @@ def _remove_abandoned(lake: Lake, index: RawIndex, oldest: float) -> int:
 def consumed_by_stream(lake: Lake, manifest: Manifest) -> set[str] | None:
     """Landed files that the stream over them needs no longer; None where there is no such stream.
 
-    Names relative to the level's folder, of the micro-batches before the last one published: Spark may still
+    Names relative to the balancer's folder, of the micro-batches before the last one published: Spark may still
     ask for the files of that one.
     """
     stream = stream_over_raw(lake)
@@ -167,7 +167,7 @@ def _runs(files: list[tuple[Location, int]]) -> list[list[tuple[Location, int]]]
 def _write_joined(lake: Lake, target: Location, paths: list[Location]) -> list[str]:
     """Write the rows of some files into one; returns the names of those whose rows it holds.
 
-    Left out are files that are no sound Parquet, or not of the level's form, as a later trimtab may land.
+    Left out are files that are no sound Parquet, or not of the balancer's form, as a later trimtab may land.
     """
     schema = arrow_schema(lake.balancer.raw.columns)
     held: list[str] = []

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FORMAT = "trimtab/raw/1"
 RAW, JOINED, INDEX = "raw", "joined", "index"
-"""Folders: of a level, of a level, and below the one before."""
+"""Folders: of a balancer, of a balancer, and below the one before."""
 
 RETAINED_INDEXES = 5
 """Documents; readers may hold one that is not the newest."""
@@ -28,7 +28,7 @@ RETAINED_INDEXES = 5
 
 @dataclass(frozen=True)
 class RawIndex:
-    """Raw files of a level at one moment; without any document, all those landed.
+    """Raw files of a balancer at one moment; without any document, all those landed.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class RawIndex:
     joined
         By day, as folders are named, the names of the files that samples landed then were joined into.
     doomed
-        Files (relative to the level's folder) that no longer count, and since when, seconds since 1970.
+        Files (relative to the balancer's folder) that no longer count, and since when, seconds since 1970.
     """
 
     number: int = 0
@@ -63,7 +63,7 @@ class RawIndex:
 
 
 def read_index(home: Location) -> RawIndex:
-    """The newest index of a level whose folder is `home`.
+    """The newest index of a balancer whose folder is `home`.
 
     Raises
     ------

@@ -32,7 +32,7 @@ class ExpiredData:
     raw_begins
         The beginning of the first day, microseconds since 1970, whose raw samples are kept.
     raw
-        Bytes of older raw files, by their names relative to the level's folder.
+        Bytes of older raw files, by their names relative to the balancer's folder.
     tables
         The tables without what is too old, and how many of each table's folders that leaves out.
     dropped
@@ -71,7 +71,7 @@ def outdated(
     lake, manifest
         The lake, and its tables.
     ages, settings
-        How long things are kept, and the settings of the level, which say how far back its tables look.
+        How long things are kept, and the settings of the balancer, which say how far back its tables look.
     now
         Seconds since 1970.
     """
@@ -124,7 +124,7 @@ def _old_raw(lake: Lake, manifest: Manifest, begins: int) -> dict[str, int]:
     """Bytes of raw files of before a day; not those that a stream has still to take in."""
     index = lake.raw_index()
     first = f"date={instant(begins):%Y-%m-%d}"
-    days = [day for day in lake.raw_days() if day.name < first]
+    days = [day for day in lake.raw_retention_days() if day.name < first]
     taken = consumed_by_stream(lake, manifest) if days else None
     found = {
         f"{RAW}/{day.name}/{path.name}": size

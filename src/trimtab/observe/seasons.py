@@ -1,4 +1,4 @@
-"""Hours, days and weeks of loads: what any level's profiles and forecasts are made of."""
+"""Hours, days and weeks of loads: what any balancer's profiles and forecasts are made of."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.autoBroadcastJoinThreshold": "64m",
-        # A level's tables take some hundred compiled classes; at Spark's default of 100 every step would
+        # A balancer's tables take some hundred compiled classes; at Spark's default of 100 every step would
         # compile them again, and run them cold.
         "spark.sql.codegen.cache.maxEntries": "2000",
         # The JVM never compiles longer methods; Spark then takes its shorter ones, three times as fast.

@@ -1,4 +1,4 @@
-"""Snapshots of any level: the moment that each is made of, and their folders in a lake."""
+"""Snapshots of any balancer: the moment that each is made of, and their folders in a lake."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class SnapshotInputs(Generic[SettingsT_co]):
     Attributes
     ----------
     lake, manifest
-        The tables, of the level that the lake is seen from.
+        The tables, of the balancer that the lake is seen from.
     settings
-        Those of the level.
+        Those of the balancer.
     cluster, tick
         Which cluster, and which tick, microseconds.
     ahead

@@ -1,4 +1,4 @@
-"""Column expressions that the transformations of all levels share, and frames of a few rows made here."""
+"""Column expressions that the transformations of all balancers share, and frames of a few rows made here."""
 
 from __future__ import annotations
 

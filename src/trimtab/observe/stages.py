@@ -1,4 +1,4 @@
-"""A step through the transformations of a level: what makes stream and batch the same.
+"""A step through the transformations of a balancer: what makes stream and batch the same.
 
 A step takes samples, works out which instants of which table they can change, computes exactly those from
 what is stored and what is new, and publishes all of it in one rename. Batch over history is one step over
@@ -69,7 +69,7 @@ def step(
     tables
         As they are.
     samples
-        Columns of the level's table `cleaned`, one row per raw row (`clean.typed`).
+        Columns of the balancer's table `cleaned`, one row per raw row (`clean.typed`).
     ranges
         Covers the ticks of `samples`.
     settings

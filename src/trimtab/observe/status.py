@@ -26,7 +26,7 @@ OBSERVED_TICKS = 15
 
 _MEASURES = ("resource", "brokers", "complete", "measured", "traffic_collapse", "by_broker")
 _BROKER = ("broker", "host", "rack", "broker_state")
-"""Columns of the table `brokers`, as far as a level has them."""
+"""Columns of the table `brokers`, as far as a balancer has them."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
 
 
 def read_statuses(lakes: Sequence[Lake], cluster: str | None = None) -> list[ClusterStatus]:
-    """The newest state of a cluster on every level, from which the lake is seen, that has tables of it.
+    """The newest state of a cluster on every balancer, from which the lake is seen, that has tables of it.
 
     Raises
     ------
     ObserveError
-        If no level has anything to read: what is said of the first that has tables at all.
+        If no balancer has anything to read: what is said of the first that has tables at all.
     """
     found: list[ClusterStatus] = []
     refused: list[ObserveError] = []

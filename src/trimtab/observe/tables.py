@@ -33,7 +33,7 @@ def rows_in_ranges(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFr
 
 @dataclass(frozen=True)
 class SparkTables:
-    """A level's tables as Spark sees them, as of one manifest."""
+    """A balancer's tables as Spark sees them, as of one manifest."""
 
     session: SparkSession
     lake: Lake

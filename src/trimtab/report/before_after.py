@@ -1,4 +1,4 @@
-"""Before and after for all resources of a level, with what it cost: the answer to "did it help?"."""
+"""Before and after for all resources of a balancer, with what it cost: the answer to "did it help?"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeasurementGoals:
-    """The goals of levelling: θ and ε per resource name, in the order in which they are shown; the
+    """The goals of balancing: θ and ε per resource name, in the order in which they are shown; the
     number of brokers gives η = ε/N.
     """
 
@@ -35,7 +35,7 @@ class MeasurementGoals:
 
 @dataclass(frozen=True)
 class MeasurementVerdict:
-    """The judgement of measurement: whether levelling helped.
+    """The judgement of measurement: whether balancing helped.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ def check_lines(finding: Finding, part_before: str | None) -> list[str]:
 
 
 def lake_finding(balancer: str, age: LakeAge, now: float, stale_seconds: float) -> Finding:
-    """The newest samples, tables and snapshots of a level, and whether a plan may be made of them.
+    """The newest samples, tables and snapshots of a balancer, and whether a plan may be made of them.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class MeasurementComparison:
     goals
         Those of the plan; ε is infinite where it is not asked.
     idle
-        Resources that are used too little to be levelled.
+        Resources that are used too little to be balanced.
     planned
         Goals that the newest snapshot misses, by which `status` and the next plan judge.
     """
@@ -91,7 +91,7 @@ class MeasurementComparison:
                 f" which looks back longer: {missed}. `trimtab status` shows it."
             )
         elif compare_measurements(before, before, self.goals).unmet:
-            told = "Levelled: every goal holds, by measurement."
+            told = "Balanced: every goal holds, by measurement."
         else:
             told = "Every goal holds, by measurement, and did before."
         if self.not_comparable:
@@ -134,7 +134,7 @@ class MeasurementComparison:
         changes = ", ".join(f"{resource_name(n)} {change:+.0%}" for n, change in self.load_change.items())
         lines.append(f"load of the whole cluster, after against before: {changes or 'not known'}")
         if self.idle:
-            lines.append(f"used too little to be levelled: {_named(self.idle)}")
+            lines.append(f"used too little to be balanced: {_named(self.idle)}")
         return lines
 
     def document(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def plan_goals(
     settings
         The plan's, as it records them.
     usual
-        The level's settings, where the plan records none.
+        The balancer's settings, where the plan records none.
     """
     asked = settings.get("goals", ("theta", "epsilon"))
 
@@ -176,7 +176,7 @@ def plan_goals(
             found = dict(zip(measured.resources, getattr(usual, goal), strict=True))
         return {name: float(found[name]) if goal in asked else np.inf for name in measured.resources}
 
-    least = float(settings.get("idle_usage", getattr(usual, "idle_usage", 0.0)))
+    least = float(settings.get("min_utilization", getattr(usual, "min_utilization", 0.0)))
     limited = measured.means().peak_usage
     idle = tuple(
         name

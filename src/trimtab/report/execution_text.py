@@ -1,6 +1,6 @@
 """An execution for people: what it will do, how far it is, what became of it.
 
-Order and frame are one for all levels; a level puts its own words in (`trimtab.report.renderer`).
+Order and frame are one for all balancers; a balancer puts its own words in (`trimtab.report.renderer`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def comparison_lines(status: Mapping[Any, str], differences: Sequence[object], d
 
 
 def progress_line(progress: Any, own: Iterable[str]) -> str:
-    """One line: batches, steps, and what the level counts."""
+    """One line: batches, steps, and what the balancer counts."""
     parts = [f"batch {progress.batch}", f"{progress.steps_ended}/{progress.steps_total} steps", *own]
     if progress.status != "running":
         parts.append(f"{progress.status}: {progress.reason}" if progress.reason else progress.status)
@@ -60,7 +60,7 @@ def text_of_receipt(
     Parameters
     ----------
     done
-        The level's own lines on what was done.
+        The balancer's own lines on what was done.
     left
         What of the steps left, after their number: `left, none in flight`.
     """
@@ -105,7 +105,7 @@ def entries_text(rows: Sequence[tuple[ExecutionSummary, str]]) -> str:
     """A table of executions; each with its status as seen from here (`interrupted` where nobody runs it)."""
     if not rows:
         return "no executions"
-    cells = [("id", "level", "cluster", "begun", "status", "by")]
+    cells = [("id", "balancer", "cluster", "begun", "status", "by")]
     cells += [
         (str(entry.id), entry.balancer, entry.cluster, clock_text(entry.created_at), status, entry.owner)
         for entry, status in rows

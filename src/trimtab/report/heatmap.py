@@ -1,6 +1,6 @@
 """A picture of brokers × resources, before and after, as SVG and PNG.
 
-Colour is the deviation from the resource's mean on one fixed diverging range, so that a levelled cluster
+Colour is the deviation from the resource's mean on one fixed diverging range, so that a balanced cluster
 looks level and two pictures can be laid side by side; the number in the cell is the usage itself.
 """
 

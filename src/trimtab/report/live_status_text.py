@@ -74,7 +74,7 @@ def live_status_document(
     """
     return {
         "cluster": status.cluster,
-        "level": balancer,
+        "balancer": balancer,
         "source": "admin",
         **facts,
         "brokers": [

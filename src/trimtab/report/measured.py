@@ -41,11 +41,11 @@ class MeasuredLoad:
     sigma
         σ, shape (instants, resources): one figure per instant, never taken from time-averaged loads.
     resources
-        Length (resources,), the level's.
+        Length (resources,), the balancer's.
     ticks
         The instants, where they are known.
     load, capacity
-        Shape (instants, brokers, resources), in the level's units, where they are told; NaN where a resource
+        Shape (instants, brokers, resources), in the balancer's units, where they are told; NaN where a resource
         is not known, or has no capacity.
     """
 
@@ -255,7 +255,7 @@ def measured_at(
     ticks, known
         As `complete_ticks` gives them, or some of them; at least one tick.
     resources
-        Those of the level.
+        Those of the balancer.
     hosts
         Host of each broker; empty where a broker's name tells it.
     """

@@ -1,6 +1,6 @@
-"""The words of a level: the texts that people read of its plans, executions and clusters.
+"""The words of a balancer: the texts that people read of its plans, executions and clusters.
 
-The frame of each text stands once, in `plan_text`, `execution_text` and `glance_text`; a level's module of
+The frame of each text stands once, in `plan_text`, `execution_text` and `glance_text`; a balancer's module of
 words calls it with sentences of its own.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Renderer:
-    """The texts of one level.
+    """The texts of one balancer.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ def status_text(
     every
         Show all brokers, however many.
     carrier, remedy
-        Of the level, as `Balancer` has them.
+        Of the balancer, as `Balancer` has them.
     """
     yield _head(status, now, carrier)
     rows, hidden = worst_rows(status.deviation, every)
@@ -97,7 +97,7 @@ def status_document(
 ) -> dict[str, Any]:
     """The same as plain JSON values; what is not known is null."""
     return {
-        "level": status.balancer,
+        "balancer": status.balancer,
         "cluster": status.cluster,
         "at": _rfc3339(status.last_tick),
         "newest_tick": _rfc3339(status.newest_tick),
@@ -183,15 +183,15 @@ def _measures(status: ClusterStatus, goal_status: GoalStatus) -> Table:
     for place, (name, of) in enumerate(_resources(goal_status).items()):
         if of["holds"] is None:
             unknown = np.isnan(status.deviation[:, place]).all()
-            why = "not measured" if unknown else "no capacity, not levelled"
+            why = "not measured" if unknown else "no capacity, not balanced"
             table.add_row(resource_name(name), *["–"] * 6, f"[dim]{why}[/]")
             continue
-        level = "[dim]idle, not levelled[/]" if of["idle"] else "[green]level[/]"
+        level = "[dim]idle, not judged[/]" if of["idle"] else "[green]balanced[/]"
         held = of["holds"] | {"idle": None}
         shown = [_figure(of["peak_usage"], "{:.0%}", held["theta"]), _figure(of["theta"], "{:.0%}")]
         shown.append(_figure(of["worst_deviation"], "{:.1%}", held["idle" if of["idle"] else "epsilon"]))
         shown += [_figure(of["epsilon"], "{:.1%}"), *(_figure(of[one], "{:.4f}") for one in ("sigma", "eta"))]
-        table.add_row(resource_name(name), *shown, "[red]not level[/]" if of["breaches"] else level)
+        table.add_row(resource_name(name), *shown, "[red]not balanced[/]" if of["breaches"] else level)
     return table
 
 
@@ -231,7 +231,7 @@ def _verdict(
     if inside is not None and inside.violation_count:
         yield (
             f"[red]![/] {inside.violation_count} of {inside.number} {inside.name} are above θ, or further than ε from "
-            f"the mean of their broker's. `trimtab plan {status.balancer}` levels them too."
+            f"the mean of their broker's. `trimtab plan {status.balancer}` balances them too."
         )
     yield from (
         f"[red]![/] {violation_text(breach, carrier)}, by the brokers' own samples; the snapshot, which "
@@ -255,15 +255,15 @@ def _verdict(
                 for kind, breach in missed
             )
         )
-        yield f"{uneven}: not level. `trimtab plan {status.balancer}` {remedy}."
+        yield f"{uneven}: not balanced. `trimtab plan {status.balancer}` {remedy}."
     elif inside is None or not inside.violation_count:
         left = [
             resource_name(name)
             for name, of in _resources(goal_status).items()
             if of["idle"] or not of["holds"]
         ]
-        level = f"No goal is missed; not levelled: {', '.join(left)}."
-        yield level if left else "Everything that is measured is level."
+        level = f"No goal is missed; not balanced: {', '.join(left)}."
+        yield level if left else "Every measured resource is balanced."
     yield (
         f"[dim]Goals are judged by the snapshot of {goal_status.taken_at}, as in a plan; "
         f"the map is measured, the mean of {counted(status.ticks, 'tick')}[/]"
@@ -296,7 +296,7 @@ def secondary_violation_text(kind: str, violation: GoalViolation) -> str:
         )
         return told.replace("more broker", "more host")
     return violation_text(
-        violation._replace(goal="number_epsilon" if violation.goal == "epsilon" else violation.goal)
+        violation._replace(goal="count_epsilon" if violation.goal == "epsilon" else violation.goal)
     )
 
 

@@ -37,7 +37,7 @@ def measured_between(
     Parameters
     ----------
     lake
-        Seen from the level that is meant.
+        Seen from the balancer that is meant.
     ticks
         How many at most.
     after

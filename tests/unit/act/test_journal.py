@@ -96,7 +96,7 @@ def test_an_unknown_execution_is_named_with_those_that_are_known(tmp_path: Path)
 
 
 def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_path: Path) -> None:
-    """Its head names no level: it is listed, read and finished all the same."""
+    """Its head names no balancer: it is listed, read and finished all the same."""
     cluster = new_cluster()
     _run_until(cluster, tmp_path, 6)
     path = tmp_path / "journal.sqlite"

@@ -91,8 +91,8 @@ def test_what_is_read_is_written_as_it_was(level: str, tmp_path: Path) -> None:
         before, after = json.loads(head), _plain(codec.head_to_json(state))
         was, now = before.pop("settings"), after.pop("settings")
         assert before.items() <= after.items()
-        # What warns of old plans was a setting of one level once.
-        assert was.pop("pace", {}).items() - now.pop("pace", {}).items() <= {("plan_age_seconds", 3600.0)}
+        # What warns of old plans was a setting of one balancer once.
+        assert was.pop("pace", {}).items() - now.pop("pace", {}).items() <= {("max_plan_age_seconds", 3600.0)}
         assert was.items() <= now.items()
         db.close()
 

@@ -1,4 +1,4 @@
-"""The tables of docs/levels/replicas-execution.md and bundles-execution.md are those of the code."""
+"""The tables of docs/balancers/replicas-execution.md and bundles-execution.md are those of the code."""
 
 import re
 from enum import StrEnum
@@ -40,7 +40,7 @@ def test_the_page_shows_the_transitions_of_the_code(
 
 
 def test_the_page_of_bundles_shows_the_transitions_of_the_code() -> None:
-    """Those of its steps; the execution's own are the same for all levels."""
+    """Those of its steps; the execution's own are the same for all balancers."""
     found = {str(state): set(map(str, to)) for state, to in bundles.STEP_TRANSITIONS.items()}
     assert table("step transitions", BUNDLES_PAGE) == found
     text = BUNDLES_PAGE.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The rows of levels name parts that are there, and every level fills in the same row."""
+"""The rows of balancers name parts that are there, and every balancer fills in the same row."""
 
 from dataclasses import fields
 
@@ -45,7 +45,7 @@ def test_every_part_of_a_row_can_be_imported(level: Balancer) -> None:
 
 @pytest.mark.parametrize("level", BALANCERS.values(), ids=BALANCER_NAMES)
 def test_the_parts_of_a_level_agree_on_its_name_and_resources(level: Balancer) -> None:
-    """A plan, an execution, a table and a section of one level are all filed under one name."""
+    """A plan, an execution, a table and a section of one balancer are all filed under one name."""
     assert (
         level.settings().name == level.plan().balancer == level.pipeline().name == level.executor().balancer
     )
@@ -54,7 +54,7 @@ def test_the_parts_of_a_level_agree_on_its_name_and_resources(level: Balancer) -
 
 
 def test_one_level_only_lies_in_the_lake_itself() -> None:
-    """The first row is the level of files that name none; every other has a place of its own."""
+    """The first row is the balancer of files that name none; every other has a place of its own."""
     places = [level.pipeline().place for level in BALANCERS.values()]
     assert DEFAULT_BALANCER.pipeline().place == ""
     assert len(set(places)) == len(places)
@@ -74,5 +74,5 @@ def test_every_system_can_be_reached_and_sampled(system) -> None:
 def test_an_unknown_level_is_refused(name: str, hint: str) -> None:
     """A misspelt name gets the near one, any other the list."""
     with pytest.raises(InputError) as refused:
-        balancer_named(name, "--level")
-    assert str(refused.value) == f"--level is {name!r}: {hint}"
+        balancer_named(name, "--balancer")
+    assert str(refused.value) == f"--balancer is {name!r}: {hint}"

@@ -57,7 +57,7 @@ def apply(folder: Path, bootstrap: str, *words: str) -> int:
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["same state folder", "another one"])
-@pytest.mark.parametrize("words", [("--yes",), ("--yes", "--rebase"), ("--dry-run",)])
+@pytest.mark.parametrize("words", [("--yes",), ("--yes", "--skip-changed"), ("--dry-run",)])
 def test_while_one_runs_the_second_is_told_which(
     cluster: SimulatedKafka,
     bootstrap: str,
@@ -101,7 +101,7 @@ def test_after_a_kill_resume_is_named(
         prepared = prepare(EXECUTOR, SimulatedPort(cluster), PLAN)
         begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(PLAN).decode())
     cluster.controller.reassign("t", 0, [1, 3])
-    for words in (("--yes",), ("--yes", "--rebase"), ("--dry-run",)):
+    for words in (("--yes",), ("--yes", "--skip-changed"), ("--dry-run",)):
         assert apply(tmp_path, bootstrap, *words) == 1
         told = capsys.readouterr().err
         assert f"was interrupted ({this_process('', 0).user}@" in told
@@ -120,7 +120,7 @@ def test_what_a_dead_one_left_with_another_state_folder_is_told(
     SimulatedPort(cluster).write_claims([holder_text(dead)], [])
     for number, target in ((0, [1, 3]), (1, [4, 2])):
         cluster.controller.reassign("t", number, target)
-    assert apply(tmp_path, bootstrap, "--yes", "--rebase") == 1
+    assert apply(tmp_path, bootstrap, "--yes", "--skip-changed") == 1
     told = capsys.readouterr().err
     assert "execution 3, TRIMTAB_STATE=/srv/state) is no longer alive" in told
     assert "`trimtab execution resume 3`" in told
@@ -147,7 +147,7 @@ def test_a_dry_run_as_json(
     """Every step with partition, lists and bytes; what is left out; what is warned of."""
     write_plan(PLAN, tmp_path / "p.json")  # its snapshot is from long ago
     cluster.controller.reassign("t", 1, [4, 2])
-    assert apply(tmp_path, bootstrap, "--dry-run", "--json", "--rebase") == 0
+    assert apply(tmp_path, bootstrap, "--dry-run", "--json", "--skip-changed") == 0
     shown = json.loads(capsys.readouterr().out)
     ((step,),) = [batch["steps"] for batch in shown["forecast"]["batches"]]
     assert (step["partition"], step["before"], step["after"]) == (["t", 0], [1, 2], [1, 3])
@@ -168,5 +168,5 @@ def test_an_old_snapshot_is_warned_of_and_a_fresh_one_is_not(
     told = capsys.readouterr().err
     assert "warning: the snapshot of 2026-01-01T00:00:00Z is " in told
     assert "h old: load may have moved since; make a new snapshot and a new plan" in told
-    assert apply(tmp_path, bootstrap, "--dry-run", "--set", "execution.plan_age_seconds=1e12") == 0
+    assert apply(tmp_path, bootstrap, "--dry-run", "--set", "execution.max_plan_age_seconds=1e12") == 0
     assert "warning" not in capsys.readouterr().err

@@ -31,7 +31,7 @@ pipeline run                             | spark       |
 pipeline stream                          | spark       |
 pipeline compact                         |             | tables compacted
 pipeline export --delta delta            | delta       |
-pipeline truth nothing                   |             | nothing
+pipeline accuracy nothing                   |             | nothing
 status                                   |             | orders
 status --bootstrap 127.0.0.1:1           |             | can be reached
 status --pulsar-admin http://127.0.0.1:1 | pulsar      |

@@ -426,7 +426,7 @@ def test_metrics_that_are_lacking(
 ) -> None:
     """None set; one that answers 404; one without CPU; a broker that the table leaves out."""
     _, found = checked(capsys, "--bootstrap", kafka[1])
-    assert found["metrics"][1].startswith("no endpoint is set: CPU is not levelled")
+    assert found["metrics"][1].startswith("no endpoint is set: CPU is not balanced")
     assert found["metrics"][1].endswith("set collect.prometheus")
     exporter["/idle"] = metrics(kafka[0], 2)().partition("\n")[2]
     (tmp_path / "trimtab.toml").write_text(
@@ -438,7 +438,7 @@ def test_metrics_that_are_lacking(
     assert "/nothing answers 404" in found["metrics of broker 1"][1]
     assert "start it, or correct collect.prometheus" in found["metrics of broker 1"][1]
     assert (
-        "answers without cpu_time_ns: CPU is not levelled; give it the rules"
+        "answers without cpu_time_ns: CPU is not balanced; give it the rules"
         in found["metrics of broker 2"][1]
     )
     assert "add it to collect.prometheus" in found["metrics of broker 3"][1]
@@ -500,7 +500,7 @@ def test_pulsar(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["right to read tenants"][0] == "missing"
     assert "unreachable" in found["samples"][1]
     assert found["capacity of CPU"] == ("fine", "told by its report for 2")
-    assert found["capacity of message rate"][1].startswith("not known of any broker: it is not levelled")
+    assert found["capacity of message rate"][1].startswith("not known of any broker: it is not balanced")
     code, found = checked(capsys, "--pulsar-admin", dead)
     assert (code, found[dead][0]) == (2, "broken")
 

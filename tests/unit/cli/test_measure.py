@@ -1,4 +1,4 @@
-"""`trimtab measure`: before, predicted and after of an execution, on every level, from a lake by hand."""
+"""`trimtab measure`: before, predicted and after of an execution, on every balancer, from a lake by hand."""
 
 import datetime
 import json
@@ -110,7 +110,7 @@ def test_what_an_execution_did(level: Balancer, tmp_path: Path, capsys: pytest.C
     assert table[4] == ["σ", "0.1361", "0.0123", "0.0136"]
     assert lines[-3].startswith("load of the whole cluster, after against before: ")
     assert lines[-3].count("+0%") == len(level.pipeline().resources)
-    assert lines[-1] == "Levelled: every goal holds, by measurement."
+    assert lines[-1] == "Balanced: every goal holds, by measurement."
 
 
 @pytest.mark.parametrize("level", [BALANCERS[name] for name in PLANS], ids=list(PLANS))
@@ -177,10 +177,10 @@ def test_an_idle_resource_is_asked_nothing(tmp_path: Path, capsys: pytest.Captur
     before = everywhere(level, UNEVEN, network_out=(0.1, 0.2, 0.1))
     after = everywhere(level, EVEN, network_out=(0.9, 0.1, 0.5))
     lake_of(level, tmp_path / "lake", before, after)
-    journal(level, asked(level, idle_usage=0.01), BEGUN, ENDED)
+    journal(level, asked(level, min_utilization=0.01), BEGUN, ENDED)
     code, told, _ = run(capsys)
     assert code == 0
-    assert "used too little to be levelled: network out" in told
+    assert "used too little to be balanced: network out" in told
     assert "network out +" not in told
 
 
@@ -201,13 +201,13 @@ def test_without_capacity_only_evenness_is_told(tmp_path: Path, capsys: pytest.C
     assert "not measured" in told
     assert "peak" not in told
     assert "50.0%" in told
-    assert told.splitlines()[-1] == "Levelled: every goal holds, by measurement."
+    assert told.splitlines()[-1] == "Balanced: every goal holds, by measurement."
 
 
 def test_brokers_that_were_emptied_count_in_no_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Broker 3 was drained: 1 and 2 carry 50 each, and are level."""
+    """Broker 3 was drained: 1 and 2 carry 50 each, and are balanced."""
     level = BALANCERS["replicas"]
     lake_of(
         level, tmp_path / "lake", everywhere(level, (60.0, 30.0, 10.0)), everywhere(level, (50.0, 50.0, 0.0))
@@ -338,9 +338,9 @@ def test_fresh_samples_stand_in_for_those_that_nobody_collected(
         yield tmp_path / "now"
 
     monkeypatch.setattr("trimtab.cli.bodies.fresh.fresh_lake", fresh)
-    code, told, _ = run(capsys, "--live", "--for", "2m")
+    code, told, _ = run(capsys, "--live", "--duration", "2m")
     assert taken == [(level.name, 120.0)]
-    assert (code, told.splitlines()[-1]) == (0, "Levelled: every goal holds, by measurement.")
+    assert (code, told.splitlines()[-1]) == (0, "Balanced: every goal holds, by measurement.")
     assert "50.0%" in told, "before is the lake's"
 
 
@@ -360,8 +360,8 @@ def test_fresh_samples_say_nothing_of_an_execution_before_the_last(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--for", "3s"], "--for is 3 s, and 12 s or more are needed: give 60s"),
-        (["--for", "soon"], "--for is 'soon': write seconds, as 10s"),
+        (["--duration", "3s"], "--duration is 3 s, and 12 s or more are needed: give 60s"),
+        (["--duration", "soon"], "--duration is 'soon': write seconds, as 10s"),
         (
             ["--pulsar-admin", "http://127.0.0.1:1"],
             "the execution is of a Kafka cluster: name it with --bootstrap",
@@ -407,7 +407,7 @@ def test_status_and_measure_do_not_contradict_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Samples and snapshot disagree, one way or the other: both commands name the goal that is missed. Where
-    they agree, both say that all is level.
+    they agree, both say that all is balanced.
     """
     level = BALANCERS["replicas"]
     journal(level, asked(level), BEGUN, ENDED)
@@ -423,8 +423,8 @@ def test_status_and_measure_do_not_contradict_each_other(
         status = capsys.readouterr().out
         level_by_both = name == "both"
         assert (code == 0) == level_by_both, told
-        assert ("Levelled: every goal holds, by measurement." in told) == level_by_both
-        assert ("Everything that is measured is level." in status) == level_by_both, status
+        assert ("Balanced: every goal holds, by measurement." in told) == level_by_both
+        assert ("Every measured resource is balanced." in status) == level_by_both, status
         if name == "samples":
             assert "by the brokers' own samples" in status
             assert "network in (50.0% from the mean" in told

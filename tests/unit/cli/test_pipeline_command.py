@@ -38,17 +38,17 @@ def test_empty_lake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixtur
             ("run", "--set=pipeline.slide_seconds=7"),
             "pipeline.window_seconds is 60.0, not a multiple of slide",
         ),
-        (("run", "--set=pipeline.value=median"), "pipeline.value is 'median': give repaired or literal"),
+        (("run", "--set=pipeline.load_value=median"), "pipeline.load_value is 'median': give repaired or literal"),
         (("run", "--set=pipeline.theta=[0.5, 0.5, 0.5, 0.5]"), "pipeline.theta is not a setting"),
         (
             ("run", "--set=pipeline.bundles.theta=0.5"),
             "pipeline.bundles.theta is not a setting",
         ),
-        (("run", "--set=pipeline.bundles.weeks=99"), "pipeline.bundles.weeks is 99: give 0 to 52"),
+        (("run", "--set=pipeline.bundles.profile_weeks=99"), "pipeline.bundles.profile_weeks is 99: give 0 to 52"),
         (("run", "--set=pipeline.wimdow_seconds=7"), "wimdow_seconds"),
-        (("stream", "--level=shards"), "--level is 'shards': write replicas or bundles or queues"),
-        (("stream", "--from=pulsar:x"), "--from is 'pulsar:x': write lake, or kafka:TOPIC"),
-        (("stream", "--from=kafka:"), "--from is 'kafka:': write lake, or kafka:TOPIC"),
+        (("stream", "--balancer=shards"), "--balancer is 'shards': write replicas or bundles or queues"),
+        (("stream", "--source=pulsar:x"), "--source is 'pulsar:x': write lake, or kafka:TOPIC"),
+        (("stream", "--source=kafka:"), "--source is 'kafka:': write lake, or kafka:TOPIC"),
         (("stream", "--trigger=soon"), "--trigger is 'soon': write seconds, as 10s"),
         (("stream", "--trigger=0s"), "write more than 0 seconds"),
     ],
@@ -80,8 +80,8 @@ def test_what_would_be_joined_is_shown_and_then_is(
     code, told = said(capsys, "compact", f"--lake={tmp_path}")
     assert (code, "joined 9 files of raw samples of 2026-11-20" in told) == (0, True)
     assert len(list((tmp_path / "joined").glob("date=*/*.parquet"))) == 1
-    code, told = said(capsys, "compact", f"--lake={tmp_path}", "--set=lake.raw_days=0.5")
-    assert (code, "lake.raw_days is 0.5: give 0 (kept for ever)" in told) == (2, True)
+    code, told = said(capsys, "compact", f"--lake={tmp_path}", "--set=lake.raw_retention_days=0.5")
+    assert (code, "lake.raw_retention_days is 0.5: give 0 (kept for ever)" in told) == (2, True)
 
 
 def test_compacting_an_empty_lake_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

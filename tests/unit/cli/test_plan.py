@@ -20,7 +20,7 @@ from trimtab.cli.app import main
 from trimtab.cli.bodies.apply import open_store
 
 SKEWED = 0
-"""Seed of a plain cluster, uneven, that can be levelled."""
+"""Seed of a plain cluster, uneven, that can be balanced."""
 
 
 def run(*arguments: object) -> int:
@@ -47,10 +47,10 @@ def test_a_skewed_cluster_gets_a_plan(
     said = capsys.readouterr()
     assert check_files(snapshot, out) == []
     plan = json.loads(out.read_text())
-    assert plan["verdict"] == "levelled"
+    assert plan["verdict"] == "balanced"
     for told in (
         "Load of the brokers",
-        "Plan by trim: levelled",
+        "Plan by trim: balanced",
         "Predicted:",
         "bound",
         "by what they are for",
@@ -65,7 +65,7 @@ def test_brokers_are_drained_and_demoted_by_options(
     """Options win over --set, may name several brokers or be given again, and stand in the plan."""
     first, second, third = (one["id"] for one in json.loads(snapshot.read_text())["brokers"][:3])
     out = tmp_path / "plan.json"
-    asked = ("--drain", first, "--demote", f"{second},{third}", "--fix-offline", "--set", "replicas.drain=[]")
+    asked = ("--drain", first, "--demote", f"{second},{third}", "--fix-offline-replicas", "--set", "replicas.drain=[]")
     run("replicas", "--snapshot", snapshot, "--out", out, *asked)
     assert "draining" in capsys.readouterr().out
     assert check_files(snapshot, out) == []
@@ -122,7 +122,7 @@ def test_kafkas_own_form(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_level_cluster_needs_nothing(snapshot: Path, tmp_path: Path) -> None:
-    """Where the limits are wide enough, the verdict is level, without a move, and the exit code 0."""
+    """Where the limits are wide enough, the verdict is balanced, without a move, and the exit code 0."""
     document = random_snapshot(SKEWED)
     for partition in document["partitions"]:
         for role in ("leader_load", "follower_load"):
@@ -131,7 +131,7 @@ def test_a_level_cluster_needs_nothing(snapshot: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.json"
     assert run("replicas", "--snapshot", snapshot, "--out", out) == 0
     plan = json.loads(out.read_text())
-    assert (plan["verdict"], plan["moves"], plan["assignments"]) == ("level", [], [])
+    assert (plan["verdict"], plan["moves"], plan["assignments"]) == ("balanced", [], [])
 
 
 def test_too_much_load_is_infeasible_with_a_count(

@@ -33,7 +33,7 @@ def test_dead_letters_are_listed_shown_and_requeued(
 
     def broker_of() -> BalancedBroker:
         broker = BalancedBroker(
-            server.url, name=name, queues=2, life_seconds=0.2, deaths_max=2, schedule=False, scheduling=None
+            server.url, name=name, queues=2, life_seconds=0.2, max_worker_crashes=2, schedule=False, scheduling=None
         )
 
         async def vote(user: str) -> None: ...
@@ -52,7 +52,7 @@ def test_dead_letters_are_listed_shown_and_requeued(
     async def die(worker: str) -> None:
         """Begin all that is there, and be gone without a word."""
         backend = RedisBackend(
-            server.url, name, [9, 9], heartbeat_timeout_seconds=0.2, deaths_max=2, hand_seconds=1.0
+            server.url, name, [9, 9], heartbeat_timeout_seconds=0.2, max_worker_crashes=2, hand_seconds=1.0
         )
         await backend.open()
         while not (await backend.server_counts()).dead_letters:

@@ -147,7 +147,7 @@ def test_a_damaged_table_is_told_from_none() -> None:
     found = kafka.topic().published(ID)
     assert (found.table, found.base, found.newest) == (None, 2, 7)
     assert "torn or no JSON" in found.damaged
-    assert "--set execution.keys.replace=true" in found.damaged
+    assert "--set execution.keys.overwrite_invalid=true" in found.damaged
     kafka.log = [a_text(6, g5=(0,)), b"x"]
     found = kafka.topic().published(ID)
     assert found.table == RoutingTable(6, 2, 2, {5: Route((0,))})

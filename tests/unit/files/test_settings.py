@@ -175,7 +175,7 @@ def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) 
         ("[pipeline]\nwindow_seconds = 0", "give seconds between"),
         ("[spark]\nmemry = '1g'", "did you mean spark.memory?"),
         ("[execution]\nthrotle = 3", "did you mean execution.throttle?"),
-        ("[execution]\npoll_seconds = 0", "must be above 0"),
+        ("[execution]\npoll_interval_seconds = 0", "must be above 0"),
         ("[keys]\nepsilom = 0.1", "did you mean keys.epsilon?"),
         ("[keys]\nmin_placed_share = 1.5", "keys.min_placed_share is 1.5, expected a share from 0 to 1"),
     ],
@@ -221,7 +221,7 @@ def test_a_room_may_take_its_section_raw(tmp_path: Path) -> None:
 
 
 def test_the_sections_are_told_to_the_loader(tmp_path: Path) -> None:
-    """A section of a level is checked at once, by its own description; no other is known."""
+    """A section of a balancer is checked at once, by its own description; no other is known."""
     sizes = Section("sizes", Sizes, ("share",), ("one", "two", "three"), _no_halves)
     path = written(tmp_path, "[sizes]\nshare = 0.25\nx_note = 1\n[own]\na = 1\n")
     settings = load_settings(path, ["sizes.share.two=0.1"], {}, {"sizes": sizes, "own": None})

@@ -33,7 +33,7 @@ def test_each_fault_is_named_and_the_rest_holds(tmp_path: Path) -> None:
         'replicas.epsilon is "much", expected a number; correct it there',
         "replicas.theta is 2.0, expected a fraction above 0, at most 1; correct it there",
     ]
-    assert found.value.idle_usage == 0.02
+    assert found.value.min_utilization == 0.02
     assert found.value.theta == balancer_named("replicas", "test").settings().kind().theta
 
 

@@ -1,4 +1,4 @@
-"""All levels of a lake at once, without Spark: which streams and batches are begun, and how they end."""
+"""All balancers of a lake at once, without Spark: which streams and batches are begun, and how they end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS: Any = {level.name: level.settings() for level in (REPLICAS, BUNDLES)}
 
 
 def views(path: Path) -> list[Lake]:
-    """The lake in a folder, seen from both levels."""
+    """The lake in a folder, seen from both balancers."""
     return [Lake(path, level) for level in (REPLICAS, BUNDLES)]
 
 
@@ -36,7 +36,7 @@ def landed(lake: Lake) -> None:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> dict[str, threading.Event]:
-    """Streams that do nothing until they are told to stop, by level."""
+    """Streams that do nothing until they are told to stop, by balancer."""
     found: dict[str, threading.Event] = {}
 
     def idle(session: object, lake: Lake, *arguments: Any) -> None:

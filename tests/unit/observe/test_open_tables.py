@@ -89,7 +89,7 @@ def entry_of(lake: Lake, table: str, name: str, minutes: range, mark: int = 0) -
 
 
 def published(place: Location, level: str) -> Lake:
-    """Every table of a level: minutes 0 to 5, of which the last two were computed anew, in other files."""
+    """Every table of a balancer: minutes 0 to 5, of which the last two were computed anew, in other files."""
     lake = Lake(place, BALANCERS[level].pipeline())
     tables = {}
     for table in lake.balancer.tables:
@@ -141,7 +141,7 @@ def test_parts_are_read_by_columns_and_time(place: Location) -> None:
     assert found["topic"].to_pylist() == ["name-1", "name-2", "name-3", "name-64"]
     assert OpenTables(lake)["traffic"].read_all().num_rows == 0
     assert OpenTables(lake)["traffic"].schema == tables["traffic"].schema
-    with pytest.raises(TrimtabError, match="'trafic' is no table of level replicas: there are cleaned"):
+    with pytest.raises(TrimtabError, match="'trafic' is no table of balance replicas: there are cleaned"):
         tables["trafic"]
     with pytest.raises(TrimtabError, match="table traffic has no column 'bytes'"):
         tables.read("traffic", ["bytes"])
@@ -153,7 +153,7 @@ def test_a_lake_without_tables_or_of_two_levels_says_so(tmp_path: Path) -> None:
         trimtab.tables(tmp_path)
     for level in BALANCERS:
         published(tmp_path, level)
-    with pytest.raises(TrimtabError, match=f"holds tables of levels {' and '.join(BALANCERS)}: say which"):
+    with pytest.raises(TrimtabError, match=f"holds tables of balancers {' and '.join(BALANCERS)}: say which"):
         trimtab.tables(tmp_path)
     assert "averages" in trimtab.tables(tmp_path, level="bundles")
 
@@ -197,7 +197,7 @@ def test_an_export_goes_to_an_object_store(s3: ObjectStore, tmp_path: Path) -> N
     lake = published(tmp_path / "lake", "bundles")
     target = place_of(f"{s3.bucket()}/delta")
     export_delta(OpenTables(lake), target)
-    assert json.loads((target / "trimtab.json").read_text())["level"] == "bundles"
+    assert json.loads((target / "trimtab.json").read_text())["balancer"] == "bundles"
     again = export_delta(OpenTables(lake), target)
     assert {one.since for one in again} == {None}
 

@@ -49,7 +49,7 @@ def test_tables_do_not_depend_on_how_snapshots_are_made() -> None:
     ("values", "sentence"),
     [
         ({"horizon_seconds": 7 * 86400.0}, "bundles.horizon_seconds is 604800.0: .*six days"),
-        ({"departure_seconds": float("nan")}, "bundles.departure_seconds is nan"),
+        ({"departure_retention_seconds": float("nan")}, "bundles.departure_retention_seconds is nan"),
         ({"views": 0}, "bundles.views is 0: give 1 to 100"),
         ({"trend_windows": 1}, "bundles.trend_windows is 1: give 2 to 1000"),
         ({"history_weight": 1.0}, "bundles.history_weight is 1.0: give a fraction below 1"),
@@ -63,7 +63,7 @@ def test_impossible_settings_of_bundles_are_refused(values: dict[str, object], s
 
 
 def each_level(**keys: object) -> list[dict[str, object]]:
-    """The settings that tables depend on, level by level, where the section `[pipeline]` holds some keys."""
+    """The settings that tables depend on, level by balancer, where the section `[pipeline]` holds some keys."""
     levels = (REPLICAS, BUNDLES)
     section = section_of(levels)
     if "bundles" in keys:
@@ -77,8 +77,8 @@ def test_each_level_depends_on_its_own_settings() -> None:
     forecasts = each_level(bundles={"trend_windows": 20})
     assert forecasts[0] == replicas
     assert forecasts[1] != bundles
-    assert each_level(learning_seconds=60.0)[1] == bundles
-    assert each_level(learning_seconds=60.0)[0] != replicas
+    assert each_level(record_size_window_seconds=60.0)[1] == bundles
+    assert each_level(record_size_window_seconds=60.0)[0] != replicas
     assert each_level(bundles={"views": 9})[1] == bundles
     assert all(new != old for new, old in zip(each_level(gap_seconds=60.0), each_level(), strict=True))
 
@@ -87,10 +87,10 @@ def test_tables_of_older_lakes_are_taken() -> None:
     """Their manifests name these settings, and limits of goals besides, which tables no longer depend on; one
     more name, and all tables would have to be built anew.
     """
-    shared = {"window_seconds", "slide_seconds", "lateness_seconds", "gap_seconds", "fit_windows"}
+    shared = {"window_seconds", "slide_seconds", "lateness_seconds", "gap_seconds", "cpu_fit_windows"}
     replicas, bundles = (set(one) for one in each_level())
-    assert replicas == shared | {"learning_seconds", "collapse_seconds"}
-    own = {"horizon_seconds", "trend_windows", "weeks", "departure_seconds", "history_weight",
+    assert replicas == shared | {"record_size_window_seconds", "traffic_baseline_seconds"}
+    own = {"horizon_seconds", "trend_windows", "weeks", "departure_retention_seconds", "history_weight",
            "usage_weights"}  # fmt: skip
     assert bundles == shared | {f"bundles.{name}" for name in own}
 

@@ -56,7 +56,7 @@ def test_replicas(loads: list[list[int]]) -> None:
     )
     assert missed(verdict.problems) == {one.resource for one in goal_status(found, asked).violations}
     breaches = goal_status(found, asked).violations
-    if verdict.verdict == "level":
+    if verdict.verdict == "balanced":
         assert all(one.goal == "epsilon" for one in breaches)
         assert all(one.proof for one in verdict.problems), "a miss may remain only where it is proven"
     else:
@@ -78,7 +78,7 @@ def test_bundles(views: list[list[int]]) -> None:
 
 
 def test_a_made_up_capacity_is_never_idle() -> None:
-    """Of any level: its size depends on the number of brokers, so a share of it tells nothing."""
+    """Of any balancer: its size depends on the number of brokers, so a share of it tells nothing."""
     for asked in (ReplicasSettings(), BundlesSettings()):
         names = ("cpu", "message_rate")
         idle = goals_of(replace(asked, theta=(0.8, 0.8), epsilon=(0.1, 0.1)), names, ["message_rate"]).idle

@@ -21,7 +21,7 @@ def planned(brokers: list, partitions: list, settings: ReplicasSettings = EVEN) 
 def test_a_level_cluster_is_left_alone() -> None:
     """Three equal brokers with equal load need nothing."""
     plan = planned([broker(b) for b in (1, 2, 3)], [partition("t", b, [b]) for b in (1, 2, 3)])
-    assert (plan.verdict, plan.moves, plan.bound.bytes) == (Verdict.LEVEL, (), 0)
+    assert (plan.verdict, plan.moves, plan.bound.bytes) == (Verdict.BALANCED, (), 0)
 
 
 def test_leaders_that_sit_on_one_broker_are_spread_without_copying() -> None:
@@ -30,7 +30,7 @@ def test_leaders_that_sit_on_one_broker_are_spread_without_copying() -> None:
         [broker(b) for b in (1, 2, 3)],
         [partition("t", p, [1, 2 + p % 2, 3 - p % 2], load=(0.4, 1, 1, 2)) for p in range(24)],
     )
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert plan.cost.bytes == 0
     assert {move.kind for move in plan.moves} == {ReplicaMoveKind.LEADER}
 
@@ -39,7 +39,7 @@ def test_a_new_broker_is_filled() -> None:
     """A new empty broker gets its share, and the bytes are within the bound's reach."""
     parts = [partition("t", p, [1 + p % 3]) for p in range(24)]
     plan = planned([*(broker(b) for b in (1, 2, 3)), broker(4, state="new")], parts)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert all(move.target == 4 for move in plan.moves)
     assert plan.bound.bytes <= plan.cost.bytes <= plan.bound.bytes + 1
 
@@ -51,7 +51,7 @@ def test_a_draining_broker_is_emptied_within_its_rack() -> None:
         [partition("t", p, [1, 3 + p % 2]) for p in range(4)],
         HARD_ONLY,
     )
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert {(move.source, move.target) for move in plan.moves if move.kind == ReplicaMoveKind.REPLICA} == {
         (1, 2)
     }
@@ -125,7 +125,7 @@ def test_a_partition_without_a_live_copy_is_left_and_told() -> None:
 @pytest.mark.parametrize("brokers", [[broker(1)], [broker(1, state="dead")], [broker(1), broker(2)]])
 def test_a_cluster_without_partitions_is_level(brokers: list) -> None:
     """Nothing to move, whatever the brokers."""
-    assert planned(brokers, []).verdict == Verdict.LEVEL
+    assert planned(brokers, []).verdict == Verdict.BALANCED
 
 
 def test_two_log_dirs_are_filled_evenly_and_a_cordoned_one_not_at_all() -> None:
@@ -144,7 +144,7 @@ def test_two_log_dirs_are_filled_evenly_and_a_cordoned_one_not_at_all() -> None:
 def test_a_lognormal_skew_is_levelled_near_the_bound(brokers: int, replicas: int, seed: int) -> None:
     """All four resources within ε and θ, for at most 1.2 times the bytes that any plan needs."""
     plan = trim.plan(lognormal_skew(brokers, replicas, seed), EVEN)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert max(plan.predicted.after.worst_deviation.values()) <= 0.1
     assert max(plan.predicted.after.peak_usage.values()) <= 0.8
     assert plan.cost.bytes <= 1.2 * plan.bound.bytes

@@ -60,7 +60,7 @@ def test_noise_below_the_threshold_is_neither():
 
 
 def test_nothing_better_is_not_help():
-    """The same figures before and after: levelling did not help, whatever the plan promised."""
+    """The same figures before and after: balancing did not help, whatever the plan promised."""
     assert not compare_measurements(
         measures(0.045, deviation=0.4), measures(0.045, deviation=0.4), GOALS
     ).helped
@@ -79,7 +79,7 @@ def test_each_goal_alone_makes_a_resource_unmet(after, why):
 
 
 def test_eta_decides_nothing():
-    """A σ above η with every broker within ε and θ is level, as it is for the planner."""
+    """A σ above η with every broker within ε and θ is balanced, as it is for the planner."""
     before, after = measures(0.045, deviation=0.4), measures(0.02)
     assert after.sigma["cpu"] > GOALS.eta("cpu")
     outcome = compare_measurements(before, after, GOALS)
@@ -118,7 +118,7 @@ def test_bytes_are_decimal():
 
 
 def test_sigma_is_averaged_over_instants_not_taken_from_their_mean():
-    """Two brokers hot in turn: each instant is uneven although the mean of the two is level."""
+    """Two brokers hot in turn: each instant is uneven although the mean of the two is balanced."""
     one = np.tile([[0.9], [0.1]], (1, 4))
     series = [
         imbalance(load, np.ones((2, 4)), np.ones(2, dtype=bool), RESOURCES) for load in (one, one[::-1])

@@ -67,7 +67,7 @@ def test_the_same_figures_give_the_same_bytes(tmp_path):
 
 
 def test_a_long_heading_stays_within_the_picture(tmp_path):
-    """What levelling cost is a long line: it is broken, not cut off at the edge."""
+    """What balancing cost is a long line: it is broken, not cut off at the edge."""
     heading = "after: 27 replicas copied (1.03 GB, 18.7 MB/s), 114 leader roles handed over, in 55.5 s"
     _, png = draw_heatmap([("before", measured()), (heading, measured())], tmp_path, "heat", "Load", 0.1)
     with Image.open(png) as picture:

@@ -1,4 +1,4 @@
-"""Two plans compared, at every level."""
+"""Two plans compared, at every balancer."""
 
 from dataclasses import replace
 

@@ -20,8 +20,8 @@ PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
 @pytest.mark.parametrize(
     ("verdict", "bound", "told"),
     [
-        (Verdict.LEVELLED, 8_000_000, "any plan copies 8.0 MB or more; this one 1.25 times it"),
-        (Verdict.LEVELLED, 10_000_000, "any plan copies 10.0 MB or more; this one 1.00 times it"),
+        (Verdict.BALANCED, 8_000_000, "any plan copies 8.0 MB or more; this one 1.25 times it"),
+        (Verdict.BALANCED, 10_000_000, "any plan copies 10.0 MB or more; this one 1.00 times it"),
         (Verdict.IMPROVED, 8_000_000, "to meet every goal, any plan copies 8.0 MB or more; this one 1.25"),
         (Verdict.IMPROVED, 10_000_000, "takes more bytes than this plan copies"),
         (Verdict.INFEASIBLE, 10_000_000, "takes more bytes than this plan copies"),
@@ -31,7 +31,7 @@ def test_the_bound_is_not_held_against_a_plan_that_does_less(verdict: Verdict, b
     """A bound for all goals says nothing of a plan that misses some, once it is held down to its cost."""
     text = plan_text(replace(PLAN, verdict=verdict, bound=ReplicaBound(bound, "by hand")))
     assert told in text
-    assert ("1.00 times" in text) == (verdict is Verdict.LEVELLED and bound == 10_000_000)
+    assert ("1.00 times" in text) == (verdict is Verdict.BALANCED and bound == 10_000_000)
 
 
 def test_a_plan_that_misses_goals_does_not_claim_hard_limits() -> None:
@@ -51,7 +51,7 @@ def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named
     assert "network in 0.0 B/s -> 1.0 B/s, limit 1.8 B/s; broker 1 4.0 B/s -> 3.0 B/s" in reasons[0]
     assert not any("%" in one for one in reasons)
     assert "40%" not in text
-    assert "not levelled, used below 1% on average: disk" in text
+    assert "not balanced, used below 1% on average: disk" in text
     assert "no capacity declared, so only compared between brokers: network in, network out" in text
 
 
@@ -83,6 +83,6 @@ def test_only_goals_that_were_asked_for_are_shown(settings: dict, shown: str | N
     assert (len(rows) == 1) == ("theta" in plan.settings["goals"]) == (shown is not None)
     if shown is not None:
         assert re.search(shown, rows[0] + " ")
-    if plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED):
+    if plan.verdict in (Verdict.BALANCED,):
         assert re.search(told, text)
         assert ("every goal holds" in text) == (not settings)

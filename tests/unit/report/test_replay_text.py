@@ -57,7 +57,7 @@ def shown(comparison: StrategyComparison) -> str:
 
 
 def test_a_row_for_each_strategy_below_the_recording_as_it_is() -> None:
-    """A reader sees at a glance who levelled, what it cost, and which bundle came back where."""
+    """A reader sees at a glance who balanced, what it cost, and which bundle came back where."""
     found = StrategyComparison(RULER, effect(0), {"quiet": effect(0), "[restless]": effect(2)})
     assert f"{shown(found)}\n" == SHOWN
 

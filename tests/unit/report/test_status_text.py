@@ -30,13 +30,13 @@ broker 1 h1   60% ▲+50%   30%   +0%   30% ▲+50%   10% ▼-50%
 broker 2 h2   20% ▼-50%   30%   +0%   10% ▼-50%   30% ▲+50%
 
 resource     peak    θ  worst γ      ε       σ       η
-CPU           60%  80%    50.0%  10.0%  0.2500  0.0500  not level
-disk          84%  80%     0.0%  10.0%  0.0000  0.0500  not level
+CPU           60%  80%    50.0%  10.0%  0.2500  0.0500  not balanced
+disk          84%  80%     0.0%  10.0%  0.0000  0.0500  not balanced
 network in    30%  80%     3.4%  10.0%  0.0172  0.0500  level
-network out    1%  80%   100.0%  10.0%  0.5000  0.0500  idle, not levelled
+network out    1%  80%   100.0%  10.0%  0.5000  0.0500  idle, not judged
 ! broker 2: CPU 50% below the mean > epsilon 10%, and 1 more broker
 ! broker 1: disk 84% > theta 80%, and 1 more broker
-CPU, disk: not level. `trimtab plan replicas` finds the fewest moves that help.
+CPU, disk: not balanced. `trimtab plan replicas` finds the fewest moves that help.
 Goals are judged by the snapshot of 2026-01-01T00:00:00Z, as in a plan; the map is measured, the mean of 1
 tick
 """
@@ -99,11 +99,11 @@ def test_the_whole_text_reads_without_colours(tmp_path: Path) -> None:
 
 
 def test_a_level_cluster_is_told_so(tmp_path: Path) -> None:
-    """What was measured lately is uneven, the snapshot from which a plan would be made is level."""
+    """What was measured lately is uneven, the snapshot from which a plan would be made is balanced."""
     even = dict.fromkeys((1, 2, 3), (0.4, 0.3, 0.2, 0.2))
     text = printed(status_of(tmp_path, UNEVEN), held=standing(even))
-    assert "Everything that is measured is level." in text
-    assert "not level" not in text
+    assert "Every measured resource is balanced." in text
+    assert "not balanced" not in text
 
 
 def test_a_gap_and_a_clock_that_was_ahead_are_told(tmp_path: Path) -> None:
@@ -125,12 +125,12 @@ def test_what_is_left_alone_is_not_called_level(tmp_path: Path) -> None:
     """An idle resource may be far from even: no goal is missed, and it is named."""
     idle = {1: (0.4, 0.3, 0.2, 0.009), 2: (0.4, 0.3, 0.2, 0.0), 3: (0.4, 0.3, 0.2, 0.0)}
     text = printed(status_of(tmp_path, UNEVEN), held=standing(idle))
-    assert "No goal is missed; not levelled: network out." in text
-    assert "is level." not in text
+    assert "No goal is missed; not balanced: network out." in text
+    assert "is balanced." not in text
 
 
 def test_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> None:
-    """Why is said, and no resource is called level."""
+    """Why is said, and no resource is called balanced."""
     text = printed(status_of(tmp_path, UNEVEN), held="lake has no snapshots")
     assert "No goal is judged, for want of a snapshot: lake has no snapshots" in text
     assert "level." not in text
@@ -209,14 +209,14 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_resource_is_a_dash(tmp_path: Path) -> None:
-    """No CPU signal: a dash in every place, and not counted as level."""
+    """No CPU signal: a dash in every place, and not counted as balanced."""
     blind = {broker: (None, *rest) for broker, (_, *rest) in UNEVEN.items()}
     held = standing(LOADS, capacity=(None, 1.0, 1.0, 1.0))
     text = printed(status_of(tmp_path, blind), held=held)
     (row,) = [line for line in text.splitlines() if line.startswith("CPU ")]
     assert row.split() == ["CPU", *"––––––", "not", "measured"]
     text = printed(status_of(tmp_path / "2", UNEVEN), held=held)
-    assert "no capacity, not levelled" in text
+    assert "no capacity, not balanced" in text
 
 
 def test_of_many_brokers_those_that_deviate_most_are_shown(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_step_that_left_something_else_than_it_says_is_seen(cluster: Simulated
 
 def test_too_many_unthrottled_copies_and_full_disks_are_seen(cluster: SimulatedKafka) -> None:
     """What is wrong only for a while is caught by looking all the time."""
-    watch = Watch({US}, copies_per_broker=1)
+    watch = Watch({US}, initial_copies_per_broker=1)
     cluster.controller.reassign("t", 0, [1, 4], US)
     watch.look(cluster)
     assert len(watch.violations) == 1

@@ -1,4 +1,4 @@
-"""The level `bundles` as those who carry plans out see it."""
+"""The balancer `bundles` as those who carry plans out see it."""
 
 from trimtab.act.bundles.figures import forecast
 from trimtab.act.bundles.load_check import BundleLoadCheck
@@ -42,7 +42,7 @@ def warnings(
     if over:
         found.append(
             f"{over[0].bundle} alone has {over[0].sessions} clients, more than "
-            f"execution.bundles.sessions_per_minute ({settings.limits.max_sessions_per_minute}): they are "
+            f"execution.bundles.max_sessions_per_minute ({settings.limits.max_sessions_per_minute}): they are "
             "disconnected at once, since a bundle moves as a whole"
         )
     return found

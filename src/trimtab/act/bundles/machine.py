@@ -1,4 +1,4 @@
-"""The state machine of executions of this level: its facts, its orders, and the hands that perform them.
+"""The state machine of executions of this balancer: its facts, its orders, and the hands that perform them.
 
 An unload cannot be rolled back: whoever cancels gets an owner for every bundle that is under way, and nothing
 is begun any more. What holds after every event:
@@ -75,7 +75,7 @@ def load_sensed(state: BundlesExecutionState, event: BundleLoadChecked) -> Bundl
 
 
 class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
-    """The state machine of this level."""
+    """The state machine of this balancer."""
 
     changes = (UnloadBundles, SplitBundle, WriteBrokerBalancing, ResolveOwners)
     facts: ClassVar = {

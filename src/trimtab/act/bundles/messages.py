@@ -1,4 +1,4 @@
-"""Facts of Pulsar that an execution is told, and orders that it gives, besides those of all levels."""
+"""Facts of Pulsar that an execution is told, and orders that it gives, besides those of all balancers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

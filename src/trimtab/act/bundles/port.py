@@ -1,4 +1,4 @@
-"""The one way an execution of this level reaches a cluster, and what it sees there, in Pulsar's own names.
+"""The one way an execution of this balancer reaches a cluster, and what it sees there, in Pulsar's own names.
 
 `trimtab.act.pulsar.port.PulsarAdminPort` is the real one. Rules for every adapter, besides those of
 `trimtab.act.port`:

@@ -1,4 +1,4 @@
-"""The `[execution.bundles]` table of trimtab.toml, and all settings of an execution of this level."""
+"""The `[execution.bundles]` table of trimtab.toml, and all settings of an execution of this balancer."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -13,23 +13,23 @@ class UnloadLimits:
 
     Attributes
     ----------
-    unloads_per_batch
+    max_unloads_per_batch
         How many bundles are unloaded between two looks at the cluster's health.
     pause_seconds
         How long to let clients settle after a batch that disconnected some.
-    sessions_per_minute
+    max_sessions_per_minute
         How many producers and consumers may be disconnected in any minute; a bundle that has more by itself
         goes alone, after a minute without unloads.
     assign_after_seconds
         How long an unloaded bundle may be without an owner before a lookup of ours gives it one (no client
         asks for a bundle without clients).
-    owner_seconds
+    owner_timeout_seconds
         How long an unloaded bundle may be without an owner in all before it is unloaded again.
     session_timeout_seconds
         How long a dead broker is still believed in (Pulsar's `metadataStoreSessionTimeoutMillis`).
     quiet_seconds
         How long nothing new is begun after somebody else has moved a bundle (Pulsar sheds once a minute).
-    sense_load
+    check_load
         Whether brokers are asked between batches for the traffic of their bundles, to leave out unloads that
         are no longer needed, and those that would now push their taker above its limit.
     """
@@ -45,7 +45,7 @@ class UnloadLimits:
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        names = ("unloads_per_batch", "sessions_per_minute", "owner_seconds")
+        names = ("max_unloads_per_batch", "max_sessions_per_minute", "owner_timeout_seconds")
         require_above_zero(self, "execution.bundles", *names)
         for name in ("pause_seconds", "assign_after_seconds", "session_timeout_seconds", "quiet_seconds"):
             if getattr(self, name) < 0:

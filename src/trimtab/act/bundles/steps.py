@@ -1,6 +1,6 @@
-"""The steps of an execution of this level: one unload or one split, and how far it is.
+"""The steps of an execution of this balancer: one unload or one split, and how far it is.
 
-A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/levels/
+A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/balancers/
 bundles-execution.md says them in words, and a test holds the two together.
 """
 

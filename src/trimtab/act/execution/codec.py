@@ -1,4 +1,4 @@
-"""Steps and states as plain JSON values, for the journal: the fields of the level's own types, by msgspec."""
+"""Steps and states as plain JSON values, for the journal: the fields of the balancer's own types, by msgspec."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -9,18 +9,18 @@ import msgspec
 from trimtab.act.execution.state import AnyExecution, AnyRecord
 from trimtab.model.errors import ActError
 
-BALANCER = "level"
+BALANCER = "balancer"
 """Key of an execution's head; executions written before there was a second level have none."""
 
 
 @dataclass(frozen=True)
 class StateCodec:
-    """One level's steps and states as JSON, and back.
+    """One balancer's steps and states as JSON, and back.
 
     Attributes
     ----------
     state, record
-        The level's types.
+        The balancer's types.
     progress
         Fields of a record that change at every look; they alone are not worth a write.
     """
@@ -61,7 +61,7 @@ class StateCodec:
 
 @dataclass(frozen=True)
 class StateCodecs:
-    """The codecs of all levels that a journal may hold.
+    """The codecs of all balancers that a journal may hold.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class StateCodecs:
     unnamed: str
 
     def of(self, balancer: str) -> StateCodec:
-        """The codec of a level.
+        """The codec of a balancer.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The state machine of an execution, as far as it is the same at every level.
+"""The state machine of an execution, as far as it is the same at every balancer.
 
 Facts go in, one order at a time comes out. Whoever writes each state down before performing its order can be
 killed at any moment: the state read back, told `Resumed`, looks at the cluster and goes on from what it sees.
@@ -26,7 +26,7 @@ ENDS: Final = {
 
 
 class ExecutionMachine(ABC, Generic[PortT, StateT]):
-    """One level's execution on one cluster.
+    """One balancer's execution on one cluster.
 
     `absorb` and `decide` are pure, and the only way from one state to the next; `perform` is the only thing
     that touches the cluster.

@@ -1,4 +1,4 @@
-"""Steps that are asked for and then seen: a level that needs no more states has its record here."""
+"""Steps that are asked for and then seen: a balancer that needs no more states has its record here."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class PersistedPublishingState(PersistedState[RecordT, SettingsT], Generic[Recor
 class PublishingState(
     PersistedPublishingState[RecordT, SettingsT], Execution[RecordT, SettingsT], Generic[RecordT, SettingsT]
 ):
-    """Everything the state machine knows; `seen`, of the level's own kind, is the last look."""
+    """Everything the state machine knows; `seen`, of the balancer's own kind, is the last look."""
 
     observation: Any = None
 

@@ -1,4 +1,4 @@
-"""A step and how far it is, at any level, and the reasons that keep one from being begun."""
+"""A step and how far it is, at any balancer, and the reasons that keep one from being begun."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ StateT = TypeVar("StateT", bound=Enum)
 
 
 class AnyStep(Protocol):
-    """A step of any level; never changes once the execution is made."""
+    """A step of any balancer; never changes once the execution is made."""
 
     @property
     def number(self) -> int:
@@ -37,7 +37,7 @@ StepStateT = TypeVar("StepStateT", bound=str)
 class StepRecord(Generic[StepT, StepStateT]):
     """A step and how far it is; this is what the journal keeps of a step.
 
-    A level's states are words of its own, of which `pending` and `failed` are two.
+    A balancer's states are words of its own, of which `pending` and `failed` are two.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class StepRecord(Generic[StepT, StepStateT]):
         return self.advanced_at is not None and now - self.advanced_at < settings.metadata_lag_seconds
 
     def outcome_fields(self) -> dict[str, Any]:
-        """What became of it, for the outcomes in receipts of all levels."""
+        """What became of it, for the outcomes in receipts of all balancers."""
         times = {"started_at": self.started_at, "ended_at": self.ended_at}
         return {"state": self.state, "reason": self.reason, **times}
 

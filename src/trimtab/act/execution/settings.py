@@ -1,4 +1,4 @@
-"""The `[execution]` table of trimtab.toml: patience that all levels share, and each level's own keys."""
+"""The `[execution]` table of trimtab.toml: patience that all balancers share, and each balancer's own keys."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -11,15 +11,15 @@ RetryPolicyT = TypeVar("RetryPolicyT", bound="RetryPolicy")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The patience of an execution of any level: how often it looks, tries again and waits.
+    """The patience of an execution of any balancer: how often it looks, tries again and waits.
 
-    A level's settings inherit from this. Their own keys stand in `[execution]` itself, or, where `table`
+    A balancer's settings inherit from this. Their own keys stand in `[execution]` itself, or, where `table`
     names one, in a table below it: then they have one field of their own, the dataclass of that table.
 
     Attributes
     ----------
     table
-        Name of the level's own table; empty where there is none.
+        Name of the balancer's own table; empty where there is none.
     poll_seconds
         Time between two looks at the steps of a batch that runs.
     check_seconds
@@ -28,21 +28,21 @@ class RetryPolicy:
         How often a refused step is tried.
     backoff_seconds
         Pause before the second attempt of a step; it doubles for each further attempt.
-    backoff_maximum_seconds
+    max_backoff_seconds
         Longest pause before a further attempt.
-    broker_grace_seconds
+    broker_timeout_seconds
         How long a broker may be gone before the steps towards it are given up.
-    foreign_wait_seconds
+    external_change_timeout_seconds
         How long to wait for another tool's work to end before stopping.
-    unhealthy_wait_seconds
+    unhealthy_timeout_seconds
         How long to wait for what is out of order since the start to recover before stopping.
     settle_seconds
         How long what one broker tells may lag what another knows.
-    give_up_seconds
+    unreachable_timeout_seconds
         How long the cluster may be out of reach before the process gives up (and can be resumed).
     lease_seconds
         After how long without a sign of life another trimtab may take over.
-    plan_age_seconds
+    max_plan_age_seconds
         A plan whose snapshot is older than this is warned of.
     """
 
@@ -64,7 +64,7 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
         names = ("poll_seconds", "check_seconds", "attempts", "backoff_seconds", "lease_seconds")
-        require_above_zero(self, "execution", *names, "plan_age_seconds")
+        require_above_zero(self, "execution", *names, "max_plan_age_seconds")
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait after that many attempts in vain."""
@@ -98,7 +98,7 @@ def execution_table(kinds: Iterable[type[RetryPolicy]]) -> type[Any]:
 
 
 def of_balancer(table: Any, kind: type[RetryPolicyT]) -> RetryPolicyT:
-    """One level's settings out of a value of the whole table."""
+    """One balancer's settings out of a value of the whole table."""
     if not kind.table:
         return kind(**{one.name: getattr(table, one.name) for one in fields(kind)})
     shared = {one.name: getattr(table, one.name) for one in fields(RetryPolicy)}
@@ -107,6 +107,6 @@ def of_balancer(table: Any, kind: type[RetryPolicyT]) -> RetryPolicyT:
 
 
 def _own(kind: type[RetryPolicy]) -> list[tuple[str, type[Any]]]:
-    """Name and type of each field that a level adds."""
+    """Name and type of each field that a balancer adds."""
     shared = {one.name for one in fields(RetryPolicy)}
     return [(name, hint) for name, hint in get_type_hints(kind).items() if name not in {*shared, "table"}]

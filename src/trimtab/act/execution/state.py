@@ -1,4 +1,4 @@
-"""The state of an execution of any level, its status among it: a value, made anew by every event.
+"""The state of an execution of any balancer, its status among it: a value, made anew by every event.
 
 It has two parts. The fields of `PersistedState` are written down by the journal; all others are learnt anew
 from the cluster, and `Execution.reset` resets every one of them at once.
@@ -63,7 +63,7 @@ SettingsT = TypeVar("SettingsT", bound=RetryPolicy)
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionProgress:
-    """Figures of one moment of any execution; a level adds its own."""
+    """Figures of one moment of any execution; a balancer adds its own."""
 
     status: str
     reason: str
@@ -74,7 +74,7 @@ class ExecutionProgress:
 
 @dataclass(frozen=True, kw_only=True)
 class PersistedState(Generic[RecordT, SettingsT]):
-    """The part of a state that the journal keeps; a level adds fields of its own.
+    """The part of a state that the journal keeps; a balancer adds fields of its own.
 
     Attributes
     ----------
@@ -146,12 +146,12 @@ class PersistedState(Generic[RecordT, SettingsT]):
 class Execution(PersistedState[RecordT, SettingsT]):
     """A whole state: what is kept, and what is learnt anew whenever a process takes the execution up.
 
-    A level's state inherits from its own `PersistedState` and from this.
+    A balancer's state inherits from its own `PersistedState` and from this.
 
     Attributes
     ----------
     kept
-        The level's own `PersistedState`, whose fields alone outlive the process.
+        The balancer's own `PersistedState`, whose fields alone outlive the process.
     now
         Time of the last event, seconds since 1970.
     awaiting

@@ -1,4 +1,4 @@
-"""The changes of state that are the same at every level: requests, failures, looks, brokers that are gone."""
+"""The changes of state that are the same at every balancer: requests, failures, looks, brokers that are gone."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -61,7 +61,7 @@ COMMON: Final[Mapping[type[Event], Callable[[Any, Any], Any]]] = {
     WaitEnded: wait_ended,
     CommandFailed: command_failed,
 }
-"""What the facts that are told at every level change."""
+"""What the facts that are told at every balancer change."""
 
 
 def failed(state: StateT, failure: Failure) -> StateT:
@@ -70,7 +70,7 @@ def failed(state: StateT, failure: Failure) -> StateT:
     since = state.now if state.failing_since is None else state.failing_since
     lasted = state.now - since
     give_up = ""
-    if lasted >= state.settings.give_up_seconds or (
+    if lasted >= state.settings.unreachable_timeout_seconds or (
         not failure.transient and failures >= state.settings.attempts
     ):
         give_up = f"{failure.code}: {failure.message} (tried {failures} times in {lasted:.0f} s)"
@@ -114,7 +114,7 @@ def absorb_observation(state: StateT, cluster_id: str, alive: frozenset[Any]) ->
 def is_lost(state: StateT, broker: Any) -> bool:
     """True if a broker has been gone for longer than the grace."""
     since = state.missing_since.get(broker)
-    return since is not None and state.now - since >= state.settings.broker_grace_seconds
+    return since is not None and state.now - since >= state.settings.broker_timeout_seconds
 
 
 def lost_brokers(state: StateT, alive: Collection[Any]) -> tuple[Any, ...]:

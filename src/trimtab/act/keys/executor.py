@@ -1,4 +1,4 @@
-"""The level `keys` as those who carry plans out see it: a plan held against the table in force."""
+"""The balancer `keys` as those who carry plans out see it: a plan held against the table in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine of executions of the level `keys`: each step until everybody is there."""
+"""The state machine of executions of the balancer `keys`: each step until everybody is there."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _earlier(found: KeysObservation) -> bool:
 
 
 class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
-    """The state machine of this level."""
+    """The state machine of this balancer."""
 
     changes: ClassVar = (CreateTableTopic, AddPartitions, PublishTable)
     facts: ClassVar = {**COMMON, TopicDescribed: absorb_topic, PublishCompleted: absorb_publish}
@@ -129,7 +129,7 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
 
         def expired(one: RoutingStepRecord) -> RoutingStepRecord:
             told_for = (
-                f"{missing(one.step, found, vouched)}, for {longest:g} s (execution.keys.follow_seconds)"
+                f"{missing(one.step, found, vouched)}, for {longest:g} s (execution.keys.follow_timeout_seconds)"
             )
             return one.end(PublishedStepState.FAILED, now, told_for)
 

@@ -95,7 +95,7 @@ class KeysObservation:
     begins, ends
         Offsets by partition.
     consumers
-        Name of the group whose load is levelled; empty where none, or no single one, reads the topic.
+        Name of the group whose load is balanced; empty where none, or no single one, reads the topic.
     groups
         All that read it, by name.
     clients

@@ -6,8 +6,8 @@ from trimtab.act.keys.observation import KeysObservation
 from trimtab.act.keys.settings import KeysExecutionSettings
 from trimtab.act.keys.state import TableLocation
 
-VOUCH = "--set execution.keys.unseen=true"
-REPLACE = "--set execution.keys.replace=true"
+VOUCH = "--set execution.keys.allow_unverified=true"
+REPLACE = "--set execution.keys.overwrite_invalid=true"
 MAX_LISTED = 3
 
 
@@ -18,7 +18,7 @@ def unguarded(found: KeysObservation, settings: KeysExecutionSettings) -> str:
     if not found.sends_heartbeats:
         return (
             "tables in a file have no heartbeats, so that nobody is seen to keep order: publish to a topic "
-            f"(keys.tables), or vouch for all clients with {VOUCH}"
+            f"(keys.table_location), or vouch for all clients with {VOUCH}"
         )
     those = found.unguarded
     if those:

@@ -1,4 +1,4 @@
-"""The settings of executions of the level `keys`, below `[execution.keys]`."""
+"""The settings of executions of the balancer `keys`, below `[execution.keys]`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class TablePublishingSettings:
 
     Attributes
     ----------
-    follow_seconds
+    follow_timeout_seconds
         How long to wait until every producer and consumer follows a table, or every consumer has the
         partitions that were added. At least as long as a process that was killed counts: five times the time
         between its heartbeats, 15 s where processes are few and 100 s at most.
-    settle_wait_seconds
+    drain_timeout_seconds
         How long to wait until consumers have passed what was written before. After that the earlier
         partitions stay named in the table, which costs some bytes a record, and a later execution takes them
         out.
@@ -37,7 +37,7 @@ class TablePublishingSettings:
 
     def __post_init__(self) -> None:
         """Refuse times that no execution could work with."""
-        require_above_zero(self, "execution.keys", "follow_seconds", "settle_wait_seconds")
+        require_above_zero(self, "execution.keys", "follow_timeout_seconds", "drain_timeout_seconds")
 
 
 @dataclass(frozen=True)

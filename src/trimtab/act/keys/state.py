@@ -1,4 +1,4 @@
-"""Steps and states of executions of the level `keys`, orders and answers, and the port that takes them."""
+"""Steps and states of executions of the balancer `keys`, orders and answers, and the port that takes them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TableLocation:
     Attributes
     ----------
     consumers
-        The consumer group whose load is levelled; empty for the only one.
+        The consumer group whose load is balanced; empty for the only one.
     topic_id
         Of the topic that the plan is for: one that was made anew has another. Empty in journals of before.
     """

@@ -1,4 +1,4 @@
-"""The level `masters` as those who carry plans out see it: a plan held against who is master now."""
+"""The balancer `masters` as those who carry plans out see it: a plan held against who is master now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine of executions of the level `masters`: ask for a few, watch them come, go on."""
+"""The state machine of executions of the balancer `masters`: ask for a few, watch them come, go on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def absorb_requests(state: MastersExecutionState, event: TransfersRequested) -> 
 
 
 class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
-    """The state machine of this level."""
+    """The state machine of this balancer."""
 
     changes: ClassVar = (RequestTransfers,)
     facts: ClassVar = {**COMMON, MastersDescribed: absorb_masters, TransfersRequested: absorb_requests}

@@ -1,4 +1,4 @@
-"""The settings of executions of the level `masters`."""
+"""The settings of executions of the balancer `masters`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TransferLimits:
     ----------
     at_once
         Masterships that are asked for and not yet seen; a store of Paxos groups takes them over one by one.
-    takeover_seconds
+    transfer_timeout_seconds
         A mastership that is not where it was asked to be after so long is asked for again.
     """
 
@@ -25,7 +25,7 @@ class TransferLimits:
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        require_above_zero(self, "execution.masters", "at_once", "takeover_seconds")
+        require_above_zero(self, "execution.masters", "at_once", "transfer_timeout_seconds")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Steps and states of executions of the level `masters`: one step for each mastership."""
+"""Steps and states of executions of the balancer `masters`: one step for each mastership."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class PaxosPort:
         reports = calling(self._nodes.reports)
         version = calling(self._nodes.preferred_map).version
         # A node further behind than that would refuse to take over.
-        lag_entries = self._nodes.configuration.settings.lag_entries
+        max_lag_entries = self._nodes.configuration.settings.max_lag_entries
         masters: dict[str, str | None] = {}
         able: dict[str, frozenset[str]] = {}
         for name in groups:
@@ -36,7 +36,7 @@ class PaxosPort:
             newest = max(one.applied for one in standing.values())
             masters[name] = next((str(node) for node, one in sorted(standing.items()) if one.holds), None)
             able[name] = frozenset(
-                str(node) for node, one in standing.items() if newest - one.applied <= lag_entries
+                str(node) for node, one in standing.items() if newest - one.applied <= max_lag_entries
             )
         return MastersObservation(
             self._nodes.cluster,

@@ -1,4 +1,4 @@
-"""The level `queues` as those who carry plans out see it: a plan held against what is published."""
+"""The balancer `queues` as those who carry plans out see it: a plan held against what is published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine of executions of the level `queues`: look, publish all in one document, look again."""
+"""The state machine of executions of the balancer `queues`: look, publish all in one document, look again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def absorb_published(state: QueuesExecutionState, event: PublishedRead) -> Queue
 
 
 class QueuesMachine(PublishingMachine[QueuesPort, QueuesExecutionState]):
-    """The state machine of this level."""
+    """The state machine of this balancer."""
 
     changes: ClassVar = (PublishChanges,)
     facts: ClassVar = {**COMMON, PublishedRead: absorb_published, PublishCompleted: absorb_publish}

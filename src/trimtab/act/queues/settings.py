@@ -1,4 +1,4 @@
-"""The settings of executions of the level `queues`: none but the shared ones."""
+"""The settings of executions of the balancer `queues`: none but the shared ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps and states of executions of the level `queues`: one step for each weight or setting."""
+"""Steps and states of executions of the balancer `queues`: one step for each weight or setting."""
 
 from __future__ import annotations
 

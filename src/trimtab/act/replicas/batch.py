@@ -119,7 +119,7 @@ def _over_limit(
     if chosen >= settings.max_copies_per_cluster:
         return Blocked("the batch is full", blocking=True)
     for broker in _endpoints(step):
-        if load[broker] >= state.copies_per_broker:
+        if load[broker] >= state.initial_copies_per_broker:
             return Blocked(f"broker {broker} takes part in {load[broker]} copies already", blocking=True)
     return None
 

@@ -1,4 +1,4 @@
-"""The level `replicas` as those who carry plans out see it."""
+"""The balancer `replicas` as those who carry plans out see it."""
 
 from dataclasses import replace
 
@@ -95,7 +95,7 @@ def with_settings(
     return replace(
         state,
         settings=settings,
-        copies_per_broker=settings.initial_copies_per_broker,
+        initial_copies_per_broker=settings.initial_copies_per_broker,
         rate_bytes_per_second=_resumed_throttle(state, settings),
     )
 

@@ -139,8 +139,8 @@ def forecast(
             records=tuple(reconcile(r, observation, now, settings) for r in done),
         )
         if any(step.kind is not ReplicaStepKind.LEAD for step in choice.batch):
-            most = next_copies_per_broker(settings, state.copies_per_broker, healthy=True)
-            state = replace(state, copies_per_broker=most)
+            most = next_copies_per_broker(settings, state.initial_copies_per_broker, healthy=True)
+            state = replace(state, initial_copies_per_broker=most)
     blocked = [(r.step, choice.blocked.get(r.step.number)) for r in state.records]
     told = tuple((step, why.reason) for step, why in blocked if why is not None)
     return ReplicasForecast(tuple(batches), told, limit)

@@ -1,4 +1,4 @@
-"""The state machine of executions of this level: its facts, its orders, and the hands that perform them.
+"""The state machine of executions of this balancer: its facts, its orders, and the hands that perform them.
 
 What holds after every event:
 
@@ -79,7 +79,7 @@ def new_execution(
         settings=settings,
         cluster_id=cluster_id,
         records=tuple(ReplicaStepRecord(step) for step in steps),
-        copies_per_broker=settings.initial_copies_per_broker,
+        initial_copies_per_broker=settings.initial_copies_per_broker,
         now=now,
     )
 
@@ -101,7 +101,7 @@ def command_failed(state: ReplicasExecutionState, event: CommandFailed) -> Repli
 
 
 class ReplicasMachine(ExecutionMachine[ClusterPort, ReplicasExecutionState]):
-    """The state machine of this level; where there is a sense, it is asked before every batch."""
+    """The state machine of this balancer; where there is a sense, it is asked before every batch."""
 
     changes = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, WriteThrottle, WriteCordons)
     facts: ClassVar = {

@@ -1,4 +1,4 @@
-"""Facts of Kafka that an execution is told, and orders that it gives, besides those of all levels."""
+"""Facts of Kafka that an execution is told, and orders that it gives, besides those of all balancers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

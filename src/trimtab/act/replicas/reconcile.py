@@ -56,7 +56,7 @@ def _adapt_copies(state: ReplicasExecutionState, *, copies_ended: bool) -> Repli
     wide = state.observation.unhealthy is not None
     if not wide and not copies_ended:
         return state
-    copies = state.copies_per_broker
+    copies = state.initial_copies_per_broker
     if (trouble and wide) or (copies_ended and not trouble):
         copies = next_copies_per_broker(state.settings, copies, healthy=not trouble)
     rate = state.rate_bytes_per_second
@@ -68,7 +68,7 @@ def _adapt_copies(state: ReplicasExecutionState, *, copies_ended: bool) -> Repli
             DISK_SPACE * rate_to_keep_up(state.active, state.observation), free_network(headroom, brokers)
         )
         rate = next_rate(state.settings, rate, ceiling, healthy=not trouble, needed=needed)
-    return replace(state, copies_per_broker=copies, rate_bytes_per_second=rate)
+    return replace(state, initial_copies_per_broker=copies, rate_bytes_per_second=rate)
 
 
 def reconcile(

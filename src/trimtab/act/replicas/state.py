@@ -1,4 +1,4 @@
-"""The state of an execution of this level: a value; `machine` makes each from the one before and an event."""
+"""The state of an execution of this balancer: a value; `machine` makes each from the one before and an event."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -68,7 +68,7 @@ class PersistedReplicasState(PersistedState[ReplicaStepRecord, ReplicasExecution
         Partitions that were unhealthy before we touched anything; None before the first look.
     throttle
         What must be given back.
-    copies_per_broker, rate_bytes_per_second
+    initial_copies_per_broker, rate_bytes_per_second
         The pace at present; a rate of None is no throttle.
     drained
         Brokers that the plan drains.
@@ -80,7 +80,7 @@ class PersistedReplicasState(PersistedState[ReplicaStepRecord, ReplicasExecution
 
     baseline: frozenset[TopicPartition] | None = None
     throttle: ThrottleMemory = field(default_factory=ThrottleMemory)
-    copies_per_broker: int = 1
+    initial_copies_per_broker: int = 1
     rate_bytes_per_second: float | None = None
     drained: tuple[int, ...] = ()
     cordons: tuple[Cordon, ...] = ()

@@ -1,6 +1,6 @@
 """The steps of an execution: one change that Kafka can see, on one partition, and how far it is.
 
-A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/levels/
+A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/balancers/
 replicas-execution.md says them in words, and a test holds the two together.
 """
 

@@ -1,4 +1,4 @@
-"""The level `bundles`: bundles of Pulsar's topics over brokers."""
+"""The balancer `bundles`: bundles of Pulsar's topics over brokers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BALANCER = Balancer(
     executor=LazyImport("trimtab.act.bundles.executor:EXECUTOR"),
     open=LazyImport("trimtab.act.pulsar.port:open_port"),
     renderer=LazyImport("trimtab.report.bundles.renderer:RENDERER"),
-    impact="a plan of bundles copies nothing, and execution.bundles.sessions_per_minute limits how many "
+    impact="a plan of bundles copies nothing, and execution.bundles.max_sessions_per_minute limits how many "
     "clients are disturbed",
     figures=LazyImport("trimtab.balancers.bundles.replay:figures"),
     replay=LazyImport("trimtab.balancers.bundles.replay:replayed"),

@@ -1,4 +1,4 @@
-"""Options of commands that only the level `bundles` has."""
+"""Options of commands that only the balancer `bundles` has."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLAN: Final = (
         "--policies", "What operators have laid down (trimtab/pulsar-policies/1), for reports.", Path | None
     ),
     Option(
-        "--variant",
+        "--pulsar-version",
         "Whose rules Pulsar's strategies go by: pulsar-4.2, pulsar-4.0, article.",
         str,
         "pulsar-4.2",
@@ -80,19 +80,19 @@ REPLAY: Final = (
         Path | None,
     ),
     Option(
-        "--variant",
+        "--pulsar-version",
         "Whose rules and defaults: pulsar-4.2, pulsar-4.0 or article; by default the first.",
         str | None,
     ),
     Option("--seed", "Of all that is drawn; by default 0.", int | None, minimum=0),
     Option(
-        "--world",
+        "--mode",
         "recorded: every tick as the file has it; simulated: load goes where its bundle goes.",
         UnloadOutcomes,
         UnloadOutcomes.RECORDED,
     ),
     Option(
-        "--order",
+        "--tie-order",
         "Which of equal brokers or bundles is first: as in Java's hash maps (Pulsar), or in the file.",
         TieOrder,
         TieOrder.JAVA,
@@ -104,7 +104,7 @@ REPLAY: Final = (
         Path | None,
     ),
     Option(
-        "--state", "File to go on from, if it is there, and to leave the state in at the end.", Path | None
+        "--state-file", "File to go on from, if it is there, and to leave the state in at the end.", Path | None
     ),
     Option("--json", "Print what each strategy did to the cluster as one JSON document.", bool, False),
     Option("--chart", "Draw imbalance over time into this file, as .svg and as .png.", Path | None),

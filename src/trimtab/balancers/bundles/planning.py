@@ -1,4 +1,4 @@
-"""A plan of the level `bundles`: from a snapshot by `trim`, or from load reports by any strategy."""
+"""A plan of the balancer `bundles`: from a snapshot by `trim`, or from load reports by any strategy."""
 
 from __future__ import annotations
 

@@ -111,17 +111,17 @@ def _check_together(values: Mapping[str, Any], *, listed: bool, simulated: bool,
     if listed and not simulated:
         raise SettingsError(
             "--json, --chart and --pause are about what unloads do to the load, which a recording alone "
-            "cannot tell; add --world simulated"
+            "cannot tell; add --mode simulated"
         )
     if values["state"] is not None and (listed or several or values["spark"]):
         raise SettingsError(
-            "--state holds the memory of one strategy and no figures; leave it out, or replay one strategy "
+            "--state-file holds the memory of one strategy and no figures; leave it out, or replay one strategy "
             "without --json, --chart, --pause and --spark"
         )
     if values["spark"] and not simulated and values["out"] is None:
         raise SettingsError(
             "--spark prints no decisions: name a folder for them with --out, or have what they do to the "
-            "load shown with --world simulated"
+            "load shown with --mode simulated"
         )
 
 

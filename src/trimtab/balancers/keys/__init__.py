@@ -1,4 +1,4 @@
-"""The level `keys`: record keys over the partitions of a topic, by routing tables."""
+"""The balancer `keys`: record keys over the partitions of a topic, by routing tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BALANCER = Balancer(
     plan=LazyImport("trimtab.files.keys.plan:FORMAT"),
     pipeline=LazyImport("trimtab.observe.keys.pipeline:PIPELINE"),
     direct_source_option=Option(
-        "--keys", "A topic whose records are read, and how level its keys are over its partitions."
+        "--keys", "A topic whose records are read, and how balanced its keys are over its partitions."
     ),
     read_directly=LazyImport("trimtab.observe.keys.offset_sampling:open_reading"),
     planners={"trim": LazyImport("trimtab.plan.keys.trim:plan_keys")},

@@ -1,4 +1,4 @@
-"""Options of commands that only the level `keys` has."""
+"""Options of commands that only the balancer `keys` has."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REPLAY: Final = (
     Option("--since", "Replay from then on, as 2026-11-21T05:00 (UTC)."),
     Option("--until", "Replay up to then."),
     Option(
-        "--law",
+        "--key-distribution",
         "Records drawn by a law of keys, in place of --records: zipf:EXPONENT or zipf:EXPONENT:KEYS.",
     ),
-    Option("--rate", "Records a second of --law.", float, 5000.0, minimum=0.1),
-    Option("--seconds", "How long --law lasts.", float, 30.0, minimum=0.1),
+    Option("--rate", "Records a second of --key-distribution.", float, 5000.0, minimum=0.1),
+    Option("--seconds", "How long --key-distribution lasts.", float, 30.0, minimum=0.1),
     Option(
         "--policy",
         "A key policy; ipooa+load, ipooa+least; key_groups (a table made from all of the recording), "
@@ -37,8 +37,8 @@ REPLAY: Final = (
         minimum=0.001,
     ),
     Option("--producers", "How many send; a key's records all come from one.", int, 3, minimum=1),
-    Option("--plan-seconds", "Between two plans, of policies that plan on the way.", float, 5.0, minimum=0.1),
-    Option("--seed", "Of what policies and --law draw.", int, 0, minimum=0),
+    Option("--plan-interval", "Between two plans, of policies that plan on the way.", float, 5.0, minimum=0.1),
+    Option("--seed", "Of what policies and --key-distribution draw.", int, 0, minimum=0),
     Option("--settings", "Settings file; by default $TRIMTAB_SETTINGS, else trimtab.toml here.", Path | None),
     Option("--set", "One setting of plans, like keys.epsilon=0.05; may be repeated.", list[str], []),
     Option("--json", "Print the figures, also what waits over time, as one JSON document.", bool, False),

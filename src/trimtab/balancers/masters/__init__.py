@@ -1,4 +1,4 @@
-"""The level `masters`: masterships of replicated groups over nodes."""
+"""The balancer `masters`: masterships of replicated groups over nodes."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ BALANCER = Balancer(
     open=LazyImport("trimtab.act.paxos.port:open_port"),
     renderer=LazyImport("trimtab.report.masters.renderer:RENDERER"),
     programs="Run a node of a store of many groups with masters.",
-    impact="a few masterships are asked for at once, and watched (execution.masters.at_once)",
+    impact="a few masterships are asked for at once, and watched (execution.masters.max_in_flight)",
 )

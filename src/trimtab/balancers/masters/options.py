@@ -1,4 +1,4 @@
-"""Options of commands that only the level `masters` has."""
+"""Options of commands that only the balancer `masters` has."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ PLAN: Final = (
         "--drain", "A node that is being emptied; may be repeated.", list[str], [], setting="masters.drain"
     ),
     Option(
-        "--mute",
+        "--exclude",
         "A node that gets no further mastership; may be repeated.",
         list[str],
         [],
-        setting="masters.muted",
+        setting="masters.excluded_nodes",
     ),
     Option(
-        "--most",
+        "--max-moves",
         "The most masterships that the plan moves.",
         int | None,
         minimum=1,
-        setting="masters.takeovers_most",
+        setting="masters.max_moves",
     ),
 )

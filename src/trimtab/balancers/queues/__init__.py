@@ -1,4 +1,4 @@
-"""The level `queues`: messages over worker queues, by seconds of work."""
+"""The balancer `queues`: messages over worker queues, by seconds of work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BALANCER = Balancer(
     live_status=LazyImport("trimtab.observe.collect.redis.live_status:read_status"),
     planners={"trim": LazyImport("trimtab.plan.queues.trim:plan_queues")},
     strategy_help="trim.",
-    set_help="A setting, like queues.change_least=0.1; may be given again.",
+    set_help="A setting, like queues.min_change=0.1; may be given again.",
     executor=LazyImport("trimtab.act.queues.executor:EXECUTOR"),
     open=LazyImport("trimtab.act.redis.port:open_port"),
     renderer=LazyImport("trimtab.report.queues.renderer:RENDERER"),

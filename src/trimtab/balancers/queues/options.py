@@ -1,4 +1,4 @@
-"""Options of commands that only the level `queues` has."""
+"""Options of commands that only the balancer `queues` has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPLAY: Final = (
     Option("--until", "Replay up to then."),
     Option(
         "--policy",
-        "A dispatch policy, and after it +levelled for balance scheduling and +lanes for quick messages "
+        "A dispatch policy, and after it +balanced for balance scheduling and +lanes for quick messages "
         "first; may be repeated. By default all of them.",
         list[str],
         [],

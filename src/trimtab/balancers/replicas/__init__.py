@@ -1,4 +1,4 @@
-"""The level `replicas`: leaders and replicas of Kafka's partitions over brokers."""
+"""The balancer `replicas`: leaders and replicas of Kafka's partitions over brokers."""
 
 from __future__ import annotations
 

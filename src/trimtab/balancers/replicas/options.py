@@ -1,4 +1,4 @@
-"""Options of commands that only the level `replicas` has."""
+"""Options of commands that only the balancer `replicas` has."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ PLAN: Final = (
     _brokers("demote", "Brokers that lead nothing in the end, and keep their replicas"),
     _brokers("add", "New brokers to fill: what need not move is copied to them alone"),
     Option(
-        "--fix-offline",
+        "--fix-offline-replicas",
         "Move only what must: replicas off dead and drained brokers and failed dirs, and lost leaders.",
         bool,
         False,
-        setting="replicas.fix_offline",
+        setting="replicas.fix_offline_replicas",
     ),
     Option(
         "--rebalance",
-        "Also level the cluster, beside --drain, --demote or --fix-offline.",
+        "Also balance the cluster, beside --drain, --demote or --fix-offline-replicas.",
         bool,
         False,
         setting="replicas.rebalance",
     ),
     Option(
-        "--to-disks",
+        "--intra-broker",
         "Move replicas between the log dirs of their broker alone; nothing leaves its broker.",
         bool,
         False,
-        setting="replicas.to_disks",
+        setting="replicas.intra_broker_only",
     ),
     Option(
         "--replication-factor",
@@ -67,7 +67,7 @@ REPLAY: Final = (
         list[str],
         [],
     ),
-    Option("--every", "Minutes between two plans.", float, 60.0),
+    Option("--plan-interval", "Minutes between two plans.", float, 60.0),
     Option("--step", "Minutes that loads are measured over.", float, 15.0),
     Option("--profile-weeks", "As pipeline.profile_weeks; 0: no profiles.", int, 4, minimum=0),
     Option("--settings", "Settings file; by default $TRIMTAB_SETTINGS, else trimtab.toml here.", Path | None),

@@ -57,7 +57,7 @@ def apply(
     if back:
         if level.back is None:
             raise InputError(
-                f"--back: {path} is a plan of {level.name}, which cannot be taken back; plan anew"
+                f"--revert: {path} is a plan of {level.name}, which cannot be taken back; plan anew"
             )
         plan = level.back()(plan)
     acting, words, settings = level.executor(), level.renderer(), settings_of(level, context)
@@ -67,7 +67,7 @@ def apply(
         free = partial(store.require_free_lease, port, settings=how, print_progress=print_progress)
         prepared = prepare(acting, port, plan, rebase=rebase, refuse_if_taken=free)
         warnings = staleness_warnings(
-            plan.snapshot, store.journal.entries(), time.time(), how.plan_age_seconds
+            plan.snapshot, store.journal.entries(), time.time(), how.max_plan_age_seconds
         )
         sense = acting.sense(plan, newest_of(level, context.lake, plan.snapshot.cluster), how)
         expected = acting.forecast(prepared, how, sense)
@@ -134,7 +134,7 @@ def known_executions() -> list[ExecutionSummary]:
 
 
 def settings_of(balancer: Balancer, context: CommandContext) -> Settings:
-    """The settings in force, with the options that are a short way to write one of this level's."""
+    """The settings in force, with the options that are a short way to write one of this balancer's."""
     return context.read(*setting_overrides(balancer.apply_options, context.option_values))
 
 
@@ -166,7 +166,7 @@ def show_receipt(balancer: Balancer, receipt: Receipt[Any], *, as_json: bool) ->
 
 @contextmanager
 def open_store() -> Iterator[ExecutionStore]:
-    """The journal and leases of the state folder, for executions of every level."""
+    """The journal and leases of the state folder, for executions of every balancer."""
     codecs = {name: level.executor().codec for name, level in BALANCERS.items()}
     store = ExecutionStore(
         state_folder(),
@@ -190,7 +190,7 @@ def _agreed() -> bool:
 def _reject_options_of_other_systems(
     balancer: Balancer, own: System, path: Path, values: Mapping[str, Any]
 ) -> None:
-    """Refuse the address of a cluster of another system, and options that only other levels have."""
+    """Refuse the address of a cluster of another system, and options that only other balancers have."""
     for system in systems():
         if system is not own and values[system.address.name] is not None:
             raise InputError(

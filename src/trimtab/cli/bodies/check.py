@@ -58,7 +58,7 @@ class _ParsedSettings(NamedTuple):
 
     collect: CollectSettings
     capacity: CapacitySettings
-    plan_age_seconds: float
+    max_plan_age_seconds: float
     connections: list[tuple[System, Any]]
 
 
@@ -111,7 +111,7 @@ def _settings(context: CommandContext, done: Callable[[_ParsedSettings], None]) 
         _ParsedSettings(
             made["collect"] or CollectSettings(),
             made["capacity"] or CapacitySettings(),
-            (made["execution"] or execution_table()()).plan_age_seconds,
+            (made["execution"] or execution_table()()).max_plan_age_seconds,
             [(one, made[one.name]) for one in asked if made[one.name] is not None],
         )
     )
@@ -127,7 +127,7 @@ def _cluster(system: System, connection: Any, read: _ParsedSettings) -> Iterator
 
 
 def _lake(context: CommandContext, read: _ParsedSettings) -> Iterator[Finding]:
-    """The age of what the lake holds, on the levels of the clusters that are named, or on all."""
+    """The age of what the lake holds, on the balancers of the clusters that are named, or on all."""
     named = [system for system, _ in read.connections]
     for level in BALANCERS.values():
         if named and level.system not in named:
@@ -139,4 +139,4 @@ def _lake(context: CommandContext, read: _ParsedSettings) -> Iterator[Finding]:
             continue
         if level.direct_source_option is not None and age.samples_at is None:
             continue  # it is read on request alone, and nobody has asked
-        yield lake_finding(level.name, age, time.time(), read.plan_age_seconds)
+        yield lake_finding(level.name, age, time.time(), read.max_plan_age_seconds)

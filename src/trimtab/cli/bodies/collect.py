@@ -37,7 +37,7 @@ def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int
         )
     target, _, topic = to.partition(":")
     if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
-        raise SettingsError(f"--to is {to!r}: write lake, or kafka:TOPIC")
+        raise SettingsError(f"--sink is {to!r}: write lake, or kafka:TOPIC")
     if not topic:
         reach(context.lake)
     stop = stop_on_signals()

@@ -30,14 +30,14 @@ MIN_SECONDS = 2.0 * SAMPLES
 
 @contextmanager
 def fresh_lake(balancer: Balancer, context: CommandContext, seconds: float) -> Iterator[Path]:
-    """A lake with nothing but samples that were taken for so long, of one level, and its tables.
+    """A lake with nothing but samples that were taken for so long, of one balancer, and its tables.
 
     A line is said of each tick. The lake is a folder of its own, and gone in the end.
 
     Raises
     ------
     SettingsError
-        If no cluster of the level's system is named, or the time is too short.
+        If no cluster of the balancer's system is named, or the time is too short.
     TrimtabError
         If the cluster cannot be reached, or Spark does not start.
     """
@@ -47,7 +47,7 @@ def fresh_lake(balancer: Balancer, context: CommandContext, seconds: float) -> I
             f"the execution is of a {system.title} cluster: name it with {system.address.flag}"
         )
     if seconds < MIN_SECONDS:
-        raise SettingsError(f"--for is {seconds:g} s, and {MIN_SECONDS:g} s or more are needed: give 60s")
+        raise SettingsError(f"--duration is {seconds:g} s, and {MIN_SECONDS:g} s or more are needed: give 60s")
     found = context.read()
     how = found.section("collect", CollectSettings)
     how = replace(how, interval_seconds=min(how.interval_seconds, float(seconds // SAMPLES)))

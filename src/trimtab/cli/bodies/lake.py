@@ -98,9 +98,9 @@ def export(out: Path, cluster: str | None, lake: Location, balancer: str | None)
     clusters = {one.name: Lake(lake, one.pipeline()).clusters() for one in BALANCERS.values()}
     held = [name for name, names in clusters.items() if (names if cluster is None else cluster in names)]
     if balancer is None and len(held) > 1:
-        raise InputError(f"lake {lake} holds snapshots of levels {' and '.join(held)}: say --level")
+        raise InputError(f"lake {lake} holds snapshots of balancers {' and '.join(held)}: say --balancer")
     chosen = (
-        DEFAULT_BALANCER if balancer is None and not held else balancer_named(balancer or held[0], "--level")
+        DEFAULT_BALANCER if balancer is None and not held else balancer_named(balancer or held[0], "--balancer")
     )
     form = chosen.snapshot()
     snapshot = form.read(Lake(lake, chosen.pipeline()).newest_snapshot(cluster))

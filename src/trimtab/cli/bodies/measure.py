@@ -58,7 +58,7 @@ def measure(
     """
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise InputError(f"--plot is {plot}: name it .png or .svg")
-    seconds = None if live is None else duration("--for", live)
+    seconds = None if live is None else duration("--duration", live)
     with open_store() as store:
         entry = chosen(store, execution)
         status = store.status(entry)
@@ -83,7 +83,7 @@ def measure(
     if plot is not None:
         _draw(found, plot, entry, spent)
     if as_json:
-        about = {"execution": entry.id, "cluster": entry.cluster, "level": level.name, "status": status}
+        about = {"execution": entry.id, "cluster": entry.cluster, "balancer": level.name, "status": status}
         print(json.dumps({**about, "spent": spent, **found.document()}, ensure_ascii=False, indent=1))
     else:
         head = f"execution {entry.id} on {entry.cluster} ({status}): {spent}"
@@ -144,7 +144,7 @@ def _after(
         Lake(lake, balancer.pipeline()), entry.cluster, ticks, end, until, settling=SETTLING
     )
     if after is None or after.instants < MIN_SAMPLES:
-        remedy = "give more seconds with --for" if fresh else COLLECT
+        remedy = "give more seconds with --duration" if fresh else COLLECT
         raise _too_few(lake, entry, after, f"after it ended ({clock_text(end.timestamp())})", remedy)
     return after
 

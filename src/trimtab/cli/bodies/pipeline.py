@@ -1,4 +1,4 @@
-"""The pipeline over history and live, for every level that has samples."""
+"""The pipeline over history and live, for every balancer that has samples."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def stream(
     once: bool,
 ) -> None:
     """`trimtab pipeline stream`."""
-    chosen_level = DEFAULT_BALANCER if balancer is None else balancer_named(balancer, "--level")
+    chosen_level = DEFAULT_BALANCER if balancer is None else balancer_named(balancer, "--balancer")
     found = context.read()
     chosen, spark = _settings(found, window), spark_settings(found)
     ages = found.section("lake", LakeSettings)
@@ -90,7 +90,7 @@ def stream(
     lakes = _lakes(context.lake)
     session = lake_session(spark, context.lake, print_progress, jars)
     try:
-        # A topic holds the samples of one level; a lake's files lie apart.
+        # A topic holds the samples of one balancer; a lake's files lie apart.
         if origin.topic is None:
             run_streams(
                 session, list(lakes.values()), chosen, origin, seconds, once, stop, print_progress, ages
@@ -103,7 +103,7 @@ def stream(
 
 
 def _direct_source(context: CommandContext) -> tuple[Balancer, str] | None:
-    """The level whose samples Spark is to read out of its system, and what is to be read there."""
+    """The balancer whose samples Spark is to read out of its system, and what is to be read there."""
     for level in BALANCERS.values():
         if (
             level.direct_source_option is not None
@@ -125,7 +125,7 @@ def _read(
     seconds: float = 0.0,
     once: bool = True,
 ) -> None:
-    """Read samples out of a system, and build the level's tables of them, once or until it is stopped."""
+    """Read samples out of a system, and build the balancer's tables of them, once or until it is stopped."""
     from trimtab.jars.fetch import spark_kafka_jars
     from trimtab.observe.stream import spark_options
 
@@ -154,13 +154,13 @@ def _read(
 
 
 def _lakes(lake: Location) -> dict[str, Lake]:
-    """One lake, seen from each level, by the level's name."""
+    """One lake, seen from each balancer, by the balancer's name."""
     reach(lake)
     return {level.name: Lake(lake, level.pipeline()) for level in BALANCERS.values()}
 
 
 def _settings(found: Settings, window: float | None) -> dict[str, PipelineSettings]:
-    """The settings of each level's pipeline."""
+    """The settings of each balancer's pipeline."""
     pipelines = [level.pipeline() for level in BALANCERS.values()]
     return settings_of(found.section("pipeline", pipeline_table()), pipelines, window)
 
@@ -168,10 +168,10 @@ def _settings(found: Settings, window: float | None) -> dict[str, PipelineSettin
 def _source(
     text: str, settings: Settings, context: CommandContext, most: int | None
 ) -> tuple[StreamSource, tuple[Path, ...]]:
-    """The source that `--from` names, and the jars that Spark needs for it."""
+    """The source that `--source` names, and the jars that Spark needs for it."""
     target, _, topic = text.partition(":")
     if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
-        raise SettingsError(f"--from is {text!r}: write lake, or kafka:TOPIC")
+        raise SettingsError(f"--source is {text!r}: write lake, or kafka:TOPIC")
     if not topic:
         return StreamSource(max_per_batch=most), ()
     from trimtab.jars.fetch import spark_kafka_jars

@@ -37,7 +37,7 @@ def plan(balancer: Balancer, request: PlanRequest, out: Path | None, form: str, 
     reference = planned.plan.snapshot
     words = [word for word in request.overrides if word.partition(".")[0].strip() == "execution"]
     how = execution_settings(read_settings(request.settings, words, os.environ), balancer)
-    warnings = known_staleness_warnings(reference, how.plan_age_seconds)
+    warnings = known_staleness_warnings(reference, how.max_plan_age_seconds)
     age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()
     if form == "json":
         own = {"x_snapshot_age_seconds": round(age, 1), "x_warnings": warnings}
@@ -77,7 +77,7 @@ def diff(first: Path, second: Path) -> None:
     if level is not other_level:
         raise InputError(
             f"{first} is a plan of {level.name} and {second} one of {other_level.name}: compare plans of one "
-            "level"
+            "balancer"
         )
     form = level.plan()
     text = level.renderer().plan_diff(form.from_document(one), form.from_document(other))

@@ -113,7 +113,7 @@ def _of_brokers(system: System, context: CommandContext, *, every: bool) -> Stat
     )
     if level is None or level.live_status is None:
         raise SettingsError(
-            f"{system.address.flag}: no level looks at {system.title} without a lake; leave it out"
+            f"{system.address.flag}: no balancer looks at {system.title} without a lake; leave it out"
         )
     glance, words = level.live_status(), level.renderer()
     found = context.read()
@@ -130,7 +130,7 @@ def _of_brokers(system: System, context: CommandContext, *, every: bool) -> Stat
 def _of_reading(
     balancer: Balancer, name: str, context: CommandContext, cluster: str | None, *, every: bool
 ) -> StatusSource:
-    """A look at the newest snapshot of what a level read out of its system under a name."""
+    """A look at the newest snapshot of what a balancer read out of its system under a name."""
     lake, words = Lake(context.lake, balancer.pipeline()), balancer.renderer()
 
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:

@@ -40,7 +40,7 @@ def run_watched(
     """Run to the end with progress on standard error.
 
     Ctrl-C once or SIGTERM stops (what is in flight finishes), Ctrl-C twice cancels (it is rolled back, where
-    the level can do that).
+    the balancer can do that).
 
     Parameters
     ----------

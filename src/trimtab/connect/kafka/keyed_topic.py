@@ -139,7 +139,7 @@ class KeyedTopic:
             names_told = ", ".join(one.name for one in found)
             raise InputError(
                 f"topic {self.topic} is read by {len(found)} consumer groups ({names_told}): say whose load "
-                "is meant with --set keys.consumers=GROUP"
+                "is meant with --set keys.consumer_group=GROUP"
             )
         return found[0] if found else ConsumerGroup()
 

@@ -1,4 +1,4 @@
-"""A broker for taskiq whose queues are level by work: `BalancedBroker`."""
+"""A broker for taskiq whose queues are balanced by work: `BalancedBroker`."""
 
 from typing import TYPE_CHECKING, Any
 

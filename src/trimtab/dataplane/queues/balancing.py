@@ -42,7 +42,7 @@ class Scheduler:
         Seconds that a message takes, as long as none has been in the queues.
     lease_seconds
         How long a dead scheduler keeps others out.
-    hang_seconds
+    hang_timeout_seconds
         How long a worker may have messages in hand and finish none before others do what waits behind them.
     """
 
@@ -53,13 +53,13 @@ class Scheduler:
         settings: SchedulingSettings,
         mean_weight: float,
         lease_seconds: float = 3.0,
-        hang_seconds: float = HANG_SECONDS,
+        hang_timeout_seconds: float = HANG_SECONDS,
     ) -> None:
         self.backend, self.holder, self.settings = backend, holder, settings
         self.lease_seconds, self._mean_weight = lease_seconds, mean_weight
         self.fence: int | None = None
         self.schedule = SchedulerState()
-        self._progress = WorkerProgress(hang_seconds)
+        self._progress = WorkerProgress(hang_timeout_seconds)
         self._hang: list[int] = []
         self._dry: dict[tuple[int, bool], float] = {}
 

@@ -93,12 +93,12 @@ class BalancedBroker(AsyncBroker):
         `taskiq worker --max-async-tasks`.
     life_seconds
         How long a worker counts as alive after its last sign of life.
-    deaths_max
+    max_worker_crashes
         A message with which so many workers have died becomes a dead letter.
-    hang_seconds
+    hang_timeout_seconds
         A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
         balance scheduling gives what waits behind it to others.
-    overtake_seconds
+    max_overtake_seconds
         Messages that take less than half of what is usual for the work in these queues go before others in
         the same queue that were accepted at most so long before them; 0 for strictly in the order in which
         they came.
@@ -129,9 +129,9 @@ class BalancedBroker(AsyncBroker):
         wait_seconds: float | None = 0.0,
         max_async_tasks: int = 1,
         heartbeat_timeout_seconds: float = 10.0,
-        deaths_max: int = 5,
-        hang_seconds: float = HANG_SECONDS,
-        overtake_seconds: float = OVERTAKE_SECONDS,
+        max_worker_crashes: int = 5,
+        hang_timeout_seconds: float = HANG_SECONDS,
+        max_overtake_seconds: float = OVERTAKE_SECONDS,
         slots: int = 3,
         schedule: bool | None = None,
     ) -> None:
@@ -139,8 +139,8 @@ class BalancedBroker(AsyncBroker):
         check_numbers(
             {
                 "queues": queues, "capacity": capacity, "wait_seconds": wait_seconds,
-                "max_async_tasks": max_async_tasks, "life_seconds": heartbeat_timeout_seconds, "deaths_max": deaths_max,
-                "hang_seconds": hang_seconds, "overtake_seconds": overtake_seconds, "slots": slots,
+                "max_async_tasks": max_async_tasks, "life_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
+                "hang_timeout_seconds": hang_timeout_seconds, "max_overtake_seconds": max_overtake_seconds, "slots": slots,
             },
             _reject,
         )  # fmt: skip
@@ -151,17 +151,17 @@ class BalancedBroker(AsyncBroker):
         self.wait_seconds, self.max_async_tasks = wait_seconds, max_async_tasks
         self.backend: Backend
         self._inside = url is None
-        self._has_lanes = overtake_seconds > 0
+        self._has_lanes = max_overtake_seconds > 0
         if url is None:
-            self.backend = InProcessBackend([capacity] * queues, overtake_seconds=overtake_seconds)
+            self.backend = InProcessBackend([capacity] * queues, max_overtake_seconds=max_overtake_seconds)
             self.result_backend = InmemoryResultBackend(max_stored_results=MAX_RESULTS)
         else:
             from trimtab.dataplane.queues.redis_streams.cluster import RedisClusterBackend
             from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 
             settings: dict[str, Any] = {
-                "life_seconds": heartbeat_timeout_seconds, "deaths_max": deaths_max,
-                "overtake_seconds": overtake_seconds, "hand_seconds": HANDOVER_SECONDS,
+                "life_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
+                "max_overtake_seconds": max_overtake_seconds, "hand_seconds": HANDOVER_SECONDS,
             }  # fmt: skip
             self.backend = (
                 RedisClusterBackend(url, name, [capacity] * queues, min(slots, queues), **settings)
@@ -169,7 +169,7 @@ class BalancedBroker(AsyncBroker):
                 else RedisBackend(url, name, [capacity] * queues, **settings)
             )
         self.policy = own_queues(policy(self.backend.ledger))
-        self.scheduling, self._schedule, self._hang_seconds = scheduling, schedule, hang_seconds
+        self.scheduling, self._schedule, self._hang_seconds = scheduling, schedule, hang_timeout_seconds
         self.learned: dict[str, float] = {}
         self._declared: dict[str, float] = {}
         self._known: Mapping[str, float] = self.weights
@@ -240,7 +240,7 @@ class BalancedBroker(AsyncBroker):
                 self._name,
                 self.scheduling,
                 self.default_weight,
-                hang_seconds=self._hang_seconds,
+                hang_timeout_seconds=self._hang_seconds,
             )
             self._scheduling = asyncio.create_task(self._scheduler.run())
         if not self._inside:

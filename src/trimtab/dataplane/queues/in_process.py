@@ -39,7 +39,7 @@ class InProcessBackend:
         Seconds, never going back.
     idempotency_seconds
         How long idempotency keys are remembered.
-    overtake_seconds
+    max_overtake_seconds
         Quick messages go before others that came at most so long before them.
     """
 
@@ -48,13 +48,13 @@ class InProcessBackend:
         capacity: Iterable[int],
         clock: Callable[[], float] = monotonic,
         idempotency_seconds: float = 3600.0,
-        overtake_seconds: float = OVERTAKE_SECONDS,
+        max_overtake_seconds: float = OVERTAKE_SECONDS,
     ) -> None:
         self.ledger, self.lanes, self.age_seconds = QueueLedger(capacity), LaneClassifier(), 0.0
         queues = len(self.ledger)
         self._clock, self._idempotency_seconds = clock, idempotency_seconds
         self._counts = [QueueCounts() for _ in range(queues)]
-        self._waiting = [WaitingMessages(overtake_seconds) for _ in range(queues)]
+        self._waiting = [WaitingMessages(max_overtake_seconds) for _ in range(queues)]
         self._held: list[dict[str, Envelope]] = [{} for _ in range(queues)]
         self._not_started: list[dict[str, Envelope]] = [{} for _ in range(queues)]
         self._owners: list[str | None] = [None] * queues

@@ -19,12 +19,12 @@ class WaitingMessages:
 
     Parameters
     ----------
-    overtake_seconds
+    max_overtake_seconds
         Quick messages go before others that came at most so long before them.
     """
 
-    def __init__(self, overtake_seconds: float) -> None:
-        self._overtake_seconds = overtake_seconds
+    def __init__(self, max_overtake_seconds: float) -> None:
+        self._overtake_seconds = max_overtake_seconds
         self._quick: dict[str, Envelope] = {}
         self._other: dict[str, Envelope] = {}
         self._moved: dict[str, float] = {}

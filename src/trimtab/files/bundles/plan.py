@@ -1,4 +1,4 @@
-"""Plans of the level `bundles` in files: to be read, edited by hand, and applied later."""
+"""Plans of the balancer `bundles` in files: to be read, edited by hand, and applied later."""
 
 import math
 from itertools import pairwise

@@ -17,11 +17,11 @@ def _check(settings: BundlesSettings, refuse: RejectCallback) -> None:
     numbers = ("grace_seconds", "max_unloads", "max_sessions", "seed", "time_budget_seconds")
     check_not_negative(settings, numbers, refuse)
     if not 1 <= settings.max_bundles_per_namespace < 2**31:
-        refuse("max_namespace_bundles", settings.max_bundles_per_namespace, "1 or more")
+        refuse("max_bundles_per_namespace", settings.max_bundles_per_namespace, "1 or more")
     if settings.unowned_bundles not in UNOWNED:
         refuse("unowned", settings.unowned_bundles, f"one of {', '.join(UNOWNED)}")
     if settings.policy_violations not in OUTSIDE_POLICY:
-        refuse("outside_policy", settings.policy_violations, f"one of {', '.join(OUTSIDE_POLICY)}")
+        refuse("policy_violations", settings.policy_violations, f"one of {', '.join(OUTSIDE_POLICY)}")
     if not all(settings.excluded_namespaces):
         refuse(
             "excluded_namespaces", list(settings.excluded_namespaces), "names or patterns that are not empty"

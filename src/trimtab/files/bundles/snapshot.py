@@ -38,7 +38,7 @@ Usage = Annotated[str, one_of("measured", "declared")]
 
 
 class BundleCapacityRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):
-    """The capacity of a broker; a resource left out is not limited and not levelled."""
+    """The capacity of a broker; a resource left out is not limited and not balanced."""
 
     cpu: Limit | UnsetType = UNSET
     bandwidth_in: Limit | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""Plans of the level `keys` in files: `trimtab/plan/1`."""
+"""Plans of the balancer `keys` in files: `trimtab/plan/1`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.model.keys.snapshot import RESOURCES
 from trimtab.model.plan import Problem
 
 _OWN: Final = ("topic", "topic_id", "consumers", "version", "base", "partitions")
-_ORDER: Final = ("level", *_OWN, *ORDER[1:], "drains")
+_ORDER: Final = ("balancer", *_OWN, *ORDER[1:], "drains")
 
 
 def _check(document: JsonDocument, plan: KeysPlan) -> None:

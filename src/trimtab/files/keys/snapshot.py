@@ -1,4 +1,4 @@
-"""Snapshots of the level `keys` in files: `trimtab/keys-snapshot/1`."""
+"""Snapshots of the balancer `keys` in files: `trimtab/keys-snapshot/1`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD: Final[dict[str, Any]] = {
     "consumer_capacity": Amount | None,
     "added_seconds": Amount | None,
 }
-"""The level's own fields of the head, with their types."""
+"""The balancer's own fields of the head, with their types."""
 
 
 def _described(one: KeysSnapshot) -> str:

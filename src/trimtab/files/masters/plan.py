@@ -1,4 +1,4 @@
-"""Plans of the level `masters` in files: `trimtab/plan/1`."""
+"""Plans of the balancer `masters` in files: `trimtab/plan/1`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimtab.model.masters.plan import MastersPlan
 from trimtab.model.masters.snapshot import RESOURCES
 from trimtab.model.plan import Problem
 
-_ORDER: Final = ("level", "system", "version", *ORDER[1:])
+_ORDER: Final = ("balancer", "system", "version", *ORDER[1:])
 
 
 def _check(document: JsonDocument, plan: MastersPlan) -> None:

@@ -1,4 +1,4 @@
-"""The section `[masters]` of the settings: how plans level masterships."""
+"""The section `[masters]` of the settings: how plans balance masterships."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class MastersSettings:
         The planner: `trim`.
     epsilon
         Highest deviation γ of a node's load from the mean of the nodes, 0 < ε < 1.
-    takeovers_most
+    max_moves
         The most masterships that one plan moves.
-    gain_least
+    min_gain
         Where no plan brings every node within ε, each mastership that need not move must lower the sum of
         squared deviations by this share of what it is: so that plans rest.
     settle_seconds
@@ -53,9 +53,9 @@ def _check(settings: MastersSettings, refuse: RejectCallback) -> None:
         if not 0 < value < 1:
             refuse("epsilon", value, "a fraction above 0, below 1")
     if settings.max_moves < 1:
-        refuse("takeovers_most", settings.max_moves, "1 or more")
+        refuse("max_moves", settings.max_moves, "1 or more")
     if not 0 <= settings.min_gain < 1:
-        refuse("gain_least", settings.min_gain, "a fraction, 0 or more and below 1")
+        refuse("min_gain", settings.min_gain, "a fraction, 0 or more and below 1")
     if settings.cooldown_seconds < 0:
         refuse("settle_seconds", settings.cooldown_seconds, "0 or more")
     for node, weight in settings.weights.items():

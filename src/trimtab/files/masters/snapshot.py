@@ -1,4 +1,4 @@
-"""Snapshots of the level `masters` in files: `trimtab/masters-snapshot/1`."""
+"""Snapshots of the balancer `masters` in files: `trimtab/masters-snapshot/1`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSn
 from trimtab.model.values import Count, Name
 
 HEAD: Final[dict[str, Any]] = {"system": Name, "version": Count, "scheme": str}
-"""The level's own fields of the head, with their types."""
+"""The balancer's own fields of the head, with their types."""
 
 
 def _check_places(source: SnapshotSource) -> None:

@@ -25,14 +25,14 @@ class QueuesSettings:
         Highest share of the work that a full queue of messages of mean weight would hold (the paper's α).
     epsilon
         Highest deviation γ of a queue's work from the mean of the queues, 0 < ε < 1.
-    idle_usage
+    min_utilization
         ε is not asked where queues hold less than this share on average: all are light (the paper's β).
-    change_least
+    min_change
         A class gets a new weight where the measured one differs by at least this share: below it dispatch
         would decide the same, and weights would never rest.
     confidence
         And by more than this many standard errors of what was measured.
-    samples_least
+    min_samples
         And at least so many messages of it were measured.
     publish_settings
         Whether a plan also publishes `policy` and `[queues.scheduling]`, where processes run by others.
@@ -50,12 +50,12 @@ class QueuesSettings:
         How long a sender waits where no queue is open; -1 for ever.
     life_seconds
         How long a worker counts as alive after its last sign of life.
-    deaths_max
+    max_worker_crashes
         A message with which so many workers have died becomes a dead letter.
-    hang_seconds
+    hang_timeout_seconds
         A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
         what waits behind it goes to others.
-    overtake_seconds
+    max_overtake_seconds
         Quick messages go before others that came at most so long before them in the same queue; 0 for
         strictly in the order in which they came.
     slots
@@ -90,8 +90,8 @@ class QueuesSettings:
     scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
 
 
-_COUNTS: Final = ("queues", "capacity", "deaths_max", "slots", "max_async_tasks")
-_DURATIONS: Final = ("life_seconds", "hang_seconds")
+_COUNTS: Final = ("queues", "capacity", "max_worker_crashes", "slots", "max_async_tasks")
+_DURATIONS: Final = ("life_seconds", "hang_timeout_seconds")
 
 
 def check_numbers(values: Mapping[str, Any], refuse: RejectCallback) -> None:
@@ -108,8 +108,8 @@ def check_numbers(values: Mapping[str, Any], refuse: RejectCallback) -> None:
     for name in _DURATIONS:
         if not _is_number(values[name]) or values[name] <= 0:
             refuse(name, values[name], "seconds above 0")
-    if not _is_number(values["overtake_seconds"]) or values["overtake_seconds"] < 0:
-        refuse("overtake_seconds", values["overtake_seconds"], "seconds, 0 or more")
+    if not _is_number(values["max_overtake_seconds"]) or values["max_overtake_seconds"] < 0:
+        refuse("max_overtake_seconds", values["max_overtake_seconds"], "seconds, 0 or more")
     wait = values["wait_seconds"]
     if wait is not None and (not _is_number(wait) or wait < 0):
         refuse("wait_seconds", wait, "seconds, 0 or more")
@@ -122,11 +122,11 @@ def _is_number(value: object) -> bool:
 def _check(settings: QueuesSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
-    for name in ("change_least", "confidence"):
+    for name in ("min_change", "confidence"):
         if getattr(settings, name) < 0:
             refuse(name, getattr(settings, name), "0 or more")
     if settings.min_samples < 1:
-        refuse("samples_least", settings.min_samples, "1 or more")
+        refuse("min_samples", settings.min_samples, "1 or more")
     if settings.enqueue_timeout_seconds < 0 and settings.enqueue_timeout_seconds != -1:
         refuse("wait_seconds", settings.enqueue_timeout_seconds, "seconds, 0 or more, or -1 for ever")
     check_numbers({**vars(settings), "wait_seconds": max(0.0, settings.enqueue_timeout_seconds)}, refuse)

@@ -1,4 +1,4 @@
-"""Snapshots of the level `queues` in files: `trimtab/queues-snapshot/1`."""
+"""Snapshots of the balancer `queues` in files: `trimtab/queues-snapshot/1`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD: Final[dict[str, Any]] = {
     "policy": str,
     "scheduling": dict[str, float | str],
 }
-"""The level's own fields of the head, with their types."""
+"""The balancer's own fields of the head, with their types."""
 
 
 def _described(one: QueuesSnapshot) -> str:

@@ -18,7 +18,7 @@ def _check(settings: ReplicasSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
     check_not_negative(
-        settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds", "settle_hours"), refuse
+        settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds", "recent_move_hours"), refuse
     )
     for host, capacity in settings.host_capacity.items():
         for resource, most in capacity.items():
@@ -27,12 +27,12 @@ def _check(settings: ReplicasSettings, refuse: RejectCallback) -> None:
             if not 0 < most < float("inf"):
                 refuse("host_capacity", {host: dict(capacity)}, "capacities above 0")
     if not 0 < settings.count_epsilon < 1:
-        refuse("number_epsilon", settings.count_epsilon, "a fraction above 0, below 1")
+        refuse("count_epsilon", settings.count_epsilon, "a fraction above 0, below 1")
     for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas", "drain", "demote", "add"):
         if any(not 0 <= broker < 2**31 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
     if not 1 <= settings.recent_move_cost_factor <= 1000:
-        refuse("settle_price", settings.recent_move_cost_factor, "1 to 1000")
+        refuse("recent_move_cost_factor", settings.recent_move_cost_factor, "1 to 1000")
     if not 0 <= settings.min_gain_per_copy <= 100:
         refuse("min_gain_per_copy", settings.min_gain_per_copy, "0 to 100")
     if settings.load not in LOADS:
@@ -79,7 +79,7 @@ def _check_topics(settings: ReplicasSettings, refuse: RejectCallback) -> None:
             goal, table, f"the goal {goal} among replicas.goals, which now are {', '.join(settings.goals)}"
         )
     if not settings.balanced_topics or not all(settings.balanced_topics):
-        refuse("levelled_topics", list(settings.balanced_topics), "names or patterns that are not empty")
+        refuse("balanced_topics", list(settings.balanced_topics), "names or patterns that are not empty")
 
 
 PER_RESOURCE = ("theta", "epsilon", "host_theta", "host_epsilon")

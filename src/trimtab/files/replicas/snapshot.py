@@ -29,7 +29,7 @@ UNIQUE = {"uniqueItems": True}
 
 
 class CapacityRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):
-    """The capacity of a broker; a resource left out is not limited and not levelled."""
+    """The capacity of a broker; a resource left out is not limited and not balanced."""
 
     cpu: Limit | UnsetType = UNSET
     disk: Limit | UnsetType = UNSET

@@ -86,7 +86,7 @@ def read_state(scenario: ShedderScenario, strategy: str, path: Path) -> ReplaySt
         return ReplayState(chance=_numbers(document["chance"]), **found)
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError):
         raise InputError(
-            f"{path}: is not a sound state of a replay ({FORMAT}); name the file that --state wrote, or "
+            f"{path}: is not a sound state of a replay ({FORMAT}); name the file that --state-file wrote, or "
             "begin anew with another"
         ) from None
 

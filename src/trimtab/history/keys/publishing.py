@@ -1,4 +1,4 @@
-"""Routing tables as the planner of the level makes them, out of what a virtual topic has seen."""
+"""Routing tables as the planner of the balancer makes them, out of what a virtual topic has seen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def snapshot(
     now: float,
     world: KeysSimulationSettings,
 ) -> KeysSnapshot:
-    """What the level would see of these rates, in records a second by key, under a table."""
+    """What the balancer would see of these rates, in records a second by key, under a table."""
     count, capacity = world.partitions, world.capacity.records_per_second
     groups = group_count(count)
     group_of = [key_group(key, count) for key in keys]

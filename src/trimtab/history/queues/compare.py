@@ -24,7 +24,7 @@ from trimtab.online.queues.policies.min_min import MinMin
 from trimtab.online.queues.policy import DispatchPolicy
 from trimtab.online.queues.settings import SchedulingSettings
 
-BALANCED: Final = "levelled"
+BALANCED: Final = "balanced"
 LANE_NAMES: Final = "lanes"
 EXTRAS: Final = (BALANCED, LANE_NAMES)
 GATHER_SECONDS: Final = 0.1
@@ -126,7 +126,7 @@ def compare(
     Parameters
     ----------
     schemes
-        `POLICY`, `POLICY+levelled` (with balance scheduling), `POLICY+lanes` (quick messages first) or with
+        `POLICY`, `POLICY+balanced` (with balance scheduling), `POLICY+lanes` (quick messages first) or with
         both.
     told
         Is told each name before it is run.
@@ -181,7 +181,7 @@ def _scheme(name: str, arrivals: Arrivals, setting: QueuesScenario) -> DispatchS
         scheduling=setting.scheduling if BALANCED in extras else None,
         full=setting.scheduling.when_full,
         gather_seconds=GATHER_SECONDS if policy == MinMin.name else 0.0,
-        overtake_seconds=OVERTAKE_SECONDS if LANE_NAMES in extras else None,
+        max_overtake_seconds=OVERTAKE_SECONDS if LANE_NAMES in extras else None,
     )
 
 

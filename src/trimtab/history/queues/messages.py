@@ -46,12 +46,12 @@ class ReplayedQueue:
 
     Parameters
     ----------
-    overtake_seconds
+    max_overtake_seconds
         A quick message goes before others that came at most so long before it; None: there is one lane.
     """
 
-    def __init__(self, overtake_seconds: float | None = None) -> None:
-        self._overtake_seconds = overtake_seconds
+    def __init__(self, max_overtake_seconds: float | None = None) -> None:
+        self._overtake_seconds = max_overtake_seconds
         self._quick: deque[ReplayedMessage] = deque()
         self._other: deque[ReplayedMessage] = deque()
         self._accepted: dict[int, float] = {}

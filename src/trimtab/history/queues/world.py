@@ -37,7 +37,7 @@ class DispatchScheme:
         Where no queue is open: `block` the source, or `drop` the message.
     gather_seconds
         How long messages are held back so that Min-Min has a batch to choose from; 0 sends each by itself.
-    overtake_seconds
+    max_overtake_seconds
         Queues have two lanes, and quick messages go before others that came up to so long before them; None:
         one lane, in the order of coming.
     """
@@ -46,7 +46,7 @@ class DispatchScheme:
     scheduling: SchedulingSettings | None = None
     full: str = "block"
     gather_seconds: float = 0.0
-    overtake_seconds: float | None = None
+    max_overtake_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class QueuesSimulationRun:
         self.speed = world.speed or [1.0] * count
         self.mean_weight = world.mean_weight
         self.roams = isinstance(self.policy, (WorkStealing, CentralQueue))
-        overtake = self.scheme.overtake_seconds
+        overtake = self.scheme.max_overtake_seconds
         self.waiting = [ReplayedQueue(overtake) for _ in range(count)]
         self.lanes = None if overtake is None else LaneClassifier()
         self.lane_of_key: dict[object, bool] = {}

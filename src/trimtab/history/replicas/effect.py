@@ -32,12 +32,12 @@ class ReplicaMetricSpec:
     ----------
     theta
         By resource: usage above it is to be avoided.
-    idle_usage
+    min_utilization
         γ is not counted of a resource that brokers use less than this on average.
     """
 
     theta: tuple[float, ...]
-    idle_usage: float
+    min_utilization: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ def _over_time(loads: DataFrame, measured_by: ReplicaMetricSpec) -> DataFrame:
         lambda it: it["broker"],
     )
     # Of what nobody uses, evenness is not asked: γ of a resource near 0 is noise.
-    idle = F.col("peak_usage").isNotNull() & (F.col("mean") < measured_by.idle_usage)
+    idle = F.col("peak_usage").isNotNull() & (F.col("mean") < measured_by.min_utilization)
     return (
         measured.withColumns({"full": full, "idle": idle})
         .groupBy("cluster", "tick")

@@ -1,4 +1,4 @@
-"""`trimtab demo`: the whole of a level on a cluster of our own, in a few minutes."""
+"""`trimtab demo`: the whole of a balancer on a cluster of our own, in a few minutes."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def up_pulsar(
     load_manager: str = typer.Option(
         "modular", "--load-manager", help="Pulsar's own balancing: modular or extensible."
     ),
-    secured: bool = typer.Option(False, "--secured", help="Let clients in only with a token over TLS."),
+    secured: bool = typer.Option(False, "--secure", help="Let clients in only with a token over TLS."),
     cpus: float = typer.Option(
         0.0,
         "--cpus",

@@ -1,4 +1,4 @@
-"""The levels that have a demo, a row each."""
+"""The balancers that have a demo, a row each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDERS: Final = {
     "keys": "trimtab-demo-keys",
     "masters": "trimtab-demo-masters",
 }
-"""The folder that keeps the result of a demo, by level."""
+"""The folder that keeps the result of a demo, by balancer."""
 DEMOS: Final = {
     "replicas": "trimtab.lab.demo.replicas.demo:ReplicasDemo",
     "bundles": "trimtab.lab.demo.bundles.demo:BundlesDemo",
@@ -31,7 +31,7 @@ STORIES: Final = {
 
 
 def run_demo(balancer: str, seed: int, settings: Any, out: Path, *, quick: bool) -> int:
-    """Tell the demo of a level on standard output; its exit code."""
+    """Tell the demo of a balancer on standard output; its exit code."""
     if balancer in STORIES:
         own = import_module(STORIES[balancer])
         return 0 if own.tell(DemoOutput(sys.stdout, own.STEPS), out, seed, settings, quick=quick) else 1
@@ -43,7 +43,7 @@ def run_demo(balancer: str, seed: int, settings: Any, out: Path, *, quick: bool)
 
 
 def demo_of(balancer: str, seed: int, settings: object, *, quick: bool) -> Demo[Any, Any, Any, Any]:
-    """A level's part in the story; `settings` are those of its planner."""
+    """A balancer's part in the story; `settings` are those of its planner."""
     place, _, name = DEMOS[balancer].partition(":")
     module = import_module(place)
     demo: Demo[Any, Any, Any, Any] = getattr(module, name)(

@@ -95,8 +95,8 @@ def conclusion(outcome: MeasurementVerdict, verdict: Verdict, log: LogCheck) -> 
     """The end of the story in a sentence, as measurement tells it."""
     if not log.ok:
         return "This failed: what brokers had confirmed is not all there, once and in order."
-    if verdict is Verdict.LEVEL:
-        return "The cluster's own placement was level this time: run it again with another --seed."
+    if verdict is Verdict.BALANCED:
+        return "The cluster's own placement was balanced this time: run it again with another --seed."
     if not outcome.helped:
         worse = ", ".join(resource_name(name) for name in outcome.worse) or "nothing became more even"
         return f"By measurement this did not help ({worse})."

@@ -35,7 +35,7 @@ def measured(
     hosts
         Host of each broker; empty where a broker's name tells it.
     resources
-        Those of the level.
+        Those of the balancer.
 
     Raises
     ------

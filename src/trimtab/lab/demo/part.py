@@ -1,4 +1,4 @@
-"""The part that one level has in the demo: its cluster, its load, its plan, and its words."""
+"""The part that one balancer has in the demo: its cluster, its load, its plan, and its words."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DemoTimes:
 
 @dataclass(frozen=True)
 class DemoTexts:
-    """A level's words for the steps that are alike.
+    """A balancer's words for the steps that are alike.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ ReceiptT = TypeVar("ReceiptT")
 
 
 class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
-    """The part that one level has in the story.
+    """The part that one balancer has in the story.
 
     Attributes
     ----------
     level, resources, words
-        The level's.
+        The balancer's.
     pace, workload
         How long the demo watches, and the load.
     theta, epsilon
@@ -150,7 +150,7 @@ class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
 
     @abstractmethod
     def facts(self, receipt: ReceiptT | None, ticks: Sequence[TruthTick]) -> Mapping[str, object]:
-        """The level's own part of the result: the price, and what clients noticed."""
+        """The balancer's own part of the result: the price, and what clients noticed."""
 
     def show_clients(self, screen: DemoOutput, receipt: ReceiptT | None, ticks: Sequence[TruthTick]) -> None:
         """Show what clients noticed of the execution, where they can tell."""

@@ -49,11 +49,11 @@ class DemoResult(Generic[PlanT, ReceiptT]):
     def exit_code(self) -> int:
         """0 if every goal holds by measurement, 3 if the plan helped but a goal is missed, else 1.
 
-        A cluster that was level from the start ends with 0; a lost record always with 1.
+        A cluster that was balanced from the start ends with 0; a lost record always with 1.
         """
         if not self.log.ok:
             return 1
-        if self.plan.verdict is Verdict.LEVEL:
+        if not self.plan.moves and self.plan.verdict is Verdict.BALANCED:
             return 0
         if not self.outcome.helped:
             return 1

@@ -1,4 +1,4 @@
-"""Observing by Spark and acting on a sandbox, for any level."""
+"""Observing by Spark and acting on a sandbox, for any balancer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def carry_out(
     Parameters
     ----------
     acting, port
-        The level's way of acting, and the cluster.
+        The balancer's way of acting, and the cluster.
     plan, plan_text
         The plan, and its file.
     watch

@@ -21,7 +21,7 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 
 
 def begin_warm_up(balancer: str) -> SandboxProcess:
-    """Warm a level's planner up in a process of its own, which ends with us."""
+    """Warm a balancer's planner up in a process of its own, which ends with us."""
     command = [sys.executable, "-m", "trimtab.lab.demo.warm_up", balancer]
     return spawn(command, Path.cwd(), Path(os.devnull), outlive=False)
 
@@ -61,7 +61,7 @@ def warm_up_replicas() -> None:
 
 
 def warm_up_bundles() -> None:
-    """The same for the level `bundles`: one broker owns everything."""
+    """The same for the balancer `bundles`: one broker owns everything."""
     from trimtab.plan.bundles.trim import plan_bundles
 
     brokers, bundles, resources = 3, 12, 4

@@ -56,7 +56,7 @@ def lognormal_skew(
     kept = bytes_in * np.exp(random.normal(0.0, 0.8, partitions))
     leader_load = np.stack([bytes_in * (1 + 0.6 * fan_out), kept, bytes_in, bytes_in * fan_out], axis=1)
     follower_load = np.stack([0.35 * bytes_in, kept, bytes_in, np.zeros(partitions)], axis=1)
-    # No replica bigger than a tenth of what a broker has on average: skew is to be levelled, not proven
+    # No replica bigger than a tenth of what a broker has on average: skew is to be balanced, not proven
     # indivisible.
     for role in (leader_load, follower_load):
         share = leader_load.sum(axis=0) + (replication_factor - 1) * follower_load.sum(axis=0)

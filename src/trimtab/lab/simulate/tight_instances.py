@@ -1,4 +1,4 @@
-"""Made-up clusters with little room that can be levelled: they were level before they were scrambled."""
+"""Made-up clusters with little room that can be balanced: they were balanced before they were scrambled."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 
 FACTOR = 3
 POLISH = 40
-"""Exchanges tried per partition while the level placement is made."""
+"""Exchanges tried per partition while the balancer placement is made."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TightInstance:
     snapshot
         Scrambled.
     witness
-        The same cluster in the level placement that it was scrambled from.
+        The same cluster in the balancer placement that it was scrambled from.
     """
 
     snapshot: ReplicasSnapshot

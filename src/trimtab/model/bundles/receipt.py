@@ -1,4 +1,4 @@
-"""A receipt of the level `bundles`: which bundles were split and moved, and what it did to their clients."""
+"""A receipt of the balancer `bundles`: which bundles were split and moved, and what it did to their clients."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class BundleOutcome(StepOutcome):
 
 @dataclass(frozen=True)
 class BundlesReceipt(Receipt[BundleOutcome]):
-    """The end of an execution of the level `bundles`.
+    """The end of an execution of the balancer `bundles`.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ def key_bytes(text: str) -> bytes:
     if text.startswith(HASHED):
         raise InputError(
             f"key {text} is a hash, which names no key to a producer: observe the topic again without "
-            "pipeline.keys.hashed"
+            "pipeline.keys.hash_keys"
         )
     if not text.startswith(HEX):
         return text.encode("utf-8")

@@ -1,4 +1,4 @@
-"""A plan of the level `keys`: key groups that move, hot keys that are split, partitions that are added."""
+"""A plan of the balancer `keys`: key groups that move, hot keys that are split, partitions that are added."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class RoutingBound:
 
 @dataclass(frozen=True, kw_only=True)
 class KeysPlan(Plan[RoutingMove]):
-    """A plan of this level.
+    """A plan of this balancer.
 
     Attributes
     ----------

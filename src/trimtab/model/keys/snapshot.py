@@ -1,4 +1,4 @@
-"""The snapshot of the level `keys`: the load of a topic's partitions, key groups and hot keys."""
+"""The snapshot of the balancer `keys`: the load of a topic's partitions, key groups and hot keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.model.values import Amount, Count, Name
 
 RESOURCES: Final = ("records",)
-"""What is levelled between partitions: records a second, of what the partition's consumer can do."""
+"""What is balanced between partitions: records a second, of what the partition's consumer can do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A plan of the level `masters`: whose mastership goes where, in which order, and what clients feel of it."""
+"""A plan of the balancer `masters`: whose mastership goes where, in which order, and what clients feel of it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TransferBound:
 
 @dataclass(frozen=True, kw_only=True)
 class MastersPlan(Plan[MastershipTransfer]):
-    """A plan of this level.
+    """A plan of this balancer.
 
     Attributes
     ----------

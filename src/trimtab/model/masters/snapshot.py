@@ -1,4 +1,4 @@
-"""The snapshot of the level `masters`: who is master of which group, and what each group costs its master."""
+"""The snapshot of the balancer `masters`: who is master of which group, and what each group costs its master."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.model.values import Amount, Count, Name
 
 RESOURCES: Final = ("queries", "bytes")
-"""What is levelled between nodes: questions of clients a second, and what goes in and out, bytes a second."""
+"""What is balanced between nodes: questions of clients a second, and what goes in and out, bytes a second."""
 NO_MASTER: Final = -1
 
 
@@ -119,7 +119,7 @@ class MastersSnapshot:
     def loads(self) -> FloatArray:
         """Shape (groups, resources): what each group costs its master.
 
-        Where nothing at all goes on, every group counts the same: then masterships themselves are levelled.
+        Where nothing at all goes on, every group counts the same: then masterships themselves are balanced.
         """
         found = np.array(
             [(one.queries_per_second, one.bytes_per_second) for one in self.groups], dtype=np.float64
@@ -129,7 +129,7 @@ class MastersSnapshot:
 
     @property
     def in_service(self) -> BoolArray:
-        """Shape (nodes,): those that masterships are levelled over."""
+        """Shape (nodes,): those that masterships are balanced over."""
         return np.array(
             [one.state in (NodeState.ALIVE, NodeState.MUTED) and one.weight > 0 for one in self.nodes],
             dtype=np.bool_,

@@ -1,4 +1,4 @@
-"""A plan of the level `queues`: weights and settings to publish, and what the scheduler would do now."""
+"""A plan of the balancer `queues`: weights and settings to publish, and what the scheduler would do now."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class PublicationBound:
 
 @dataclass(frozen=True, kw_only=True)
 class QueuesPlan(Plan[Publication]):
-    """A plan of this level.
+    """A plan of this balancer.
 
     Attributes
     ----------

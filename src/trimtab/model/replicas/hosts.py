@@ -42,7 +42,7 @@ class Hosts:
 
     @property
     def counted(self) -> BoolArray:
-        """Shape (hosts, resources): limited, and so levelled."""
+        """Shape (hosts, resources): limited, and so balanced."""
         return np.isfinite(self.capacity)
 
     def load(self, load: FloatArray) -> FloatArray:

@@ -139,11 +139,11 @@ def dir_balance(snapshot: Any, held: FloatArray | None = None) -> DirBalance:
 def dir_goal_status(snapshot: Any, settings: Any) -> IntraBrokerBalance | None:
     """The log dirs of a snapshot held against the goals of a planner; None where none count."""
     balance = dir_balance(snapshot)
-    measured = balance.measures(settings.idle_usage)
+    measured = balance.measures(settings.min_utilization)
     if measured is None:
         return None
     theta, epsilon = settings.theta[DISK], settings.epsilon[DISK]
-    above, off = balance.violations_by_row(theta, epsilon, settings.idle_usage)
+    above, off = balance.violations_by_row(theta, epsilon, settings.min_utilization)
     asked = "log_dirs" in settings.goals
     worst = int(np.argmax(np.where(balance.counted, balance.deviation, -1.0)))
     return IntraBrokerBalance(

@@ -1,7 +1,7 @@
 """Numbers that brokers are evened by besides their load: replicas, leaders, and what they might have to send.
 
 All brokers weigh equally, whatever their capacity. Potential network out is what a broker would send if it
-led all that it holds (Cruise Control's PotentialNwOutGoal): it is limited by θ and not levelled.
+led all that it holds (Cruise Control's PotentialNwOutGoal): it is limited by θ and not balanced.
 """
 
 from typing import Any, Final

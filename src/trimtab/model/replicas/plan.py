@@ -1,4 +1,4 @@
-"""A plan of the level `replicas`: leader and replica moves in order, each with its reason, and its cost.
+"""A plan of the balancer `replicas`: leader and replica moves in order, each with its reason, and its cost.
 
 `trimtab.files.replicas.plan` reads and writes it (format `trimtab/plan/1`).
 """
@@ -15,7 +15,7 @@ from trimtab.model.values import Amount, Count, Id, Name, Order
 
 
 class ReplicaMoveKind(StrEnum):
-    """The part of a placement that a move of the level `replicas` changes."""
+    """The part of a placement that a move of the balancer `replicas` changes."""
 
     LEADER = "leader"
     """The leader role goes from `source` to the in-sync replica on `target`, which becomes the first of the
@@ -159,7 +159,7 @@ class TopicGoalPrediction:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicasPlan(plan.Plan[ReplicaMove]):
-    """A plan of the level `replicas`: the moves, the lists they end in, and their price.
+    """A plan of the balancer `replicas`: the moves, the lists they end in, and their price.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A receipt of the level `replicas`: which partitions got other replicas or leaders, and what was copied."""
+"""A receipt of the balancer `replicas`: which partitions got other replicas or leaders, and what was copied."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from trimtab.model.receipt import Receipt, StepOutcome
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOutcome(StepOutcome):
-    """The outcome of one step of the level `replicas`.
+    """The outcome of one step of the balancer `replicas`.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class ReplicaOutcome(StepOutcome):
 
 @dataclass(frozen=True)
 class ReplicasReceipt(Receipt[ReplicaOutcome]):
-    """The end of an execution of the level `replicas`.
+    """The end of an execution of the balancer `replicas`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Settings of the level `replicas` as a planner sees them; `files.replicas.settings` checks them."""
+"""Settings of the balancer `replicas` as a planner sees them; `files.replicas.settings` checks them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ GOALS: Final = {
     "preferred leaders changes nothing; lists are put in order, nothing is copied and no leader changes",
     "host_load": "no host uses more than host_theta of a capacity or deviates from the hosts' mean by more "
     "than host_epsilon of it; asked where hosts have several brokers or a declared capacity",
-    "replica_numbers": "no broker's number of replicas deviates from the mean by more than number_epsilon of "
+    "replica_numbers": "no broker's number of replicas deviates from the mean by more than count_epsilon of "
     "it, or by one",
     "leader_numbers": "the same of the partitions that it leads",
     "potential_network_out": "no broker would send more than theta of its network_out, did it lead all that "
     "it holds",
     "topic_replicas": "no broker's number of replicas of a topic deviates from that topic's mean by more "
-    "than number_epsilon of it, or by one",
+    "than count_epsilon of it, or by one",
     "topic_leaders": "the same of the partitions of a topic that it leads",
     "min_leaders_per_topic": "every broker leads at least as many partitions of a topic as the table of that "
     "name says",
@@ -59,7 +59,7 @@ class RoleAwareSettings:
 
 @dataclass(frozen=True)
 class ReplicasSettings:
-    """The goals and limits of a plan of the level `replicas`.
+    """The goals and limits of a plan of the balancer `replicas`.
 
     Attributes
     ----------
@@ -68,17 +68,17 @@ class ReplicasSettings:
     load
         The load that the plan is made for: `recent`, or `peak` or `forecast` of the coming day
         (`trimtab.model.replicas.load_forecast`).
-    settle_hours
+    recent_move_hours
         How long a partition that received a replica counts as moved lately, where the snapshot says when
         replicas came; 0: never.
-    settle_price
-        A partition that received a replica in the last `settle_hours` costs so many times its bytes to copy
+    recent_move_cost_factor
+        A partition that received a replica in the last `recent_move_hours` costs so many times its bytes to copy
         again.
     theta
         Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
         Highest deviation γ allowed, per resource, 0 < ε < 1.
-    idle_usage
+    min_utilization
         ε is not asked of a resource that brokers use less than this share of on average: nothing is copied to
         level disks that are one part in a thousand full. Of a resource without known capacity it is asked.
     host_theta
@@ -90,10 +90,10 @@ class ReplicasSettings:
     host_capacity
         For the goal `host_load`: what a host can carry where that is less than its brokers together, by host
         and resource (cores, bytes, bytes per second). It goes before what the snapshot declares.
-    number_epsilon
+    count_epsilon
         Highest deviation of numbers of replicas and leaders, 0 < ε < 1; a number next to the mean is always
         allowed.
-    levelled_topics
+    balanced_topics
         Names or glob patterns of the topics that the goals `topic_replicas` and `topic_leaders` are about.
     min_leaders_per_topic
         For the goal of that name: partitions of a topic that every broker leads at least, by name or glob
@@ -102,7 +102,7 @@ class ReplicasSettings:
         Goals to meet; the order in which they are named does not matter. Those that are not in the default
         are asked for by name.
     excluded_topics
-        Names or glob patterns of topics whose replicas and leaders are not levelled.
+        Names or glob patterns of topics whose replicas and leaders are not balanced.
     evacuate_excluded_topics
         True: replicas of excluded topics leave dead and draining brokers and offline log dirs, and their
         leaders leave demoted brokers. False: they stay there, and the plan counts them as left behind.
@@ -121,7 +121,7 @@ class ReplicasSettings:
         True: only offline replicas, replicas on draining brokers and leaderless partitions change, besides
         what `drain` and `demote` name.
     rebalance
-        True: `drain`, `demote` and `fix_offline` also level the cluster. False: such a plan makes only the
+        True: `drain`, `demote` and `fix_offline` also balance the cluster. False: such a plan makes only the
         moves that the request needs, and those that keep brokers under θ which the request would lift above.
     to_disks
         True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for

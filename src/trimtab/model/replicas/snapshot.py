@@ -1,4 +1,4 @@
-"""The snapshot of the level `replicas`: which broker holds which replica, with which load.
+"""The snapshot of the balancer `replicas`: which broker holds which replica, with which load.
 
 Struct of arrays: brokers, log dirs and topics are indices, so that a million replicas fit in memory and in
 cache.
@@ -52,7 +52,7 @@ class ReplicaBrokers:
     state
         Shape (brokers,), `ReplicaBrokerState`.
     capacity
-        Shape (brokers, resources), in `UNITS`; infinite where not limited and not levelled.
+        Shape (brokers, resources), in `UNITS`; infinite where not limited and not balanced.
     """
 
     id: NDArray[np.int64]
@@ -152,7 +152,7 @@ class Partitions:
 
 @dataclass(frozen=True, eq=False)
 class ReplicasSnapshot:
-    """Everything a planner of the level `replicas` may know.
+    """Everything a planner of the balancer `replicas` may know.
 
     Attributes
     ----------

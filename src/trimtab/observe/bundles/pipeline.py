@@ -1,4 +1,4 @@
-"""The pipeline of the level `bundles`: raw samples of Pulsar to tables of brokers, bundles and topics."""
+"""The pipeline of the balancer `bundles`: raw samples of Pulsar to tables of brokers, bundles and topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.observe.settings import LONGEST_SECONDS, PipelineSettings
 
 @dataclass(frozen=True)
 class BundlesPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `bundles` depend on.
+    """The settings that the figures of the balancer `bundles` depend on.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class BundlesPipelineSettings(PipelineSettings):
         Over how many windows level and trend are taken.
     weeks
         Over how many weeks the mean of an hour of the week is taken; 0: there is none.
-    departure_seconds
+    departure_retention_seconds
         How long it is known that a bundle left a broker: Pulsar's grace time, by default.
     history_weight
         How much of a broker's usage is remembered from sample to sample
@@ -54,7 +54,7 @@ class BundlesPipelineSettings(PipelineSettings):
         # The same hour a week ago must be over when it is looked up.
         for name, longest, told in (
             ("horizon_seconds", 6 * 86400, "six days"),
-            ("departure_seconds", LONGEST_SECONDS, "a year"),
+            ("departure_retention_seconds", LONGEST_SECONDS, "a year"),
         ):
             value = getattr(self, name)
             if not 0.001 <= value <= longest:
@@ -74,7 +74,7 @@ class BundlesPipelineSettings(PipelineSettings):
             )
 
     def needed(self, table: str) -> int:
-        """As for every level; `hours` for all weeks of forecasts."""
+        """As for every balancer; `hours` for all weeks of forecasts."""
         nearest = max(self.recent_windows, self.trend_windows) * self.slide + self.window
         far = (self.profile_weeks + 1) * 7 * 86400 * SECOND if table == "hours" else 0
         return max(super().needed(table), self.departure, self.horizon, nearest, far)

@@ -84,7 +84,7 @@ def recent_lines(
     -------
     RecentLines
         A line that explains less than `CLEAR_TREND` of the variance, or has fewer windows than
-        `MIN_WINDOWS`, is level at the mean.
+        `MIN_WINDOWS`, is balanced at the mean.
     """
     rows = len(end)
     windows = np.zeros(rows, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Columns of every table of the level `bundles`. The meaning of each column: docs/pipeline.md."""
+"""Columns of every table of the balancer `bundles`. The meaning of each column: docs/pipeline.md."""
 
 from __future__ import annotations
 

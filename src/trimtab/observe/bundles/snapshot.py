@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `bundles`, by pyarrow and numpy alone."""
+"""The newest tables to snapshots of the balancer `bundles`, by pyarrow and numpy alone."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ def _forecast_error(inputs: SnapshotInputs[BundlesPipelineSettings], end: int) -
 def _capacities(state: ClusterState, views: LoadViews) -> tuple[FloatArray, tuple[str, ...]]:
     """Capacity of every broker, and the resources for which no real one is known.
 
-    What has no capacity is not levelled (Pulsar limits no message rate); but where nothing has one, all
-    brokers get the same large one, so that σ and γ are levelled and θ cannot bind.
+    What has no capacity is not balanced (Pulsar limits no message rate); but where nothing has one, all
+    brokers get the same large one, so that σ and γ are balanced and θ cannot bind.
     """
     capacity = np.where(np.isfinite(state.capacity) & (state.capacity > 0), state.capacity, np.inf)
     known = np.asarray(np.isfinite(capacity[state.in_service]).all(axis=0))

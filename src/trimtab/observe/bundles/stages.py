@@ -1,4 +1,4 @@
-"""Transformations of the level `bundles`, from cleaned samples to the tables that snapshots are made of."""
+"""Transformations of the balancer `bundles`, from cleaned samples to the tables that snapshots are made of."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ STAGES: Final = (
     TableStage(departures, {"bundles": lambda s: s.departure}),
     TableStage(imbalance, {"brokers": here}),
     TableStage(windows, {name: lambda s: s.window for name in ("cleaned", "brokers", "bundles")}),
-    TableStage(cpu_model, {"windows": lambda s: s.fit_windows * s.slide}),
+    TableStage(cpu_model, {"windows": lambda s: s.cpu_fit_windows * s.slide}),
     TableStage(attributed, {"windows": here, "cpu_model": here}),
     TableStage(hours, {"attributed": lambda _: HOUR}),
     TableStage(forecasts, {"attributed": lambda s: s.trend_windows * s.slide, "hours": hour_reach}),

@@ -1,6 +1,6 @@
 """Collectors of a system as a value: the seam between a system and the engine that samples tick after tick.
 
-Collectors belong to a system, not to a level: every level on the system reads the same samples.
+Collectors belong to a system, not to a balancer: every balancer on the system reads the same samples.
 """
 
 from __future__ import annotations

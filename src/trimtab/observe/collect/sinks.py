@@ -227,7 +227,7 @@ def _remove_abandoned(raw: Path) -> None:
 
 
 ENTITY = ("broker", "owner", "namespace", "bundle", "topic", "partition", "group", "client")
-"""Columns of all levels that say what a row describes."""
+"""Columns of all balancers that say what a row describes."""
 
 
 class TopicSink:

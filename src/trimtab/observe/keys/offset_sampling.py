@@ -1,6 +1,6 @@
-"""Records of a topic, read by Spark from the topic itself, as raw samples of the level `keys`.
+"""Records of a topic, read by Spark from the topic itself, as raw samples of the balancer `keys`.
 
-A reading is bounded: the newest `records_most` records, up to the end as it was when it began. Records are
+A reading is bounded: the newest `max_records` records, up to the end as it was when it began. Records are
 counted by partition and key once; the histogram of key groups and the hot keys come out of those counts, so
 that the hash is computed once for each distinct key, and no value leaves the brokers but for its length.
 Frequent keys are found by Spark's `approx_top_k` over a hash of the key, and counted exactly: no key stands
@@ -57,11 +57,11 @@ class OffsetSampling:
     topic
         Connected.
     settings
-        Of the level's pipeline.
+        Of the balancer's pipeline.
     consumers
         Name of the group whose commits count; empty for the only one.
     lake
-        Where samples land, seen from this level.
+        Where samples land, seen from this balancer.
     """
 
     def __init__(
@@ -383,7 +383,7 @@ def _salt() -> bytes:
     salt = os.environ.get(SALT, "").encode()
     if len(salt) < SALT_BYTES:
         raise SettingsError(
-            f"pipeline.keys.hashed is set and the salt in {SALT} has {len(salt)} bytes, expected "
+            f"pipeline.keys.hash_keys is set and the salt in {SALT} has {len(salt)} bytes, expected "
             f"{SALT_BYTES} or more: without a secret salt keys can be guessed"
         )
     return salt

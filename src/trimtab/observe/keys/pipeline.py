@@ -1,4 +1,4 @@
-"""The pipeline of the level `keys`: raw samples of a topic to the load of its partitions."""
+"""The pipeline of the balancer `keys`: raw samples of a topic to the load of its partitions."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ FORM: Final = RawSchema(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigin
 
 @dataclass(frozen=True)
 class KeysPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `keys` depend on.
+    """The settings that the figures of the balancer `keys` depend on.
 
     Attributes
     ----------
-    records_most
+    max_records
         The newest records that are read, over all partitions.
-    keys_most
+    max_keys
         Hot keys that are told.
     sample_seconds
         Offsets are looked at twice, at least so long apart: the distance makes rates.
-    rates_seconds
+    rate_window_seconds
         So far back timestamps of records make rates, which chance blurs less; where they differ from those of
         the two looks by more than chance, load has changed, and the looks count.
     capacity_seconds
@@ -88,7 +88,7 @@ class KeysPipelineSettings(PipelineSettings):
 
     PLACE: ClassVar[str] = "keys"
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset(
-        {"records_most", "keys_most", "sample_seconds", "rates_seconds", "hashed"}
+        {"max_records", "max_keys", "sample_seconds", "rate_window_seconds", "hashed"}
     )
 
     max_records: int = 200_000
@@ -101,8 +101,8 @@ class KeysPipelineSettings(PipelineSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_seconds("sample_seconds", "rates_seconds", "capacity_seconds")
-        for name in ("records_most", "keys_most"):
+        self._check_seconds("sample_seconds", "rate_window_seconds", "capacity_seconds")
+        for name in ("max_records", "max_keys"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"pipeline.keys.{name} is {getattr(self, name)}: give 1 or more")
         if not 0 <= self.capacity_per_second < 1e12:
@@ -112,7 +112,7 @@ class KeysPipelineSettings(PipelineSettings):
             )
 
     def needed(self, table: str) -> int:
-        """As for every level, and as far back as commits tell of capacity."""
+        """As for every balancer, and as far back as commits tell of capacity."""
         return max(super().needed(table), self.capacity + self.gap)
 
     @property
@@ -126,7 +126,7 @@ BROKERS: Final = columns(
     "end_offset bigint, backlog bigint, served_per_second double, records_load double, "
     "records_capacity double, consumer_capacity double, flags int"
 )
-"""Partitions; the names of the first columns are those that all levels have."""
+"""Partitions; the names of the first columns are those that all balancers have."""
 
 PIPELINE: Final = BalancerPipeline(
     name="keys",

@@ -1,4 +1,4 @@
-"""Transformations of the level `keys`, from cleaned samples to the load of partitions."""
+"""Transformations of the balancer `keys`, from cleaned samples to the load of partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline of the level `masters`: raw samples of a store to loads of groups and nodes."""
+"""The pipeline of the balancer `masters`: raw samples of a store to loads of groups and nodes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from trimtab.observe.settings import PipelineSettings
 
 @dataclass(frozen=True)
 class MastersPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `masters` depend on.
+    """The settings that the figures of the balancer `masters` depend on.
 
     Attributes
     ----------
     history_seconds
         A group's load in snapshots is its mean over so long.
-    lag_entries
+    max_lag_entries
         A node that has applied so many slots fewer than the group's master could not take it over.
     """
 
     PLACE: ClassVar[str] = "masters"
-    NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"history_seconds", "lag_entries"})
+    NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"history_seconds", "max_lag_entries"})
 
     load_window_seconds: float = 300.0
     max_lag_entries: int = 64
@@ -33,7 +33,7 @@ class MastersPipelineSettings(PipelineSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_seconds("history_seconds")
-        self._check_counts("lag_entries")
+        self._check_counts("max_lag_entries")
 
     @property
     def history(self) -> int:
@@ -57,10 +57,10 @@ GROUPS: Final = columns(
 
 BROKERS: Final = columns(
     "cluster string, tick timestamp, broker string, broker_state string, node int, masters int, "
-    "lag_entries bigint, queries_load double, queries_capacity double, bytes_load double, "
+    "max_lag_entries bigint, queries_load double, queries_capacity double, bytes_load double, "
     "bytes_capacity double"
 )
-"""Nodes; the names of the first columns are those that all levels have. Capacities are the same for all."""
+"""Nodes; the names of the first columns are those that all balancers have. Capacities are the same for all."""
 
 PIPELINE: Final = BalancerPipeline(
     name="masters",

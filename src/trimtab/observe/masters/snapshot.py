@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `masters`, by pyarrow alone."""
+"""The newest tables to snapshots of the balancer `masters`, by pyarrow alone."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def snapshot_at(inputs: SnapshotInputs[MastersPipelineSettings]) -> MastersSnaps
 
 
 def _group(
-    now: Row, history: Sequence[Row], shares: Sequence[Row], alive: set[int], preferred: int, lag_entries: int
+    now: Row, history: Sequence[Row], shares: Sequence[Row], alive: set[int], preferred: int, max_lag_entries: int
 ) -> MasterGroupLoad:
     newest = max((one["applied"] or 0 for one in shares), default=0)
     able = [
         one["node"]
         for one in shares
-        if one["node"] in alive and newest - (one["applied"] or 0) <= lag_entries
+        if one["node"] in alive and newest - (one["applied"] or 0) <= max_lag_entries
     ]
     figures = {name: _mean(history, name) for name in FIGURES}
     return MasterGroupLoad(

@@ -1,4 +1,4 @@
-"""Transformations of the level `masters`, from cleaned samples to loads of groups and of nodes."""
+"""Transformations of the balancer `masters`, from cleaned samples to loads of groups and of nodes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def brokers(cleaned: DataFrame, shares: DataFrame) -> DataFrame:
     behind = shares.withColumn("_behind", F.max("applied").over(newest) - F.col("applied"))
     by_node = behind.groupBy("cluster", "tick", "node").agg(
         F.sum(F.col("holds").cast("int")).cast("int").alias("masters"),
-        F.sum("_behind").alias("lag_entries"),
+        F.sum("_behind").alias("max_lag_entries"),
         *(
             F.sum(F.col(f"{name}_per_second").cast("decimal(28,6)")).cast("double").alias(f"{name}_load")
             for name in RESOURCES

@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `queues`, by pyarrow alone."""
+"""The newest tables to snapshots of the balancer `queues`, by pyarrow alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transformations of the level `queues`, from cleaned samples to the tables that snapshots are made of."""
+"""Transformations of the balancer `queues`, from cleaned samples to the tables that snapshots are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline of the level `replicas`: raw samples of Kafka to tables of brokers and partitions."""
+"""The pipeline of the balancer `replicas`: raw samples of Kafka to tables of brokers and partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_WEEKS: Final = ("hours", "arrivals", "profiles", "days", "trends", "profile_
 
 @dataclass(frozen=True)
 class ReplicasPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `replicas` depend on.
+    """The settings that the figures of the balancer `replicas` depend on.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class ReplicasPipelineSettings(PipelineSettings):
         How many recent windows a load value looks back on.
     value
         Which rule gives the load value: `repaired` or `literal` (`trimtab.model.replicas.loadvalue`).
-    learning_seconds
+    record_size_window_seconds
         Over how long a partition's bytes per record are learned.
-    collapse_seconds
+    traffic_baseline_seconds
         Over how long a client's usual traffic is remembered, for `traffic_collapse`.
     cpu_base
         Where a broker's idle CPU goes in a snapshot: `apart` (taken off its capacity, in no replica) or
@@ -53,10 +53,10 @@ class ReplicasPipelineSettings(PipelineSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_seconds("learning_seconds", "collapse_seconds")
+        self._check_seconds("record_size_window_seconds", "traffic_baseline_seconds")
         self._check_counts("windows")
         if self.load_value not in ("repaired", "literal"):
-            raise SettingsError(f"pipeline.value is {self.load_value!r}: give repaired or literal")
+            raise SettingsError(f"pipeline.load_value is {self.load_value!r}: give repaired or literal")
         if self.cpu_base not in ("apart", "replicas"):
             raise SettingsError(f"pipeline.cpu_base is {self.cpu_base!r}: give apart or replicas")
         if not 0 <= self.profile_weeks <= MAX_WEEKS:
@@ -68,7 +68,7 @@ class ReplicasPipelineSettings(PipelineSettings):
         return kept if self.profile_weeks else {k: v for k, v in kept.items() if k != "profile_weeks"}
 
     def needed(self, table: str) -> int:
-        """As for every level; `hours`, and what is made of them, for all weeks of profiles and trends."""
+        """As for every balancer; `hours`, and what is made of them, for all weeks of profiles and trends."""
         nearest = self.windows * self.slide + self.window
         far = (self.profile_weeks + 2) * WEEK_SECONDS * SECOND if table in _OF_WEEKS else 0
         return max(super().needed(table), self.learning, self.collapse, nearest, far)

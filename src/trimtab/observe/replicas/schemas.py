@@ -1,4 +1,4 @@
-"""Columns of every table of the level `replicas`: the one place where a table's shape is written down.
+"""Columns of every table of the balancer `replicas`: the one place where a table's shape is written down.
 
 Types are Spark's own names. The meaning of each column: docs/pipeline.md.
 """

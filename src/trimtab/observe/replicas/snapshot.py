@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `replicas`, by pyarrow and numpy alone."""
+"""The newest tables to snapshots of the balancer `replicas`, by pyarrow and numpy alone."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def snapshot_at(inputs: SnapshotInputs[ReplicasPipelineSettings]) -> ReplicasSna
     if inputs.ahead is not None:
         extra.append(("x_samples_ahead_until", instant(inputs.ahead).isoformat().replace("+00:00", "Z")))
     if nominal:
-        # No capacity is known: all brokers get the same large one, so σ and γ are levelled and θ cannot bind.
+        # No capacity is known: all brokers get the same large one, so σ and γ are balanced and θ cannot bind.
         extra.append(("x_nominal_capacity", list(nominal)))
     if loads.method != "absent":
         extra.append(("x_cpu_model", fit["model"]))

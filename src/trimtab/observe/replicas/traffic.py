@@ -161,7 +161,7 @@ def traffic(
     Parameters
     ----------
     growth, rates, settings
-        Tables, and settings of the level.
+        Tables, and settings of the balancer.
     growth_before
         Rows of `growth` before those to be made, if they are not in it.
     span

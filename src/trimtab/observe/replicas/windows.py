@@ -122,7 +122,7 @@ def _mean_rate(value: Column | str) -> Column:
 
 
 def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Cores per byte for every cluster and window, fitted over the last `fit_windows` windows."""
+    """Cores per byte for every cluster and window, fitted over the last `cpu_fit_windows` windows."""
     carried = {cause: F.col(cause) for cause in CAUSES} | {"leader_out": F.col("network_out.mean")}
     return fitted(windows, carried, CPU_MODEL, settings, by_fixed_shares(FIXED_SHARES))
 

@@ -68,7 +68,7 @@ class IncomingTransfer:
         if answer.cycle != self.cycle or self.outcome is not None or self.started:
             return
         now, settings = group.context.now, group.context.settings
-        if answer.applied - group.log.applied > settings.lag_entries:
+        if answer.applied - group.log.applied > settings.max_lag_entries:
             group.log.catch_up(self.current_master)
             self.outcome = False
             self.ended = True

@@ -14,7 +14,7 @@ _ABOVE_ZERO: Final = (
     "lease_seconds", "renewal_seconds", "failover_seconds", "propose_seconds", "retry_seconds",
     "cycle_seconds", "sync_seconds",
 )  # fmt: skip
-_ZERO_TOO: Final = ("upload_seconds", "mute_seconds", "rest_seconds", "batch_seconds", "lag_entries")
+_ZERO_TOO: Final = ("upload_seconds", "mute_seconds", "rest_seconds", "batch_seconds", "max_lag_entries")
 _SHARES: Final = ("drift", "margin")
 _MINIMA: Final = {"batch_bytes": 1, "window": 1, "snapshot_entries": 2, "keep_bytes": 1}
 """A log is cut off in its half, so that two entries are the fewest."""
@@ -64,7 +64,7 @@ class StoreSettings:
         eight times as long after each further loss in a row, up to 256 times. 0 for no rest.
     sync_seconds
         How often offsets are proposed.
-    lag_entries
+    max_lag_entries
         An ideal node that has applied so many entries fewer than the master is refused.
     batch_seconds, batch_bytes
         A batch is proposed when either is reached.
@@ -89,7 +89,7 @@ class StoreSettings:
     backoff_seconds: float = 15.0
     rest_seconds: float = 15.0
     sync_seconds: float = 1.0
-    lag_entries: int = 64
+    max_lag_entries: int = 64
     batch_seconds: float = 0.002
     batch_bytes: int = 65536
     window: int = 8

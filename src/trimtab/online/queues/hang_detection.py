@@ -39,12 +39,12 @@ class WorkerProgress:
 
     Parameters
     ----------
-    hang_seconds
+    hang_timeout_seconds
         The least time without progress after which a worker hangs.
     """
 
-    def __init__(self, hang_seconds: float = HANG_SECONDS) -> None:
-        self.hang_seconds = hang_seconds
+    def __init__(self, hang_timeout_seconds: float = HANG_SECONDS) -> None:
+        self.hang_timeout_seconds = hang_timeout_seconds
         self._last: Since = ()
 
     def hanging(self, at: float, served: Sequence[float], held_work: Sequence[float]) -> list[int]:
@@ -53,5 +53,5 @@ class WorkerProgress:
         return [
             queue
             for queue, ((_, since), held) in enumerate(zip(self._last, held_work, strict=True))
-            if at - since > max(self.hang_seconds, WEIGHTS * held)
+            if at - since > max(self.hang_timeout_seconds, WEIGHTS * held)
         ]

@@ -51,7 +51,7 @@ class LaneClassifier:
         return weight * self.work < QUICK_SHARE * self.squares
 
 
-def is_quick_first(quick_at: float, other_at: float, overtake_seconds: float) -> bool:
+def is_quick_first(quick_at: float, other_at: float, max_overtake_seconds: float) -> bool:
     """Whether the oldest quick message goes before the others; the same rule as `take.lua`.
 
     A long message waits for no quick one that came later than this after it, also where it was moved: nobody
@@ -62,4 +62,4 @@ def is_quick_first(quick_at: float, other_at: float, overtake_seconds: float) ->
     quick_at, other_at
         When they were accepted, seconds; `other_at` is that of the other message that has waited longest.
     """
-    return quick_at <= other_at + overtake_seconds
+    return quick_at <= other_at + max_overtake_seconds

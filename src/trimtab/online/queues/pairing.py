@@ -40,7 +40,7 @@ class QueueForecastBoard:
         self.moves.append(MoveMessages(source, target, messages, None, self._rest_seconds))
 
     def load(self, queue: int) -> float:
-        """What is levelled: work or messages."""
+        """What is balanced: work or messages."""
         return self.length[queue] if self._by_count else self.work[queue]
 
     def state(self, queue: int) -> QueueState:

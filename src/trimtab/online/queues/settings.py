@@ -29,7 +29,7 @@ class SchedulingSettings:
     window_seconds
         ε: how often queues are looked at, and over how long their rates are taken.
     cycle_seconds
-        T: the time without overload after which queues are levelled all the same; the end of the cycle is
+        T: the time without overload after which queues are balanced all the same; the end of the cycle is
         the forecast's horizon.
     light
         A queue with less than this is light (β of the paper).
@@ -48,7 +48,7 @@ class SchedulingSettings:
         the queue's own messages, as the paper has it: then the weight cancels, and 900 messages of a second
         are fewer than 1,100 of a tenth.
     balance
-        What is levelled: `work`, or the `count` of messages, which is the paper's literal text.
+        What is balanced: `work`, or the `count` of messages, which is the paper's literal text.
     full
         What becomes of a message where no queue is open: `block` its sender, or `drop` it.
     damping

@@ -113,7 +113,7 @@ def _unsplit_reason(problem: BundlesProblem, row: int) -> str:
     if not problem.arrays.movable[row]:
         return "it may not be moved or split: its namespace is the system's or excluded"
     if not settings.allow_splits:
-        return "a split between its topics would help: allow splits (bundles.split)"
+        return "a split between its topics would help: allow splits (bundles.allow_splits)"
     if number >= settings.max_bundles_per_namespace:
         return (
             f"a split would help, but namespace {namespace} has {number} bundles, "

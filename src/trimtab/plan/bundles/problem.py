@@ -1,6 +1,6 @@
 """A snapshot and its settings as the arrays that a search works on.
 
-What is levelled is a column for every pair of view and resource: a plan holds in all views at once.
+What is balanced is a column for every pair of view and resource: a plan holds in all views at once.
 """
 
 from collections.abc import Sequence
@@ -192,7 +192,7 @@ def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Bundle
 
 
 def _excluded(distinct: Sequence[str], patterns: tuple[str, ...]) -> BoolArray:
-    """True for namespaces that settings exclude from levelling."""
+    """True for namespaces that settings exclude from balancing."""
     matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
     return np.array([any(one.match(name) for one in matchers) for name in distinct], dtype=np.bool_)
 

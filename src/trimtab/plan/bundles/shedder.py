@@ -114,8 +114,8 @@ def _worst(snapshot: BundlesSnapshot, view: int, settings: BundlesSettings) -> f
     measured = snapshot.imbalance(view=view)
     if (measured.counted & (measured.usage > np.array(settings.theta))).any():
         return math.inf
-    levelled = measured.counted.any(axis=0) & (measured.mean >= settings.min_utilization)
-    return float(np.where(levelled, measured.worst_deviation, 0.0).max(initial=0.0))
+    balanced = measured.counted.any(axis=0) & (measured.mean >= settings.min_utilization)
+    return float(np.where(balanced, measured.worst_deviation, 0.0).max(initial=0.0))
 
 
 def trim_shedder(metadata: ClusterMetadata) -> Shedder[TrimShedderState]:

@@ -78,13 +78,13 @@ def policy_findings(problem: BundlesProblem, place: IntArray) -> list[Problem]:
     for policy, rows in _by_policy(problem, left).items():
         on = {key: snapshot.brokers.name[snapshot.bundles.owner[row]] for key, row in rows.items()}
         remedy = (
-            "they stay until Pulsar loads them anew; bundles.outside_policy=move moves them"
+            "they stay until Pulsar loads them anew; bundles.policy_violations=move moves them"
             if problem.settings.policy_violations == "leave"
             else "they stay"
         )
         found.append(
             Problem(
-                "outside_policy",
+                "policy_violations",
                 f"{_listed(on)}: {policy_text(problem, [namespace_of(next(iter(rows)))])} "
                 f"{'does' if policy is not None else 'do'} not allow that; {remedy}",
                 proof={

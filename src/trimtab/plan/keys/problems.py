@@ -1,4 +1,4 @@
-"""Why a plan of the level `keys` falls short: what stands under its problems."""
+"""Why a plan of the balancer `keys` falls short: what stands under its problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def large_table(text: str, first: HotKey | None = None) -> Problem:
     return Problem(
         "large_table",
         f"{text}{named}: the table would have more than {TABLE_BYTES:,} bytes, and brokers take a record of "
-        "1,048,588 (message.max.bytes): lower pipeline.keys.keys_most or raise keys.split_above, so that "
+        "1,048,588 (message.max.bytes): lower pipeline.keys.max_keys or raise keys.split_above, so that "
         "only the hottest are split",
         proof={"most_bytes": TABLE_BYTES},
     )
@@ -63,7 +63,7 @@ def unmet_goal(
     largest, keyless = max(rates, default=0.0), _keyless(snapshot, row)
     why = (
         f"its largest key group has {largest:,.0f} records/s, and at most {settings.max_groups} groups move "
-        "(keys.groups_most)"
+        "(keys.max_groups)"
     )
     if keyless > largest:
         why = (

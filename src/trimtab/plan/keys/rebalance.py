@@ -1,4 +1,4 @@
-"""Key groups moved until partitions are level: as few records a second as it takes, the fullest first."""
+"""Key groups moved until partitions are balanced: as few records a second as it takes, the fullest first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.model.goals import ROUNDING
 from trimtab.model.keys.snapshot import KeysSnapshot
 
 INNER_MARGIN: Final = 0.9
-"""What is levelled is levelled to nine tenths of ε, so that the next reading does not ask for more."""
+"""What is balanced is balanced to nine tenths of ε, so that the next reading does not ask for more."""
 
 TRIES: Final = 256
 """Pairs of a group and a partition that are tried for room at a time."""

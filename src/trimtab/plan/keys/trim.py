@@ -1,4 +1,4 @@
-"""A plan of the level `keys`: hot keys are split, partitions added where it must be, key groups moved."""
+"""A plan of the balancer `keys`: hot keys are split, partitions added where it must be, key groups moved."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
 
     Where records lie elsewhere than the table in force puts them, nothing changes: see `another_partitioner`.
     Groups move only where a goal is missed as it is, and then to nine tenths of ε; a key that is split stays
-    so until it is down to `join_below`; so the next plan does not take back what this one did.
+    so until it is down to `merge_below`; so the next plan does not take back what this one did.
     """
     draft = PlanDraft(TableCapacity.remaining(snapshot))
     doubt = another_partitioner(snapshot, settings)
@@ -145,7 +145,7 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: PlanDraft
         reason = RoutingReason("capacity", RESOURCES[0], told)
         draft.add(RoutingMoveKind.ADD, snapshot.topic, (count,), (wanted,), 0.0, reason)
     if wanted < needed:
-        remedy = f"; keys.partitions_most is {settings.max_partitions}: raise it, or make consumers faster"
+        remedy = f"; keys.max_partitions is {settings.max_partitions}: raise it, or make consumers faster"
         draft.problems.append(
             Problem("add_partitions", told + remedy, needed - wanted, RESOURCES[0], dict(proof))
         )
@@ -177,7 +177,7 @@ def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, 
         if snapshot.hashed:
             told = f"key {key.key} is to be split, and keys were observed as hashes: a table has to name it; "
             draft.problems.append(
-                Problem("hashed_keys", told + "observe the topic again without pipeline.keys.hashed")
+                Problem("hashed_keys", told + "observe the topic again without pipeline.keys.hash_keys")
             )
             continue
         home = (board.places[key.group],)
@@ -230,7 +230,7 @@ def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, d
     capacity, mean = snapshot.capacity, board.mean
     ceiling = inf if capacity is None else settings.theta[0] * capacity
     if ceiling < mean:
-        # No table can keep θ: partitions are as level as ε asks.
+        # No table can keep θ: partitions are as balanced as ε asks.
         ceiling = inf
     epsilon = settings.epsilon[0]
     if capacity is not None and mean < settings.min_utilization * capacity:
@@ -269,7 +269,7 @@ def _verdict(draft: PlanDraft) -> Verdict:
         return Verdict.INFEASIBLE
     if kinds & {"unmet_goal", "hashed_keys", "long_key", "large_table", "another_partitioner"}:
         return Verdict.IMPROVED if draft.moves else Verdict.INCOMPLETE
-    return Verdict.LEVELLED if draft.moves else Verdict.LEVEL
+    return Verdict.BALANCED
 
 
 def _bound(snapshot: KeysSnapshot, settings: KeysSettings, mean: float, count: int) -> float:

@@ -92,7 +92,7 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
 
 
 def _reject_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> None:
-    """Refuse nodes that are not there: passed over, they would make a plan say that all is level."""
+    """Refuse nodes that are not there: passed over, they would make a plan say that all is balanced."""
     there = [one.node for one in snapshot.nodes]
     for name in ("drain", "muted", "weights"):
         require_known_names(
@@ -279,7 +279,7 @@ def _unmet(
             continue
         node, largest = int(off.argmax()), int(board.share[:, place].argmax())
         limited = most < int(board.optional.sum())
-        limit = f" with {settings.max_moves} takeovers (masters.takeovers_most)" if limited else ""
+        limit = f" with {settings.max_moves} takeovers (masters.max_moves)" if limited else ""
         if proven.none:
             why = f"no plan{limit} brings every node within epsilon"
         else:
@@ -335,4 +335,4 @@ def _verdict(problems: tuple[Problem, ...], *, any_move: bool) -> Verdict:
         return Verdict.INFEASIBLE
     if kinds:
         return Verdict.IMPROVED if any_move else Verdict.INCOMPLETE
-    return Verdict.LEVELLED if any_move else Verdict.LEVEL
+    return Verdict.BALANCED

@@ -21,7 +21,7 @@ def current_orders(
     """Forecast and state of each queue, what would be ordered, and the work of each queue after that.
 
     The window that ends with the snapshot is given to the machine twice: at the beginning of a cycle, where
-    only overload moves it, and if that orders no move, at its end, where queues are levelled all the same.
+    only overload moves it, and if that orders no move, at its end, where queues are balanced all the same.
     """
     scheduling = scheduling_of(snapshot, settings)
     schedule, orders = _observed_schedule(snapshot, scheduling, started_before=scheduling.window_seconds)

@@ -1,4 +1,4 @@
-"""A plan of the level `queues`: weights that are worth publishing, and what the scheduler would do now."""
+"""A plan of the balancer `queues`: weights that are worth publishing, and what the scheduler would do now."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPla
 def _verdict(any_change: bool, problems: tuple[Problem, ...]) -> Verdict:
     if problems:
         return Verdict.IMPROVED if any_change else Verdict.INCOMPLETE
-    return Verdict.LEVELLED if any_change else Verdict.LEVEL
+    return Verdict.BALANCED
 
 
 def _assignments(

@@ -1,4 +1,4 @@
-"""The log dirs of one broker levelled: which replica lies where, for the fewest bytes copied between them.
+"""The log dirs of one broker balanced: which replica lies where, for the fewest bytes copied between them.
 
 What arrives from other brokers is put where it helps, which costs nothing; then replicas that stay move, and
 where no single one helps, two change places. What the goals do not need goes back. Few replicas on few dirs

@@ -1,6 +1,6 @@
 """Log dirs as a planner sees them, and the dir that every replica should end in.
 
-Brokers do not share dirs, so each is levelled for itself (`trimtab.plan.replicas.dir_balance`), after it is
+Brokers do not share dirs, so each is balanced for itself (`trimtab.plan.replicas.dir_balance`), after it is
 known which replicas come and go.
 """
 
@@ -38,9 +38,9 @@ class DirData:
     Attributes
     ----------
     asked
-        Whether dirs are to be levelled.
+        Whether dirs are to be balanced.
     counted, open
-        Shape (dirs,): levelled against one another, and may be given replicas.
+        Shape (dirs,): balanced against one another, and may be given replicas.
     held
         Shape (dirs,), bytes.
     capacity
@@ -137,7 +137,7 @@ class LogDirTargets:
     Attributes
     ----------
     arriving
-        Dir of each (partition, broker) that is copied, on brokers whose dirs are levelled.
+        Dir of each (partition, broker) that is copied, on brokers whose dirs are balanced.
     changes
         Of replicas that stay on their broker, those of the fullest brokers first.
     cut

@@ -58,7 +58,7 @@ def _reject_unknown(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> N
     """Refuse names that the snapshot does not have: an exclusion that excludes nothing has no effect."""
     topics, brokers = snapshot.partitions.topics, snapshot.brokers.id.tolist()
     at = snapshot.reference.taken_at
-    for name in ("excluded_topics", "levelled_topics"):
+    for name in ("excluded_topics", "balanced_topics"):
         require_known_names(f"replicas.{name}", getattr(settings, name), "topic", topics, at)
     for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas"):
         require_known_names(f"replicas.{name}", getattr(settings, name), "broker", brokers, at)

@@ -59,9 +59,9 @@ class ReplicasProblem:
         Shape (partitions,): a replica must leave its broker, or the partition needs another leader, excluded
         or not. Where a plan is scoped, `arrays.movable` holds only such partitions.
     free
-        Shape (partitions,): levelling may move it, as its topic is not excluded and there is data to copy.
+        Shape (partitions,): balancing may move it, as its topic is not excluded and there is data to copy.
     bearers
-        Rows and columns that are levelled besides brokers and resources, if any.
+        Rows and columns that are balanced besides brokers and resources, if any.
     wanted
         Where another replication factor is asked for (`trimtab.plan.replicas.vacancies`), shape
         (partitions,): the number of replicas that each is to have, 0 where nothing is asked; else empty.
@@ -154,7 +154,7 @@ class ReplicasProblem:
 
     @property
     def filling(self) -> "ReplicasProblem":
-        """The problem of levelling: where there are brokers to be filled, copies go to these alone."""
+        """The problem of balancing: where there are brokers to be filled, copies go to these alone."""
         if not self.settings.add:
             return self
         fills = self.arrays.may_receive & np.isin(self.snapshot.brokers.id, self.settings.add)
@@ -188,11 +188,11 @@ class ReplicasProblem:
         return self.snapshot.broker_load(placement.place, placement.leader)
 
     def carried_load(self, placement: Placement) -> FloatArray:
-        """Load of all that is levelled, shape (rows, columns) of `bearers`."""
+        """Load of all that is balanced, shape (rows, columns) of `bearers`."""
         return self.carriers.load(self.load(placement), placement.place, placement.leader)
 
     def usage(self, placement: Placement) -> FloatArray:
-        """Utilisation of all that is levelled, shape (rows, columns) of `bearers`."""
+        """Utilisation of all that is balanced, shape (rows, columns) of `bearers`."""
         return np.asarray(self.carried_load(placement) * self.carriers.inverse)
 
     def changed(self, placement: Placement) -> BoolArray:

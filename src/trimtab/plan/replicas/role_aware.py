@@ -203,7 +203,7 @@ class _RoleAwareRun:
         self.run_out[b, r] = not self.completed[b, r]
 
     def _sitting(self, b: int, r: int, leading_only: bool) -> list[tuple[int, int]]:
-        """(partition, slot) of the broker's replicas that levelling may move, by descending use."""
+        """(partition, slot) of the broker's replicas that balancing may move, by descending use."""
         rows, slots = np.nonzero(self.board.place == b)
         leads = self.board.lead[rows] == slots
         keep = (self.problem.free & self.problem.arrays.movable)[rows] & (leads | (not leading_only))

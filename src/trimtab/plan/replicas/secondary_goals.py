@@ -90,7 +90,7 @@ def _missed(after: SecondaryGoal, violation: GoalViolation) -> Problem:
     host, number = after.kind == "host", violation.brokers
     noun = "host" if host else "broker"
     rows = f"1 {noun} stays" if number == 1 else f"{number} {noun}s stay"
-    limit = f"host_{violation.goal}" if host else "number_epsilon" if violation.goal == "epsilon" else "theta"
+    limit = f"host_{violation.goal}" if host else "count_epsilon" if violation.goal == "epsilon" else "theta"
     side = "above" if violation.goal == "theta" else "further from the mean than"
     goal = (
         "host_load"

@@ -68,7 +68,7 @@ def _plan_to(problem: ReplicasProblem, path: PlanPath, dear: Problem | None) -> 
 def _misses(made: Plan) -> bool:
     """Whether a request or θ is missed, and nothing proves that it must be."""
     missed = {one.proof.get("goal") for one in made.problems if one.kind == "unmet_goal"}
-    return made.verdict in (Verdict.INCOMPLETE, Verdict.OVERLOADED) and bool(missed & MISSED)
+    return made.verdict is Verdict.INCOMPLETE and bool(missed & MISSED)
 
 
 def _may_copy_less(problem: ReplicasProblem, made: Plan) -> bool:
@@ -80,7 +80,7 @@ def _may_copy_less(problem: ReplicasProblem, made: Plan) -> bool:
 def _with_choices(problem: ReplicasProblem, made: Plan) -> Plan:
     """A plan that misses nothing, if one is found among all lawful sets of brokers of a small cluster.
 
-    It is levelled where that is asked for, as far as nothing is missed for it. Where the first plan misses
+    It is balanced where that is asked for, as far as nothing is missed for it. Where the first plan misses
     nothing either, the one that copies less is taken.
     """
     found = feasible_below_theta(problem)
@@ -135,7 +135,7 @@ def _passable(problem: ReplicasProblem) -> tuple[PlanPath, Problem | None]:
     """The way to the placement found; where disks are too full for a part of it, the way to another one.
 
     Copies wait for one another where disks are nearly full: each would fill its destination before what makes
-    room there has gone. What is held back stays home in the next search, which levels by other moves.
+    room there has gone. What is held back stays home in the next search, which balancers by other moves.
     """
     path, cut = _worthwhile(problem, problem, searched(problem))
     best = path

@@ -5,8 +5,8 @@ hundredfold for what lies over θ; a plan is found by making the potentials fall
 mean, the guidance, breaks ties between changes that are equally good for the goals; it never decides whether
 one is accepted.
 
-A level's board is a named tuple of its own: the fields of `SearchBoard`, and what the level's rules need. The
-rules on who may go where stay with the level: numba does not keep on disk what takes a kernel as an argument.
+A balancer's board is a named tuple of its own: the fields of `SearchBoard`, and what the balancer's rules need. The
+rules on who may go where stay with the balancer: numba does not keep on disk what takes a kernel as an argument.
 What moves are items. They may stand in groups, as replicas in a partition or nodes of a group with a master;
 where they stand alone, a group is one item. A load has a row for each role that an item can have.
 
@@ -35,7 +35,7 @@ BREADTH, PARTNERS = 64, 8
 
 
 class SearchBoard(Protocol):
-    """The fields that every level's board has."""
+    """The fields that every balancer's board has."""
 
     @property
     def use(self) -> FloatArray:

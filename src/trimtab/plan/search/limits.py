@@ -71,7 +71,7 @@ def limits_around(
     theta, epsilon
         Shape (columns,): the goals, infinite where not asked for.
     idle
-        Mean utilisation below which a column is not levelled, of all columns or of shape (columns,).
+        Mean utilisation below which a column is not balanced, of all columns or of shape (columns,).
     stretch
         Where rules keep brokers further from the mean than ε, ε reaches from what is lawful, and θ as far as
         it must.
@@ -81,12 +81,12 @@ def limits_around(
     mean = np.nan_to_num(mean)
     most, least = (np.ones(1), np.ones(1)) if stretch is None else required_epsilon_scale(stretch, epsilon)
     asked = counted & (mean > 0)
-    levelled = asked & (mean >= idle) & np.isfinite(epsilon)
+    balanced = asked & (mean >= idle) & np.isfinite(epsilon)
     top = np.where(asked, np.maximum(theta, np.where(most > 1, mean * most, 0.0)), np.inf) * TOLERANCE
     epsilon = epsilon * share * TOLERANCE
     with np.errstate(divide="ignore", invalid="ignore"):
-        high = np.minimum(top, np.where(levelled, mean * most * (1 + epsilon), np.inf))
-        low = np.where(levelled, mean * least * (1 - epsilon), -np.inf)
+        high = np.minimum(top, np.where(balanced, mean * most * (1 + epsilon), np.inf))
+        low = np.where(balanced, mean * least * (1 - epsilon), -np.inf)
         weight = np.where(asked, 1.0 / np.maximum(mean, idle) ** 2, 0.0)
     centre = np.broadcast_to(mean * np.where(most > 1, np.where(least < 1, 1.0, most), least), counted.shape)
     return UsageLimits(np.ascontiguousarray(high), np.ascontiguousarray(low), top, centre.copy(), weight)

@@ -10,7 +10,7 @@ from trimtab.model.load import FloatArray, IntArray
 from trimtab.plan.search.compiled import leaf
 
 THETA_GOAL, EPSILON_GOAL, ROOM_GOAL = range(3)
-"""Goals of load that a step serves; `ROOM_GOAL` makes room for others. A level's own goals follow."""
+"""Goals of load that a step serves; `ROOM_GOAL` makes room for others. A balancer's own goals follow."""
 
 OWN_GOALS = 3
 
@@ -27,7 +27,7 @@ class StepReasons(NamedTuple):
     other
         Shape (steps, 2): the same column on the other broker, before and after.
     rejected
-        Shape (steps, rules): brokers that were no destination, by the level's rules.
+        Shape (steps, rules): brokers that were no destination, by the balancer's rules.
     """
 
     goal: NDArray[np.int8]
@@ -58,7 +58,7 @@ def rejections(choices: int, others: str, rejected: Sequence[int], rules: Sequen
     choices, others
         How many there were to choose from, and the word for them.
     rejected, rules
-        How many were no destination by each of the level's rules, and the rules in words.
+        How many were no destination by each of the balancer's rules, and the rules in words.
     """
     if choices <= 0:
         return "no other broker to choose from"

@@ -20,7 +20,7 @@ P = TypeVar("P")
 
 MAX_ROUNDS = 48
 MAX_IDLE_ROUNDS = 12
-"""Rounds in a row that may bring nothing. A cluster that cannot be levelled makes every round search to its
+"""Rounds in a row that may bring nothing. A cluster that cannot be balanced makes every round search to its
 end: without this, 340 partitions on 14 crowded brokers took 46 s instead of a few.
 """
 MARGINS = (MARGIN, 0.8, 0.96, 1.0)
@@ -46,7 +46,7 @@ TRIALS = 2 * len(PRICES)
 percent cheaper, but seldom, and not at the next trial either."""
 
 CHANGES = 1000
-"""Random changes of one annealing, per item, within what the level calls the least and the most."""
+"""Random changes of one annealing, per item, within what the balancer calls the least and the most."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Rating:
     breach
         Sum over brokers and columns of weight · (distance from the band)², θ a hundredfold; 0 where all hold.
     cost
-        In what the level's moves cost: bytes copied, clients disturbed.
+        In what the balancer's moves cost: bytes copied, clients disturbed.
     perfect
         No placement is better.
     """
@@ -76,7 +76,7 @@ class Rating:
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """Work that a plan of a level may spend, in items looked at, summed over rounds.
+    """Work that a plan of a balancer may spend, in items looked at, summed over rounds.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class SearchBudget:
 
 
 class RoundSearch(Protocol[P]):
-    """The steps of a round over the level's own placements."""
+    """The steps of a round over the balancer's own placements."""
 
     def rating(self, placement: P) -> Rating:
         """Rank a placement."""

@@ -1,4 +1,4 @@
-"""Verdicts of final placements, and proofs that are the same for every level.
+"""Verdicts of final placements, and proofs that are the same for every balancer.
 
 A problem is called proven only by an argument that holds for every plan: a total that no number of moves
 changes, an item that no broker can bear, rules that leave no place. What is merely not found is
@@ -53,14 +53,14 @@ def evaluation(
         Problems about soft goals that are proven: rules keep every plan from these goals.
     """
     if not problems:
-        return Evaluation(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
+        return Evaluation(Verdict.BALANCED, (), True)
     if not any_move and not cuts and not overloads and all(one in settled for one in problems):
         # The load is as even as the rules allow. To fail each time would hide what can be mended.
-        return Evaluation(Verdict.LEVEL, tuple(problems), False)
+        return Evaluation(Verdict.BALANCED, tuple(problems), False)
     # A plan that changes nothing improves nothing.
     verdict = Verdict.INCOMPLETE if incomplete or not any_move else Verdict.IMPROVED
     if overloads:
-        verdict = Verdict.OVERLOADED
+        verdict = Verdict.INCOMPLETE
     return Evaluation(Verdict.INFEASIBLE if proven else verdict, (*cuts, *problems), False)
 
 

@@ -1,4 +1,4 @@
-"""The words of the level `bundles`: bundles, unloads, splits, and clients that reconnect."""
+"""The words of the balancer `bundles`: bundles, unloads, splits, and clients that reconnect."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this level, with load and views of its snapshot where that is at hand."""
+    """A plan of this balancer, with load and views of its snapshot where that is at hand."""
     beyond = "disturbs more clients than this plan"
     return text_of_plan(
         plan,
@@ -86,7 +86,7 @@ def _load(snapshot: BundlesSnapshot) -> Iterator[str]:
 
 
 def _idle(plan: BundlePlan, snapshot: BundlesSnapshot | None) -> dict[str, list[str]]:
-    """By view: resources that are used too little to be levelled."""
+    """By view: resources that are used too little to be balanced."""
     views, nominal = ({}, ()) if snapshot is None else (snapshot.by_view, snapshot.quality.nominal_capacity)
     return {name: idle_resources(plan, measured, nominal) for name, measured in views.items()}
 
@@ -102,7 +102,7 @@ def _unlimited(snapshot: BundlesSnapshot) -> Iterator[str]:
         if free[place] and apart[place] > 0
     ]
     if named:
-        yield f"  not limited, so not levelled: {', '.join(named)}; declare it in [capacity] if it is to be"
+        yield f"  not limited, so not balanced: {', '.join(named)}; declare it in [capacity] if it is to be"
 
 
 def _cost(plan: BundlePlan) -> str:

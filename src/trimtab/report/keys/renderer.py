@@ -1,4 +1,4 @@
-"""The words of the level `keys`: hot keys, partitions, routing tables."""
+"""The words of the balancer `keys`: hot keys, partitions, routing tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_LISTED: Final = 12
 
 
 def plan_text(plan: KeysPlan, snapshot: KeysSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this level, with partitions and keys of its snapshot where that is at hand."""
+    """A plan of this balancer, with partitions and keys of its snapshot where that is at hand."""
     nominal = () if snapshot is None else snapshot.quality.nominal_capacity
     bound = plan.bound.records_per_second
     return text_of_plan(
@@ -212,7 +212,7 @@ def _spent(receipt: KeysReceipt) -> str:
 
 
 def status_text(snapshot: KeysSnapshot, every: bool = False) -> Iterator[RenderableType]:
-    """One topic at its newest reading: which keys, what share, what they cost, how level partitions are."""
+    """One topic at its newest reading: which keys, what share, what they cost, how balance partitions are."""
     yield from _load(snapshot)
 
 
@@ -220,7 +220,7 @@ def status_document(snapshot: KeysSnapshot) -> dict[str, Any]:
     """The same as plain JSON values."""
     measures = asdict(snapshot.imbalance().measures())
     return {
-        "level": "keys",
+        "balancer": "keys",
         "cluster": snapshot.reference.cluster,
         "taken_at": snapshot.reference.taken_at,
         "topic": snapshot.topic,
@@ -243,7 +243,7 @@ RENDERER: Final = Renderer(
     step=_step,
     receipt_text=receipt_text,
     spent_text=_spent,
-    cancels="leaves the table as it is; `trimtab apply PLAN --back` takes a plan back",
+    cancels="leaves the table as it is; `trimtab apply PLAN --revert` takes a plan back",
     cancelling="the table stays as it is",
     status_text=status_text,
     status_document=status_document,

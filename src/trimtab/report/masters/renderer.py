@@ -1,4 +1,4 @@
-"""The words of the level `masters`: nodes, groups, and takeovers with what clients feel of them."""
+"""The words of the balancer `masters`: nodes, groups, and takeovers with what clients feel of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NODE: Final = "node"
 TRANSFER: Final = "takeover"
-"""The nouns of this level for what has load, and for what a plan does one by one."""
+"""The nouns of this balancer for what has load, and for what a plan does one by one."""
 GOALS: Final = {
     "nobody": "has no master",
     "dead": "its master does not answer",
@@ -36,7 +36,7 @@ GOALS: Final = {
 
 
 def plan_text(plan: MastersPlan, snapshot: MastersSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this level, with the load of its snapshot where that is at hand."""
+    """A plan of this balancer, with the load of its snapshot where that is at hand."""
     seen = None if snapshot is None else snapshot.with_overrides(plan.settings)
     return text_of_plan(
         plan,
@@ -204,7 +204,7 @@ def status_document(status: MastersStatus) -> dict[str, Any]:
         "ideal": [None if one < 0 else one for one in status.preferred],
     }
     brokers = [{"id": one.node, "address": one.address, "alive": one.alive} for one in status.brokers]
-    document = live_status_document(status, "masters", facts, brokers, ("masters", "lag_entries"))
+    document = live_status_document(status, "masters", facts, brokers, ("masters", "max_lag_entries"))
     return {**document, "source": "nodes"}
 
 

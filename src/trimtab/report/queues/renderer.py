@@ -1,4 +1,4 @@
-"""The words of the level `queues`: weights, work in seconds, and what the scheduler would do."""
+"""The words of the balancer `queues`: weights, work in seconds, and what the scheduler would do."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 NOTHING: Final = "–"
 QUEUE: Final = "queue"
 CHANGE: Final = "change"
-"""The nouns of this level for what has load, and for what a plan does one by one."""
+"""The nouns of this balancer for what has load, and for what a plan does one by one."""
 
 
 def plan_text(plan: QueuesPlan, snapshot: QueuesSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this level, with queues and classes of its snapshot where that is at hand."""
+    """A plan of this balancer, with queues and classes of its snapshot where that is at hand."""
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot),
@@ -124,7 +124,7 @@ def _queue_lines(plan: QueuesPlan) -> list[str]:
 
 def _order_lines(orders: tuple[SchedulerOrder, ...]) -> Iterator[str]:
     if not orders:
-        yield "  nothing: no queue is overloaded, and they are level, or all of them light"
+        yield "  nothing: no queue is overloaded, and they are balanced, or all of them light"
     for one in orders:
         yield f"  {one.when}: {_order(one)}: {one.text}"
 

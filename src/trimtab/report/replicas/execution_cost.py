@@ -10,7 +10,7 @@ from trimtab.report.formats import bytes_text, counted
 
 @dataclass(frozen=True)
 class ExecutionCost:
-    """The cost of the levelling, as carried out; `led_along` leader roles went with a copied replica.
+    """The cost of the balancing, as carried out; `led_along` leader roles went with a copied replica.
 
     `log_dir_moves` replicas changed the log dir on their broker, which copied `log_dir_bytes` between disks.
     `added` and `dropped` replicas are counted in no other number; the bytes of the added are copied ones.

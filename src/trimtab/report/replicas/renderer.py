@@ -1,4 +1,4 @@
-"""The words of the level `replicas`: partitions, replicas, leader roles, and bytes to copy."""
+"""The words of the balancer `replicas`: partitions, replicas, leader roles, and bytes to copy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log
 
 
 def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
-    """A plan of this level, with the load of its snapshot where that is at hand."""
+    """A plan of this balancer, with the load of its snapshot where that is at hand."""
     load = str(plan.settings.get("load", "recent"))
     told = "" if snapshot is None else load_basis_text(snapshot, load)
     snapshot = None if snapshot is None else with_load(snapshot.with_overrides(plan.settings), load)
@@ -297,12 +297,12 @@ def _limit(path: NetworkPath | None, settings: ReplicasExecutionSettings) -> str
     if not settings.follows_headroom:
         return " (execution.throttle)"
     if path is None:
-        return " (execution.throttle_start_bytes_per_second): no free network of these brokers is known"
+        return " (execution.throttle_initial_bytes_per_second): no free network of these brokers is known"
     room = f"broker {path.broker} has {bytes_text(path.free_bytes_per_second)}/s of "
     room += f"{resource_name(path.resource)} left"
     share = settings.throttle_headroom_fraction
     if share * path.free_bytes_per_second < settings.throttle_min_bytes_per_second:
-        return f" (execution.throttle_minimum_bytes_per_second): {room}"
+        return f" (execution.throttle_min_bytes_per_second): {room}"
     return f": {room}, and copies take {share:.0%} of it"
 
 

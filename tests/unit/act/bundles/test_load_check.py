@@ -201,7 +201,7 @@ def test_between_batches_a_step_is_dropped_and_told(bed: Bed, tmp_path: Path) ->
 
 
 def test_without_the_setting_nobody_is_asked(bed: Bed, tmp_path: Path) -> None:
-    """`sense_load = false`: every step is carried out."""
+    """`check_load = false`: every step is carried out."""
     plan = messages_plan(ONE, unload(KEYS[0], ONE, TWO))
     bed.sense = BundleLoadCheck(plan, snapshot_of(dict.fromkeys(KEYS, 1.0), ALL_ON_ONE))
     state = bed.prepared(plan)

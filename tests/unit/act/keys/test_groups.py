@@ -31,7 +31,7 @@ DOWN = KeyConsumerGroup("audit", DONE)
     ],
 )
 def test_another_group_is_looked_at_as_well(group: KeyConsumerGroup, told: str, tmp_path: Path) -> None:
-    """Though the load of the one that is named is levelled: refused at the start, waited for later."""
+    """Though the load of the one that is named is balanced: refused at the start, waited for later."""
     world = World()
     world.more = (group,)
     with pytest.raises(ActError, match=told):
@@ -70,7 +70,7 @@ def test_who_vouches_goes_on(group: KeyConsumerGroup, tmp_path: Path) -> None:
     """For groups that nobody can see; what they have not passed is waited for all the same."""
     world = World()
     world.more = (group,)
-    state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), tmp_path, unseen=True)
+    state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path, unseen=True)
     assert (state.status, len(world.tables)) == ("finished", 2)
     (tmp_path / "two").mkdir()
     world = World()
@@ -106,7 +106,7 @@ def test_a_rebalance_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_rebalance_that_does_not_end_stops_it(tmp_path: Path) -> None:
-    """After `unhealthy_wait_seconds`; nothing was published."""
+    """After `unhealthy_timeout_seconds`; nothing was published."""
     world = World()
     world.more = (KeyConsumerGroup("audit", DONE, rebalancing=True),)
     state = carried_out(world, a_plan(), tmp_path)
@@ -128,7 +128,7 @@ def test_a_group_without_members_is_not_one_that_has_all_partitions(tmp_path: Pa
 
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
-        state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), folder, watch)
+        state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), folder, watch)
         assert (state.status, state.records[0].state, world.tables) == ("stopped", "failed", [])
         assert "to have partitions 4, 5 (group billing), for 120 s" in state.records[0].reason
 

@@ -17,7 +17,7 @@ from trimtab.act.keys.tables import in_force
 from trimtab.model.errors import ActError
 from trimtab.model.keys.routing import Route, RoutingTable
 
-TORN = "table on trimtab-tables: is torn; publish it again with --set execution.keys.replace=true"
+TORN = "table on trimtab-tables: is torn; publish it again with --set execution.keys.overwrite_invalid=true"
 
 
 def _gone(world: World) -> None:
@@ -135,7 +135,7 @@ def test_a_torn_table_is_replaced_when_asked(tmp_path: Path) -> None:
     world = World()
     world.damaged, world.newest = TORN, 7
     ready = prepare(a_plan(), world.observe(ORDERS), False)
-    with pytest.raises(ActError, match="topic orders: table on .* --set execution.keys.replace=true"):
+    with pytest.raises(ActError, match="topic orders: table on .* --set execution.keys.overwrite_invalid=true"):
         warnings(world, ready, KeysExecutionSettings(), None)
     assert (
         warnings(

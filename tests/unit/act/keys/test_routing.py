@@ -38,7 +38,7 @@ def test_a_table_tells_what_had_taken_effect_when_it_was_published(tmp_path: Pat
     )
     assert seen.passed == (5, 7, 0)
     world = World()
-    carried_out(world, a_plan(partitions_most=5, capacity=20.0), tmp_path)
+    carried_out(world, a_plan(max_partitions=5, capacity=20.0), tmp_path)
     first, second = world.tables
     assert first.partitions == 5
     assert len(first.passed) == 5
@@ -63,7 +63,7 @@ def test_added_partitions_are_there_before_a_table_names_them(tmp_path: Path) ->
     """Nothing is published while no consumer is seen to have them: it ends, and says what lacks."""
     world = World()
     world.unseen_partitions = True
-    state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), tmp_path)
+    state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path)
     assert (state.status, world.tables, world.partitions) == ("incomplete", [], 6)
     assert "no consumer is seen to have partitions 4, 5" in state.records[0].reason
     assert state.records[1].reason == "the step before ended as failed"
@@ -72,7 +72,7 @@ def test_added_partitions_are_there_before_a_table_names_them(tmp_path: Path) ->
 def test_added_partitions_are_used(tmp_path: Path) -> None:
     """Six instead of four, seen by the consumer, then in the table."""
     world = World()
-    state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), tmp_path)
+    state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path)
     assert (state.status, world.partitions) == ("finished", 6)
     assert world.tables[0].partitions == 6
     assert {4, 5} <= {part for route in world.tables[0].groups.values() for part in route.partitions}
@@ -82,12 +82,12 @@ def test_who_was_killed_is_passed_over_once_its_time_is_over(tmp_path: Path) -> 
     """Of many processes each tells seldom, and counts for longer: until then no step is given up."""
     world = World()
     world.killed, world.killed_looks = (KeyClient("p9", "producer", 0, True, lasting_seconds=100.0),), 180
-    state = carried_out(world, a_plan(), tmp_path, follow_seconds=30.0)
+    state = carried_out(world, a_plan(), tmp_path, follow_timeout_seconds=30.0)
     assert (state.status, world.killed_looks < 0) == ("finished", True)
     world = World()
     world.killed, world.killed_looks = (KeyClient("p9", "producer", 0, True, lasting_seconds=100.0),), 10**6
     (tmp_path / "two").mkdir()
-    state = carried_out(world, a_plan(), tmp_path / "two", follow_seconds=30.0)
+    state = carried_out(world, a_plan(), tmp_path / "two", follow_timeout_seconds=30.0)
     assert state.status == "incomplete"
     assert "producer p9 follows 0, for 100 s" in state.records[0].reason
 

@@ -65,10 +65,10 @@ def test_groups_go_by_the_names_that_snapshots_give_them() -> None:
     assert nodes.published == (0, 2)
 
 
-@pytest.mark.parametrize(("lag_entries", "able"), [(5, {"0", "1"}), (6, {"0", "1", "2"})])
-def test_who_is_too_far_behind_is_what_the_nodes_go_by(lag_entries: int, able: set[str]) -> None:
+@pytest.mark.parametrize(("max_lag_entries", "able"), [(5, {"0", "1"}), (6, {"0", "1", "2"})])
+def test_who_is_too_far_behind_is_what_the_nodes_go_by(max_lag_entries: int, able: set[str]) -> None:
     """They refuse laggards by a setting of theirs, and nobody is asked for what it would refuse."""
-    seen = port_of(Nodes(lag_entries=lag_entries)).observe(["group 1"])
+    seen = port_of(Nodes(max_lag_entries=max_lag_entries)).observe(["group 1"])
     assert seen.able == {"group 1": frozenset(able)}
 
 

@@ -48,7 +48,7 @@ def a_plan(**targets: tuple[str | None, str]) -> MastersPlan:
         seed=0,
         settings={},
         snapshot=SnapshotReference("store", "2026-11-24T15:00:00Z", "0" * 64),
-        verdict=Verdict.LEVELLED,
+        verdict=Verdict.BALANCED,
         moves=moves,
         predicted=Prediction(NOTHING, NOTHING),
         system="paxos",
@@ -217,7 +217,7 @@ def test_a_map_of_somebody_else_is_built_upon(tmp_path: Path) -> None:
 
 
 def test_what_never_comes_is_asked_for_again_and_given_up(tmp_path: Path) -> None:
-    """After each takeover_seconds anew, as often as is allowed; then the execution says what is left."""
+    """After each transfer_timeout_seconds anew, as often as is allowed; then the execution says what is left."""
     store = Store(looks=10**9, a="0")
     settings = TransferSettings(max_attempts=3, masters=TransferLimits(transfer_timeout_seconds=5.0))
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path, settings)

@@ -37,7 +37,7 @@ def a_plan(version: int, **weights: tuple[float | None, float]) -> QueuesPlan:
         seed=0,
         settings={},
         snapshot=SnapshotReference("queues", "2026-11-23T04:00:00Z", "0" * 64),
-        verdict=Verdict.LEVELLED,
+        verdict=Verdict.BALANCED,
         moves=(),
         predicted=Prediction(NOTHING, NOTHING),
         version=version,

@@ -110,7 +110,7 @@ def test_a_foreign_reassignment_is_waited_for(cluster, tmp_path) -> None:
 
 
 def test_a_foreign_reassignment_that_never_ends_stops_us(cluster, tmp_path) -> None:
-    """After `foreign_wait_seconds` the execution stops, says why, and leaves the other's work alone."""
+    """After `external_change_timeout_seconds` the execution stops, says why, and leaves the other's work alone."""
     cluster.add("other", 0, [5, 6])
     cluster.registered.add(9)
     state = prepared(cluster, PLAN)
@@ -162,7 +162,7 @@ def test_copies_in_flight_stay_within_the_limit_of_each_broker(tmp_path) -> None
     state = run(cluster, prepared(cluster, plan_of(*changes), settings), tmp_path)
     assert state.status is ExecutionStatus.FINISHED
     assert cluster.most_copies[1] == 3
-    assert state.copies_per_broker == 3
+    assert state.initial_copies_per_broker == 3
 
 
 def test_the_wrong_cluster_is_not_touched(cluster, tmp_path) -> None:

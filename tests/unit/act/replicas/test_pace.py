@@ -178,7 +178,7 @@ def test_durations_are_told_for_people(seconds: float, text: str) -> None:
     [
         ({"throttle": "fast"}, "execution.throttle is 'fast': write auto, none, or bytes per second"),
         ({"throttle": -1}, "execution.throttle is -1"),
-        ({"copies_per_broker": 0}, "execution.copies_per_broker is 0: it must be above 0"),
+        ({"initial_copies_per_broker": 0}, "execution.initial_copies_per_broker is 0: it must be above 0"),
         ({"disk_reserve_fraction": 1.5}, "execution.disk_reserve_fraction is 1.5: it must be 0 to below 1"),
     ],
 )

@@ -18,7 +18,7 @@ from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.heartbeat import EXPIRY_HEARTBEATS, LONGEST_SECONDS, ClientHeartbeat, read_heartbeat
 
 STEP_SECONDS = 1.0
-PAGE = Path(__file__).parents[4] / "docs/levels/keys.md"
+PAGE = Path(__file__).parents[4] / "docs/balancers/keys.md"
 
 
 @dataclass

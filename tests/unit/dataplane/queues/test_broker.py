@@ -209,12 +209,12 @@ def test_a_weight_out_of_range_is_refused(weight: float) -> None:
 NUMBERS = {
     "queues": (0, 2.5, True, "4"),
     "capacity": (0, 1.5),
-    "deaths_max": (0, -1, 2.0),
+    "max_worker_crashes": (0, -1, 2.0),
     "slots": (0,),
     "max_async_tasks": (0, -1, 1.5),
     "life_seconds": (0, -1, float("nan"), float("inf")),
-    "hang_seconds": (0, -1, float("nan")),
-    "overtake_seconds": (-1, float("nan"), float("inf")),
+    "hang_timeout_seconds": (0, -1, float("nan")),
+    "max_overtake_seconds": (-1, float("nan"), float("inf")),
     "wait_seconds": (-1, -5, float("nan"), "1"),
 }
 
@@ -230,15 +230,15 @@ def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
     """Each number of the broker is a key of `[queues]`, -1 for ever; those out of range are refused."""
     file = tmp_path / "trimtab.toml"
     lines = {
-        "queues": 3, "capacity": 7, "deaths_max": 2, "slots": 2, "max_async_tasks": 5, "life_seconds": 4.0,
-        "hang_seconds": 9.0, "overtake_seconds": 0.0, "wait_seconds": -1.0,
+        "queues": 3, "capacity": 7, "max_worker_crashes": 2, "slots": 2, "max_async_tasks": 5, "life_seconds": 4.0,
+        "hang_timeout_seconds": 9.0, "max_overtake_seconds": 0.0, "wait_seconds": -1.0,
     }  # fmt: skip
     assert set(lines) == set(NUMBERS)
     file.write_text("\n".join(["[queues]", *(f"{name} = {value}" for name, value in lines.items())]))
     found = broker_arguments(file, {})
     assert {name: found[name] for name in lines} == {**lines, "wait_seconds": None}
     assert len(BalancedBroker.from_settings(file).backend.ledger) == 3
-    for name, value in {**dict.fromkeys(lines, -2), "overtake_seconds": -0.5}.items():
+    for name, value in {**dict.fromkeys(lines, -2), "max_overtake_seconds": -0.5}.items():
         file.write_text(f"[queues]\n{name} = {value}")
         with pytest.raises(SettingsError, match=f"queues.{name} is .*{value}"):
             broker_arguments(file, {})

@@ -1,4 +1,4 @@
-"""Plans of the level bundles in files: canonical bytes, and what a slip of an editing hand is answered."""
+"""Plans of the balancer bundles in files: canonical bytes, and what a slip of an editing hand is answered."""
 
 import json
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_level_is_told_without_reading_all(tmp_path: Path) -> None:
-    """Commands choose their way by the level; each reader sends the other level's plans away."""
+    """Commands choose their way by the balancer; each reader sends the other balancer's plans away."""
     ours, theirs = tmp_path / "bundles.json", tmp_path / "replicas.json"
     write_bundle_plan(a_plan(), ours)
     write_plan(plan_of(("t", 0, (1, 2), (2, 1))), theirs)
@@ -75,13 +75,13 @@ def test_the_level_is_told_without_reading_all(tmp_path: Path) -> None:
 
 
 def test_a_level_that_has_no_plans_is_refused(tmp_path: Path) -> None:
-    """A typing slip in the level is named with those that there are."""
+    """A typing slip in the balancer is named with those that there are."""
     path = tmp_path / "plan.json"
     path.write_bytes(changed(lambda plan: plan.update(level="bundle")))
     with pytest.raises(InputError, match=r"\$\.level is \"bundle\", expected one of replicas, bundles"):
         balancer_of(open_plan(path), LEVELS)
-    path.write_bytes(changed(lambda plan: plan.pop("level")))
-    with pytest.raises(InputError, match=r'\$ has no field "level"'):
+    path.write_bytes(changed(lambda plan: plan.pop("balancer")))
+    with pytest.raises(InputError, match=r'\$ has no field "balancer"'):
         balancer_of(open_plan(path), LEVELS)
 
 
@@ -219,7 +219,7 @@ SLIPS: dict[str, tuple[Callable[[Any], object], str]] = {
     ),
     "a verdict that is none": (
         lambda plan: plan.update(verdict="fine"),
-        r'\$\.verdict is "fine", expected one of level, levelled',
+        r'\$\.verdict is "fine", expected one of level, balanced',
     ),
 }
 

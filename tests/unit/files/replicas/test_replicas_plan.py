@@ -87,7 +87,7 @@ def test_the_bytes_are_those_of_the_format() -> None:
     text = plan_bytes(a_plan()).decode()
     document = json.loads(text)
     assert list(document) == [
-        *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
+        *("format", "balancer", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
         *("predicted", "cost", "bound", "problems"),
     ]
     assert list(document["moves"][0]) == [
@@ -118,7 +118,7 @@ def test_kafka_gets_the_whole_assignment() -> None:
 
 def test_an_empty_plan_is_a_plan(tmp_path: Path) -> None:
     """Nothing to do is written, read and given to Kafka as nothing to do."""
-    plan = replace(a_plan(), moves=(), assignments=(), cost=ReplicaCost(0, 0, 0), verdict=Verdict.LEVEL)
+    plan = replace(a_plan(), moves=(), assignments=(), cost=ReplicaCost(0, 0, 0), verdict=Verdict.BALANCED)
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
     assert json.loads(kafka_form(plan)[0]) == {"version": 1, "partitions": []}
@@ -139,8 +139,8 @@ def edit(*path: object, value: object) -> Callable[[dict], object]:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (edit("verdict", value="fine"), '$.verdict is "fine", expected one of level, levelled'),
-        (edit("level", value="bundles"), '$.level is "bundles"'),
+        (edit("verdict", value="fine"), '$.verdict is "fine", expected one of level, balanced'),
+        (edit("balancer", value="bundles"), '$.balancer is "bundles"'),
         (edit("format", value="trimtab/replicas-snapshot/1"), "$.format"),
         (edit("moves", 0, "kind", value="swap"), '$.moves[0].kind is "swap"'),
         (edit("moves", 0, "target", value=9), "$.moves[0].target is 9, expected one of [1, 2, 3]"),

@@ -1,4 +1,4 @@
-"""The Python of the page about the level."""
+"""The Python of the page about the balancer."""
 
 import re
 from pathlib import Path

@@ -59,8 +59,8 @@ def test_the_command_replays_the_lake(lake: Path, tmp_path: Path, capsys: pytest
     """Byte for byte the decisions over a file of the same reports."""
     path, of_lake, of_file = (tmp_path / name for name in ("reports.jsonl", "lake.out", "file.out"))
     path.write_text("".join(map(report_line, LakeReportRecording(lake).ticks())), encoding="utf-8")
-    assert replay("--lake", lake, "--world", "simulated", "--out", of_lake) == 0
-    assert replay("--reports", path, "--world", "simulated", "--out", of_file) == 0
+    assert replay("--lake", lake, "--mode", "simulated", "--out", of_lake) == 0
+    assert replay("--reports", path, "--mode", "simulated", "--out", of_file) == 0
     assert of_lake.read_bytes() == of_file.read_bytes()
     assert len(of_lake.read_bytes().splitlines()) == 6
     capsys.readouterr()

@@ -97,7 +97,7 @@ def test_decisions_are_those_of_the_local_replay_byte_for_byte(
     local = tmp_path / "local.jsonl"
     settings = [word for option in options.items() for word in ("--set", "=".join(option))]
     placed = [] if placement is None else ["--placement", placement]
-    world = ("--world", "simulated", "--variant", variant, "--seed", 7, "--out", local)
+    world = ("--mode", "simulated", "--pulsar-version", variant, "--seed", 7, "--out", local)
     assert replay_command("--reports", recording, "--strategy", strategy, *placed, *settings, *world) == 0
     _, out, _ = on_spark
     found = out / f"{name.replace('/', '%2F')}.jsonl"

@@ -98,11 +98,11 @@ def test_the_command_shows_a_recording_as_table_json_and_picture(
     found = json.loads(out)
     assert (found["records"], [one["name"] for one in found["policies"]]) == (100, ["d_choices"])
     assert sum(found["policies"][0]["records"]) == 100
-    out, _ = told("--law", "zipf:1:20", "--rate", 100, "--seconds", 2, "--policy", "pkg")
+    out, _ = told("--key-distribution", "zipf:1:20", "--rate", 100, "--seconds", 2, "--policy", "pkg")
     assert "pkg" in out
     for wrong, why in (
-        ((), "name a file by --records, or a law of keys by --law"),
-        (("--records", "a.csv", "--law", "zipf:1"), "--records is a recording and --law is none"),
+        ((), "name a file by --records, or a law of keys by --key-distribution"),
+        (("--records", "a.csv", "--key-distribution", "zipf:1"), "--records is a recording and --key-distribution is none"),
         ((*words, "--until", "2020-01-01"), "holds no record in that period"),
     ):
         assert why in told(*wrong, code=2)[1]

@@ -71,7 +71,7 @@ def test_measures_of_a_course_by_hand() -> None:
 
 
 def test_the_hash_keeps_order_and_choice_levels() -> None:
-    """A key in one place is done in its order; spread over all it is not, and loads are level."""
+    """A key in one place is done in its order; spread over all it is not, and loads are balanced."""
     made, world = stream(1, 20), KeysSimulationSettings(6, ConsumerCapacity(30.0))
     hashed = simulate(made, lambda: policy_named("hash"), world)
     assert hashed.overtaken == 0

@@ -122,11 +122,11 @@ def test_what_waits_behind_one_that_takes_long_goes_to_idle_workers() -> None:
     recorded = arrivals(*rows)
     by_class = np.full(len(recorded), recorded.seconds.mean())
     four = setting(recorded, queues=4, capacity=10_000, weights=by_class)
-    found = compare(recorded, ["least_work_left", "least_work_left+levelled+lanes"], four)
+    found = compare(recorded, ["least_work_left", "least_work_left+balanced+lanes"], four)
     assert found["least_work_left"].overall.p99 > 10
-    levelled = found["least_work_left+levelled+lanes"]
-    assert levelled.moved > 0
-    assert levelled.overall.p99 < 2.5
+    balanced = found["least_work_left+balanced+lanes"]
+    assert balanced.moved > 0
+    assert balanced.overall.p99 < 2.5
 
 
 def test_a_full_set_of_queues_loses_what_it_is_told_to_drop() -> None:

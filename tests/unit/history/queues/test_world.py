@@ -1,4 +1,4 @@
-"""The world of queues by hand, and the makespans that the level's source is known by."""
+"""The world of queues by hand, and the makespans that the balancer's source is known by."""
 
 import random
 from dataclasses import replace

@@ -92,7 +92,7 @@ def test_a_drawn_week_from_the_command_line(
     monkeypatch.setattr("trimtab.observe.spark_address.spark_session", lambda *_, **__: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     chart = tmp_path / "chart.svg"
-    words = ["--step", "60", "--every", "720", "--since", "2026-11-06T00:00"]
+    words = ["--step", "60", "--plan-interval", "720", "--since", "2026-11-06T00:00"]
     words += ["--load", "recent", "--load", "peak"]
     with pytest.raises(SystemExit) as ended:
         main(["replay", "replicas", f"--recording={recording}", *words, "--json", f"--chart={chart}"])
@@ -148,7 +148,7 @@ def test_spark_is_started_as_the_settings_say(
         (["--recording", "nowhere"], "has no file snapshot.json.gz"),
         ([], "nothing to replay"),
         (["--recording", "nowhere", "--lake", "x"], "name one"),
-        (["--recording", "x", "--every", "50"], "--every 50 is not a multiple of --step 15"),
+        (["--recording", "x", "--plan-interval", "50"], "--plan-interval 50 is not a multiple of --step 15"),
         (["--recording", "x", "--load", "most"], "--load most is not known"),
         (["--recording", "x", "--strategy", "best"], "strategy 'best' is not known"),
     ],

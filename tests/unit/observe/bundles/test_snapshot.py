@@ -1,4 +1,4 @@
-"""Hand-written tables of the level `bundles` to snapshots: what is taken where something is missing."""
+"""Hand-written tables of the balancer `bundles` to snapshots: what is taken where something is missing."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_the_parts_of_a_split_have_their_present_load_in_all_views(tmp_path: Pat
 
 
 def test_without_any_capacity_all_brokers_get_the_same(tmp_path: Path) -> None:
-    """Declared usage on one host, and nobody declared a capacity: bandwidth and messages are levelled yet."""
+    """Declared usage on one host, and nobody declared a capacity: bandwidth and messages are balanced yet."""
     tables = usual()
     nothing = dict.fromkeys(f"{name}_capacity" for name in RESOURCES)
     tables["brokers"] = [broker(name, usage_source="declared", **nothing) for name in ("a:1", "b:1")]

@@ -1,4 +1,4 @@
-"""The level `keys` in Spark: hashes, counts of records, and what consumers can do, worked out by hand."""
+"""The balancer `keys` in Spark: hashes, counts of records, and what consumers can do, worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The level `masters` in Spark: what nodes report to loads of groups and nodes, worked out by hand."""
+"""The balancer `masters` in Spark: what nodes report to loads of groups and nodes, worked out by hand."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_loads_of_groups_and_nodes(spark: SparkSession) -> None:
     assert [row["queries_load"] for row in nodes] == [15.0, 15.0, None]
     # 30 queries a second over two that answer; node 0 is 10 slots behind in group 0.
     assert {row["queries_capacity"] for row in nodes} == {15.0}
-    assert [row["lag_entries"] for row in nodes] == [10, 0, None]
+    assert [row["max_lag_entries"] for row in nodes] == [10, 0, None]
     measured = imbalance(brokers(samples, parts)).where("tick > '2026-11-24 15:00:05'")
     by_resource = {row["resource"]: row for row in measured.collect()}
     assert by_resource["queries"]["worst_deviation"] == 0.0

@@ -1,4 +1,4 @@
-"""Hand-written tables of the level `masters` to snapshots."""
+"""Hand-written tables of the balancer `masters` to snapshots."""
 
 from __future__ import annotations
 

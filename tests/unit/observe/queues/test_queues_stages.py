@@ -1,4 +1,4 @@
-"""What the stages of the level `queues` make of a handful of rows, all of it worked out by hand."""
+"""What the stages of the balancer `queues` make of a handful of rows, all of it worked out by hand."""
 
 from __future__ import annotations
 

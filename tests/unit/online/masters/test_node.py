@@ -113,7 +113,7 @@ def test_an_ideal_node_whose_takeover_failed_is_passed_over_and_tries_again_late
 
 def test_an_ideal_node_that_lags_is_passed_over() -> None:
     """It is refused by what it has applied, and muted as any that failed."""
-    bench = ready(lag_entries=1)
+    bench = ready(max_lag_entries=1)
 
     def hold(sender: int | str, receiver: int | str, message: Any) -> bool:
         told = message.entries if isinstance(message, Chosen) else [getattr(message, "entry", None)]

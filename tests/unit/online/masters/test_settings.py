@@ -32,7 +32,7 @@ SHARE = "a share, 0 or more and below 1"
         ({"upload_seconds": -1.0}, f"upload_seconds is -1, expected {ZERO_TOO}"),
         ({"mute_seconds": nan}, f"mute_seconds is nan, expected {ZERO_TOO}"),
         ({"batch_seconds": -0.1}, f"batch_seconds is -0.1, expected {ZERO_TOO}"),
-        ({"lag_entries": -1}, f"lag_entries is -1, expected {ZERO_TOO}"),
+        ({"max_lag_entries": -1}, f"max_lag_entries is -1, expected {ZERO_TOO}"),
         ({"drift": -1.0, "margin": -0.4}, f"drift is -1, expected {SHARE}"),
         ({"drift": nan}, f"drift is nan, expected {SHARE}"),
         ({"drift": 0.0, "margin": -0.4}, f"margin is -0.4, expected {SHARE}"),

@@ -62,7 +62,7 @@ def test_ticks_before_are_views_and_tell_who_left() -> None:
 
 
 def test_trim_levels_a_stream_and_never_sends_back_within_the_grace_time() -> None:
-    """In the simulated world: what was uneven for three ticks is levelled, and then left alone."""
+    """In the simulated world: what was uneven for three ticks is balanced, and then left alone."""
     loads = {f"b{number}": 1e5 for number in range(8)}
     recorded = {"h1:8080": report(160.0, **loads), "h2:8080": report(0.0)}
     ticks = [ReportTick(60.0 * minute, recorded) for minute in range(6)]

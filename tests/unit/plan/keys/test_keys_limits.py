@@ -45,7 +45,7 @@ def test_a_key_of_a_megabyte_is_not_split_and_told_in_short(name: str) -> None:
     snapshot = a_snapshot(HOT, a_key(name, 0, 90.0, 0), capacity=80.0)
     plan = plan_keys(snapshot, SETTINGS)
     assert split(plan) == []
-    assert plan.verdict is not Verdict.LEVELLED
+    assert plan.verdict is not Verdict.BALANCED
     long = problem(plan, "long_key")
     assert f"{name[:40]}… ({len(name):,} characters) is to be split and has 1,048,576 bytes" in long.text
     assert "give its records a shorter key" in long.text
@@ -162,7 +162,7 @@ def test_a_topic_without_any_key_is_planned() -> None:
     assert (plan.moves, plan.verdict) == ((), Verdict.INCOMPLETE)
     assert "100 of its 100 records/s have no key" in problem(plan, "unmet_goal").text
     level = plan_keys(without_keys(10.0, 10.0, 10.0, 10.0, groups={}), SETTINGS)
-    assert (level.moves, level.problems, level.verdict) == ((), (), Verdict.LEVEL)
+    assert (level.moves, level.problems, level.verdict) == ((), (), Verdict.BALANCED)
 
 
 def test_how_full_the_fullest_partition_is_and_will_be() -> None:

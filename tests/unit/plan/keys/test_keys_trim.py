@@ -37,7 +37,7 @@ def test_groups_move_until_partitions_are_level() -> None:
         ("move_group", "12", (0,), (2,)),
         ("move_group", "4", (0,), (3,)),
     ]
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert (plan.cost.groups, plan.cost.records_per_second) == (3, 15.0)
     # 40 - 1.1 · 25
     assert plan.bound.records_per_second == pytest.approx(12.5)
@@ -49,7 +49,7 @@ def test_what_is_level_enough_stays() -> None:
     """27.4 of a mean of 25 is beyond nine tenths of ε, and within ε: nothing is begun for that."""
     rates = {0: 25.4, 4: 2.0, 1: 24.2, 2: 24.2, 3: 24.2}
     plan = plan_keys(a_snapshot(rates), SETTINGS)
-    assert (plan.verdict, plan.moves) == (Verdict.LEVEL, ())
+    assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
 
 
 def test_a_group_that_is_too_large_is_told() -> None:
@@ -71,7 +71,7 @@ def test_a_large_group_changes_places_with_smaller_ones() -> None:
         ("move_group", "5", (1,), (2,)),
     ]
     assert [one.after_per_second for one in plan.drains] == [27.0, 24.0, 26.5, 22.5]
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     few = plan_keys(a_snapshot(rates), replace(SETTINGS, max_groups=1))
     assert few.moves == (), "what only the third move makes better is not begun"
     assert plan_keys(a_snapshot(FINE), replace(SETTINGS, max_groups=0)).moves == ()
@@ -85,7 +85,7 @@ def test_a_hot_key_is_split_and_groups_make_room() -> None:
         ((0,), (2,)), ((1,), (3,)), ((0,), (2,)), ((1,), (3,))
     ]  # fmt: skip
     assert [one.after_per_second for one in plan.drains] == [55.0, 55.0, 50.0, 50.0]
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.cost.records_per_second == pytest.approx(45 + 40)
 
 
@@ -166,7 +166,7 @@ def test_backlogs_drain_by_what_is_left_of_the_consumer() -> None:
 def test_an_idle_topic_is_left_alone() -> None:
     """One record a second where consumers do a hundred: uneven, and nobody's trouble."""
     plan = plan_keys(a_snapshot({0: 1.0}, a_key("ann", 0, 1.0, 0, share=1.0), capacity=100.0), SETTINGS)
-    assert (plan.verdict, plan.moves) == (Verdict.LEVEL, ())
+    assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
 
 
 def test_a_plan_taken_back_leads_where_it_came_from() -> None:
@@ -197,7 +197,7 @@ def applied(snapshot: KeysSnapshot, plan: KeysPlan, rates: Mapping[int, float]) 
 def test_every_plan_keeps_what_it_promises(
     rates: dict[int, float], hot: float, capacity: float | None
 ) -> None:
-    """Nothing is lost, the fullest gets no fuller, nothing moves twice, what is level is left alone."""
+    """Nothing is lost, the fullest gets no fuller, nothing moves twice, what is balanced is left alone."""
     rates = {**rates, 7: hot}
     snapshot = a_snapshot(rates, a_key("hot", 7, hot, 3), capacity=capacity)
     plan = plan_keys(snapshot, SETTINGS)
@@ -211,7 +211,7 @@ def test_every_plan_keeps_what_it_promises(
     assert plan.bound.records_per_second <= plan.cost.records_per_second * (1 + 1e-9)
     end = applied(snapshot, plan, rates)
     assert [one.records_per_second for one in end.partitions] == pytest.approx(after, abs=1e-6)
-    if plan.verdict is Verdict.LEVELLED:
+    if plan.verdict is Verdict.BALANCED:
         assert plan_keys(end, SETTINGS).moves == ()
 
 

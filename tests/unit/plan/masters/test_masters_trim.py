@@ -1,4 +1,4 @@
-"""Plans of the level `masters`: what must leave goes, what helps most follows, and nothing else moves."""
+"""Plans of the balancer `masters`: what must leave goes, what helps most follows, and nothing else moves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_masters_that_piled_up_are_spread() -> None:
     plan = plan_masters(a_snapshot(*(a_group(number, 0) for number in range(6))), MastersSettings())
     assert [source for _, source, _ in moved(plan)] == ["0"] * 4
     assert sorted(target for _, _, target in moved(plan)) == ["1", "1", "2", "2"]
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.bound.transfers == plan.cost.transfers == 4
     assert plan.predicted.before.worst_deviation["queries"] == pytest.approx(2.0)
     assert plan.predicted.after.worst_deviation["queries"] == pytest.approx(0.0)
@@ -50,7 +50,7 @@ def test_masters_that_piled_up_are_spread() -> None:
 def test_what_is_level_stays() -> None:
     """Nothing to do, and nothing done."""
     plan = plan_masters(a_snapshot(*(a_group(number, number % 3) for number in range(6))), MastersSettings())
-    assert (plan.moves, plan.verdict) == ((), Verdict.LEVEL)
+    assert (plan.moves, plan.verdict) == ((), Verdict.BALANCED)
 
 
 def test_groups_of_a_dead_node_go_to_those_that_have_least() -> None:
@@ -65,7 +65,7 @@ def test_groups_of_a_dead_node_go_to_those_that_have_least() -> None:
     plan = plan_masters(a_snapshot(*groups, states=dead), MastersSettings(epsilon=(0.2, 0.2)))
     assert moved(plan) == [("group 1", "0", "1"), ("group 0", "0", "2")]
     assert {move.reason.goal for move in plan.moves} == {"dead"}
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.bound.transfers == 2
 
 
@@ -91,7 +91,7 @@ def test_a_muted_node_gets_nothing_though_it_is_empty() -> None:
     ("name", "asked"), [("drain", ("9",)), ("muted", ("1", "9")), ("weights", {"9": 2.0})]
 )
 def test_a_node_that_is_not_there_is_refused(name: str, asked: object) -> None:
-    """Somebody who mistypes a node hears so, and not that all is level."""
+    """Somebody who mistypes a node hears so, and not that all is balanced."""
     level = a_snapshot(*(a_group(number, number) for number in range(3)))
     told = rf"^masters.{name}: the snapshot of 2026-11-24T15:00:00Z has no node 9; it has 0, 1, 2; "
     with pytest.raises(PlanError, match=told):
@@ -103,7 +103,7 @@ def test_a_dead_node_may_be_named() -> None:
     dead = (NodeState.ALIVE, NodeState.ALIVE, NodeState.DEAD)
     groups = [a_group(number, number % 2, able=(0, 1)) for number in range(4)]
     settings = MastersSettings(drain=("2",), weights={"2": 3.0})
-    assert plan_masters(a_snapshot(*groups, states=dead), settings).verdict is Verdict.LEVEL
+    assert plan_masters(a_snapshot(*groups, states=dead), settings).verdict is Verdict.BALANCED
 
 
 def test_weights_are_shares() -> None:
@@ -168,7 +168,7 @@ def test_the_fewest_takeovers_are_found_where_a_search_step_by_step_misses_them(
         a_snapshot(*(a_group(number, 0, load) for number, load in enumerate(queries))), MastersSettings()
     )
     assert plan.predicted.after.worst_deviation["queries"] == pytest.approx(0.0)
-    assert (plan.verdict, plan.cost.transfers, plan.bound.transfers) == (Verdict.LEVELLED, 4, 4)
+    assert (plan.verdict, plan.cost.transfers, plan.bound.transfers) == (Verdict.BALANCED, 4, 4)
     assert "with fewer than 4 others some node stays further than epsilon" in plan.bound.proof
 
 
@@ -185,7 +185,7 @@ def test_groups_that_have_moved_are_moved_again_in_large_clusters() -> None:
         for number in range(90)
     ]
     plan = plan_masters(a_snapshot(*groups, states=(NodeState.ALIVE,) * 45), MastersSettings())
-    assert (plan.verdict, plan.cost.transfers) == (Verdict.LEVELLED, 60)
+    assert (plan.verdict, plan.cost.transfers) == (Verdict.BALANCED, 60)
 
 
 def test_a_search_takes_back_what_turned_out_not_to_be_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_a_search_takes_back_what_turned_out_not_to_be_needed(monkeypatch: pytes
         for number, (master, queries, many) in enumerate(loads)
     ]
     plan = plan_masters(a_snapshot(*groups), MastersSettings())
-    assert (plan.verdict, plan.cost.transfers) == (Verdict.LEVELLED, 2)
+    assert (plan.verdict, plan.cost.transfers) == (Verdict.BALANCED, 2)
 
 
 def test_what_was_not_compared_is_not_claimed() -> None:
@@ -223,7 +223,7 @@ def test_a_plan_keeps_its_limit() -> None:
     groups = [a_group(number, 0) for number in range(6)]
     plan = plan_masters(a_snapshot(*groups), MastersSettings(max_moves=2))
     assert plan.cost.transfers == 2
-    assert "masters.takeovers_most" in plan.problems[0].text
+    assert "masters.max_moves" in plan.problems[0].text
 
 
 def test_groups_are_swapped_where_no_single_takeover_helps() -> None:
@@ -305,11 +305,11 @@ def test_any_plan_is_sound(snapshot: MastersSnapshot, epsilon: float, most: int)
     free = [move for move in plan.moves if move.reason.goal in ("epsilon", "order")]
     assert len(free) <= most
     assert all((groups[move.group].held_seconds or 0) >= settings.cooldown_seconds for move in free)
-    if plan.verdict is Verdict.LEVELLED:
+    if plan.verdict is Verdict.BALANCED:
         assert plan.bound.transfers <= plan.cost.transfers
         off = np.abs(np.where(ends.counted, ends.usage, 1.0) - 1.0)
         assert (off <= epsilon + 1e-6).all() or not snapshot.groups
-    if plan.moves and len(free) == len(plan.moves) and plan.verdict is not Verdict.LEVELLED:
+    if plan.moves and len(free) == len(plan.moves) and plan.verdict is not Verdict.BALANCED:
         assert unevenness(snapshot, masters) < unevenness(snapshot, list(snapshot.masters))
 
 

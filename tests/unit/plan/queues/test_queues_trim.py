@@ -52,13 +52,13 @@ def test_a_plan_tells_what_is_published_and_keeps_the_rest() -> None:
     assert [(one.name, one.before, one.after) for one in plan.assignments] == [
         ("report", 0.1, 0.3), ("vote", 0.01, 0.01)
     ]  # fmt: skip
-    assert (plan.version, plan.cost.weights, plan.verdict) == (4, 1, Verdict.LEVELLED)
+    assert (plan.version, plan.cost.weights, plan.verdict) == (4, 1, Verdict.BALANCED)
 
 
 def test_nothing_new_is_nothing_to_do() -> None:
     """Empty queues, weights that hold: level."""
     plan = plan_queues(a_snapshot(*FOUR, classes=(a_class("vote", weight=1.0),)), SETTINGS)
-    assert (plan.verdict, plan.moves, plan.orders) == (Verdict.LEVEL, (), ())
+    assert (plan.verdict, plan.moves, plan.orders) == (Verdict.BALANCED, (), ())
 
 
 def test_an_overloaded_queue_gives_to_the_lightest_now() -> None:

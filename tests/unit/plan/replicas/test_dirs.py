@@ -1,4 +1,4 @@
-"""The log dirs of one broker: levelled for the fewest bytes, never filled above θ on the way."""
+"""The log dirs of one broker: balanced for the fewest bytes, never filled above θ on the way."""
 
 import itertools
 import json
@@ -44,7 +44,7 @@ def test_the_one_replica_that_levels_two_dirs_moves() -> None:
     plan = planned([held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")])
     assert ways(plan) == [("small", "/a", "/b")]
     assert (plan.cost.bytes, plan.cost.log_dir_bytes, plan.cost.log_dir_moves) == (0, 12, 1)
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.log_dirs is not None
     assert (plan.log_dirs.before.worst_deviation, plan.log_dirs.after.worst_deviation) == (0.5, 0.0)
     reason = plan.moves[0].reason
@@ -59,7 +59,7 @@ def test_two_replicas_change_places_where_no_single_one_helps() -> None:
     parts = [held("a", 20, "/a"), held("b", 10, "/a"), held("c", 15, "/b"), held("d", 5, "/b")]
     plan = planned(parts)
     assert sorted(ways(plan)) == [("a", "/a", "/b"), ("c", "/b", "/a")] or plan.cost.log_dir_bytes <= 35
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert ", 2 replicas to another log dir of their brokers (" in plan_text(plan)
 
 
@@ -74,7 +74,7 @@ def test_only_what_is_asked_for_is_levelled() -> None:
 
 @pytest.mark.parametrize("state", ["offline", "cordoned"])
 def test_failed_and_cordoned_dirs_take_nothing_and_count_for_nothing(state: str) -> None:
-    """Two dirs are levelled beside a third that is failed or cordoned; it keeps out of the mean."""
+    """Two dirs are balanced beside a third that is failed or cordoned; it keeps out of the mean."""
     there = [broker(1, dirs=[*DISKS, ("/c", state, 50.0)])]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     assert ways(planned(parts, there)) == [("small", "/a", "/b")]
@@ -118,17 +118,17 @@ def test_a_copy_that_no_dir_has_room_for_stays_home() -> None:
     parts.append(partition("comes", 0, [2], load=(0.0, 20.0, 0.0, 0.0)))
     plan = planned(parts, there)
     assert plan.moves == ()
-    assert plan.verdict is not Verdict.LEVELLED
+    assert plan.verdict is not Verdict.BALANCED
     assert "limit_reached" in [problem.kind for problem in plan.problems]
 
 
 def test_to_disks_keeps_every_replica_on_its_broker() -> None:
-    """Broker 2 is empty, and stays it: only the dirs of broker 1 are levelled, and the bound says so."""
+    """Broker 2 is empty, and stays it: only the dirs of broker 1 are balanced, and the bound says so."""
     there = [broker(1, dirs=DISKS), broker(2)]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     plan = planned(parts, there, to_disks=True)
     assert [move.kind for move in plan.moves] == [ReplicaMoveKind.LOG_DIR]
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.settings["goals"] == ["log_dirs"]
     # 36 bytes may be at most 26.4.
     assert (plan.bound.bytes, plan.bound.log_dir_bytes) == (0, 9)
@@ -136,7 +136,7 @@ def test_to_disks_keeps_every_replica_on_its_broker() -> None:
 
 
 def test_to_disks_and_fix_offline_go_together() -> None:
-    """What is on a failed dir leaves it, the other dirs are levelled, and the rest stays."""
+    """What is on a failed dir leaves it, the other dirs are balanced, and the rest stays."""
     dirs = [*DISKS, ("/c", "offline", 50.0)]
     there = [broker(1, dirs=dirs), broker(2), broker(3)]
     lost = partition("lost", 0, [1, 2], leader=2, in_sync=[2], load=(0.0, 5.0, 0.0, 0.0), dirs=["/c", None])
@@ -149,7 +149,7 @@ def test_to_disks_and_fix_offline_go_together() -> None:
 
 
 def test_limits_on_the_plan_hold_for_moves_between_dirs_too() -> None:
-    """A broker's dirs are levelled as a whole or not at all, and the plan says what was left out."""
+    """A broker's dirs are balanced as a whole or not at all, and the plan says what was left out."""
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     for limit in ({"max_moves": 0}, {"max_bytes": 11}):
         plan = planned(parts, **limit)
@@ -159,7 +159,7 @@ def test_limits_on_the_plan_hold_for_moves_between_dirs_too() -> None:
 
 
 def test_a_limit_is_for_all_brokers_together() -> None:
-    """Two brokers need a move each, one is allowed: the broker that is further out is levelled."""
+    """Two brokers need a move each, one is allowed: the broker that is further out is balanced."""
     there = [broker(1, dirs=DISKS), broker(2, dirs=DISKS)]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     parts += [held("wide", 20, "/a", on=2), held("slim", 8, "/a", on=2), held("rest", 14, "/b", on=2)]
@@ -204,7 +204,7 @@ def test_role_aware_knows_no_dirs() -> None:
     """The source's procedure neither levels dirs nor is judged by them; asked for these alone, it refuses."""
     cluster = snapshot([broker(1, dirs=DISKS)], [held("big", 24, "/a"), held("small", 12, "/a")])
     plan = role_aware.plan(cluster, ReplicasSettings(strategy="role_aware"))
-    assert (plan.moves, plan.verdict, plan.log_dirs) == ((), Verdict.LEVEL, None)
+    assert (plan.moves, plan.verdict, plan.log_dirs) == ((), Verdict.BALANCED, None)
     with pytest.raises(PlanError, match="to_disks"):
         role_aware.plan(cluster, ReplicasSettings(strategy="role_aware", intra_broker_only=True))
 

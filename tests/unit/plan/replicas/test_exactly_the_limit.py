@@ -31,7 +31,7 @@ def judged_level(made: ReplicasSnapshot, theta: float = 0.8) -> None:
     asked = ReplicasSettings(theta=(theta,) * 4)
     for planner in (trim.plan, role_aware.plan):
         plan = planner(made, asked)
-        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.LEVEL, (), ())
+        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.BALANCED, (), ())
     assert goal_status(made, asked).violations == ()
     limits = ReportGoals({"network_out": theta}, {"network_out": 0.1}, len(made.brokers))
     assert met(made.imbalance().measures(), "network_out", limits)[1:] == (True, True)
@@ -67,7 +67,7 @@ def test_equal_leaders_at_epsilon_are_level(brokers: int, tenth: int, sides: lis
         counts[2 * pair + 1] -= side * tenth
     made = leaders(counts, capacity=1000.0)
     plan = trim.plan(made, ReplicasSettings())
-    assert (plan.verdict, plan.moves, plan.problems) == (Verdict.LEVEL, (), ())
+    assert (plan.verdict, plan.moves, plan.problems) == (Verdict.BALANCED, (), ())
     assert goal_status(made, ReplicasSettings()).violations == ()
 
 

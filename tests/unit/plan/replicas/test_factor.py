@@ -38,12 +38,12 @@ def moved(plan: Plan) -> list[tuple]:
 
 
 def test_a_replica_is_added_where_it_levels_best_and_nothing_else_moves() -> None:
-    """Broker 3 holds 30 of 100, broker 4 nothing; `b` could be levelled, and nobody asked for that."""
+    """Broker 3 holds 30 of 100, broker 4 nothing; `b` could be balanced, and nobody asked for that."""
     parts = [partition("a", 0, [1, 2], load=(1.0, 5.0, 1.0, 1.0)), partition("b", 0, [3], load=BIG)]
     plan = planned(parts, replication_factor={"a": 3})
     assert moved(plan) == [("add", "a-0", None, 4)]
     assert [(a.before, a.after, a.leader_after) for a in plan.assignments] == [((1, 2), (1, 2, 4), 1)]
-    assert (plan.verdict, plan.settings["goals"]) == (Verdict.LEVELLED, ["rack", "host", "theta"])
+    assert (plan.verdict, plan.settings["goals"]) == (Verdict.BALANCED, ["rack", "host", "theta"])
     assert (plan.cost.bytes, plan.cost.added_replicas, plan.cost.replica_moves, plan.bound.bytes) == (
         5,
         1,
@@ -252,7 +252,7 @@ def test_a_replay_adds_and_drops_no_replicas() -> None:
 def test_what_has_the_number_asked_for_is_level() -> None:
     """No moves, no problems."""
     plan = planned([partition("a", 0, [1, 2])], replication_factor={"*": 2})
-    assert (plan.verdict, plan.moves, plan.assignments) == (Verdict.LEVEL, (), ())
+    assert (plan.verdict, plan.moves, plan.assignments) == (Verdict.BALANCED, (), ())
 
 
 def test_the_option_is_a_table_of_the_settings() -> None:
@@ -281,7 +281,7 @@ def test_a_topic_named_twice_is_refused() -> None:
     [
         (['{"a" = 0}'], "numbers of replicas above 0"),
         (['{"a" = 2}', "replicas.drain=5"], "none beside drain"),
-        (['{"a" = 2}', "replicas.to_disks=true"], "none beside to_disks"),
+        (['{"a" = 2}', "replicas.intra_broker_only=true"], "none beside to_disks"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(words: list[str], error: str) -> None:

@@ -39,7 +39,7 @@ def declared(snapshot: ReplicasSnapshot, network_out: float) -> ReplicasSnapshot
 def test_a_host_above_theta_is_relieved_although_no_broker_is_full() -> None:
     """Host a sends 120 of 140 (86 %), b 60 (43 %), brokers 60 % at most: one of 20 goes to b (71, 57 %)."""
     found = plan(declared(two_hosts(), 140.0), WIDE)
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     (move,) = found.moves
     assert move.source in (1, 2)
     assert move.target in (3, 4)
@@ -88,13 +88,13 @@ def test_wrong_capacities_of_hosts_are_refused(word: str, told: str) -> None:
 def test_without_the_goal_nothing_moves_and_nothing_is_told_of_hosts() -> None:
     """The same cluster, but `host_load` is no goal."""
     found = plan(declared(two_hosts(), 140.0), replace(WIDE, goals=("rack", "host", "theta", "epsilon")))
-    assert (found.verdict, found.moves, found.hosts) == (Verdict.LEVEL, (), None)
+    assert (found.verdict, found.moves, found.hosts) == (Verdict.BALANCED, (), None)
 
 
 def test_hosts_are_levelled_where_brokers_need_not_be() -> None:
     """120 against 60 of 200 each deviates by a third from the mean of 90: sums of 81 to 99 are asked for."""
     found = plan(two_hosts(), replace(WIDE, host_epsilon=(None, None, None, 0.1)))
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert found.hosts is not None
     assert found.hosts.before.worst_deviation["network_out"] == pytest.approx(1 / 3)
     assert found.hosts.after.worst_deviation["network_out"] <= 0.1

@@ -53,7 +53,7 @@ def test_a_plan_for_the_peak_relieves_whom_the_night_would_fill(planner: object)
     assert planner(snapshot(), THETA).moves == ()
     plan = planner(snapshot(), replace(THETA, load="peak"))
     assert isinstance(plan, Plan)
-    assert plan.verdict == "levelled"
+    assert plan.verdict == "balanced"
     (move,) = plan.moves
     assert (move.source, move.bytes, move.reason.resource) == (1, 15, "network_in")
     assert plan.predicted.before.peak_usage["network_in"] == pytest.approx(0.9)

@@ -37,7 +37,7 @@ def test_a_drained_broker_is_emptied_and_nothing_else_moves() -> None:
     """Broker 1 holds `a` as leader and `b` as follower; 3 is the only one that holds neither."""
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [2, 1]), partition("c", 0, [2, 3])]
     plan = planned(parts, drain=(1,), fix_offline=True)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert {a.topic: set(a.after) for a in plan.assignments} == {"a": {2, 3}, "b": {2, 3}}
     assert {goal for *_, goal in moved(plan)} == {"drain"}
     assert plan.settings["drain"] == [1]
@@ -48,7 +48,7 @@ def test_a_demoted_broker_leads_nothing_and_keeps_its_replicas() -> None:
     """Two of three partitions are led by broker 1: two hand-overs, no copy."""
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [1, 3]), partition("c", 0, [2, 1])]
     plan = planned(parts, demote=(1,), fix_offline=True)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert sorted(moved(plan)) == [("leader", "a", 1, 2, "demote"), ("leader", "b", 1, 3, "demote")]
     assert [(set(a.before), a.leader_after) for a in plan.assignments] == [({1, 2}, 2), ({1, 3}, 3)]
 
@@ -57,7 +57,7 @@ def test_a_leader_without_a_stand_in_goes_with_its_replica() -> None:
     """The only replica of `a`, and a sibling out of sync of `b`: both need a copy that can lead."""
     parts = [partition("a", 0, [1]), partition("b", 0, [1, 2], in_sync=[1])]
     plan = planned(parts, demote=(1,), fix_offline=True)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert {goal for *_, goal in moved(plan)} == {"demote"}
     assert [(1 in a.after, a.leader_after) for a in plan.assignments] in (
         [(False, 2), (True, 3)],
@@ -76,7 +76,7 @@ def test_excluded_topics_that_stay_led_weigh_as_leaders() -> None:
 def test_a_demoted_leader_keeps_the_stand_in_that_was_made_for_it() -> None:
     """Leader 1 is second in its list and alone in sync: its role goes by way of a copy, and 2 cannot stay."""
     plan = planned([partition("a", 0, [2, 1], leader=1, in_sync=[1])], demote=(1,), fix_offline=True)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert [(set(a.after), a.leader_after) for a in plan.assignments] == [({1, 3}, 3)]
 
 
@@ -119,7 +119,7 @@ def test_repairs_alone_level_nothing() -> None:
     """80 and 0 stay; the partition without leader gets one."""
     parts = [partition("a", 0, [1], load=(0, 80, 0, 0)), partition("b", 0, [1, 2], leader=None)]
     plan = planned(parts, fix_offline=True)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert [(kind, topic, goal) for kind, topic, *_, goal in moved(plan)] == [("leader", "b", "offline")]
 
 
@@ -157,7 +157,7 @@ def test_a_broker_that_is_filled_is_open_whatever_it_was(state: str) -> None:
     there = [broker(1, capacity=FULL), broker(2, state=state, capacity=FULL)]
     parts = [partition(f"a{n}", 0, [1], load=(10,) * 4) for n in range(4)]
     plan = planned(parts, brokers=there, add=(2,))
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert {m.target for m in plan.moves} == {2}
     assert len(plan.moves) == 2
 
@@ -198,7 +198,7 @@ def test_a_broker_that_is_not_there_is_refused(name: str) -> None:
     ("name", "value", "told"),
     [
         ("excluded_topics", ("__consumer_offset",), "no topic __consumer_offset; .*mean __consumer_offsets"),
-        ("levelled_topics", ("nope",), "no topic nope; .*correct the name or take it out"),
+        ("balanced_topics", ("nope",), "no topic nope; .*correct the name or take it out"),
         ("excluded_brokers_for_leaders", (42,), "no broker 42; it has 1, 2, 3"),
         ("excluded_brokers_for_replicas", (42,), "no broker 42; it has 1, 2, 3"),
     ],

@@ -338,7 +338,7 @@ def test_a_level_cluster_is_left_alone() -> None:
     parts = [held(name, [b], 40) for b, name in enumerate("abc", 1)]
     for repairs in (None, (), CHARITABLE, tuple(REPAIRS)):
         plan = planned(parts, repairs)
-        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.LEVEL, (), ())
+        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.BALANCED, (), ())
 
 
 # What it says.
@@ -384,7 +384,7 @@ def test_the_repair_proof_says_only_what_is_proven() -> None:
 def test_who_meets_the_goals_has_not_run_out() -> None:
     """The last replica that it can give brings broker 1 within the band: no verdict."""
     plan = planned([held("a", [1], 20), held("b", [1], 40), held("z", [2], 20)], None, brokers=2)
-    assert (plan.verdict, plan.problems) == (Verdict.LEVELLED, ())
+    assert (plan.verdict, plan.problems) == (Verdict.BALANCED, ())
     assert moved(plan) == {"a": ("replica", 1, 2)}
 
 

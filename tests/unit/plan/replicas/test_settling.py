@@ -59,7 +59,7 @@ def test_what_came_lately_goes_where_nothing_else_helps() -> None:
     """It is a price, not a ban."""
     held = [[60.0], [60.0], [60.0]]
     plan = trim.plan(snapshot(held), THETA)
-    assert plan.verdict == "levelled"
+    assert plan.verdict == "balanced"
     assert plan.cost.bytes == 10
     assert plan.bound.bytes <= 10, "the bound is of true bytes"
 

@@ -58,7 +58,7 @@ def leaders(asked: ReplicasSnapshot, found: Plan, topic: str) -> dict[int | None
 def test_replicas_of_every_topic_are_evened() -> None:
     """Twelve replicas of each topic, six on two brokers each: four on each of three, so four are copied."""
     found = plan(two_topics(), ReplicasSettings(goals=("topic_replicas",)))
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert found.cost.replica_moves == 8
     assert {move.reason.goal for move in found.moves} == {"topic_replicas"}
     assert found.topics is not None
@@ -81,7 +81,7 @@ def test_leaders_of_a_topic_are_evened_without_a_copy() -> None:
         [broker(1), broker(2), broker(3)], [partition("t", i, [1, 2, 3], load=EVEN) for i in range(6)]
     )
     found = plan(asked, ReplicasSettings(goals=("topic_leaders",)))
-    assert (found.verdict, found.cost.bytes, found.cost.leader_moves) == (Verdict.LEVELLED, 0, 4)
+    assert (found.verdict, found.cost.bytes, found.cost.leader_moves) == (Verdict.BALANCED, 0, 4)
     assert leaders(asked, found, "t") == {1: 2, 2: 2, 3: 2}
     assert {move.reason.goal for move in found.moves} == {"topic_leaders"}
 
@@ -90,7 +90,7 @@ def test_a_copy_that_makes_a_leader_says_so() -> None:
     """Broker 3 holds nothing of `a` and is to lead two of it: two copies, and why."""
     wanted = ReplicasSettings(goals=("min_leaders_per_topic",), min_leaders_per_topic={"a": 2})
     found = plan(two_topics(), wanted)
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert leaders(two_topics(), found, "a") == {1: 2, 2: 2, 3: 2}
     assert {move.reason.goal for move in found.moves} == {"min_leaders_per_topic"}
     copy = next(move for move in found.moves if move.kind == "replica")
@@ -104,7 +104,7 @@ def test_whoever_leads_more_than_the_least_is_left_alone() -> None:
     """4, 1 and 1 of six, and one each is asked for."""
     rows = [partition("t", i, [b], load=EVEN) for i, b in enumerate([1, 1, 1, 1, 2, 3])]
     wanted = ReplicasSettings(goals=("min_leaders_per_topic",), min_leaders_per_topic={"t": 1})
-    assert plan(snapshot([broker(1), broker(2), broker(3)], rows), wanted).verdict is Verdict.LEVEL
+    assert plan(snapshot([broker(1), broker(2), broker(3)], rows), wanted).verdict is Verdict.BALANCED
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_who_may_not_get_or_lead_is_not_counted() -> None:
         0,
     )  # with one replica each, 3 would lead
     both = plan(asked, ReplicasSettings(goals=("topic_leaders",)))
-    assert both.verdict is Verdict.LEVELLED
+    assert both.verdict is Verdict.BALANCED
     assert leaders(asked, both, "t") == {1: 3, 2: 3}
     problem = problem_data(asked, ReplicasSettings(goals=("topic_replicas",)))
     board = board_of(problem, problem.initial_placement, 1.0)
@@ -179,11 +179,11 @@ def test_only_the_topics_asked_for_are_levelled_and_never_excluded_ones() -> Non
     asked = snapshot([broker(1), broker(2)], rows)
     wanted = ReplicasSettings(goals=("topic_replicas",), balanced_topics=("*a",), excluded_topics=("__*",))
     found = plan(asked, wanted)
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert {move.topic for move in found.moves} == {"a"}
     assert found.topics is not None
     assert found.topics["topic_replicas"].topics == 1
-    assert found.settings["levelled_topics"] == ["*a"]
+    assert found.settings["balanced_topics"] == ["*a"]
 
 
 def test_too_few_partitions_are_proven() -> None:
@@ -244,7 +244,7 @@ def test_nobody_asks_and_nothing_is_told() -> None:
     """A plan without goals per topic has none of their fields, nor their settings."""
     document = json.loads(plan_bytes(plan(two_topics(), ReplicasSettings())))
     assert "x_topics" not in document
-    assert not {"levelled_topics", "min_leaders_per_topic", "number_epsilon"} & set(document["settings"])
+    assert not {"balanced_topics", "min_leaders_per_topic", "count_epsilon"} & set(document["settings"])
 
 
 def test_a_plan_of_topics_is_read_back(tmp_path: Path) -> None:
@@ -345,9 +345,9 @@ def test_the_judge_of_plans_counts_hosts_and_topics_itself(tmp_path: Path) -> No
     document = json.loads(plan_bytes(plan(asked, ReplicasSettings(goals=("rack",)))))
     assert check(told, document) == []
     document["settings"]["goals"] = ["rack", "theta", "host_load"]
-    assert check(told, document) == ["verdict is level, but host a network_out 0.8571 > θ (1 such)"]
-    document["settings"] |= {"goals": ["topic_leaders"], "levelled_topics": ["*"], "number_epsilon": 0.1}
+    assert check(told, document) == ["verdict is balanced, but host a network_out 0.8571 > θ (1 such)"]
+    document["settings"] |= {"goals": ["topic_leaders"], "balanced_topics": ["*"], "count_epsilon": 0.1}
     assert check(told, document) == [
         "x_topics tells of {}, counted {'topic_leaders': 1}",
-        "verdict is level, but topic_leaders of t (1 such)",
+        "verdict is balanced, but topic_leaders of t (1 such)",
     ]

@@ -1,4 +1,4 @@
-"""The sentences of the level `keys` that people decide by."""
+"""The sentences of the balancer `keys` that people decide by."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_plan_tells_what_goes_where_and_what_comes_of_it() -> None:
     """Cost, the fullest partition before and after, what waits (120 a second come, 100 are done), reasons."""
     plan = plan_keys(hot(capacity=100.0), KeysSettings())
     text = RENDERER.plan_text(plan)
-    assert "Plan by trim: levelled: every goal holds after these moves" in text
+    assert "Plan by trim: balanced: every goal holds after these moves" in text
     assert "cost: 4 key groups to move, 1 key to split otherwise; 85 records/s go elsewhere" in text
     assert "fullest partition: 2.29 times the mean, 1.05 after" in text
     assert re.search(r"\n +0 +1,000 +120\.0 +55\.0 +never, or not known +22 s\n", text)

@@ -1,4 +1,4 @@
-"""The words of the level `queues`: queues are called queues, and small amounts of work are to be seen."""
+"""The words of the balancer `queues`: queues are called queues, and small amounts of work are to be seen."""
 
 from __future__ import annotations
 

@@ -58,11 +58,11 @@ class RedisBackend:
         Shape (queues,): the most messages that each may hold.
     life_seconds
         How long a worker counts as alive after its last sign of life.
-    deaths_max
+    max_worker_crashes
         A message with which so many workers have died becomes a dead letter.
     idempotency_seconds
         How long idempotency keys are remembered.
-    overtake_seconds
+    max_overtake_seconds
         Quick messages go before others that came at most so long before them.
     hand_seconds
         Work that a worker fetches at once; what it has fetched is not moved.
@@ -74,16 +74,16 @@ class RedisBackend:
         name: str,
         capacity: Iterable[int],
         heartbeat_timeout_seconds: float = 10.0,
-        deaths_max: int = 5,
+        max_worker_crashes: int = 5,
         idempotency_seconds: float = 3600.0,
-        overtake_seconds: float = OVERTAKE_SECONDS,
+        max_overtake_seconds: float = OVERTAKE_SECONDS,
         hand_seconds: float = 0.0,
     ) -> None:
         self.ledger = QueueLedger(capacity)
         self._keys = RedisKeys(name)
         self.base = self._keys.base
-        self.heartbeat_timeout_seconds, self.deaths_max = heartbeat_timeout_seconds, deaths_max
-        self.idempotency_seconds, self.overtake_seconds = idempotency_seconds, overtake_seconds
+        self.heartbeat_timeout_seconds, self.max_worker_crashes = heartbeat_timeout_seconds, max_worker_crashes
+        self.idempotency_seconds, self.max_overtake_seconds = idempotency_seconds, max_overtake_seconds
         self._url = url
         # A command that is sent again by the client could put a message in twice: nothing is.
         self._client = async_client_of(url, self.base, 10.0)
@@ -199,7 +199,7 @@ class RedisBackend:
         life = round(self.heartbeat_timeout_seconds * 1000)
         begun = [f"{one.queue}/{one.id}" for one in in_work]
         queue, left = await patiently(
-            lambda: self._run("claim", len(self.ledger), worker, life, self.deaths_max, previous, *begun)
+            lambda: self._run("claim", len(self.ledger), worker, life, self.max_worker_crashes, previous, *begun)
         )
         if queue < 0:
             return None
@@ -229,7 +229,7 @@ class RedisBackend:
         return hand.popleft() if hand else None
 
     async def _fetch(self, worker: str, queue: int, hand: deque[Delivery], wait_milliseconds: int) -> None:
-        overtake = round(self.overtake_seconds * 1000)
+        overtake = round(self.max_overtake_seconds * 1000)
         take = ("take", queue, worker, overtake, self._hand_microseconds)
         newest = self._newest.get(worker)
         if not newest:
@@ -390,7 +390,7 @@ class RedisBackend:
         work = -1 if order.work is None else int(order.work * MICROSECONDS)
         stays = round(order.rest_seconds * 1000)
         count, carried = await self._run(
-            "move", queue, "", messages, work, room, fence, self.deaths_max, int(rescue), stays, elsewhere
+            "move", queue, "", messages, work, room, fence, self.max_worker_crashes, int(rescue), stays, elsewhere
         )
         return MessagesMoved(order.source, order.target, count, carried / MICROSECONDS)
 
@@ -435,7 +435,7 @@ class RedisBackend:
     ) -> MessagesMoved:
         capacity, stays = self.ledger.capacity[target], round(rest * 1000)
         count, carried = await self._run(
-            "move", source, target, messages, work, capacity, fence, self.deaths_max, rescue, stays
+            "move", source, target, messages, work, capacity, fence, self.max_worker_crashes, rescue, stays
         )
         return MessagesMoved(source, target, count, carried / MICROSECONDS)
 

@@ -58,7 +58,7 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
         plan="Plan the smallest disturbance that levels it",
         question="Did it help, and what did clients notice?",
         records="messages",
-        title="Three Pulsar brokers under the same load, before and after levelling",
+        title="Three Pulsar brokers under the same load, before and after balancing",
     )
     # Rates of bundles that have just moved begin anew: let them settle.
     settle_seconds = 2.0 * STATISTICS_SECONDS

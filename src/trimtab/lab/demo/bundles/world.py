@@ -21,7 +21,7 @@ CLUSTER: Final = "sandbox"
 HOT_NAMESPACE: Final = "trimtab/orders"
 HOT_TOPICS: Final = 12
 HOT_SHARE: Final = 0.45
-"""Of all messages: no broker of three can carry that and be level."""
+"""Of all messages: no broker of three can carry that and be balanced."""
 HOT_MESSAGE_BYTES: Final = 2_000
 
 
@@ -48,7 +48,7 @@ def uneven(seed: int, messages_per_second: float) -> PulsarWorkload:
 
 
 def balanced_capacity(workload: PulsarWorkload, brokers: int, cpu_cores: float) -> CapacitySettings:
-    """Capacities under which this load fills a level cluster to about half.
+    """Capacities under which this load fills a balancer cluster to about half.
 
     All brokers share one machine, so that what each can carry is declared, not found.
 

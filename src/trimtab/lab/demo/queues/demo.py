@@ -106,7 +106,7 @@ class QueuesDemoSetup:
         published = self.reader.published()
         return 0.0 if published is None else published.weights.get(name, 0.0)
 
-    def follow_seconds(self) -> float:
+    def follow_timeout_seconds(self) -> float:
         """Seconds from the publication of what is in force until every process was seen to follow it."""
         published = self.reader.published()
         assert published is not None
@@ -209,7 +209,7 @@ def run(screen: DemoOutput, out: Path, seed: int, settings: QueuesSettings, *, q
         screen.wide(plan_text(plan, snapshot))
         screen.step("Publish them, with sender and workers at work")
         receipt = here.publish(plan)
-        taken = here.follow_seconds()
+        taken = here.follow_timeout_seconds()
         screen.wide("\n".join(_weights_table(plan)))
         screen.print_lines(
             f"{len(receipt.done)} weights published; all {len(here.reader.reports())} processes were seen to "
@@ -267,7 +267,7 @@ def _followed(here: QueuesDemoSetup, screen: DemoOutput) -> dict[str, float]:
         _, plan = here.learn()
         if plan.moves:
             here.publish(plan)
-            here.follow_seconds()
+            here.follow_timeout_seconds()
         weight, seconds = here.weight("vote"), time.time() - begun
         screen.print_lines(
             f"turn {turn} of sampling, Spark, plan and publication, {seconds:.0f} s after the change: W of a "

@@ -70,7 +70,7 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         plan="Plan the smallest set of moves that levels it",
         question="Did it help?",
         records="records",
-        title="Six brokers under the same load, before and after levelling",
+        title="Six brokers under the same load, before and after balancing",
     )
 
     def __init__(self, times: DemoTimes, seed: int, settings: ReplicasSettings) -> None:

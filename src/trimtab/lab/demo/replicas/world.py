@@ -55,7 +55,7 @@ def watched(
 
 
 def balanced_capacity(workload: KafkaWorkload, brokers: int, cpu_cores: float) -> CapacitySettings:
-    """Capacities under which this load fills a level cluster to about half.
+    """Capacities under which this load fills a balancer cluster to about half.
 
     All brokers share one machine, so that what each can carry is declared, not found: bytes in with their
     replicas, bytes out, and the disk that the load's data need, each twice the mean broker's share.

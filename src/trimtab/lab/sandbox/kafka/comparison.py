@@ -53,7 +53,7 @@ class MeasureComparison:
         """Total error (bias), error per entity weighted by size, and of shares of the total.
 
         `share_error` is Σ|d − d₀|/2 over shares d of the total: the part of the load that is attributed to
-        the wrong entity, whatever the total. Levelling depends on that alone.
+        the wrong entity, whatever the total. Balancing depends on that alone.
         """
         total, found = float(self.truth.sum()), float(self.found.sum())
         error = np.abs(self.found - self.truth)

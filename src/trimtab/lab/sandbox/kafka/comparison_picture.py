@@ -21,7 +21,7 @@ TITLES = {"bytes_in": "bytes in", "bytes_out": "bytes out", "disk": "disk", "cpu
 def draw(compared: Sequence[MeasureComparison], path: Path) -> None:
     """Draw one panel per measure, true share of the total across, found share up; equal on the diagonal.
 
-    Totals may differ by as much as compression saves; who carries which share of them is what levelling
+    Totals may differ by as much as compression saves; who carries which share of them is what balancing
     depends on, and what the titles tell.
 
     Parameters

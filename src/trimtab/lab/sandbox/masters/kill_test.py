@@ -21,7 +21,7 @@ from trimtab.online.masters.messages import MapChanged
 NODES: Final = 3
 GROUPS: Final = 3
 LEASE_SECONDS: Final = 4.0
-"""With 2 s a run stood still for two minutes, on two cores with a load of 40: see the level's page."""
+"""With 2 s a run stood still for two minutes, on two cores with a load of 40: see the balancer's page."""
 PRODUCERS: Final = 2
 RATE: Final = 30.0
 """Messages a second of each producer."""

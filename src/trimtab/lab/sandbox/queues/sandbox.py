@@ -30,7 +30,7 @@ url = "{url}"
 [queues]
 queues = {workers}
 default_weight = 0.1    # seconds; what a vote or a report takes, nobody has told
-wait_seconds = -1       # senders wait for room
+enqueue_timeout_seconds = -1       # senders wait for room
 """
 
 

@@ -37,7 +37,7 @@ READING_SECONDS: Final = 5.0
 READINGS: Final = 2
 """How often counters are read again at most, until they agree with the logs."""
 ESTIMATED: Final = "bytes of all brokers are estimated"
-WITHOUT: Final = "CPU is not levelled, and bytes are estimated by the growth of logs and by offsets"
+WITHOUT: Final = "CPU is not balanced, and bytes are estimated by the growth of logs and by offsets"
 
 
 def check(

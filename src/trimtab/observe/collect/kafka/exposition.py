@@ -156,11 +156,11 @@ class BrokerCounters:
         A sentence whose subject, the endpoint, is left out.
         """
         if self.error:
-            return f"{self.error}: CPU is not levelled and bytes of all brokers are estimated"
+            return f"{self.error}: CPU is not balanced and bytes of all brokers are estimated"
         names = [name for name in _NEEDED if name not in self.broker]
         sentences = []
         if names:
-            lost = ["CPU is not levelled"] * ("cpu_time_ns" in names)
+            lost = ["CPU is not balanced"] * ("cpu_time_ns" in names)
             if "bytes_in_total" in names or "replication_bytes_in_total" in names:
                 lost.append("bytes of all brokers are estimated")
             elif "bytes_out_total" in names:

@@ -36,7 +36,7 @@ class MastersStatus:
     Attributes
     ----------
     brokers
-        The nodes; the name is that of all levels.
+        The nodes; the name is that of all balancers.
     values
         Groups of which it is master, and slots that it is behind in all groups together: shape (nodes, 2).
     deviation

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PART: Final = "Pulsar"
 THREADS: Final = 32
-NOT_BALANCED: Final = "it is not levelled; where none is known at all, brokers are compared with one another"
+NOT_BALANCED: Final = "it is not balanced; where none is known at all, brokers are compared with one another"
 
 
 def check(

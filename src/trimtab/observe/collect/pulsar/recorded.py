@@ -70,7 +70,7 @@ def recent_ticks(
     Parameters
     ----------
     lake
-        Seen from the level `bundles`.
+        Seen from the balancer `bundles`.
     cluster
         May be left out where only one is recorded.
     since

@@ -94,7 +94,7 @@ def undeclared(brokers: Mapping[str, Mapping[str, object]]) -> str | None:
         return None
     return (
         f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not declared: limits that brokers "
-        "report stand in for it, and what has none is not levelled"
+        "report stand in for it, and what has none is not balanced"
     )
 
 

@@ -31,7 +31,7 @@ class QueuesStatus:
     Attributes
     ----------
     brokers
-        The queues; the name is that of all levels.
+        The queues; the name is that of all balancers.
     values
         Messages, seconds of work, messages in work: shape (queues, 3).
     deviation

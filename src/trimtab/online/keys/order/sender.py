@@ -80,7 +80,7 @@ class OrderedSender:
         """Partition and stamp of a key's next record; None where it must wait for the change of tables.
 
         The runs of a split key go to its partitions in turn, from any of them on: equal parts are what the
-        plan levelled.
+        plan balanced.
         """
         known = self.plain.get(key)
         if known is not None:

@@ -159,7 +159,7 @@ def test_rules_that_give_rates_only_are_named_as_such() -> None:
     found = read_exposition((EXPOSITIONS / "cp-helm-charts.txt").read_text())
     assert (found.broker, found.topics) == ({}, {})
     assert "cp_kafka_server_brokertopicmetrics_bytesinpersec is not named as a counter" in found.lacking()
-    assert "CPU is not levelled and bytes of all brokers are estimated" in found.lacking()
+    assert "CPU is not balanced and bytes of all brokers are estimated" in found.lacking()
 
 
 def test_what_its_type_line_calls_a_gauge_is_no_counter() -> None:

@@ -57,7 +57,7 @@ def test_a_partition_without_a_leader_has_no_master() -> None:
 
 
 def test_what_moves_is_what_a_leader_carries_more() -> None:
-    """20 B/s in are the same for a follower, 50 out are not; disk and processor are not levelled here."""
+    """20 B/s in are the same for a follower, 50 out are not; disk and processor are not balanced here."""
     found = group(partition("led", 0, [1, 2], load=(4.0, 7.0, 20.0, 50.0)))
     assert (found.bytes_per_second, found.queries_per_second) == (50.0, 0.0)
     less = partition("led", 0, [1, 2], load=(4.0, 7.0, 20.0, 50.0), follower=(1.0, 7.0, 30.0, 20.0))
@@ -93,7 +93,7 @@ def test_a_cap_holds_and_what_may_not_lead_is_left() -> None:
     few = plan_masters(piled_up(), MastersSettings(max_moves=2))
     assert len(few.moves) == 2
     assert few.verdict is Verdict.IMPROVED
-    assert any("with 2 takeovers (masters.takeovers_most)" in one.text for one in few.problems)
+    assert any("with 2 takeovers (masters.max_moves)" in one.text for one in few.problems)
     every = plan_masters(piled_up(), MastersSettings(epsilon=(0.01, 0.01)))
     assert {move.group for move in every.moves} == {"led-3", "led-6", "led-9"}
     assert {move.target for move in every.moves} == {"1"}

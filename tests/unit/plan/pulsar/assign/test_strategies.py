@@ -156,7 +156,7 @@ def test_the_threshold_itself_is_enough(low: float, pool: tuple[str, ...]) -> No
 
 
 def test_nobody_below_the_average_means_anybody() -> None:
-    """A level cluster draws among all, overloaded or not."""
+    """A balancer cluster draws among all, overloaded or not."""
     view = view_of({"a": load(95), "b": load(95)})
     placement, _ = ask(MODULAR, view)
     assert placement.pool == ("a", "b")
