@@ -196,7 +196,7 @@ class Tables:
     def settle(self, producer: Any) -> None:
         """Let a producer see that all that it waits for has taken effect."""
         self.publish((2**40,) * PARTITIONS)
-        while producer._guide.sending.version < self._version:
+        while producer._router.sending.version < self._version:
             time.sleep(0.05)
 
 

@@ -70,17 +70,17 @@ class Clock:
 
     def __init__(self, records: int) -> None:
         self.left, self.done = records, False
-        self._begun = 0.0, 0.0
+        self._started = 0.0, 0.0
         self.seconds = self.cpu_seconds = 0.0
 
     def handle(self, record: Any) -> None:
         """The handler."""
         self.left -= 1
-        if self._begun == (0.0, 0.0):
-            self._begun = time.perf_counter(), time.process_time()
+        if self._started == (0.0, 0.0):
+            self._started = time.perf_counter(), time.process_time()
         if not self.left:
-            self.seconds = time.perf_counter() - self._begun[0]
-            self.cpu_seconds = time.process_time() - self._begun[1]
+            self.seconds = time.perf_counter() - self._started[0]
+            self.cpu_seconds = time.process_time() - self._started[1]
             self.done = True
 
 

@@ -192,7 +192,9 @@ def kept(lake: Lake, size: tuple[int, int]) -> Figures:
 
 def kept_shorter(lake: Lake, size: tuple[int, int]) -> Figures:
     """The same with ages of a day less, so that a whole day goes."""
-    return order(lake, f"--set=lake.raw_retention_days={MONTH - 1}", f"--set=lake.table_retention_days={MONTH - 1}")
+    return order(
+        lake, f"--set=lake.raw_retention_days={MONTH - 1}", f"--set=lake.table_retention_days={MONTH - 1}"
+    )
 
 
 def order(lake: Lake, *words: str) -> Figures:
@@ -257,7 +259,9 @@ def rest_of_day(lake: Lake, size: tuple[int, int]) -> Figures:
     """The other 23 hours of the day after the month at once, through Spark, out of joined samples."""
     begin, end = NEXT_DAY + HOUR, NEXT_DAY + DAY
     told = measured(
-        trimtab("pipeline", "run", "--large-job", f"--since={begin:{TIME}}", f"--until={end:{TIME}}", lake=lake)
+        trimtab(
+            "pipeline", "run", "--large-job", f"--since={begin:{TIME}}", f"--until={end:{TIME}}", lake=lake
+        )
     )
     return {**told, "samples": lake.table("cleaned", ["tick"], begin, end).num_rows}
 

@@ -58,7 +58,7 @@ class Gateway:
         self._under_way: Counter[str] = Counter()
         self._dead: list[str] = []
         self._shown: tuple[float, str] = (float("-inf"), "")
-        self._looking = asyncio.Lock()
+        self._poll_task = asyncio.Lock()
 
     @property
     def rules(self) -> Rules:
@@ -154,7 +154,7 @@ class Gateway:
 
     async def shown(self) -> str:
         """The state of everything as JSON; at most a quarter of a second old."""
-        async with self._looking:
+        async with self._poll_task:
             if self._clock() - self._shown[0] >= TURN_SECONDS:
                 self._shown = (self._clock(), json.dumps(await self._look()))
             return self._shown[1]

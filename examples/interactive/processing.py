@@ -20,7 +20,7 @@ TASK_SECONDS = 0.003
 
 def make_broker(url: str, queues: int, **settings: Any) -> BalancedBroker:
     """The broker as gateway and workers have it, alike but for who waits how long."""
-    return BalancedBroker(url, name="interactive", queues=queues, life_seconds=3.0, **settings)
+    return BalancedBroker(url, name="interactive", queues=queues, heartbeat_timeout_seconds=3.0, **settings)
 
 
 class Tasks:

@@ -60,14 +60,14 @@ class Reader(Consumer):
 
     def __init__(self, *given: Any, way: str, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.way, self.paused, self.asked, self.deaf_to = way, False, False, -1
+        self.log_dir_schedule, self.paused, self.asked, self.deaf_to = way, False, False, -1
         self.got: list[tuple[str, int]] = []
 
     def _on_connected(self, node: int, told: Any) -> None:
         if isinstance(told[1], RequestOffset):
             self.asked = True
-            self.paused = self.paused or self.way == "is paused"
-            if self.way == "drops the question":
+            self.paused = self.paused or self.log_dir_schedule == "is paused"
+            if self.log_dir_schedule == "drops the question":
                 return
         if not self.paused and node != self.deaf_to:
             super()._on_connected(node, told)
@@ -115,10 +115,10 @@ async def one(sandbox: MastersSandbox, watch: Watch, way: str) -> dict[str, int]
     """A takeover with two consumers: one that goes on, and one behind which another of its name begins."""
     # The names stay the same: a master asks a name that has gone for its offset too, and waits for it.
     cluster, ideal = sandbox.state.cluster, (watch.master + 1) % NODES
-    async with Reader(cluster, "t", "stays", way=way) as stays:
+    async with Reader(cluster, "t", "stays", log_dir_schedule=way) as stays:
         reading = [asyncio.create_task(stays.read())]
         try:
-            async with Reader(cluster, "t", "leaves", way=way) as leaves:
+            async with Reader(cluster, "t", "leaves", log_dir_schedule=way) as leaves:
                 reading.append(asyncio.create_task(leaves.read()))
                 await asyncio.sleep(BEFORE_SECONDS + CHANCE.random())
                 # It ends before the next master serves it: what that hands out is another matter.
@@ -133,7 +133,7 @@ async def one(sandbox: MastersSandbox, watch: Watch, way: str) -> dict[str, int]
                 assert stays.asked and leaves.asked, "the master did not ask for offsets"
                 await ended([reading.pop()])
             stays.paused = False
-            async with Reader(cluster, "t", "leaves", way="hands it in") as later:
+            async with Reader(cluster, "t", "leaves", log_dir_schedule="hands it in") as later:
                 reading.append(asyncio.create_task(later.read()))
                 await asyncio.sleep(BEHIND_SECONDS)
             look([task for task in reading if not task.done()])
@@ -202,7 +202,7 @@ def main() -> int:
     ways = {}
     with MastersSandbox.start(NODES, 1, lease_seconds=LEASE_SECONDS) as sandbox:
         for way in WAYS:
-            ways[way] = asyncio.run(measured(sandbox, given.takeovers, way))
+            ways[way] = asyncio.run(measured(sandbox, given.transfers, way))
     result = {"cores": os.cpu_count(), "load_average": os.getloadavg()[0], "ways": ways}
     write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
     print(table(result))

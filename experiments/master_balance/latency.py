@@ -141,13 +141,13 @@ def compared(given: argparse.Namespace) -> dict[str, Any]:
             for engine in (EMBEDDED, ETCD)
         )
         calls = (
-            partial(of_ours, own, at_once=1),
-            partial(of_ours, own, at_once=WINDOW),
-            partial(of_ours, other, at_once=1),
-            partial(of_ours, other, at_once=WINDOW),
-            partial(of_etcd, other, at_once=1, puts=1),
-            partial(of_etcd, other, at_once=WINDOW, puts=1),
-            partial(of_etcd, other, at_once=1, puts=TRANSACTION),
+            partial(of_ours, own, max_in_flight=1),
+            partial(of_ours, own, max_in_flight=WINDOW),
+            partial(of_ours, other, max_in_flight=1),
+            partial(of_ours, other, max_in_flight=WINDOW),
+            partial(of_etcd, other, max_in_flight=1, puts=1),
+            partial(of_etcd, other, max_in_flight=WINDOW, puts=1),
+            partial(of_etcd, other, max_in_flight=1, puts=TRANSACTION),
         )
         sizes: dict[str, dict[str, list[dict[str, float]]]] = {}
         for size in given.sizes:

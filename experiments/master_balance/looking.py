@@ -74,7 +74,7 @@ class Watch:
             if not self.holds.get(node):
                 self.first[node] = now
         self.holds[node] = standing.holds
-        asyncio.get_running_loop().call_later(self.look_seconds, self.ask, node)
+        asyncio.get_running_loop().call_later(self.poll_seconds, self.ask, node)
 
     def ended(self, node: int) -> None:
         """A node has gone: ask again as soon as it is back."""

@@ -151,7 +151,7 @@ def main() -> int:
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {"schemes": {}}
     for name in given.schemes:
         scheme, before = TransferScheme[name.upper()], os.getloadavg()[0]
-        takeovers = given.takeovers or (10 if scheme in SLOW else 40)
+        takeovers = given.transfers or (10 if scheme in SLOW else 40)
         start = partial(
             MastersSandbox.start, NODES, lease_seconds=LEASE_SECONDS, scheme=scheme, engine=given.engine
         )

@@ -89,7 +89,7 @@ class _Client:
         async with Producer(self._cluster, self._topic, patience_seconds=None) as producer:
             while time.time() < self._end:
                 future = await producer.post(self._payload)
-                future.add_done_callback(self._told)
+                future.add_done_callback(self._handle_store_event)
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_SECONDS):
                     await producer.flush()

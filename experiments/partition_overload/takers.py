@@ -78,7 +78,7 @@ class Paced:
     def __init__(
         self, client: Any, workers: SimulatedConsumers, began: float, shared: int | None = None
     ) -> None:
-        self._client, self._workers, self._began = client, workers, began
+        self._client, self._workers, self._started_at = client, workers, began
         self._shared = shared
         self._due: list[tuple[float, int, Any]] = []
         self._last = [0.0] * MAX_PARTITIONS
@@ -94,7 +94,7 @@ class Paced:
         now = time.monotonic()
         busy = {self._worker(one.partition()) for _, _, one in self._due}
         for worker in {self._worker(one) for one in partitions} - busy:
-            self._workers.drop(worker, now - self._began)
+            self._workers.drop(worker, now - self._started_at)
         for one in partitions:
             self._last[one] = 0.0
 
@@ -120,7 +120,9 @@ class Paced:
     def _begin(self, message: Any) -> None:
         place, now = message.partition(), time.monotonic()
         if message.error() is None:
-            self._last[place] = self._began + self._workers.receive(self._worker(place), now - self._began)
+            self._last[place] = self._started_at + self._workers.receive(
+                self._worker(place), now - self._started_at
+            )
         self._count += 1
         # The end of a partition is told behind its last record.
         heappush(self._due, (max(now, self._last[place]), self._count, message))

@@ -64,7 +64,14 @@ SCHEMES = {
     "none": Made("round_robin"),
     "threshold": Made(
         "marked_round_robin",
-        replace(THRESHOLD, limits="share", light=0.3, overload=0.3, window_seconds=1.0, cycle_seconds=1.0),
+        replace(
+            THRESHOLD,
+            limits="share",
+            light_threshold=0.3,
+            overload=0.3,
+            window_seconds=1.0,
+            cycle_seconds=1.0,
+        ),
     ),
     "forecast by count": Made("marked_round_robin", replace(BY_COUNT, **PACE)),
     "forecast by work": Made("marked_round_robin", replace(BY_WORK, **PACE)),
@@ -97,7 +104,7 @@ def broker_of(name: str, url: str, capacity: int) -> BalancedBroker:
         scheduling=made.scheduling,
         max_overtake_seconds=made.max_overtake_seconds,
         wait_seconds=None,
-        life_seconds=30.0,
+        heartbeat_timeout_seconds=30.0,
     )
 
 
@@ -247,7 +254,7 @@ def loads_of(data: Path | None) -> dict[str, Load]:
         found["requests, unequal workers"] = Load(
             [
                 ReplayedMessage(
-                    one.number, one.due * factor, one.weight * factor, seconds=one.takes_seconds * factor
+                    one.number, one.deadline * factor, one.weight * factor, seconds=one.takes_seconds * factor
                 )
                 for one in loads
             ],

@@ -90,7 +90,7 @@ def one_draw(schemes: dict[str, Any], sizes: Sequence[int], what: str) -> list[d
         for size in sizes:
             say(f"{what}, {kind}, {size:,} messages")
             messages = load(size, seeds_of(kind)[0])
-            due = [one.due for one in messages]
+            due = [one.deadline for one in messages]
             for name, which in schemes.items():
                 row = {"kind": kind, "size": size, "scheme": name, "bound_seconds": bound_seconds(messages)}
                 rows.append(row | figures_of(run(which, messages, name), due))

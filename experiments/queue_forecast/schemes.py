@@ -88,7 +88,7 @@ SWITCHES = {
 }
 OPTIONS = {
     "as it comes": BY_WORK,
-    "damped trend, φ = 0.8": replace(BY_WORK, damping=0.8),
+    "damped trend, φ = 0.8": replace(BY_WORK, trend_damping=0.8),
     "half of the trend is the newest window": replace(BY_WORK, trend_smoothing=0.5),
     "no trend": replace(BY_WORK, trend="none"),
     "drain time: light below 30 s, overload above 600 s": replace(

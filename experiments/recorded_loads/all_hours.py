@@ -199,7 +199,7 @@ def main() -> None:
     if given.speed:
         speed(given.speed)
     else:
-        compare(given.recording, given.since, given.step, given.every, given.way or [])
+        compare(given.recording, given.since, given.step, given.every, given.log_dir_schedule or [])
 
 
 if __name__ == "__main__":

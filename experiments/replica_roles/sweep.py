@@ -140,9 +140,9 @@ class Run:
             if not self._waiting and tick % EVERY_TICKS == 0 and tick >= WINDOWS:
                 self._waiting = list(plan(self._snapshot(tick), self.settings).moves)
         held = self.day.leader[TICKS_A_DAY:, :, DISK].mean(axis=0).sum() * COPIES
-        self.told.bytes_share /= held
-        self.told.sigma /= TICKS_A_DAY
-        return self.told
+        self.event.bytes_share /= held
+        self.event.sigma /= TICKS_A_DAY
+        return self.event
 
     def _load(self, tick: int) -> FloatArray:
         load = np.zeros((BROKERS, 4))
@@ -153,9 +153,9 @@ class Run:
         return load
 
     def _measure(self, usage: FloatArray) -> None:
-        self.told.broker_hours_above += float((usage > HARM).any(axis=1).sum()) * TICK_SECONDS / 3600
+        self.event.broker_hours_above += float((usage > HARM).any(axis=1).sum()) * TICK_SECONDS / 3600
         share = usage / usage.sum(axis=0)
-        self.told.sigma += float(np.sqrt(((share - 1 / BROKERS) ** 2).mean(axis=0)).max())
+        self.event.sigma += float(np.sqrt(((share - 1 / BROKERS) ** 2).mean(axis=0)).max())
 
     def _copy(self, tick: int, measured: bool) -> FloatArray:
         """Carry out what time allows, in the plan's order; the load of copies, as `_load`."""
@@ -176,7 +176,7 @@ class Run:
         """Whether the move is done in this tick."""
         if move.kind is ReplicaMoveKind.LEADER:
             self.leader[row] = move.target
-            self.told.leader_moves += measured
+            self.event.leader_moves += measured
             return True
         size, target, source = float(self.day.leader[tick, row, DISK]), move.target, move.source
         assert source is not None
@@ -186,7 +186,7 @@ class Run:
         extra[target, NETWORK_IN] += part / TICK_SECONDS
         extra[self.leader[row], NETWORK_OUT] += part / TICK_SECONDS
         extra[target, DISK] += size
-        self.told.bytes_share += part * measured
+        self.event.bytes_share += part * measured
         if part < wanted:
             self._copied[row] = size - wanted + part
             return False
@@ -194,10 +194,10 @@ class Run:
         self.replicas[row] = np.where(self.replicas[row] == source, target, self.replicas[row])
         if self.leader[row] == source:
             self.leader[row] = target
-        self.told.replica_moves += measured
+        self.event.replica_moves += measured
         since = tick - self._came.pop((row, source), -TICKS_A_DAY)
-        self.told.moved_twice += measured and since <= TWICE_WITHIN_TICKS
-        self.told.moved_again += measured and since <= tick - TICKS_A_DAY
+        self.event.moved_twice += measured and since <= TWICE_WITHIN_TICKS
+        self.event.moved_again += measured and since <= tick - TICKS_A_DAY
         self._came[row, target] = tick
         return True
 
@@ -272,7 +272,7 @@ def main() -> int:
         document = {
             "day": source,
             "strategy": given.strategy,
-            "nothing": asdict(nothing.told),
+            "nothing": asdict(nothing.event),
             "sweeps": found,
         }
         path = given.out / "sweep.json"

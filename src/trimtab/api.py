@@ -160,10 +160,10 @@ def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: b
         If it is no plan, or the snapshot is of another level.
     """
     level = _balancer_of_plan(plan)
-    if snapshot is not None and _balancer_of_snapshot(snapshot) is not balanced:
+    if snapshot is not None and _balancer_of_snapshot(snapshot) is not level:
         other = _balancer_of_snapshot(snapshot).name
         raise InputError(
-            f"the plan is of level {level.name}, and the snapshot of {other}: give the plan's own"
+            f"the plan is of balancer {level.name}, and the snapshot of {other}: give the plan's own"
         )
     return level.renderer().plan_text(plan, snapshot, all_moves=all_moves)
 

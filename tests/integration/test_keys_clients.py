@@ -102,7 +102,8 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     wait_until(
         lambda: (
             load(20)
-            or {4} <= {one for beat in place.beats(topic) for one in beat.assigned if beat.role == "consumer"}
+            or {4}
+            <= {one for beat in place.heartbeats(topic) for one in beat.assigned if beat.role == "consumer"}
         ),
         "a consumer has the added partition",
     )
@@ -110,7 +111,9 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     moved = {group: Route(((group + 1) % 4,), (group % 4,)) for group in groups}
     place.publish(topic, RoutingTable(2, 4, 5, moved, {b"hot": Route((2, 3, 4), (0, 1, 2))}))
     load_until_followed(2)
-    wait_until(lambda: {beat.version for beat in place.beats(topic)} == {2}, "all have told that they follow")
+    wait_until(
+        lambda: {beat.version for beat in place.heartbeats(topic)} == {2}, "all have told that they follow"
+    )
     home = (murmur2(b"hot") & POSITIVE) % 4
     place.publish(topic, RoutingTable(3, 4, 5, moved, {b"hot": Route((home,), (0, 1, 2, 3, 4))}))
     load_until_followed(3)
@@ -118,7 +121,7 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     wait_until(lambda: effects.count() >= sum(sent.values()), "everything has taken effect")
     wait_until(
         lambda: (
-            {beat.member for beat in place.beats(topic) if beat.role == "consumer" and beat.wrapped}
+            {beat.member for beat in place.heartbeats(topic) if beat.role == "consumer" and beat.wrapped}
             == place.members(f"g-{topic}")
         ),
         "who is wrapped is seen by its heartbeat",
@@ -129,7 +132,7 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     effects_in_order(effects, sent)
     places = {partition for key, _, partition in effects.all() if key == b"hot"}
     assert places == {0, 1, 2, 3, 4}, "the hot key was spread"
-    wait_until(lambda: not place.beats(topic), "who ends in order is gone at once")
+    wait_until(lambda: not place.heartbeats(topic), "who ends in order is gone at once")
 
 
 def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> None:
@@ -187,11 +190,13 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     for number in range(100):
         send(b"key %d" % (number % 5))
         send(None)
-    wait_until(lambda: any("torn" in (beat.plain_because or "") for beat in place.beats(topic)), "it is told")
+    wait_until(
+        lambda: any("torn" in (beat.plain_because or "") for beat in place.heartbeats(topic)), "it is told"
+    )
     other = table_bytes(PublishedTable("other", "id", RoutingTable(9, 3, 3)))
     place.publish(topic, RoutingTable(1, 3, 3), damage=other)
     wait_until(
-        lambda: any("another topic" in (beat.plain_because or "") for beat in place.beats(topic)),
+        lambda: any("another topic" in (beat.plain_because or "") for beat in place.heartbeats(topic)),
         "it is told",
     )
     send(b"key 0")
@@ -235,7 +240,7 @@ def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, t
 
     def refused() -> bool:
         try:
-            sender.producer._guide.check()
+            sender.producer._router.check()
         except InputError:
             return True
         return False
@@ -343,7 +348,7 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
     senders = [AnyProducer("confluent-kafka", place.bootstrap, topic, following) for _ in range(5)]
 
     def settled() -> bool:
-        beats = place.beats(topic)
+        beats = place.heartbeats(topic)
         return len(beats) == 10 and sum(len(one.assigned) for one in beats) == 5
 
     wait_until(settled, "each has told what it has")

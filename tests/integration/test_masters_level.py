@@ -140,9 +140,7 @@ def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
     somebody.type("pipeline run")
     few = somebody.type("plan masters --system kafka --max-moves 2 --out few.json")
     assert "2 takeovers" in few
-    assert "with 2 takeovers (masters.max_moves) brings every node within epsilon" in " ".join(
-        few.split()
-    )
+    assert "with 2 takeovers (masters.max_moves) brings every node within epsilon" in " ".join(few.split())
     somebody.type("plan masters --system kafka --out plan.json")
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert (plan["system"], plan["verdict"]) == ("kafka", "balanced")

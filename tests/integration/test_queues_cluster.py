@@ -55,7 +55,7 @@ def _name(cluster: RedisClusterProcess) -> str:
 
 
 def _backend(cluster: RedisClusterProcess, name: str) -> RedisClusterBackend:
-    return RedisClusterBackend(cluster.url, name, CAPACITY, SLOTS, life_seconds=2.0)
+    return RedisClusterBackend(cluster.url, name, CAPACITY, SLOTS, heartbeat_timeout_seconds=2.0)
 
 
 async def _fence(backend: RedisClusterBackend) -> int:
@@ -120,14 +120,14 @@ def test_fewer_queues_are_drained_within_their_slots(cluster: RedisClusterProces
 
     async def story() -> None:
         name = _name(cluster)
-        before = RedisClusterBackend(cluster.url, name, [9] * 8, SLOTS, life_seconds=2.0)
+        before = RedisClusterBackend(cluster.url, name, [9] * 8, SLOTS, heartbeat_timeout_seconds=2.0)
         await before.open()
         home = key_slot(b"k") % SLOTS
         beyond = 6 + home
         for one in range(4):
             assert await before.put(message(f"k{one}", key="k"), beyond) == beyond
         await put_all(before, 4, "a")
-        after = RedisClusterBackend(cluster.url, name, [9] * 4, SLOTS, life_seconds=2.0)
+        after = RedisClusterBackend(cluster.url, name, [9] * 4, SLOTS, heartbeat_timeout_seconds=2.0)
         await after.open()
         assert (await after.server_counts()).stranded == {4: 1, beyond: 4}
         fewer = RedisClusterBackend(cluster.url, name, [9], 1)
@@ -223,7 +223,12 @@ def test_a_broker_runs_on_a_cluster(cluster: RedisClusterProcess) -> None:
     async def story() -> None:
         done: list[int] = []
         broker = BalancedBroker(
-            cluster.url, name=_name(cluster), queues=2, slots=2, life_seconds=1.0, default_weight=0.01
+            cluster.url,
+            name=_name(cluster),
+            queues=2,
+            slots=2,
+            heartbeat_timeout_seconds=1.0,
+            default_weight=0.01,
         )
         broker.is_worker_process = True
 

@@ -122,7 +122,7 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     assert_same(lake, history)
 
 
-@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("turn", [0, pytest.param(1, checkpoints=pytest.mark.long)])
 def test_stream_and_batch_agree_on_gaps_and_executions(
     spark: SparkSession, tmp_path: Path, turn: int
 ) -> None:
@@ -192,7 +192,12 @@ def test_stream_from_a_topic_makes_the_same_tables(
                 for row in file.to_pylist():
                     sender.send(topic, value=as_json(row))
             sender.flush()
-        options = (f"--source=kafka:{topic}", f"--bootstrap={six_brokers.bootstrap}", "--once", "--max-per-batch=200")
+        options = (
+            f"--source=kafka:{topic}",
+            f"--bootstrap={six_brokers.bootstrap}",
+            "--once",
+            "--max-per-batch=200",
+        )
         process = start_stream(lake, *options)
         assert process.wait(PATIENCE_SECONDS) == 0, (lake.path / "stream.log").read_text()
     finally:

@@ -41,8 +41,8 @@ def drawn(seed: int) -> Case:
     """Five to eight groups on three nodes: some nodes dead, drained, muted or heavier, some groups fixed."""
     chance = random.Random(seed)
     alive = NodeState.ALIVE
-    states = [chance.choice([alive] * 4 + [NodeState.DEAD, NodeState.DRAINING, NodeState.MUTED])]
-    states += [chance.choice([alive] * 6 + [NodeState.MUTED]), alive]
+    states = [chance.choice([alive] * 4 + [NodeState.DEAD, NodeState.DRAINING, NodeState.EXCLUDED])]
+    states += [chance.choice([alive] * 6 + [NodeState.EXCLUDED]), alive]
     chance.shuffle(states)
     # Every second cluster is one that piled up on few nodes, as after a failure.
     home = chance.choice([(0, 1, 2), (0, 0, 0, 1), (2,), (0, 1, 2, NO_MASTER)])
@@ -66,7 +66,7 @@ def drawn(seed: int) -> Case:
 
 def served(case: Case) -> list[bool]:
     """Which nodes loads are compared over."""
-    return [one.state in (NodeState.ALIVE, NodeState.MUTED) for one in case.snapshot.nodes]
+    return [one.state in (NodeState.ALIVE, NodeState.EXCLUDED) for one in case.snapshot.nodes]
 
 
 def choices(case: Case) -> list[list[int]]:
@@ -144,15 +144,15 @@ def test_no_plan_of_a_small_cluster_is_better(batch: int) -> None:
         case = drawn(seed)
         plan, best = plan_masters(case.snapshot, case.settings), best_of_all(case)
         found = reached(case, plan)
-        if (found.within, found.takeovers if best.within else 0) != (
+        if (found.within, found.transfers if best.within else 0) != (
             best.within,
-            best.takeovers if best.within else 0,
+            best.transfers if best.within else 0,
         ) or found.unevenness > best.unevenness + 1e-9:
             wrong.append(f"seed {seed}: {found}, and {best} can be had")
         if best.within:
-            musts = plan.cost.transfers - found.takeovers
-            if plan.bound.transfers != musts + best.takeovers:
-                wrong.append(f"seed {seed}: any plan needs {plan.bound}, and {musts} + {best.takeovers} do")
+            musts = plan.cost.transfers - found.transfers
+            if plan.bound.transfers != musts + best.transfers:
+                wrong.append(f"seed {seed}: any plan needs {plan.bound}, and {musts} + {best.transfers} do")
         told = [one.text for one in plan.problems if one.kind == "unmet_goal"]
         if bool(told) == best.within or not all("no plan" in text for text in told):
             wrong.append(f"seed {seed}: {best}, and the plan says {told}")

@@ -20,10 +20,10 @@ SCHEDULING = st.builds(
     SchedulingSettings,
     window_seconds=st.sampled_from([1.0, 3.0]),
     cycle_seconds=st.sampled_from([2.0, 10.0]),
-    light=st.sampled_from([0.0, 0.2]),
+    light_threshold=st.sampled_from([0.0, 0.2]),
     overload=st.sampled_from([0.3, 0.8]),
-    damping=st.sampled_from([1.0, 0.7]),
-    smoothing=st.sampled_from([1.0, 0.5]),
+    trend_damping=st.sampled_from([1.0, 0.7]),
+    trend_smoothing=st.sampled_from([1.0, 0.5]),
     **{name: st.sampled_from(words) for name, words in CHOICES.items()},
 )
 ARRIVALS = st.lists(

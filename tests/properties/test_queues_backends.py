@@ -223,7 +223,7 @@ def opened(
         yield in_process, 100
         return
     server = Server(binaries()["valkey"], tmp_path_factory.mktemp("valkey"))
-    yield redis_streams(server.url, life_seconds=3600.0), 30
+    yield redis_streams(server.url, heartbeat_timeout_seconds=3600.0), 30
     server.stop()
 
 

@@ -20,7 +20,7 @@ def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assert_good(world: BundleWorld) -> None:
     """Nothing is wrong; if it is, everything needed to find out is shown."""
-    wrong = world.judge()
+    wrong = world.evaluate()
     assert wrong == [], "\n".join([*wrong, str(world)])
 
 

@@ -52,7 +52,7 @@ def test_a_dead_destination_leaves_its_own_steps_and_the_commands_to_go_on_with(
     world = world_of(tmp_path, cluster, plan, settings)
     world.script = FaultScript([BrokerKilled(3.0, 4)])
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.INCOMPLETE
     found = {r.step.partition.topic: (r.state, r.reason) for r in world.state.records if r.step.added}
@@ -76,7 +76,7 @@ def test_a_cancelled_execution_is_gone_on_with_by_its_number(tmp_path: Path) -> 
     cluster.controller.create_topic("t", {0: [1, 2]}, SIZE)
     world = world_of(tmp_path, cluster, plan_of(("t", 0, (1, 2), (1, 3))), ReplicasExecutionSettings())
     assert world.live(cancel=True)
-    assert world.judge() == []
+    assert world.evaluate() == []
     text = told(world)
     assert text.endswith("next: `trimtab execution resume 1` goes on with them")
     assert "next.json" not in text
@@ -142,7 +142,7 @@ def test_the_load_is_sensed_again_between_batches(tmp_path: Path) -> None:
 
     world.sense = ReplicaLoadCheck(plan, planned, newest)
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.FINISHED
     copies = [record for record in world.state.records if record.step.added]

@@ -70,13 +70,13 @@ def test_whenever_trimtab_is_killed_the_operators_own_values_stand_at_the_end(
     """Killed at every write, then resumed or cancelled: every rate and list is as the operator set it."""
     whole = world_of(tmp_path / "whole", throttles, [])
     assert whole.live()
-    assert whole.judge() == []
+    assert whole.evaluate() == []
     for write in range(2, whole.writes + 1):
         for cancel in (False, True):
             world = world_of(tmp_path / f"{write}-{cancel}", throttles, [])
             if not world.live(dies_at=write):
                 world.live_to_the_end(cancel=cancel)
-            assert world.judge() == [], str(world)
+            assert world.evaluate() == [], str(world)
 
 
 @pytest.mark.parametrize("throttles", THROTTLES.values(), ids=THROTTLES)
@@ -84,14 +84,14 @@ def test_a_broker_that_dies_and_comes_back_has_its_own_values(throttles: Throttl
     """Whatever is set while it is away is put back all the same."""
     world = world_of(tmp_path, throttles, [BrokerKilled(2.0, 4), BrokerStarted(60.0, 4)])
     world.live_to_the_end()
-    assert world.judge() == []
+    assert world.evaluate() == []
 
 
 def test_ours_holds_while_copies_are_in_flight(tmp_path: Path) -> None:
     """At the operator's 3 MB/s the copies would take a minute; at ours they take seconds."""
     world = world_of(tmp_path, THROTTLES["for all brokers"], [])
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.FINISHED
     rates = [dict((d[0], d[2]) for d in h.detail) for h in world.cluster.history if h.verb == "configure"]
@@ -107,7 +107,7 @@ def test_a_copy_that_a_brokers_own_throttle_outruns_is_told_so(tmp_path: Path) -
     own: Throttles = {(ResourceType.BROKER, "3"): {FOLLOWER_RATE: "1000000"}}
     world = world_of(tmp_path, own, [], growth=4 * MB)
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     (failed,) = [r for r in world.state.records if r.state is ReplicaStepState.FAILED]
     assert failed.step.added == (3,)

@@ -44,7 +44,7 @@ def test_a_throttle_below_the_rate_of_writing_ends_with_one_clear_sentence(tmp_p
         tmp_path, ReplicasExecutionSettings(throttle="5000000", stall_timeout_seconds=60.0), 8 * MB
     )
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.INCOMPLETE
     state, reason = ends(world)["hot0"]
@@ -83,7 +83,7 @@ def test_the_throttle_that_the_sentence_names_is_enough(tmp_path: Path) -> None:
         tmp_path, ReplicasExecutionSettings(throttle="16000000", stall_timeout_seconds=60.0), 8 * MB
     )
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.FINISHED
 
@@ -95,7 +95,7 @@ def test_auto_raises_itself_above_what_is_written(tmp_path: Path) -> None:
     )
     world = world_of(tmp_path, settings, 8 * MB)
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.FINISHED
     assert world.state.rate_bytes_per_second == pytest.approx(16 * MB, rel=0.1)
@@ -107,7 +107,7 @@ def test_of_copies_that_share_a_throttle_only_one_too_many_is_given_up(tmp_path:
         tmp_path, ReplicasExecutionSettings(throttle="10000000", stall_timeout_seconds=60.0), 8 * MB, 6 * MB
     )
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     found = ends(world)
     assert found["hot0"][0] is ReplicaStepState.FAILED
     assert "10 MB/s a broker through, shared by 2 copies" in found["hot0"][1]
@@ -120,7 +120,7 @@ def test_a_copy_held_back_by_another_has_its_turn_afterwards(tmp_path: Path) -> 
     settings = ReplicasExecutionSettings(throttle="10000000", stall_timeout_seconds=120.0)
     world = world_of(tmp_path, settings, 8 * MB, 4 * MB)
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.FINISHED
 
@@ -131,7 +131,7 @@ def test_a_slow_copy_that_gets_nearer_is_let_go_on(tmp_path: Path) -> None:
     world = world_of(tmp_path, settings, 8 * MB, cold=False)
     began = world.cluster.now
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.FINISHED
     assert world.cluster.now - began > 5 * settings.stall_timeout_seconds

@@ -38,7 +38,7 @@ class Rival:
         self._next_try = 5.0
         self._lease: Lease | None = None
         self.refusals: list[str] = []
-        self.begun_at: float | None = None
+        self.started_at: float | None = None
 
     def end(self) -> None:
         """Give back what it holds."""
@@ -47,7 +47,7 @@ class Rival:
 
     def try_to_begin(self) -> None:
         """Every ten virtual seconds: ask for the lease, and act at once when it is given."""
-        if self.begun_at is not None or self._cluster.now < self._next_try:
+        if self.started_at is not None or self._cluster.now < self._next_try:
             return
         self._next_try = self._cluster.now + 10.0
         lease = Lease(
@@ -64,7 +64,7 @@ class Rival:
         except (ActError, PortError) as error:
             self.refusals.append(str(error))
             return
-        self.begun_at = self._cluster.now
+        self.started_at = self._cluster.now
         self._lease = lease
         name = min(self._cluster.partitions)
         replicas = self._cluster.partition(*name).settled_replicas
@@ -104,7 +104,7 @@ def test_a_second_trimtab_never_acts_while_the_first_does(
     assert never_both_at_once(world.cluster, [ACTOR, RIVAL]) == [], world
     refused = [text for text in rival.refusals if "NotController" not in text]
     assert all("is acting on cluster" in text and "since" in text for text in refused)
-    if world.cluster.now > 20.0 and rival.begun_at is None:
+    if world.cluster.now > 20.0 and rival.started_at is None:
         assert refused
 
 
@@ -127,6 +127,6 @@ def test_a_trimtab_that_falls_silent_is_replaced_and_steps_back(
     monkeypatch.setattr(SimulatedPort, "observe", cut)
     world.live()
     rival.end()
-    assert rival.begun_at is not None
+    assert rival.started_at is not None
     assert never_both_at_once(world.cluster, [ACTOR, RIVAL]) == [], world
     assert any("has taken over" in line for line in world.log), world.log

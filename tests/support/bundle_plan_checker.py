@@ -136,7 +136,7 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
     assert plan.bound.sessions <= plan.cost.sessions
     for one in plan.assignments:
         assert world.owner.get(one.bundle) == one.after
-    breaches = world.breaches(settings)
+    breaches = world.violations(settings)
     if plan.verdict in (Verdict.BALANCED,):
         # A policy that keeps epsilon out of reach is named, and leaves nothing to do.
         named = {

@@ -129,7 +129,7 @@ def switches_are_set_and_taken_away(stage: Stage) -> None:
     assert stage.port.write_balancing(dict.fromkeys(SWITCHES, OFF)) == {}
 
     def all_off() -> bool:
-        told = stage.port.read_balancing(everywhere=True)
+        told = stage.port.read_balancing(all_brokers=True)
         values = {value for each in told.in_force.values() for value in each.values()}
         return len(told.in_force) == len(stage.look().brokers) and values == {OFF}
 

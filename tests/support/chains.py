@@ -243,8 +243,8 @@ def require_true_status(
     """`status` calls balanced what is balanced by a snapshot, names the rest, and says which snapshot that was."""
     truth = judge(snapshot, resources)
     told = told_words(printed)
-    assert {word: told[word] for word in truth} == {word: one.word for word, one in truth.items()}, printed
-    uneven = [word for word, one in truth.items() if one.word == "not balanced"]
+    assert {word: told[word] for word in truth} == {word: one.text for word, one in truth.items()}, printed
+    uneven = [word for word, one in truth.items() if one.text == "not balanced"]
     left = [word for word, said in told.items() if said not in ("balanced", "not balanced")]
     expected = "Every measured resource is balanced."
     if uneven:

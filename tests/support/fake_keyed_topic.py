@@ -145,7 +145,7 @@ class FakeKeyedTopic(KeyedTopic):
 
     def _texts(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
         self._kafka.while_read()
-        return list(self._kafka.log), [(heartbeat_bytes(one), at) for one, at in self._kafka.beats]
+        return list(self._kafka.log), [(heartbeat_bytes(one), at) for one, at in self._kafka.heartbeats]
 
 
 class FakePort(TablesPort):

@@ -29,7 +29,7 @@ async def _move() -> None:
 
         setattr(RedisBackend, method, then_dies)
 
-    backend = RedisClusterBackend(url, name, CAPACITY, SLOTS, life_seconds=2.0)
+    backend = RedisClusterBackend(url, name, CAPACITY, SLOTS, heartbeat_timeout_seconds=2.0)
     fence = await backend.lease("dies", 1.0)
     assert fence is not None
     await backend.counts()

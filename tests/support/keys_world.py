@@ -47,8 +47,8 @@ class World:
         self.partitions = 4
         self.topic_id, self.slowness, self.looks = "id of orders", slowness, 0
         self.changed_at = 0
-        self.wrapped, self.tells, self.stuck, self.stalled = True, True, "", False
-        self.others = 0
+        self.wrapped, self.sends_heartbeats, self.stuck, self.stalled = True, True, "", False
+        self.peers = 0
         self.unseen_partitions = False
         self.there = True
         self.more: tuple[KeyConsumerGroup, ...] = ()
@@ -77,7 +77,7 @@ class World:
         return KeysObservation(
             "here", self.topic_id, self.tables[-1] if self.tables else None, (0,) * self.partitions, ends,
             "billing", (billing, *self.more),
-            (*clients, *self._not_yet_gone()) if self.tells and self.there else (), self.tells,
+            (*clients, *self._not_yet_gone()) if self.sends_heartbeats and self.there else (), self.sends_heartbeats,
             self.there, damaged=self.damaged, newest=max(self.version, self.newest),
         )  # fmt: skip
 
@@ -97,8 +97,8 @@ class World:
         self.partitions, self.changed_at = max(self.partitions, count), self.looks
 
     def publish(self, place: TableLocation, topic_id: str, table: RoutingTable) -> int | None:
-        if self.others:
-            self.others -= 1
+        if self.peers:
+            self.peers -= 1
             before = self.tables[-1] if self.tables else RoutingTable(0, 4, 4)
             mine = {**before.groups, 900: Route((3,), (0,))}
             self.tables.append(replace(before, version=before.version + 1, groups=mine))

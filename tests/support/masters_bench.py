@@ -36,8 +36,8 @@ class Bench:
         self.heard: list[tuple[int, int, Any]] = []
         self.written: dict[int, dict[int, list[Any]]] = {node: {} for node in range(3)}
         self._groups, self._map_in_store = groups, map_in_store
-        self._coming: deque[Held] = deque()
-        self.nodes = [self._node(node, life=1) for node in range(3)]
+        self._forecast: deque[Held] = deque()
+        self.nodes = [self._node(node, incarnation=1) for node in range(3)]
         self.down: set[int] = set()
 
     def _node(self, node: int, life: int) -> StoreNode:
@@ -45,7 +45,7 @@ class Bench:
             node,
             3,
             self._groups,
-            life=life,
+            incarnation=life,
             now=self.now,
             settings=self.settings,
             written=self.written[node],
@@ -60,8 +60,8 @@ class Bench:
     def tell(self, node: int, fact: Event) -> None:
         """A fact comes to a node; all that follows at once happens."""
         self._take(node, fact)
-        while self._coming:
-            sender, receiver, group, message = self._coming.popleft()
+        while self._forecast:
+            sender, receiver, group, message = self._forecast.popleft()
             if isinstance(receiver, int):
                 self._take(receiver, Received(sender, group, message))
             else:
@@ -79,7 +79,7 @@ class Bench:
                     if self.holds(node, to, message):
                         self.held.append((node, to, group, message))
                     else:
-                        self._coming.append((node, to, group, message))
+                        self._forecast.append((node, to, group, message))
 
     def send(self, node: int, message: Any, group: int = 0) -> list[Any]:
         """A client sends a message; what clients are told by what follows at once."""
@@ -91,7 +91,7 @@ class Bench:
         """What was held back comes now."""
         self.holds = lambda sender, receiver, message: False
         held, self.held = self.held, []
-        self._coming.extend(held)
+        self._forecast.extend(held)
         for node in range(3):
             self.tell(node, TimerExpired())
 

@@ -28,13 +28,13 @@ class One:
     """One node's log, and what came of it: the state of the group and every applied entry, in order."""
 
     def __init__(self, logs: Logs, node: int, life: int, written: list[Any]) -> None:
-        self.station = NodeContext(node, 3, life, logs.settings, logs.now)
+        self.context = NodeContext(node, 3, life, logs.settings, logs.now)
         self.logs = logs
         self.applied: list[tuple[int, Entry]] = []
         self.state = GroupState()
-        self.log = logs.engine.log(self.station, GROUP, self._apply, self._snapshot, self._restore)
+        self.log = logs.engine.log(self.context, GROUP, self._apply, self._snapshot, self._restore)
         self.log.recover(written)
-        self.station.orders.clear()
+        self.context.orders.clear()
         self.wake_at = float("inf")
 
     def _apply(self, slot: int, entry: Entry) -> None:
@@ -77,13 +77,13 @@ class Logs:
         self.store = SimulatedLogStore()
         self.disks: list[list[Any]] = [[], [], []]
         self._queue: list[tuple[float, int, Any]] = []
-        self._count = self._lives = 0
+        self._count = self._peers = 0
         self.nodes = [self._start(node) for node in range(3)]
 
     def _start(self, node: int) -> One:
-        self._lives += 1
+        self._peers += 1
         embedded = self.engine.max_nodes is not None
-        return One(self, node, self._lives, self.disks[node] if embedded else self.store.read(GROUP, 1))
+        return One(self, node, self._peers, self.disks[node] if embedded else self.store.read(GROUP, 1))
 
     def restart(self, node: int) -> None:
         """Kill a node, and start it again on what there is."""
@@ -91,7 +91,7 @@ class Logs:
 
     def propose(self, node: int, entry: Entry) -> None:
         """Have a node propose."""
-        self.nodes[node].station.now = self.now
+        self.nodes[node].context.now = self.now
         self.nodes[node].log.propose(entry)
         self._perform(self.nodes[node])
 
@@ -113,14 +113,14 @@ class Logs:
     # ------------------------------------------------------------ what nodes order
 
     def _perform(self, one: One) -> None:
-        orders, one.station.orders = one.station.orders, []
-        node = one.station.node
+        orders, one.context.orders = one.context.orders, []
+        node = one.context.node
         for order in orders:
             match order:
                 case WriteLog(_, written):
                     self.disks[node].append(written)
                 case SendMessage(to, _, message) if isinstance(to, int):
-                    self._carry(node, to, lambda to=to, message=message: self._hear(to, node, message))
+                    self._carry(node, to, lambda to=to, message=message: self._receive(to, node, message))
                 case StoreRequest():
                     self._carry(node, STORE, lambda order=order: self._asked(one, order))
         self._wake(one)
@@ -134,19 +134,19 @@ class Logs:
     def _asked(self, one: One, ask: StoreRequest) -> None:
         answers, seen = self.store.ask(ask)
         for told in answers:
-            self._carry(STORE, one.station.node, lambda told=told: self._tell(one, told))
+            self._carry(STORE, one.context.node, lambda told=told: self._tell(one, told))
         for other in self.nodes:
             for told in seen:
-                node = other.station.node
+                node = other.context.node
                 self._carry(STORE, node, lambda other=other, told=told: self._tell(other, told))
 
     def _tell(self, one: One, told: StoreEvent) -> None:
-        if one is self.nodes[one.station.node]:  # not an earlier life
-            self._hear(one.station.node, STORE, told.event)
+        if one is self.nodes[one.context.node]:  # not an earlier life
+            self._receive(one.context.node, STORE, told.event)
 
     def _hear(self, node: int, sender: int, message: Any) -> None:
         one = self.nodes[node]
-        one.station.now = self.now
+        one.context.now = self.now
         one.log.received(sender, message)
         self._perform(one)
 
@@ -157,8 +157,8 @@ class Logs:
             self.at(due - self.now, lambda: self._woken(one, due))
 
     def _woken(self, one: One, due: float) -> None:
-        if one is self.nodes[one.station.node] and due == one.wake_at:
-            one.wake_at, one.station.now = float("inf"), self.now
+        if one is self.nodes[one.context.node] and due == one.wake_at:
+            one.wake_at, one.context.now = float("inf"), self.now
             one.log.tick()
             self._perform(one)
 

@@ -22,7 +22,7 @@ URL = os.environ["QUEUES_URL"]
 broker = BalancedBroker(
     URL,
     queues=int(os.environ.get("QUEUES", "3")),
-    life_seconds=float(os.environ.get("LIFE_SECONDS", "2.5")),
+    heartbeat_timeout_seconds=float(os.environ.get("LIFE_SECONDS", "2.5")),
     max_worker_crashes=int(os.environ.get("DEATHS_MAX", "50")),
     hang_timeout_seconds=float(os.environ.get("HANG_SECONDS", "60")),
     default_weight=0.01,

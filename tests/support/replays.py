@@ -58,5 +58,5 @@ def planner(*plans: list[Any]) -> Any:
         seen.append(snapshot)
         return SimpleNamespace(moves=waiting.pop(0) if waiting else [])
 
-    plan.seen = seen  # type: ignore[attr-defined]
+    plan.load = seen  # type: ignore[attr-defined]
     return plan

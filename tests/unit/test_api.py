@@ -64,7 +64,7 @@ def test_from_a_snapshot_file_to_a_plan_file(tmp_path: Path, level: str) -> None
     trimtab.write_snapshot(SNAPSHOTS[level], tmp_path / "snapshot.json")
     snapshot = trimtab.read_snapshot(tmp_path / "snapshot.json")
     plan = trimtab.make_plan(snapshot, epsilon=0.4)
-    assert plan.level == level
+    assert plan.balancer == level
     trimtab.write_plan(plan, tmp_path / "plan.json")
     assert trimtab.read_plan(str(tmp_path / "plan.json")) == plan
     command = [
@@ -154,7 +154,7 @@ def test_mistakes_are_told_as_everywhere() -> None:
     with pytest.raises(trimtab.TrimtabError, match="int is no snapshot"):
         trimtab.make_plan(3)
     with pytest.raises(trimtab.TrimtabError, match="recordings are replayed of bundles"):
-        trimtab.replay("nowhere.jsonl", ["trim"], level="replicas")
+        trimtab.replay("nowhere.jsonl", ["trim"], balancer="replicas")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,10 @@ def test_mistakes_are_told_as_everywhere() -> None:
         (lambda plan: trimtab.write_plan(None, "plan.json"), "NoneType is no plan"),
         (lambda plan: trimtab.moves("plan.json"), "str is no plan"),
         (lambda plan: trimtab.predicted(SNAPSHOTS["replicas"]), "ReplicasSnapshot is no plan"),
-        (lambda plan: trimtab.plan_text(plan, SNAPSHOTS["bundles"]), "plan is of balance replicas.*of bundles"),
+        (
+            lambda plan: trimtab.plan_text(plan, SNAPSHOTS["bundles"]),
+            "plan is of balance replicas.*of bundles",
+        ),
         (lambda plan: trimtab.plan_text(plan, "snapshot.json"), "str is no snapshot"),
         (lambda plan: trimtab.measures(plan), "ReplicasPlan is no snapshot"),
         (lambda plan: trimtab.usage(3), "int is no snapshot"),

@@ -31,7 +31,7 @@ __all__ = [
 BALANCER_NAMES: Final = ("replicas", "bundles", "queues", "keys", "masters")
 
 BALANCERS: Final[Mapping[str, Balancer]] = {
-    name: import_module(f"trimtab.balancers.{name}").LEVEL for name in BALANCER_NAMES
+    name: import_module(f"trimtab.balancers.{name}").BALANCER for name in BALANCER_NAMES
 }
 
 DEFAULT_BALANCER: Final[Balancer] = BALANCERS[BALANCER_NAMES[0]]

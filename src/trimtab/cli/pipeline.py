@@ -66,7 +66,10 @@ def stream(
     trigger: str = typer.Option("10s", "--trigger", help="Shortest distance of two micro-batches."),
     once: bool = typer.Option(False, "--once", help="End when everything there is has been worked in."),
     most: int | None = typer.Option(
-        None, "--max-per-batch", min=1, help="Files or records per micro-batch at most (a topic's: by default 500000)."
+        None,
+        "--max-per-batch",
+        min=1,
+        help="Files or records per micro-batch at most (a topic's: by default 500000).",
     ),
     window: float | None = WINDOW,
     lake: Path | None = LAKE,

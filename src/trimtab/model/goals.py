@@ -197,8 +197,8 @@ class GoalStatus:
 
 def out_of_service(snapshot: Any, request: Mapping[str, object]) -> frozenset[int | str]:
     """Names of the brokers that no measure counts, under the settings of a plan: dead ones, and drained."""
-    if hasattr(snapshot, "as_asked"):
-        snapshot = snapshot.as_asked(request)
+    if hasattr(snapshot, "with_overrides"):
+        snapshot = snapshot.with_overrides(request)
     views = getattr(snapshot, "by_view", None) or {"": snapshot.imbalance()}
     counted = [row.any() for row in np.concatenate([one.counted for one in views.values()], axis=1)]
     return frozenset(name for name, one in zip(snapshot.row_names, counted, strict=True) if not one)
@@ -206,8 +206,8 @@ def out_of_service(snapshot: Any, request: Mapping[str, object]) -> frozenset[in
 
 def goal_status(snapshot: Any, settings: Any) -> GoalStatus:
     """The standing of a snapshot of any balancer by its planner's settings, with the states they ask for."""
-    if hasattr(snapshot, "as_asked"):
-        snapshot = snapshot.as_asked(vars(settings))
+    if hasattr(snapshot, "with_overrides"):
+        snapshot = snapshot.with_overrides(vars(settings))
     nominal, names = snapshot.quality.nominal_capacity, snapshot.row_names
     measured = getattr(snapshot, "by_view", None) or {"": snapshot.imbalance()}
     views = list(measured.values())
@@ -225,6 +225,6 @@ def goal_status(snapshot: Any, settings: Any) -> GoalStatus:
                 view, row = divmod(int(np.where(broken, np.abs(value), -1.0).argmax()), len(names))
                 figures = float(value[view, row]), float(limit[place]), int(broken.any(axis=0).sum())
                 found.append(GoalViolation(goal, resource, names[row], list(measured)[view], *figures))
-    within = snapshot.within(settings) if hasattr(snapshot, "within") else None
-    beside = snapshot.beside(settings) if hasattr(snapshot, "beside") else ()
+    within = snapshot.intra_broker(settings) if hasattr(snapshot, "intra_broker") else None
+    beside = snapshot.secondary_goals(settings) if hasattr(snapshot, "secondary_goals") else ()
     return GoalStatus(snapshot.reference.taken_at, measured, goals, nominal, tuple(found), within, beside)

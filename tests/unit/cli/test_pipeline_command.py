@@ -38,13 +38,19 @@ def test_empty_lake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixtur
             ("run", "--set=pipeline.slide_seconds=7"),
             "pipeline.window_seconds is 60.0, not a multiple of slide",
         ),
-        (("run", "--set=pipeline.load_value=median"), "pipeline.load_value is 'median': give repaired or literal"),
+        (
+            ("run", "--set=pipeline.load_value=median"),
+            "pipeline.load_value is 'median': give repaired or literal",
+        ),
         (("run", "--set=pipeline.theta=[0.5, 0.5, 0.5, 0.5]"), "pipeline.theta is not a setting"),
         (
             ("run", "--set=pipeline.bundles.theta=0.5"),
             "pipeline.bundles.theta is not a setting",
         ),
-        (("run", "--set=pipeline.bundles.profile_weeks=99"), "pipeline.bundles.profile_weeks is 99: give 0 to 52"),
+        (
+            ("run", "--set=pipeline.bundles.profile_weeks=99"),
+            "pipeline.bundles.profile_weeks is 99: give 0 to 52",
+        ),
         (("run", "--set=pipeline.wimdow_seconds=7"), "wimdow_seconds"),
         (("stream", "--balancer=shards"), "--balancer is 'shards': write replicas or bundles or queues"),
         (("stream", "--source=pulsar:x"), "--source is 'pulsar:x': write lake, or kafka:TOPIC"),

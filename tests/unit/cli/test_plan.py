@@ -65,7 +65,15 @@ def test_brokers_are_drained_and_demoted_by_options(
     """Options win over --set, may name several brokers or be given again, and stand in the plan."""
     first, second, third = (one["id"] for one in json.loads(snapshot.read_text())["brokers"][:3])
     out = tmp_path / "plan.json"
-    asked = ("--drain", first, "--demote", f"{second},{third}", "--fix-offline-replicas", "--set", "replicas.drain=[]")
+    asked = (
+        "--drain",
+        first,
+        "--demote",
+        f"{second},{third}",
+        "--fix-offline-replicas",
+        "--set",
+        "replicas.drain=[]",
+    )
     run("replicas", "--snapshot", snapshot, "--out", out, *asked)
     assert "draining" in capsys.readouterr().out
     assert check_files(snapshot, out) == []

@@ -33,7 +33,13 @@ def test_dead_letters_are_listed_shown_and_requeued(
 
     def broker_of() -> BalancedBroker:
         broker = BalancedBroker(
-            server.url, name=name, queues=2, life_seconds=0.2, max_worker_crashes=2, schedule=False, scheduling=None
+            server.url,
+            name=name,
+            queues=2,
+            heartbeat_timeout_seconds=0.2,
+            max_worker_crashes=2,
+            schedule=False,
+            scheduling=None,
         )
 
         async def vote(user: str) -> None: ...

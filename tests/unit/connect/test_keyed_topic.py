@@ -152,7 +152,7 @@ def test_a_damaged_table_is_told_from_none() -> None:
     found = kafka.topic().published(ID)
     assert found.table == RoutingTable(6, 2, 2, {5: Route((0,))})
     assert (bool(found.damaged), found.base, found.newest) == (True, 0, 6)
-    kafka.beats = [(a_beat(9), 0.0), (a_beat(11, "id of before", "p2"), time.time())]
+    kafka.heartbeats = [(a_beat(9), 0.0), (a_beat(11, "id of before", "p2"), time.time())]
     assert (kafka.topic().published(ID).newest, kafka.topic().published(ID).heartbeats) == (9, ())
 
 

@@ -93,7 +93,7 @@ def test_a_batch_takes_the_levels_that_have_samples(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(
         combined_stream,
         "run_batch",
-        lambda session, view, *_: done.append(view.level.name) or view.level.name,
+        lambda session, view, *_: done.append(view.balancer.name) or view.balancer.name,
     )
     landed(lakes[0])
     assert lakes_with_samples(lakes) == lakes[:1]

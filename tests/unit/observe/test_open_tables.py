@@ -155,7 +155,7 @@ def test_a_lake_without_tables_or_of_two_levels_says_so(tmp_path: Path) -> None:
         published(tmp_path, level)
     with pytest.raises(TrimtabError, match=f"holds tables of balancers {' and '.join(BALANCERS)}: say which"):
         trimtab.tables(tmp_path)
-    assert "averages" in trimtab.tables(tmp_path, level="bundles")
+    assert "averages" in trimtab.tables(tmp_path, balancer="bundles")
 
 
 def test_an_export_writes_what_changed_and_says_what_fits_together(place: Location, tmp_path: Path) -> None:

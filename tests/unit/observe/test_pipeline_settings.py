@@ -102,9 +102,11 @@ def test_a_lake_whose_tables_knew_goals_goes_on(tmp_path: Path) -> None:
     older = Manifest(
         tables=entries, settings={**settings.of_tables(), "theta": [0.5] * 4, "epsilon": [0.2] * 4}
     )
-    require_same_settings(Lake(tmp_path, REPLICAS), older, settings, whole=False)
+    require_same_settings(Lake(tmp_path, REPLICAS), older, settings, is_complete=False)
     with pytest.raises(ObserveError, match="made with gap_seconds = 300.0, not 60"):
-        require_same_settings(Lake(tmp_path, REPLICAS), older, replace(settings, gap_seconds=60), whole=False)
+        require_same_settings(
+            Lake(tmp_path, REPLICAS), older, replace(settings, gap_seconds=60), is_complete=False
+        )
 
 
 def test_slides_as_long_as_windows_follow_them() -> None:

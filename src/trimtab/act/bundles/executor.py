@@ -35,9 +35,11 @@ def warnings(
 ) -> list[str]:
     """See `Executor.warnings`: silent brokers, bundles with more clients than a minute allows."""
     found = []
-    if prepared.observation.silent:
-        broker, why = sorted(prepared.observation.silent.items())[0]
-        found.append(f"{len(prepared.observation.silent)} brokers do not answer, {broker} for one ({why})")
+    if prepared.observation.unreachable:
+        broker, why = sorted(prepared.observation.unreachable.items())[0]
+        found.append(
+            f"{len(prepared.observation.unreachable)} brokers do not answer, {broker} for one ({why})"
+        )
     over = [s for s in prepared.steps if s.sessions > settings.limits.max_sessions_per_minute]
     if over:
         found.append(

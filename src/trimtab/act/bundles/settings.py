@@ -47,7 +47,12 @@ class UnloadLimits:
         """Refuse values that no execution could work with."""
         names = ("max_unloads_per_batch", "max_sessions_per_minute", "owner_timeout_seconds")
         require_above_zero(self, "execution.bundles", *names)
-        for name in ("pause_seconds", "assign_after_seconds", "session_timeout_seconds", "quiet_seconds"):
+        for name in (
+            "batch_pause_seconds",
+            "assign_after_seconds",
+            "session_timeout_seconds",
+            "external_change_cooldown_seconds",
+        ):
             if getattr(self, name) < 0:
                 raise SettingsError(
                     f"execution.bundles.{name} is {getattr(self, name)}: it must be 0 or above"

@@ -63,7 +63,13 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        names = ("poll_seconds", "check_seconds", "attempts", "backoff_seconds", "lease_seconds")
+        names = (
+            "poll_interval_seconds",
+            "check_interval_seconds",
+            "max_attempts",
+            "initial_backoff_seconds",
+            "lease_seconds",
+        )
         require_above_zero(self, "execution", *names, "max_plan_age_seconds")
 
     def backoff(self, attempts: int) -> float:

@@ -25,7 +25,7 @@ class TransferLimits:
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        require_above_zero(self, "execution.masters", "at_once", "transfer_timeout_seconds")
+        require_above_zero(self, "execution.masters", "max_in_flight", "transfer_timeout_seconds")
 
 
 @dataclass(frozen=True)

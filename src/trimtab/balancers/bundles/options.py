@@ -104,7 +104,9 @@ REPLAY: Final = (
         Path | None,
     ),
     Option(
-        "--state-file", "File to go on from, if it is there, and to leave the state in at the end.", Path | None
+        "--state-file",
+        "File to go on from, if it is there, and to leave the state in at the end.",
+        Path | None,
     ),
     Option("--json", "Print what each strategy did to the cluster as one JSON document.", bool, False),
     Option("--chart", "Draw imbalance over time into this file, as .svg and as .png.", Path | None),

@@ -76,7 +76,8 @@ def planned(request: PlanRequest) -> PlanResult:
             sorted(SHEDDERS, key=lambda name: (name == OWN_SECTIONS, name)), placements, pulsars
         )
         wanted = [
-            _strategy_decision(name, one, source, settings, own["variant"]) for name, one in chosen.items()
+            _strategy_decision(name, one, source, settings, own["pulsar_version"])
+            for name, one in chosen.items()
         ]
         return PlanResult(
             text=f"{strategies_text(wanted)}\n{source.grounds}\n",
@@ -96,7 +97,7 @@ def planned(request: PlanRequest) -> PlanResult:
             )
         seen = source.snapshot()
         return PlanResult(plan=plan_bundles(seen, settings), snapshot=seen)
-    one_wanted = _strategy_decision(name, one, source, settings, own["variant"])
+    one_wanted = _strategy_decision(name, one, source, settings, own["pulsar_version"])
     return PlanResult(
         plan=one_wanted.plan,
         snapshot=source.evaluated_snapshot,

@@ -59,18 +59,18 @@ def replayed(values: Mapping[str, Any]) -> int:
     TrimtabError
         If a file does not hold what it should, or cannot be written.
     """
-    simulated = values["world"] == "simulated"
+    simulated = values["mode"] == "simulated"
     recording = _recording(values)
     listed = (NO_SETTINGS, {}) if values["scenarios"] is None else read_scenarios(values["scenarios"])
     strategies = values["strategy"]
     if values["scenarios"] is None and not strategies:
         strategies = ["ThresholdShedder"]
     chosen, common = strategy_requests(strategies, values["placement"], values["set"], listed)
-    rules = values["variant"] or listed[0].variant or DEFAULT_VARIANT
+    rules = values["pulsar_version"] or listed[0].variant or DEFAULT_VARIANT
     drawn = values["seed"] if values["seed"] is not None else listed[0].seed or 0
     chosen = {name: one.settled(rules, drawn, world_answers=simulated) for name, one in chosen.items()}
     laid_down = None if values["policies"] is None else read_policies(values["policies"])
-    java = values["order"] == "java"
+    java = values["tie_order"] == "java"
     replayed = {
         name: one.scenario(java_order=java, world_answers=simulated, laid_down=laid_down)
         for name, one in chosen.items()
@@ -93,7 +93,7 @@ def replayed(values: Mapping[str, Any]) -> int:
         _decided(recording, replayed, out)
     else:
         ((name, only),) = chosen.items()
-        _alone(recording, replayed[name], only.names, out, values["state"])
+        _alone(recording, replayed[name], only.names, out, values["state_file"])
     return 0
 
 
@@ -113,7 +113,7 @@ def _check_together(values: Mapping[str, Any], *, listed: bool, simulated: bool,
             "--json, --chart and --pause are about what unloads do to the load, which a recording alone "
             "cannot tell; add --mode simulated"
         )
-    if values["state"] is not None and (listed or several or values["spark"]):
+    if values["state_file"] is not None and (listed or several or values["spark"]):
         raise SettingsError(
             "--state-file holds the memory of one strategy and no figures; leave it out, or replay one strategy "
             "without --json, --chart, --pause and --spark"

@@ -37,7 +37,9 @@ REPLAY: Final = (
         minimum=0.001,
     ),
     Option("--producers", "How many send; a key's records all come from one.", int, 3, minimum=1),
-    Option("--plan-interval", "Between two plans, of policies that plan on the way.", float, 5.0, minimum=0.1),
+    Option(
+        "--plan-interval", "Between two plans, of policies that plan on the way.", float, 5.0, minimum=0.1
+    ),
     Option("--seed", "Of what policies and --key-distribution draw.", int, 0, minimum=0),
     Option("--settings", "Settings file; by default $TRIMTAB_SETTINGS, else trimtab.toml here.", Path | None),
     Option("--set", "One setting of plans, like keys.epsilon=0.05; may be repeated.", list[str], []),

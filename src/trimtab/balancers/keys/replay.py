@@ -49,7 +49,7 @@ def replayed(values: Mapping[str, Any]) -> int:
     if each is None:
         each = per_second / (partitions * settings.theta[0])
     world = KeysSimulationSettings(partitions, ConsumerCapacity(each), spare=partitions, seed=values["seed"])
-    setting = KeysScenario(world=world, settings=settings, plan_seconds=values["plan_seconds"])
+    setting = KeysScenario(world=world, settings=settings, plan_seconds=values["plan_interval"])
     found = compare(
         stream, values["policy"] or default_schemes(), setting, lambda one: print_progress(f"runs {one}")
     )
@@ -71,7 +71,7 @@ def replayed(values: Mapping[str, Any]) -> int:
 
 def _stream(values: Mapping[str, Any]) -> tuple[KeyStream, str, int]:
     """The records asked for, a name for them, and how many were left out."""
-    file, law = values["records"], values["law"]
+    file, law = values["records"], values["key_distribution"]
     if (file is None) == (law is None):
         raise SettingsError(
             "nothing to replay: name a file by --records, or a law of keys by --key-distribution, like zipf:1.2"

@@ -51,9 +51,11 @@ def replayed(values: Mapping[str, Any]) -> int:
     settings, spark = found.of(SECTION), spark_settings(found, heavy=True)
     if settings.replication_factor:
         raise SettingsError("replicas.replication_factor: a replay adds and drops no replicas; take it out")
-    step, every = _seconds("--step", values["step"]), _seconds("--plan-interval", values["every"])
+    step, every = _seconds("--step", values["step"]), _seconds("--plan-interval", values["plan_interval"])
     if every % step:
-        raise SettingsError(f"--plan-interval {values['every']:g} is not a multiple of --step {values['step']:g}")
+        raise SettingsError(
+            f"--plan-interval {values['plan_interval']:g} is not a multiple of --step {values['step']:g}"
+        )
     scenarios = _scenarios(values, settings, round(every / step))
     recording = _recording(values)
 

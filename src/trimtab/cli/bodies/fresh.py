@@ -47,7 +47,9 @@ def fresh_lake(balancer: Balancer, context: CommandContext, seconds: float) -> I
             f"the execution is of a {system.title} cluster: name it with {system.address.flag}"
         )
     if seconds < MIN_SECONDS:
-        raise SettingsError(f"--duration is {seconds:g} s, and {MIN_SECONDS:g} s or more are needed: give 60s")
+        raise SettingsError(
+            f"--duration is {seconds:g} s, and {MIN_SECONDS:g} s or more are needed: give 60s"
+        )
     found = context.read()
     how = found.section("collect", CollectSettings)
     how = replace(how, interval_seconds=min(how.interval_seconds, float(seconds // SAMPLES)))

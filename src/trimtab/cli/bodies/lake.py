@@ -100,7 +100,9 @@ def export(out: Path, cluster: str | None, lake: Location, balancer: str | None)
     if balancer is None and len(held) > 1:
         raise InputError(f"lake {lake} holds snapshots of balancers {' and '.join(held)}: say --balancer")
     chosen = (
-        DEFAULT_BALANCER if balancer is None and not held else balancer_named(balancer or held[0], "--balancer")
+        DEFAULT_BALANCER
+        if balancer is None and not held
+        else balancer_named(balancer or held[0], "--balancer")
     )
     form = chosen.snapshot()
     snapshot = form.read(Lake(lake, chosen.pipeline()).newest_snapshot(cluster))

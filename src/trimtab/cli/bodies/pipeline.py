@@ -135,7 +135,7 @@ def _read(
         connection, name, found, chosen[balancer.name], lake, print_progress
     ) as reading:
         # The first look comes before Spark starts, which takes as long as a look's distance from the next.
-        reading.look()
+        reading.sample_offsets()
         session = lake_session(
             spark_settings(found), context.lake, print_progress, tuple(spark_kafka_jars(print_progress))
         )

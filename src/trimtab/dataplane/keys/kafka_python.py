@@ -148,7 +148,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]
 
     def close(self, timeout: float | None = None, **more: Any) -> None:
         """Close, after what was sent is delivered."""
-        guide = self.__dict__.pop("_guide", None)
+        guide = self.__dict__.pop("_router", None)
         if guide is not None:
             guide.close()
         super().close(timeout, **more)

@@ -58,13 +58,13 @@ class RoutingConfig:
     ordering: OrderingConfig = field(default_factory=OrderingConfig)
 
     def __post_init__(self) -> None:
-        for name in ("start_seconds", "read_seconds", "retry_seconds", "beat_seconds"):
+        for name in ("start_seconds", "read_seconds", "retry_seconds", "heartbeat_interval_seconds"):
             value = getattr(self, name)
             if not (isfinite(value) and value > 0):
                 raise SettingsError(f"Following.{name} is {value!r}, expected seconds above 0")
         if self.heartbeat_interval_seconds > LONGEST_SECONDS:
             raise SettingsError(
-                f"Following.beat_seconds is {self.heartbeat_interval_seconds:g}, expected {LONGEST_SECONDS:g} at most: "
+                f"FollowConfig.heartbeat_interval_seconds is {self.heartbeat_interval_seconds:g}, expected {LONGEST_SECONDS:g} at most: "
                 "trimtab apply waits for a process that was killed until five heartbeats are missing"
             )
         if self.base is not None and self.base < 1:

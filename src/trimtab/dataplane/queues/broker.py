@@ -139,7 +139,7 @@ class BalancedBroker(AsyncBroker):
         check_numbers(
             {
                 "queues": queues, "capacity": capacity, "wait_seconds": wait_seconds,
-                "max_async_tasks": max_async_tasks, "life_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
+                "max_async_tasks": max_async_tasks, "heartbeat_timeout_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
                 "hang_timeout_seconds": hang_timeout_seconds, "max_overtake_seconds": max_overtake_seconds, "slots": slots,
             },
             _reject,
@@ -160,7 +160,7 @@ class BalancedBroker(AsyncBroker):
             from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 
             settings: dict[str, Any] = {
-                "life_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
+                "heartbeat_timeout_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
                 "max_overtake_seconds": max_overtake_seconds, "hand_seconds": HANDOVER_SECONDS,
             }  # fmt: skip
             self.backend = (

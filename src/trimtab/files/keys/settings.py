@@ -68,7 +68,9 @@ class KeysSettings:
 def _check(settings: KeysSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
-    check_not_negative(settings, ("max_split_partitions", "max_groups", "max_partitions", "cooldown_seconds"), refuse)
+    check_not_negative(
+        settings, ("max_split_partitions", "max_groups", "max_partitions", "cooldown_seconds"), refuse
+    )
     if not 0 <= settings.min_placed_share <= 1:
         refuse("min_placed_share", settings.min_placed_share, "a share from 0 to 1")
     if not 0 < settings.split_above <= 1:

@@ -33,7 +33,9 @@ Checksum = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 """SHA-256 of the document as it would be written with an empty checksum."""
 Key = Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})]
 """A record's key as it is sent, in base64."""
-REPUBLISH_HINT: Final = "publish the table again with trimtab apply and --set execution.keys.overwrite_invalid=true"
+REPUBLISH_HINT: Final = (
+    "publish the table again with trimtab apply and --set execution.keys.overwrite_invalid=true"
+)
 HIGHEST: Final = 2**62
 """What a damaged text has above this is no version: there must be room for those to come."""
 

@@ -23,7 +23,7 @@ def _check(document: JsonDocument, plan: MastersPlan) -> None:
             raise second_assignment(document, f"$.assignments[{row}]", f"group {one.group}")
         found[one.group] = one
     check_moves(document, plan, found, lambda move: (move.group, move.source, move.target), field="target")
-    check_cost(document, plan.cost, {"takeovers": len(plan.moves)})
+    check_cost(document, plan.cost, {"transfers": len(plan.moves)})
     pause = sum(move.pause_seconds or 0.0 for move in plan.moves)
     if not isclose(plan.cost.pause_seconds, pause, abs_tol=1e-9):
         raise document.error(

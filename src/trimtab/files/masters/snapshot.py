@@ -18,7 +18,7 @@ def _check_places(source: SnapshotSource) -> None:
     """Refuse groups that tell of nodes that are not there."""
     nodes = len(source.records["nodes"])
     for row, one in enumerate(source.records["groups"]):
-        for name, places in (("master", (one.master,)), ("ideal", (one.ideal,)), ("able", one.able)):
+        for name, places in (("master", (one.master,)), ("preferred", (one.preferred,)), ("able", one.able)):
             for place in places:
                 if not NO_MASTER <= place < nodes:
                     raise InputError(

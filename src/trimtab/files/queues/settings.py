@@ -91,7 +91,7 @@ class QueuesSettings:
 
 
 _COUNTS: Final = ("queues", "capacity", "max_worker_crashes", "slots", "max_async_tasks")
-_DURATIONS: Final = ("life_seconds", "hang_timeout_seconds")
+_DURATIONS: Final = ("heartbeat_timeout_seconds", "hang_timeout_seconds")
 
 
 def check_numbers(values: Mapping[str, Any], refuse: RejectCallback) -> None:

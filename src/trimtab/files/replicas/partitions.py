@@ -57,8 +57,8 @@ def checked_partitions(source: SnapshotSource, brokers: ReplicaBrokers, log_dirs
         log_dir=np.ascontiguousarray(log_dir[order]),
         leader_load=np.ascontiguousarray(check.columns["leader_load"][order]),
         follower_load=np.ascontiguousarray(check.columns["follower_load"][order]),
-        leader_forecast=check.forecast("leader_coming")[order],
-        follower_forecast=check.forecast("follower_coming")[order],
+        leader_forecast=check.forecast("leader_forecast")[order],
+        follower_forecast=check.forecast("follower_forecast")[order],
         held_seconds=check.held_seconds(replicas)[order],
     )
 
@@ -81,8 +81,8 @@ def partition_columns(snapshot: ReplicasSnapshot) -> Columns:
         ),
         "leader_load": partitions.leader_load,
         "follower_load": partitions.follower_load,
-        "leader_coming": _hours(partitions.leader_forecast, len(partitions)),
-        "follower_coming": _hours(partitions.follower_forecast, len(partitions)),
+        "leader_forecast": _hours(partitions.leader_forecast, len(partitions)),
+        "follower_forecast": _hours(partitions.follower_forecast, len(partitions)),
         "held_seconds": _held_seconds(partitions),
     }
 
@@ -126,13 +126,13 @@ class _PartitionsCheck:
         return self.source.error("partitions", row, field, found, expected, item=item, remedy=remedy)
 
     def loads(self) -> None:
-        for field in ("leader_load", "follower_load", "leader_coming", "follower_coming"):
+        for field in ("leader_load", "follower_load", "leader_forecast", "follower_forecast"):
             self.source.check_loads("partitions", field, RESOURCES)
 
     def forecast(self, field: str) -> FloatArray:
         """Shape (rows, hours, resources): as many hours as the longest list of leaders' tells."""
         lists: ListColumn = self.columns[field]
-        hours = int(self.columns["leader_coming"].count.max(initial=0))
+        hours = int(self.columns["leader_forecast"].count.max(initial=0))
         if hours <= 0 and (lists.count <= 0).all():
             return np.zeros((len(lists.count), 0, len(RESOURCES)))
         if (first := _first(lists.count != hours)) is not None:

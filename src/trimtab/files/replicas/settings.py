@@ -49,14 +49,16 @@ def _check(settings: ReplicasSettings, refuse: RejectCallback) -> None:
     for name in ("add", "demote", "drain"):
         if any(asked.count(broker) > 1 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "each broker once, in one of drain, demote and add")
-    for name in ("to_disks", "replication_factor"):
+    for name in ("intra_broker_only", "replication_factor"):
         if settings.rebalance and getattr(settings, name):
             refuse("rebalance", True, f"false beside {name}: a plan for the one, then a plan for the other")
     factors = dict(settings.replication_factor)
     if not all(0 < factor < 2**15 for factor in factors.values()) or not all(factors):
         refuse("replication_factor", factors, "numbers of replicas above 0, by topic or pattern")
     together = [
-        name for name in ("drain", "demote", "add", "fix_offline", "to_disks") if getattr(settings, name)
+        name
+        for name in ("drain", "demote", "add", "fix_offline_replicas", "intra_broker_only")
+        if getattr(settings, name)
     ]
     if factors and together:
         expected = (

@@ -26,7 +26,7 @@ class NodeState(StrEnum):
     DEAD = "dead"
     DRAINING = "draining"
     """It is being emptied: all its masterships are to leave."""
-    MUTED = "muted"
+    EXCLUDED = "excluded"
     """It keeps what it has, and gets nothing."""
 
 
@@ -131,7 +131,7 @@ class MastersSnapshot:
     def in_service(self) -> BoolArray:
         """Shape (nodes,): those that masterships are balanced over."""
         return np.array(
-            [one.state in (NodeState.ALIVE, NodeState.MUTED) and one.weight > 0 for one in self.nodes],
+            [one.state in (NodeState.ALIVE, NodeState.EXCLUDED) and one.weight > 0 for one in self.nodes],
             dtype=np.bool_,
         )
 
@@ -146,7 +146,10 @@ class MastersSnapshot:
             `weights` by node, and `drain` and `muted`, names of nodes.
         """
         weights: Mapping[str, float] = request.get("weights") or {}
-        told = {NodeState.DRAINING: request.get("drain", ()), NodeState.MUTED: request.get("muted", ())}
+        told = {
+            NodeState.DRAINING: request.get("drain", ()),
+            NodeState.EXCLUDED: request.get("excluded_nodes", ()),
+        }
 
         def state(one: NodeLoad) -> NodeState:
             if one.state is NodeState.DEAD:

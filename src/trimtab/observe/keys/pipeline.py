@@ -88,7 +88,7 @@ class KeysPipelineSettings(PipelineSettings):
 
     PLACE: ClassVar[str] = "keys"
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset(
-        {"max_records", "max_keys", "sample_seconds", "rate_window_seconds", "hashed"}
+        {"max_records", "max_keys", "sample_interval_seconds", "rate_window_seconds", "hashed"}
     )
 
     max_records: int = 200_000
@@ -101,7 +101,7 @@ class KeysPipelineSettings(PipelineSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_seconds("sample_seconds", "rate_window_seconds", "capacity_seconds")
+        self._check_seconds("sample_interval_seconds", "rate_window_seconds", "capacity_window_seconds")
         for name in ("max_records", "max_keys"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"pipeline.keys.{name} is {getattr(self, name)}: give 1 or more")

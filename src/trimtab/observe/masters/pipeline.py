@@ -25,14 +25,14 @@ class MastersPipelineSettings(PipelineSettings):
     """
 
     PLACE: ClassVar[str] = "masters"
-    NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"history_seconds", "max_lag_entries"})
+    NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"load_window_seconds", "max_lag_entries"})
 
     load_window_seconds: float = 300.0
     max_lag_entries: int = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_seconds("history_seconds")
+        self._check_seconds("load_window_seconds")
         self._check_counts("max_lag_entries")
 
     @property

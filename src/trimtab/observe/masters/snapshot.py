@@ -88,7 +88,12 @@ def snapshot_at(inputs: SnapshotInputs[MastersPipelineSettings]) -> MastersSnaps
 
 
 def _group(
-    now: Row, history: Sequence[Row], shares: Sequence[Row], alive: set[int], preferred: int, max_lag_entries: int
+    now: Row,
+    history: Sequence[Row],
+    shares: Sequence[Row],
+    alive: set[int],
+    preferred: int,
+    max_lag_entries: int,
 ) -> MasterGroupLoad:
     newest = max((one["applied"] or 0 for one in shares), default=0)
     able = [

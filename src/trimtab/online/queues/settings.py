@@ -9,13 +9,13 @@ from typing import Final
 from trimtab.model.errors import SettingsError
 
 CHOICES: Final = {
-    "sign": ("meant", "printed"),
-    "length": ("common", "own"),
-    "balance": ("work", "count"),
-    "full": ("block", "drop"),
-    "limits": ("share", "messages", "seconds"),
+    "trend_sign": ("meant", "printed"),
+    "forecast_weight": ("common", "own"),
+    "balance_by": ("work", "count"),
+    "when_full": ("block", "drop"),
+    "threshold_unit": ("share", "messages", "seconds"),
     "trend": ("rates", "none"),
-    "idle": ("share", "nothing"),
+    "idle_transfer": ("share", "nothing"),
 }
 """The words that a setting may have, the default first."""
 
@@ -97,7 +97,7 @@ class SchedulingSettings:
         for name in ("window_seconds", "cycle_seconds"):
             if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise _refused(name, getattr(self, name), "seconds above 0")
-        for name in ("damping", "smoothing"):
+        for name in ("trend_damping", "trend_smoothing"):
             if not 0 < getattr(self, name) <= 1:
                 raise _refused(name, getattr(self, name), "above 0 and at most 1")
         if not self.move_cooldown_seconds >= 0:

@@ -37,7 +37,7 @@ class BundlesBoard(NamedTuple):
     movable: BoolArray
     width: int
     band: FloatArray
-    gain_weights: FloatArray
+    potentials: FloatArray
     place: IntArray
     head: IntArray
     links: IntArray
@@ -60,7 +60,7 @@ def crowd(held, near, group, domain, m, b):
 @leaf
 def may_be_on(g, i, b):
     """True if broker `b` may be given the bundle: by policies, service and grace time; home always is."""
-    if g.fixed.home[i] == b:
+    if g.fixed.initial[i] == b:
         return not g.fixed.must[i]
     if not g.fixed.allowed[g.fixed.kind[i], b]:
         return False
@@ -81,7 +81,7 @@ def may_move(g, i, b):
         return False
     m = g.fixed.member[i]
     here = g.place[i]
-    if m < 0 or here < 0 or b == g.fixed.home[i]:
+    if m < 0 or here < 0 or b == g.fixed.initial[i]:
         return True
     around, on = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, b)
     around_here, on_here = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, here)
@@ -119,7 +119,7 @@ def new_board(arrays: BundlesArrays, place: IntArray, usage: FloatArray, limits:
         movable=arrays.movable,
         width=1,
         band=blank_band(arrays.inverse),
-        gain_weights=np.zeros((brokers, 2)),
+        potentials=np.zeros((brokers, 2)),
         place=place.copy(),
         head=head,
         links=links,

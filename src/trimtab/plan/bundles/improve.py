@@ -75,7 +75,7 @@ class BundlesSearch:
         """Descend to `margin` of the band, then send home what the goals do not need."""
         board = _board(self.problem, start, margin)
         self._descend(board, move_cost)
-        if (board.gain_weights[:, 0] > NEGLIGIBLE).any():
+        if (board.potentials[:, 0] > NEGLIGIBLE).any():
             # The margin was too narrow to be met: once more towards the goals themselves.
             self._descend(board, move_cost)
         return board.place

@@ -94,7 +94,7 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
 def _reject_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> None:
     """Refuse nodes that are not there: passed over, they would make a plan say that all is balanced."""
     there = [one.node for one in snapshot.nodes]
-    for name in ("drain", "muted", "weights"):
+    for name in ("drain", "excluded_nodes", "weights"):
         require_known_names(
             f"masters.{name}", getattr(settings, name), "node", there, snapshot.reference.taken_at
         )

@@ -60,13 +60,13 @@ class ReplicasBoard(NamedTuple):
     use: FloatArray
     movable: BoolArray
     size: FloatArray
-    slot_of: IntArray
+    broker_traits: IntArray
     initial: IntArray
     flags: IntArray
     rule: IntArray
     width: int
     band: FloatArray
-    gain_weights: FloatArray
+    potentials: FloatArray
     place: IntArray
     lead: IntArray
     head: IntArray
@@ -135,15 +135,15 @@ def may_move(g, p, s, b):
     """True if every hard rule allows the slot's replica, with its role, to go to `b`."""
     if g.rule[p, PINNED] == s or holds(g.place, p, b):
         return False
-    t = initial_slot(g.home, p, b)
+    t = initial_slot(g.initial, p, b)
     if t < 0:
-        if g.seat[b, RECEIVES] == 0:
+        if g.broker_traits[b, RECEIVES] == 0:
             return False
     elif g.flags[p, t] & LEAVING:
         return False
-    if g.lead[p] == s and (g.seat[b, LEADS] == 0 or (t >= 0 and (g.flags[p, t] & READY) == 0)):
+    if g.lead[p] == s and (g.broker_traits[b, LEADS] == 0 or (t >= 0 and (g.flags[p, t] & READY) == 0)):
         return False
-    return fits_groups(g.seat, g.rule, g.place, p, s, b)
+    return fits_groups(g.broker_traits, g.rule, g.place, p, s, b)
 
 
 @leaf
@@ -160,10 +160,10 @@ def move(g, p, s, b):
     row = row_of(g.lead, p, s)
     carry(g, p * g.width + s, row, here, b)
     if len(g.tiers) > 0:
-        _hosts_trade(g, g.seat[here, HOST_ROW], g.seat[b, HOST_ROW], row, -1)
+        _hosts_trade(g, g.broker_traits[here, HOST_ROW], g.broker_traits[b, HOST_ROW], row, -1)
     if len(g.spreads) > 0 and g.rule[p, TOPIC] >= 0:
         transfer_topic_counts(
-            g.tally, g.bounds, g.counted, g.worth, g.rule[p, TOPIC], here, b, 1, row - 2 * p
+            g.counts, g.bounds, g.counted, g.potentials, g.rule[p, TOPIC], here, b, 1, row - 2 * p
         )
 
 
@@ -200,11 +200,13 @@ def give_lead(g, p, s):
         refresh(g, g.place[p, old])
     refresh(g, there)
     if len(g.tiers) > 0:
-        here = g.seat[g.place[p, old], HOST_ROW] if old >= 0 else -1
-        _hosts_trade(g, here, g.seat[there, HOST_ROW], 2 * p + 1, 2 * p)
+        here = g.broker_traits[g.place[p, old], HOST_ROW] if old >= 0 else -1
+        _hosts_trade(g, here, g.broker_traits[there, HOST_ROW], 2 * p + 1, 2 * p)
     if len(g.spreads) > 0 and g.rule[p, TOPIC] >= 0:
         giver = g.place[p, old] if old >= 0 else -1
-        transfer_topic_counts(g.tally, g.bounds, g.counted, g.worth, g.rule[p, TOPIC], giver, there, 0, 1)
+        transfer_topic_counts(
+            g.counts, g.bounds, g.counted, g.potentials, g.rule[p, TOPIC], giver, there, 0, 1
+        )
 
 
 def new_board(
@@ -231,7 +233,9 @@ def new_board(
         use=arrays.use.reshape(-1, arrays.use.shape[2]),
         movable=arrays.movable,
         size=arrays.price,
-        slot_of=_columns(arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row),
+        broker_traits=_columns(
+            arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row
+        ),
         initial=arrays.initial,
         flags=np.ascontiguousarray(
             READY * arrays.initial_in_sync + LEAVING * arrays.leaving + STAYING * arrays.staying,
@@ -240,7 +244,7 @@ def new_board(
         rule=_columns(arrays.rack_cap, arrays.host_cap, arrays.pinned, row),
         width=place.shape[1],
         band=blank_band(arrays.inverse),
-        gain_weights=np.zeros((len(usage), 3)),
+        potentials=np.zeros((len(usage), 3)),
         place=place.copy(),
         lead=lead.copy(),
         head=head,
@@ -260,7 +264,7 @@ def set_topics(board: ReplicasBoard, table: TopicTable) -> None:
     """Take other bounds of topics, for the placement that the board has."""
     if board.spreads:
         board.bounds[:] = table.bounds
-        board.gain_weights[: len(board.counted), SPREAD] = topic_potential(table)
+        board.potentials[: len(board.counted), SPREAD] = topic_potential(table)
 
 
 def _columns(*columns: BoolArray | IntArray) -> IntArray:

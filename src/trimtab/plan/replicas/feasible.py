@@ -121,18 +121,18 @@ def _copy(values, into):
 
 @leaf
 def _in_sync(g, p, b):
-    s = initial_slot(g.home, p, b)
+    s = initial_slot(g.initial, p, b)
     return s >= 0 and (g.flags[p, s] & READY) != 0
 
 
 @inner
 def _best_led(g, p, leader, cost, chosen):
     """The cheapest lawful set with somebody in it who may lead: (cost, who leads); `chosen` is written."""
-    rack, host = g.seat[:, RACK], g.seat[:, HOST]
+    rack, host = g.broker_traits[:, RACK], g.broker_traits[:, HOST]
     rack_cap, host_cap = g.rule[p, RACK_CAP], g.rule[p, HOST_CAP]
     number = 0
-    for s in range(g.home.shape[1]):
-        number += g.home[p, s] >= 0
+    for s in range(g.initial.shape[1]):
+        number += g.initial[p, s] >= 0
     trial = np.zeros(len(cost), np.bool_)
     best, who = np.inf, -1
     if cheapest_set(rack, host, rack_cap, host_cap, number, cost, -1, trial) == np.inf:
@@ -142,7 +142,7 @@ def _best_led(g, p, leader, cost, chosen):
         for b in range(len(cost)):
             if cost[b] == np.inf or (cost[b] < COPY) != (turn == 0):
                 continue
-            if b != leader and not (g.seat[b, LEADS] and (cost[b] >= COPY or _in_sync(g, p, b))):
+            if b != leader and not (g.broker_traits[b, LEADS] and (cost[b] >= COPY or _in_sync(g, p, b))):
                 continue
             total = cheapest_set(rack, host, rack_cap, host_cap, number, cost, b, trial)
             if total + (b != leader) * 0.5 < best:
@@ -171,12 +171,12 @@ def lawful_set(g, p, leader, cost, chosen):
     if who < 0 or g.rule[p, PINNED] < 0 or leader < 0 or chosen[leader]:
         return best, who
     # The leader can only leave after a fresh copy has taken another's place, who then comes back or goes too.
-    for b in g.home[p]:
-        if b >= 0 and b != leader and (cost[b] == np.inf or not chosen[b] or g.seat[b, RECEIVES]):
+    for b in g.initial[p]:
+        if b >= 0 and b != leader and (cost[b] == np.inf or not chosen[b] or g.broker_traits[b, RECEIVES]):
             return best, who
     trial = np.zeros(len(cost), np.bool_)
     best, who = np.inf, -1
-    for b in g.home[p]:
+    for b in g.initial[p]:
         if b < 0:
             continue
         # Either the leader stays, or one of the others leaves with it.
@@ -197,10 +197,12 @@ def lawful_set(g, p, leader, cost, chosen):
 def _required_replicas(g, p, leader, cost, chosen):
     """As `_best_led`, with the leader that there is."""
     number = 0
-    for s in range(g.home.shape[1]):
-        number += g.home[p, s] >= 0
+    for s in range(g.initial.shape[1]):
+        number += g.initial[p, s] >= 0
     rack_cap, host_cap = g.rule[p, RACK_CAP], g.rule[p, HOST_CAP]
-    total = cheapest_set(g.seat[:, RACK], g.seat[:, HOST], rack_cap, host_cap, number, cost, leader, chosen)
+    total = cheapest_set(
+        g.broker_traits[:, RACK], g.broker_traits[:, HOST], rack_cap, host_cap, number, cost, leader, chosen
+    )
     return total, (leader if total < np.inf else -1)
 
 
@@ -209,16 +211,16 @@ def costs_of(g, p, cost):
     """Fill in what each broker costs as a holder of the partition, see `lawful_set`."""
     worst = 0.0
     for b in range(len(cost)):
-        t = initial_slot(g.home, p, b)
+        t = initial_slot(g.initial, p, b)
         cost[b] = np.inf
         if t >= 0:
             if (g.flags[p, t] & LEAVING) == 0:
                 cost[b] = 0.0
-        elif g.seat[b, RECEIVES]:
+        elif g.broker_traits[b, RECEIVES]:
             cost[b] = max(potential_increase(g, b, 2 * p, -1), 0.0)
             worst = max(worst, cost[b])
     for b in range(len(cost)):
-        if cost[b] < np.inf and initial_slot(g.home, p, b) < 0:
+        if cost[b] < np.inf and initial_slot(g.initial, p, b) < 0:
             # All harm together weighs less than one copy.
             cost[b] = COPY + 0.01 * cost[b] / max(worst, NOTHING)
 
@@ -232,7 +234,7 @@ def place_exactly(g, p, leader):
     leader
         Broker index of the snapshot's leader, -1 if it is offline.
     """
-    brokers, width = len(g.seat), g.home.shape[1]
+    brokers, width = len(g.broker_traits), g.initial.shape[1]
     cost = np.empty(brokers)
     chosen = np.zeros(brokers, np.bool_)
     costs_of(g, p, cost)
@@ -241,7 +243,7 @@ def place_exactly(g, p, leader):
         return False
     stays = np.zeros(width, np.bool_)
     for s in range(width):
-        b = g.home[p, s]
+        b = g.initial[p, s]
         if b >= 0 and chosen[b]:
             stays[s] = True
             chosen[b] = False
@@ -250,7 +252,7 @@ def place_exactly(g, p, leader):
     fresh = np.flatnonzero(chosen)
     n = 0
     for s in range(width):
-        if g.home[p, s] >= 0 and not stays[s]:
+        if g.initial[p, s] >= 0 and not stays[s]:
             if g.place[p, s] != fresh[n]:
                 move(g, p, s, fresh[n])
             n += 1
@@ -274,7 +276,7 @@ def find_places(g, rows, leaders, found):
     found
         Shape of `rows`, written.
     """
-    brokers = len(g.seat)
+    brokers = len(g.broker_traits)
     cost = np.empty(brokers)
     chosen = np.zeros(brokers, np.bool_)
     for i in range(len(rows)):
@@ -284,8 +286,8 @@ def find_places(g, rows, leaders, found):
         for b in range(brokers):
             detour = detour or (cost[b] >= COPY and cost[b] < np.inf)
         if detour:
-            for b in g.home[p]:
-                if b >= 0 and cost[b] == np.inf and g.seat[b, RECEIVES]:
+            for b in g.initial[p]:
+                if b >= 0 and cost[b] == np.inf and g.broker_traits[b, RECEIVES]:
                     cost[b] = COPY
         _, who = lawful_set(g, p, leaders[i], cost, chosen)
         found[i] = who >= 0

@@ -48,9 +48,9 @@ def _ready(a, p, b):
     """True if `b` may take the lead at once."""
     if not a.may_lead[b]:
         return False
-    for s in range(a.home.shape[1]):
-        if a.home[p, s] == b:
-            return a.home_ready[p, s]
+    for s in range(a.initial.shape[1]):
+        if a.initial[p, s] == b:
+            return a.initial_in_sync[p, s]
     return False
 
 
@@ -205,7 +205,7 @@ def _write_steps(a, home_lead, first_leader, place, lead, chosen, out, rows, lea
         leader = first_leader[p]
         # Who shall lead in the end.
         aim = final[lead[p]] if lead[p] >= 0 else -1
-        m = _start(a.home[p], final, row, arriving, taken)
+        m = _start(a.initial[p], final, row, arriving, taken)
         if aim >= 0 and home_lead[p] < 0:
             # The leader is offline: whoever may lead at once does, before anything is copied.
             b = aim if _among(row, aim) else _substitute_leader(a, p, row, final, -1)
@@ -224,7 +224,7 @@ def _write_steps(a, home_lead, first_leader, place, lead, chosen, out, rows, lea
                 if not carries:
                     b = _substitute_leader(a, p, row, final, leader)
                     if b < 0:
-                        slot = a.home[p, lead[p]]
+                        slot = a.initial[p, lead[p]]
                         n = _lead_from_outside(
                             a, out, n, p, row, final, leader, aim, slot, arriving[:m], taken
                         )

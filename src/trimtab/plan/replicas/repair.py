@@ -34,7 +34,7 @@ def _cheapest_leader(g, p, without):
     old = g.lead[p]
     for s in range(g.place.shape[1]):
         b = g.place[p, s]
-        if b < 0 or s == without or s == old or not may_take_lead(g.seat, g.home, g.flags, p, b):  # noqa: SIM109
+        if b < 0 or s == without or s == old or not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):  # noqa: SIM109
             continue
         worse = potential_increase(g, b, 2 * p + 1, 2 * p)
         if best < 0 or worse < least:
@@ -67,16 +67,16 @@ def destination(g, p, s, role, spread_limit):
     best = -1
     least = 0.0
     fewest = spread_limit
-    for b in range(len(g.seat)):
-        if g.seat[b, RECEIVES] == 0 or holds(g.place, p, b):
+    for b in range(len(g.broker_traits)):
+        if g.broker_traits[b, RECEIVES] == 0 or holds(g.place, p, b):
             continue
-        t = initial_slot(g.home, p, b)
+        t = initial_slot(g.initial, p, b)
         if t >= 0 and g.flags[p, t] & LEAVING:
             # Another replica of the partition has just left it, off a dir that is offline.
             continue
-        if role == 1 and not may_take_lead(g.seat, g.home, g.flags, p, b):
+        if role == 1 and not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
             continue
-        over = spread(g.seat, g.rule, g.place, p, s, b)
+        over = spread(g.broker_traits, g.rule, g.place, p, s, b)
         if over > fewest or over >= spread_limit:
             continue
         worse = potential_increase(g, b, 2 * p + role, NOTHING)
@@ -91,10 +91,10 @@ def _relocate(g, p, s, spread_limit):
     if g.rule[p, PINNED] == s and g.lead[p] == s and not _copy_a_leader(g, p, s):
         return False
     role = 1 if g.lead[p] == s else 0
-    if role == 1 and s > 0 and g.place[p, s] == g.home[p, s]:
+    if role == 1 and s > 0 and g.place[p, s] == g.initial[p, s]:
         # Not first in its list, so its role cannot travel with the copy: whoever it is handed to keeps it.
         t = _cheapest_leader(g, p, s)
-        if t >= 0 and g.place[p, t] == g.home[p, t] and (g.flags[p, t] & LEAVING) == 0:
+        if t >= 0 and g.place[p, t] == g.initial[p, t] and (g.flags[p, t] & LEAVING) == 0:
             b = destination(g, p, s, 0, spread_limit)
             if b < 0:
                 return False
@@ -126,7 +126,7 @@ def _copy_a_leader(g, p, without):
     for turn in range(6):
         for s in range(g.width):
             here = g.place[p, s]
-            if here < 0 or s == without or here != g.home[p, s]:
+            if here < 0 or s == without or here != g.initial[p, s]:
                 continue
             if turn % 3 == 0 and (g.flags[p, s] & LEAVING) == 0:
                 continue
@@ -134,7 +134,7 @@ def _copy_a_leader(g, p, without):
                 continue
             limit = ANY_SPREAD
             if turn < 3:
-                limit = spread(g.seat, g.rule, g.place, p, s, here) + 1
+                limit = spread(g.broker_traits, g.rule, g.place, p, s, here) + 1
             b = destination(g, p, s, 1, limit)
             if b >= 0:
                 move(g, p, s, b)
@@ -152,9 +152,9 @@ def _lawful(g, p):
         here = g.place[p, s]
         if here < 0:
             continue
-        if (g.flags[p, s] & LEAVING) and here == g.home[p, s]:
+        if (g.flags[p, s] & LEAVING) and here == g.initial[p, s]:
             return False
-        if spread(g.seat, g.rule, g.place, p, s, here) > 0:
+        if spread(g.broker_traits, g.rule, g.place, p, s, here) > 0:
             return False
     return True
 
@@ -162,7 +162,7 @@ def _lawful(g, p):
 @leaf
 def _stays(g, p, s):
     """True if the slot's replica is at home and must stay there."""
-    return (g.flags[p, s] & STAYING) != 0 and g.place[p, s] == g.home[p, s]
+    return (g.flags[p, s] & STAYING) != 0 and g.place[p, s] == g.initial[p, s]
 
 
 @leaf
@@ -194,12 +194,12 @@ def repair(g, order):
             else:
                 _copy_a_leader(g, p, -1)
         for s in range(g.width):
-            if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.home[p, s]:
+            if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.initial[p, s]:
                 _relocate(g, p, s, ANY_SPREAD)
         for _ in range(g.width):
             for s in range(g.width):
                 if g.place[p, s] >= 0 and not _stays(g, p, s):
-                    over = spread(g.seat, g.rule, g.place, p, s, g.place[p, s])
+                    over = spread(g.broker_traits, g.rule, g.place, p, s, g.place[p, s])
                     if over > 0:
                         _relocate(g, p, s, over)
         if not _lawful(g, p) and not _any_stays(g, p):

@@ -279,7 +279,7 @@ class ReplicasSearch:
         problem = self.problem
         board = board_of(problem, start.in_slots_of(problem.arrays.initial), margin)
         self._descend(board, move_cost)
-        if (board.gain_weights[:, [0, SPREAD]] > NEGLIGIBLE).any():
+        if (board.potentials[:, [0, SPREAD]] > NEGLIGIBLE).any():
             # The band moved with the mean, or the margin was too narrow to be met: once more towards the
             # goals themselves.
             self._descend(board, move_cost)

@@ -54,7 +54,7 @@ class SearchBoard(Protocol):
         """Shape (brokers, 7, columns): usage, 1 / capacity, then the limits."""
 
     @property
-    def gain_weights(self) -> FloatArray:
+    def potentials(self) -> FloatArray:
         """Shape (brokers, 2): potential and guidance."""
 
     @property
@@ -108,8 +108,8 @@ def pressure_at(worth, h):
 def refresh(g, b):
     """Compute potential and guidance of a broker again."""
     potential, guidance = value(g.use, g.band, b, -1, -1)
-    g.worth[b, 0] = potential
-    g.worth[b, 1] = guidance
+    g.potentials[b, 0] = potential
+    g.potentials[b, 1] = guidance
 
 
 @leaf
@@ -288,7 +288,7 @@ def set_limits(board: SearchBoard, usage: FloatArray, limits: UsageLimits) -> No
         (WEIGHT, limits.weight),
     ):
         board.band[:, row] = values
-    _value_all(board.use, board.band, board.gain_weights)
+    _value_all(board.use, board.band, board.potentials)
 
 
 @entry

@@ -162,7 +162,7 @@ def forecast_text(
     else:
         lines = ["  nothing to do"]
     compared = prepared.comparison
-    lines += comparison_lines(compared.standing, compared.differences, "moves are done already")
+    lines += comparison_lines(compared.fit, compared.differences, "moves are done already")
     return "\n".join(lines)
 
 

@@ -173,7 +173,7 @@ def forecast_text(
     """Each step, and what of the plan is left out."""
     lines = [f"  {_step(step)}" for step in steps] or ["  nothing to do"]
     compared = prepared.comparison
-    lines += comparison_lines(compared.standing, compared.differences, "routes stand so already")
+    lines += comparison_lines(compared.fit, compared.differences, "routes stand so already")
     return "\n".join(lines)
 
 

@@ -138,7 +138,7 @@ def forecast_text(
             f"  in all {counted(len(steps), TRANSFER)}, up to {settings.masters.max_in_flight} asked for at once"
         )
     compared = prepared.comparison
-    lines += comparison_lines(compared.standing, compared.differences, "takeovers are done already")
+    lines += comparison_lines(compared.fit, compared.differences, "takeovers are done already")
     return "\n".join(lines)
 
 
@@ -201,7 +201,7 @@ def status_document(status: MastersStatus) -> dict[str, Any]:
     facts = {
         "version": status.version,
         "masters": [None if one < 0 else one for one in status.masters],
-        "ideal": [None if one < 0 else one for one in status.preferred],
+        "preferred": [None if one < 0 else one for one in status.preferred],
     }
     brokers = [{"id": one.node, "address": one.address, "alive": one.alive} for one in status.brokers]
     document = live_status_document(status, "masters", facts, brokers, ("masters", "max_lag_entries"))

@@ -165,7 +165,7 @@ def forecast_text(
             "senders and workers take it up within a second or two"
         )
     compared = prepared.comparison
-    lines += comparison_lines(compared.standing, compared.differences, "changes are published already")
+    lines += comparison_lines(compared.fit, compared.differences, "changes are published already")
     return "\n".join(lines)
 
 

@@ -114,10 +114,12 @@ def _requested(plan: Plan) -> str:
             parts.append(form.format(f"{noun} {', '.join(map(str, brokers))}"))
     factors: Any = plan.settings.get("replication_factor") or {}
     parts += [f"{number} replicas of {topic}" for topic, number in factors.items()]
-    parts += ["repair what is offline"] * bool(plan.settings.get("fix_offline"))
-    parts += ["level log dirs"] * bool(plan.settings.get("to_disks"))
+    parts += ["repair what is offline"] * bool(plan.settings.get("fix_offline_replicas"))
+    parts += ["balance log dirs"] * bool(plan.settings.get("intra_broker_only"))
     held = [
-        goal.replace("_", " ") for goal in goals if goal != "log_dirs" or not plan.settings.get("to_disks")
+        goal.replace("_", " ")
+        for goal in goals
+        if goal != "log_dirs" or not plan.settings.get("intra_broker_only")
     ]
     parts += [f"goals: {', '.join(held)}"] * bool(held)
     return "; ".join(parts) or "no goal"
@@ -255,7 +257,7 @@ def forecast_text(
     if expected.batches:
         lines += [f"  {line}" for line in _throttle_text(expected, settings)]
     compared = prepared.comparison
-    lines += comparison_lines(compared.standing, compared.differences, "partitions are already as planned")
+    lines += comparison_lines(compared.fit, compared.differences, "partitions are already as planned")
     lines += [f"  cannot begin as things are: {step}: {why}" for step, why in expected.blocked[:MAX_LISTED]]
     return "\n".join(lines)
 

@@ -21,9 +21,11 @@ from trimtab.act.execution.transitions import COMMON, absorb_observation
 
 def seen(state: BallsState, event: BoxesSeen) -> BallsState:
     """What lies where it should is done."""
-    state = absorb_observation(state, event.seen.cluster, event.seen.boxes)
-    state = replace(state, boxes=event.seen.balls)
-    there = [r for r in state.records if not r.ended and event.seen.balls.get(r.step.ball) == r.step.target]
+    state = absorb_observation(state, event.observation.cluster, event.observation.boxes)
+    state = replace(state, boxes=event.observation.balls)
+    there = [
+        r for r in state.records if not r.ended and event.observation.balls.get(r.step.ball) == r.step.target
+    ]
     return state.changing(there, lambda record: record.end(PublishedStepState.DONE, state.now))
 
 

@@ -35,7 +35,7 @@ def plan(snapshot: BallsSnapshot, settings: BallsSettings) -> BallsPlan:
     held = after.worst_deviation[0] <= settings.epsilon[0]
     problems = () if held else (Problem("unmet_goal", "no ball is light enough", resource="weight"),)
     return BallsPlan(
-        level="balls",
+        balancer="balls",
         strategy="trim",
         seed=0,
         settings={"epsilon": list(settings.epsilon)},

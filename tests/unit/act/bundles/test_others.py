@@ -244,5 +244,5 @@ def test_what_is_left_out_takes_what_depends_on_it_along(bed: Bed) -> None:
     assert bundle is not None
     bed.cluster.cut(bundle, [0x22222222], "somebody")
     comparison = compare(plan, bed.port.observe([NAMESPACE]))
-    assert [str(d.standing) for d in comparison.differences] == ["split", "dependent"]
+    assert [str(d.fit) for d in comparison.differences] == ["split", "dependent"]
     assert [step.bundle for step in steps_of(plan, comparison)] == [second]

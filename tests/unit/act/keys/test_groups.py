@@ -70,12 +70,12 @@ def test_who_vouches_goes_on(group: KeyConsumerGroup, tmp_path: Path) -> None:
     """For groups that nobody can see; what they have not passed is waited for all the same."""
     world = World()
     world.more = (group,)
-    state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path, unseen=True)
+    state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path, allow_unverified=True)
     assert (state.status, len(world.tables)) == ("finished", 2)
     (tmp_path / "two").mkdir()
     world = World()
     world.more = (replace(group, committed={**DONE, 2: 99}),)
-    state = carried_out(world, a_plan(), tmp_path / "two", unseen=True)
+    state = carried_out(world, a_plan(), tmp_path / "two", allow_unverified=True)
     assert (state.status, len(world.tables)) == ("incomplete", 1)
     assert state.records[-1].reason == "group audit has not passed what was written before the table"
 

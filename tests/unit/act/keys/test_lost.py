@@ -135,7 +135,9 @@ def test_a_torn_table_is_replaced_when_asked(tmp_path: Path) -> None:
     world = World()
     world.damaged, world.newest = TORN, 7
     ready = prepare(a_plan(), world.observe(ORDERS), False)
-    with pytest.raises(ActError, match="topic orders: table on .* --set execution.keys.overwrite_invalid=true"):
+    with pytest.raises(
+        ActError, match="topic orders: table on .* --set execution.keys.overwrite_invalid=true"
+    ):
         warnings(world, ready, KeysExecutionSettings(), None)
     assert (
         warnings(

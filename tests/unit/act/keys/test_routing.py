@@ -114,7 +114,7 @@ def test_earlier_places_stay_while_consumers_have_not_passed_them(tmp_path: Path
 def test_whoever_was_faster_is_not_lost(tmp_path: Path) -> None:
     """Another table came between look and publication: its routes stay."""
     world = World()
-    world.others = 1
+    world.peers = 1
     state = carried_out(world, a_plan(), tmp_path)
     assert state.status == "finished"
     assert world.tables[-1].groups[900].partitions == (3,)

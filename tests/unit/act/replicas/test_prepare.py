@@ -65,7 +65,7 @@ def test_a_leader_that_stays_where_it_is_is_left_alone(cluster: FakeCluster) -> 
 def test_what_is_done_already_needs_no_step(cluster: FakeCluster) -> None:
     """A partition where the plan wants it counts as done."""
     prepared_plan = prepare(EXECUTOR, cluster, plan_of(("t", 0, (3, 4), (1, 2)), ("t", 1, (1, 3), (3, 1))))
-    assert prepared_plan.comparison.standing[TopicPartition("t", 0)] is PartitionFit.ALREADY_DONE
+    assert prepared_plan.comparison.fit[TopicPartition("t", 0)] is PartitionFit.ALREADY_DONE
     assert [step.partition for step in prepared_plan.steps] == [TopicPartition("t", 1)]
 
 

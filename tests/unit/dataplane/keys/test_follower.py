@@ -99,21 +99,21 @@ class Tables(Side):
     def __init__(self, tables: int) -> None:
         super().__init__()
         self.found, self.table = TopicDescription("id", 3, tables), b""
-        self.looks = self.reads = 0
-        self.beats: list[ClientHeartbeat] = []
+        self.looks = self.direct_source_option = 0
+        self.heartbeats: list[ClientHeartbeat] = []
 
     def topic(self) -> TopicDescription:
         self.looks += 1
         return self.found
 
     def read(self, key: bytes) -> bytes | None:
-        self.reads += 1
+        self.direct_source_option += 1
         return self.table or None
 
     def tell(self, key: bytes, value: bytes, appended: Any) -> None:
         found = read_heartbeat(value)
         assert found is not None
-        self.beats.append(found)
+        self.heartbeats.append(found)
 
 
 def following(side: Tables, beat: Any = beat) -> tuple[TableFollower, list[float]]:
@@ -133,7 +133,7 @@ def test_a_topic_of_tables_that_is_not_there_is_asked_for_seldom() -> None:
     for _ in range(20):
         follower._look_and_tell()
         now[0] += 0.2
-    assert (side.looks, side.reads, side.beats) == (2, 0, [])
+    assert (side.looks, side.direct_source_option, side.heartbeats) == (2, 0, [])
     told = "is not there; publish with trimtab apply, or create it with 2 partitions, cleanup.policy=compact"
     assert f"{told} and segment.ms=60000" in str(follower.trouble)
 
@@ -146,11 +146,11 @@ def test_a_topic_of_tables_without_a_partition_for_heartbeats_is_read_all_the_sa
     follower._look_and_tell()
     assert follower.table is not None
     assert "has 1 partition, expected 2" in str(follower.trouble)
-    assert side.beats == []
+    assert side.heartbeats == []
     side.found = TopicDescription("id", 3, 2)
     now[0] += 2
     follower._look_and_tell()
-    assert (follower.trouble, len(side.beats)) == (None, 1)
+    assert (follower.trouble, len(side.heartbeats)) == (None, 1)
 
 
 def test_a_table_that_names_an_added_partition_has_the_topic_looked_at_at_once() -> None:
@@ -184,7 +184,7 @@ def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.Lo
         follower._look_and_tell()
     assert (side.looks, follower.trouble) == (3, "away")
     assert len(caplog.records) == 1
-    assert side.reads == 21
+    assert side.direct_source_option == 21
 
 
 def test_a_member_that_joined_anew_is_told_at_once() -> None:
@@ -200,7 +200,7 @@ def test_a_member_that_joined_anew_is_told_at_once() -> None:
     for member[0] in ("m1", "m1", "m2", "m2"):
         follower._look_and_tell()
         now[0] += 0.2
-    assert [one.member for one in side.beats] == ["m1", "m2"]
+    assert [one.member for one in side.heartbeats] == ["m1", "m2"]
 
 
 def test_heartbeats_that_are_too_rare_are_refused() -> None:

@@ -207,7 +207,7 @@ def test_what_fills_the_place_of_a_failed_record_is_no_duplicate(
     """It has no content that could be lost."""
     receiving.received(0, 0, b"k", stamped(Stamp(1, (), 1)), "there after all")
     for offset in (0, 1):  # received before it took effect, and afterwards
-        receiving.received(1, offset, b"k", stamped(Stamp(1, (), 1), fill=True), None)
+        receiving.received(1, offset, b"k", stamped(Stamp(1, (), 1), is_gap_filler=True), None)
         receiving.turn()
     assert handled == ["there after all"]
     assert receiving.commits == {0: 1, 1: 2}
@@ -221,7 +221,7 @@ def test_a_stamp_of_another_topic_is_not_believed(
     """Its fence and its sequence are that topic's: the record would wait for ever, or have no effect."""
     for offset, stamp in enumerate((Stamp(1, ((9, 5),)), Stamp(1, (), 3), Stamp(1, (), 3))):
         receiving.received(0, offset, b"k", stamped(stamp, "another"), offset)
-    receiving.received(0, 3, b"k", stamped(Stamp(1, (), 4), "another", fill=True), "nothing")
+    receiving.received(0, 3, b"k", stamped(Stamp(1, (), 4), "another", is_gap_filler=True), "nothing")
     receiving.turn()
     assert handled == [0, 1, 2]
     assert receiving.commits[0] == 4
@@ -340,7 +340,7 @@ class CountedMarks(InMemoryCheckpointStore):
 
     def read(self, name: bytes) -> int:
         """See `CheckpointStore`."""
-        self.reads += 1
+        self.direct_source_option += 1
         return super().read(name)
 
     def write(self, name: bytes, number: int) -> None:
@@ -358,7 +358,7 @@ def test_records_that_wait_for_nothing_need_one_mark_for_all(
         receiving.received(offset % 2, offset // 2, b"key %d" % offset, (), offset)
     receiving.turn()
     assert handled == list(range(500))
-    assert (marks.reads, marks.writes) == (4, 2)
+    assert (marks.direct_source_option, marks.writes) == (4, 2)
     for partition in (0, 1):
         receiving.assigned(partition, 100)
     for offset in range(100, 251):

@@ -99,7 +99,7 @@ class Load:
     def see(self, *backlog: float, in_use: int = 4, topic_id: str = "id", base: int = 4) -> None:
         """So much waits and arrives in a second; consumers do a hundred."""
         self.partitions = len(backlog)
-        self.seen = TopicLoad(topic_id, base, in_use, backlog, backlog, [100.0] * len(backlog))
+        self.load = TopicLoad(topic_id, base, in_use, backlog, backlog, [100.0] * len(backlog))
 
     def ask(self, known: int) -> None:
         """Noted."""

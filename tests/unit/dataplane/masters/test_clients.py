@@ -68,7 +68,7 @@ def test_messages_are_stored_and_read_once_in_order_and_the_offset_stays(tmp_pat
                 futures = [await producer.post(b"%d" % number) for number in range(2, 1001)]
                 await producer.flush()
                 assert [one.result() for one in futures] == [*range(2, 1001)]
-            async with Consumer(cluster, "t", "reader", most=7) as consumer:
+            async with Consumer(cluster, "t", "reader", max_messages=7) as consumer:
                 found = [await consumer.receive() for _ in range(1000)]
                 assert [(one.offset, int(one.payload)) for one in found] == [(n, n + 1) for n in range(1000)]
                 consumer.done(found[400])

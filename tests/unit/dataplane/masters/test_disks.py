@@ -64,7 +64,7 @@ class Place:
             for node in range(3)
         ]
         self.folder = self._given[SMALL].folder
-        self._file, self._said = folder / "node.json", folder / "said.txt"
+        self._file, self._logged = folder / "node.json", folder / "said.txt"
         self._file.write_bytes(msgspec.json.encode(asdict(self._given[SMALL])))
 
     @asynccontextmanager
@@ -76,7 +76,7 @@ class Place:
     @asynccontextmanager
     async def small_one(self) -> AsyncIterator[asyncio.subprocess.Process]:
         """The one on the small disk; killed in the end, if it has not ended by itself."""
-        with self._said.open("a") as said:
+        with self._logged.open("a") as said:
             command = sys.executable, "-m", "trimtab", "masters", "node", "--config", str(self._file)
             process = await asyncio.create_subprocess_exec(*command, stderr=said)
         try:
@@ -89,7 +89,7 @@ class Place:
     @property
     def errors(self) -> list[str]:
         """Why the one on the small disk has ended, a line each."""
-        return [line for line in self._said.read_text().splitlines() if line.startswith("trimtab: ")]
+        return [line for line in self._logged.read_text().splitlines() if line.startswith("trimtab: ")]
 
     async def mastered_by_small_one(self) -> None:
         """Wait until it is master: what it has then is what clients are told."""

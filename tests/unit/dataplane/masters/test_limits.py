@@ -152,7 +152,7 @@ def test_what_a_peer_says_wrongly_ends_its_connection_and_no_node(
 
     async def story() -> None:
         async with running(tmp_path, nodes=3) as cluster:
-            reader, writer = await begun(cluster, who=2)
+            reader, writer = await begun(cluster, peer=2)
             writer.write(frame())
             assert await reader.read() == b""
             writer.close()

@@ -63,8 +63,8 @@ class Story:
         self._capsys = capsys
         self.now = 0.0
         settings = StoreSettings()
-        self.node = StoreNode(0, 3, 1, life=1, now=0.0, settings=settings, map_in_store=map_in_store)
-        self._notices = HealthMonitor(0, StoreSettings())
+        self.node = StoreNode(0, 3, 1, incarnation=1, now=0.0, settings=settings, map_in_store=map_in_store)
+        self._health = HealthMonitor(0, StoreSettings())
 
     def look(self, seen: MapChanged) -> None:
         """A map is published."""
@@ -76,7 +76,7 @@ class Story:
         self.node.handle(
             self.now, Received(other, CLUSTER, NodeHeartbeat((), seen.version, checksum, resting))
         )
-        self._notices.compared(self.node)
+        self._health.compared(self.node)
         return self._capsys.readouterr().err.splitlines()
 
 
@@ -126,8 +126,8 @@ def test_a_node_that_hears_no_majority_says_which_map_it_keeps(capsys: pytest.Ca
     for _ in range(2):
         story.now += 6.0
         story.node.handle(story.now, TimerExpired())
-        story._notices.compared(story.node)
-        story._notices.compared(story.node)
+        story._health.compared(story.node)
+        story._health.compared(story.node)
         assert capsys.readouterr().err.splitlines() == [
             "node 0 hears 1 nodes too few for a majority: it goes on with version 3 of the map and learns no "
             "newer one; start the others, or see what keeps it from them"

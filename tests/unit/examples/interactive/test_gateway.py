@@ -371,7 +371,7 @@ def test_a_message_that_kills_its_worker_comes_back_by_itself_and_takes_no_other
 ) -> None:
     """Its whole task becomes a dead letter; then each of its messages has a task, and one is dead again."""
     broker = make_broker(server.url, 1, wait_seconds=0.2, max_worker_crashes=1)
-    broker.backend.life_seconds = 0.1  # type: ignore[attr-defined]
+    broker.backend.heartbeat_timeout_seconds = 0.1  # type: ignore[attr-defined]
     broker.backend._hand_microseconds = 0  # type: ignore[attr-defined]  # a task at a time
 
     async def claim(worker: str) -> None:

@@ -77,7 +77,7 @@ def test_the_level_is_told_without_reading_all(tmp_path: Path) -> None:
 def test_a_level_that_has_no_plans_is_refused(tmp_path: Path) -> None:
     """A typing slip in the balancer is named with those that there are."""
     path = tmp_path / "plan.json"
-    path.write_bytes(changed(lambda plan: plan.update(level="bundle")))
+    path.write_bytes(changed(lambda plan: plan.update(balancer="bundle")))
     with pytest.raises(InputError, match=r"\$\.level is \"bundle\", expected one of replicas, bundles"):
         balancer_of(open_plan(path), LEVELS)
     path.write_bytes(changed(lambda plan: plan.pop("balancer")))

@@ -87,7 +87,17 @@ def test_the_bytes_are_those_of_the_format() -> None:
     text = plan_bytes(a_plan()).decode()
     document = json.loads(text)
     assert list(document) == [
-        *("format", "balancer", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
+        *(
+            "format",
+            "balancer",
+            "strategy",
+            "seed",
+            "settings",
+            "snapshot",
+            "verdict",
+            "moves",
+            "assignments",
+        ),
         *("predicted", "cost", "bound", "problems"),
     ]
     assert list(document["moves"][0]) == [

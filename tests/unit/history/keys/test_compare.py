@@ -102,7 +102,10 @@ def test_the_command_shows_a_recording_as_table_json_and_picture(
     assert "pkg" in out
     for wrong, why in (
         ((), "name a file by --records, or a law of keys by --key-distribution"),
-        (("--records", "a.csv", "--key-distribution", "zipf:1"), "--records is a recording and --key-distribution is none"),
+        (
+            ("--records", "a.csv", "--key-distribution", "zipf:1"),
+            "--records is a recording and --key-distribution is none",
+        ),
         ((*words, "--until", "2020-01-01"), "holds no record in that period"),
     ):
         assert why in told(*wrong, code=2)[1]

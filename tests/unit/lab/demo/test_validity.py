@@ -72,13 +72,13 @@ class Machine:
 
     def __init__(self, disturbed: int) -> None:
         self.disturbed = disturbed
-        self.seen: list[float] = []
+        self.load: list[float] = []
 
     def between(self, begin: float, _end: float) -> MachineLoad:
         """The same answer for the same sample."""
-        if begin not in self.seen:
-            self.seen.append(begin)
-        return MachineLoad(1.8, 0.0, 2, 0.0) if self.seen.index(begin) < self.disturbed else IDLE
+        if begin not in self.load:
+            self.load.append(begin)
+        return MachineLoad(1.8, 0.0, 2, 0.0) if self.load.index(begin) < self.disturbed else IDLE
 
 
 def sampled(disturbed: int, wanted: int):
@@ -109,7 +109,7 @@ def test_disturbed_samples_are_taken_again_and_told():
     assert period.ticks - len(period.disturbed) >= 4
     assert len(period.disturbed) == 2
     assert not period.too_busy
-    assert period.remark.endswith("samples were disturbed (other programs used 1.8 cores) and taken again")
+    assert period.warning.endswith("samples were disturbed (other programs used 1.8 cores) and taken again")
 
 
 def test_waiting_for_a_calm_machine_has_an_end():
@@ -117,4 +117,4 @@ def test_waiting_for_a_calm_machine_has_an_end():
     period = sampled(99, 3)
     assert period.ticks >= MAX_TICKS * 3
     assert period.too_busy
-    assert period.remark.startswith("this machine is too busy: 0 of ")
+    assert period.warning.startswith("this machine is too busy: 0 of ")

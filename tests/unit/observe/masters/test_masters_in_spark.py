@@ -101,8 +101,8 @@ def test_a_node_that_was_started_again_counts_from_nothing(spark: SparkSession) 
     samples = cleaned(
         spark,
         group(0, 0, 0, stored_total=10),
-        group(1, 0, 0, stored_total=400, life=2),
-        group(2, 0, 0, stored_total=500, life=2),
+        group(1, 0, 0, stored_total=400, incarnation=2),
+        group(2, 0, 0, stored_total=500, incarnation=2),
     )
     rows = sorted(shares(samples, MastersPipelineSettings()).collect(), key=lambda row: row["tick"])
     assert [row["queries_per_second"] for row in rows] == [None, None, 10.0]

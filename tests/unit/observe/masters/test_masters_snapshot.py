@@ -46,7 +46,7 @@ def test_nodes_go_by_the_addresses_they_are_asked_at(tmp_path: Path) -> None:
             ],
             "groups": [row(1, group_number=0, master=0)],
         },
-        level=PIPELINE,
+        balancer=PIPELINE,
     )
     tick = microseconds(NOON + datetime.timedelta(seconds=10))
     found = snapshot_at(SnapshotInputs(lake, lake.manifest(), MastersPipelineSettings(), "store", tick))

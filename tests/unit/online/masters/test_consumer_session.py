@@ -22,7 +22,7 @@ RECORDS = tuple(MessageRecord("t", "p", sequence, b"") for sequence in range(1, 
 
 def reading(**options: Any) -> ConsumerSession:
     """A consumer `c` of topic `t`, which asks node 0 of three first."""
-    return ConsumerSession("client", 7, "t", "c", nodes=3, most=10, **options)
+    return ConsumerSession("client", 7, "t", "c", nodes=3, max_messages=10, **options)
 
 
 def pulled(
@@ -125,7 +125,7 @@ def test_an_offset_is_handed_in_until_it_is_kept() -> None:
     assert one.next_deadline() == 0.5
     orders = one.tick(0.5)
     assert [type(order.message) for order in orders] == [FetchRequest, OffsetUpload]
-    assert orders[0].message.most == 0
+    assert orders[0].message.max_messages == 0
     one.received(0.5, 0, pulled(one, orders, "moved", master=1))
     *_, upload = one.tick(1.0)
     assert (upload.to, upload.message.offset) == (1, 43)
@@ -150,7 +150,7 @@ def test_a_consumer_that_leaves_hands_in_what_is_done_until_a_master_has_heard()
     one.leave(0.1)
     orders, now = one.tick(0.1), 0.1
     assert [type(order.message) for order in orders] == [FetchRequest, OffsetUpload]
-    assert orders[0].message.most == 0
+    assert orders[0].message.max_messages == 0
     assert orders[1].message == OffsetUpload("client", "c", "t", 43, -1, True)
     one.received(now, 0, pulled(one, orders, "moved", master=2))
     now = one.next_deadline()
@@ -177,7 +177,7 @@ def test_nothing_is_asked_for_while_there_is_no_room() -> None:
     assert one.tick(5.0) == []
     one.has_capacity = 3
     (order,) = one.tick(5.0)
-    assert order.message.most == 3
+    assert order.message.max_messages == 3
 
 
 def test_after_a_silence_or_a_broken_connection_the_next_node_is_asked() -> None:

@@ -76,7 +76,7 @@ def test_a_new_life_counts_anew() -> None:
     bench.run(0.1)
     assert any(isinstance(told, ProduceResponse) for _, _, told in bench.heard)
     first = report(bench, master)
-    bench.restart(master, life=7)
+    bench.restart(master, incarnation=7)
     second = report(bench, master)
     assert (first.incarnation, second.incarnation) == (1, 7)
     assert (first.stored, second.stored) == (1, 0)

@@ -55,9 +55,9 @@ def test_the_start_is_that_of_the_question_that_was_chosen() -> None:
 
 def test_a_question_of_a_former_life_gives_nothing_and_delays_nothing() -> None:
     """That life is over, and nobody else has its term."""
-    _, former = lease(life=1)
+    _, former = lease(incarnation=1)
     nonce = former.new_proposal()
-    _, one = lease(life=2)
+    _, one = lease(incarnation=2)
     one.acquired(0, nonce, NOW)
     assert not one.held and one.open
 
@@ -90,7 +90,7 @@ def test_others_leave_what_is_handed_over_alone_for_one_term_and_no_longer() -> 
     station.now = 100.0 + SECONDS
     assert other.open
     _, ideal = lease()
-    ideal.handed(ends_now=True)
+    ideal.reserve(ends_now=True)
     assert ideal.open
 
 

@@ -40,7 +40,7 @@ def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
 def emptied(bench: Bench, node: int) -> None:
     """The node starts anew, on an empty disk."""
     bench.written[node] = {}
-    bench.restart(node, life=2)
+    bench.restart(node, incarnation=2)
 
 
 def votes(bench: Bench, node: int) -> bool:
@@ -74,7 +74,7 @@ def test_a_node_that_lost_its_disk_does_not_outvote_what_was_acknowledged() -> N
     bench.run(terms(bench))
     assert bench.masters() == [] and not votes(bench, second)
     assert f"node {master} has not answered" in bench.nodes[second].without_vote[0]
-    bench.restart(master, life=2)
+    bench.restart(master, incarnation=2)
     bench.run(terms(bench))
     assert messages(bench) == 1 and votes(bench, second)
 
@@ -114,13 +114,13 @@ def test_without_a_vote_nothing_is_promised_accepted_or_asked_for() -> None:
     assert not votes(bench, second)
     assert not [one for node, one in told if node == second and isinstance(one, Promise | Accepted)]
     # The disk holds what was learnt, and no promise: started again, it still has no vote.
-    bench.restart(second, life=3)
+    bench.restart(second, incarnation=3)
     bench.run(1.0)
     assert not votes(bench, second)
     bench.let_go()
     bench.run(terms(bench))
     assert votes(bench, second)
-    bench.restart(second, life=4)
+    bench.restart(second, incarnation=4)
     assert votes(bench, second)
 
 
@@ -239,7 +239,7 @@ def test_in_a_new_cluster_nobody_votes_before_all_have_a_log(seen: tuple[Ballot,
             bench.written[0].setdefault(order.group, []).append(order.written)
     assert bench.written[0] == {0: [Promised(RESTARTED)]}
     # It has begun, and that alone is no vote in its next life either.
-    bench.restart(0, life=2)
+    bench.restart(0, incarnation=2)
     log = bench.nodes[0].groups[0].log
     assert not votes(bench, 0)
     for node, promised in enumerate(seen, 1):

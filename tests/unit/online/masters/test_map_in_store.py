@@ -57,7 +57,7 @@ def test_a_map_is_gone_by_on_all_nodes_and_after_their_restart() -> None:
     assert bench.masters() == [ideal]
     publish(bench, other, 1, 5, other)
     for node in range(3):
-        bench.restart(node, life=2)
+        bench.restart(node, incarnation=2)
     assert seen(bench) == [(5, (other,))] * 3
     bench.run(2 * bench.settings.cycle_seconds)
     assert bench.masters() == [other]
@@ -71,7 +71,7 @@ def test_a_cluster_that_is_given_more_groups_goes_by_its_map_and_takes_the_next(
     for groups, named in ((3, (ideal, master, -1)), (1, (ideal,))):
         bench._groups = groups
         for node in range(3):
-            bench.restart(node, life=1 + groups)
+            bench.restart(node, incarnation=1 + groups)
         assert seen(bench) == [(1, named)] * 3
     bench.run(bench.settings.cycle_seconds)
     publish(bench, master, 1, 2, master)
@@ -90,7 +90,7 @@ def test_the_state_of_the_log_carries_the_map_and_the_claims() -> None:
     bench.run(2 * bench.settings.renewal_seconds)
     assert told(bench, late)[2:] == (9, 9, (-1,), ("claim 7",))
     for node in range(3):
-        bench.restart(node, life=2)
+        bench.restart(node, incarnation=2)
         assert told(bench, node)[2:] == (9, 9, (-1,), ("claim 7",))
 
 

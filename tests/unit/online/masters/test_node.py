@@ -70,7 +70,7 @@ def test_a_dead_ideal_node_is_passed_over() -> None:
     bench.publish_map(IDEAL, 0)
     bench.run(5.0)
     assert (bench.masters(0), bench.masters(1)) == ([0], [0])
-    bench.restart(IDEAL, life=2)
+    bench.restart(IDEAL, incarnation=2)
     bench.publish_map(IDEAL, 0)
     bench.run(bench.settings.cycle_seconds + 10.0)
     assert bench.masters(0) == [IDEAL]

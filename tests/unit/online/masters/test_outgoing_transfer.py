@@ -198,6 +198,6 @@ def test_a_takeover_on_the_own_disk_asks_for_no_mastership_in_a_new_life() -> No
     bench.holds = lambda sender, receiver, message: sender == IDEAL and proposes(message, ClaimMastership)
     bench.tell(MASTER, ready)
     assert bench.nodes[IDEAL].groups[0].state.preferred == IDEAL
-    bench.restart(IDEAL, life=2)
+    bench.restart(IDEAL, incarnation=2)
     group = bench.nodes[IDEAL].groups[0]
     assert group.state.preferred == IDEAL and group.pending_probes == {}

@@ -38,9 +38,9 @@ class Learnt:
     """A replica whose applied values are kept."""
 
     def __init__(self, node: int = 0) -> None:
-        self.station = station(node)
+        self.context = station(node)
         self.applied: list[tuple[int, Any]] = []
-        self.replica = PaxosLog(self.station, 0, self._apply, lambda: tuple(self.applied), self._restore)
+        self.replica = PaxosLog(self.context, 0, self._apply, lambda: tuple(self.applied), self._restore)
 
     def _apply(self, slot: int, entry: Any) -> None:
         self.applied.append((slot, entry))
@@ -50,7 +50,7 @@ class Learnt:
 
     def take(self) -> list[Any]:
         """Orders since the last time."""
-        orders, self.station.orders = self.station.orders, []
+        orders, self.context.orders = self.context.orders, []
         return orders
 
     def hear(self, sender: int, message: Any) -> list[Any]:
@@ -235,7 +235,7 @@ def test_values_are_applied_in_order_once() -> None:
     one.hear(0, Accept((1, 0), 2, B))
     one.hear(0, Commit((1, 0), 2, 2))
     assert one.applied == []
-    one.station.now += 1
+    one.context.now += 1
     one.hear(0, Chosen(1, (A, B)))
     one.hear(0, Chosen(1, (A, B)))
     assert one.applied == [(1, A), (2, B)]
@@ -260,13 +260,13 @@ def test_whoever_is_behind_gets_entries_or_a_snapshot() -> None:
 def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
     """Each answer may be large: who asks every 0.2 s for what is under way never gets done with it."""
     one = Learnt(2)
-    lease_seconds = one.station.settings.lease_seconds
+    lease_seconds = one.context.settings.lease_seconds
 
     def asked(seconds: float, upto: int) -> int:
         """Questions for what the leader has, in so long."""
         count = 0
         for _ in range(round(seconds / 0.1)):
-            one.station.now += 0.1
+            one.context.now += 0.1
             count += len(sends(one.hear(0, Commit((1, 0), upto, upto)), CatchUp))
         return count
 
@@ -283,7 +283,7 @@ def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
         one.hear(0, Chosen(slot, (A,)))
         counts.append(asked(0.1, 99))
     assert 3 <= sum(counts[-10:]) <= 5, "who is answered at once asks every 0.2 s"
-    one.station.now += 3 * lease_seconds
+    one.context.now += 3 * lease_seconds
     one.hear(0, Chosen(83, (A,)))
     assert asked(0.1, 99) == 1
     assert asked(0.3, 99) == 1, "a wait of before counts no more when it is behind another time"
@@ -296,7 +296,7 @@ def test_a_question_that_comes_too_early_is_asked_later() -> None:
     assert one.replica.next_deadline() == float("inf")
     one.hear(0, Chosen(1, (A,)))
     assert sends(one.hear(1, Commit((2, 1), 3, 3)), CatchUp) == []
-    one.station.now = one.replica.next_deadline()
+    one.context.now = one.replica.next_deadline()
     one.replica.tick()
     assert sends(one.take(), CatchUp) == [SendMessage(1, 0, CatchUp(2), False)]
     assert one.replica.next_deadline() == float("inf")
@@ -319,10 +319,10 @@ def test_a_new_life_goes_on_from_what_was_written() -> None:
 def test_a_value_that_is_not_answered_is_sent_again_more_and_more_rarely() -> None:
     """A slow follower does not get all of it five times a second; once a second at least, it does."""
     one = Learnt().leading()
-    begun, times = one.station.now, list[float]()
+    begun, times = one.context.now, list[float]()
     while len(times) < 6:
-        one.station.now = one.replica.next_deadline()
+        one.context.now = one.replica.next_deadline()
         one.replica.tick()
         assert sorted(order.to for order in sends(one.take(), Accept)) == [1, 2]
-        times.append(round(one.station.now - begun, 3))
+        times.append(round(one.context.now - begun, 3))
     assert times == [0.2, 0.6, 1.4, 2.4, 3.4, 4.4]

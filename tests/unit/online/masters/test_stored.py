@@ -30,10 +30,10 @@ class Asking:
     """A log whose questions and applied entries are kept."""
 
     def __init__(self, **settings: Any) -> None:
-        self.station = NodeContext(0, 3, 1, StoreSettings(**settings), now=100.0)
+        self.context = NodeContext(0, 3, 1, StoreSettings(**settings), now=100.0)
         self.applied: list[tuple[int, Entry]] = []
         self.also: dict[int, Entry] = {}
-        self.log = StoreLog(self.station, 0, self._apply, lambda: tuple(self.applied), self._restore)
+        self.log = StoreLog(self.context, 0, self._apply, lambda: tuple(self.applied), self._restore)
 
     def _apply(self, slot: int, entry: Entry) -> None:
         self.applied.append((slot, entry))
@@ -45,7 +45,7 @@ class Asking:
 
     def take(self, kind: type = CreateEntries) -> list[Any]:
         """Questions of a kind since the last time; the others are forgotten."""
-        orders, self.station.orders = self.station.orders, []
+        orders, self.context.orders = self.context.orders, []
         return [
             one.request for one in orders if isinstance(one, StoreRequest) and isinstance(one.request, kind)
         ]
@@ -63,7 +63,7 @@ class Asking:
 
     def wait(self, seconds: float, kind: type = CreateEntries) -> list[Any]:
         """Let time pass; the questions that follow."""
-        self.station.now += seconds
+        self.context.now += seconds
         self.log.tick()
         return self.take(kind)
 
@@ -119,7 +119,7 @@ def test_an_unknown_outcome_is_read_and_batches_are_proposed_again_but_mastershi
     (second,) = one.hear(EntriesCreated(first.number))
     assert second.entries == (WISH, B)
     assert one.hear(AppendTimeout(second.number), ReadEntries) == [ReadEntries(2)]
-    (third,) = one.wait(one.station.settings.retry_seconds)
+    (third,) = one.wait(one.context.settings.retry_seconds)
     assert third[1:] == (2, (B,))
 
 
@@ -127,8 +127,8 @@ def test_no_answer_is_an_unknown_outcome_too() -> None:
     """After the time of a proposal."""
     one = Asking()
     one.propose(A)
-    assert one.wait(one.station.settings.propose_seconds, ReadEntries) == [ReadEntries(1)]
-    (again,) = one.wait(one.station.settings.retry_seconds)
+    assert one.wait(one.context.settings.propose_seconds, ReadEntries) == [ReadEntries(1)]
+    (again,) = one.wait(one.context.settings.retry_seconds)
     assert again[1:] == (1, (A,))
 
 
@@ -136,9 +136,9 @@ def test_an_earlier_try_that_comes_late_says_nothing_of_what_was_added_since() -
     """It had fewer entries: the rest is proposed once more, behind them."""
     one = Asking()
     one.propose(A)
-    one.wait(one.station.settings.propose_seconds)
+    one.wait(one.context.settings.propose_seconds)
     one.log.propose(B)
-    (second,) = one.wait(one.station.settings.retry_seconds)
+    (second,) = one.wait(one.context.settings.retry_seconds)
     assert second[1:] == (1, (A, B))
     one.hear(EntriesRead(1, (A,)))
     (third,) = one.hear(AppendConflict(second.number, 1, (A,)))
@@ -149,8 +149,8 @@ def test_an_earlier_try_that_comes_late_is_the_one_that_was_chosen() -> None:
     """Whatever the answer to the later one: what stands in the slot decides."""
     one = Asking()
     one.propose(A)
-    one.wait(one.station.settings.propose_seconds)
-    (second,) = one.wait(one.station.settings.retry_seconds)
+    one.wait(one.context.settings.propose_seconds)
+    (second,) = one.wait(one.context.settings.retry_seconds)
     assert one.hear(AppendConflict(second.number, 1, (A,))) == [] and one.applied == [(1, A)]
 
 
@@ -158,8 +158,8 @@ def test_an_answer_to_an_earlier_try_is_no_answer_to_this_one() -> None:
     """It is what stands in the slots that counts."""
     one = Asking()
     (first,) = one.propose(A)
-    one.wait(one.station.settings.propose_seconds)
-    one.wait(one.station.settings.retry_seconds)
+    one.wait(one.context.settings.propose_seconds)
+    one.wait(one.context.settings.retry_seconds)
     one.hear(AppendTimeout(first.number))
     one.hear(EntriesCreated(first.number))
     assert one.log.in_flight == (A,) and one.applied == []
@@ -176,8 +176,8 @@ def test_a_slot_that_was_not_seen_is_asked_for() -> None:
 def test_a_watch_that_says_nothing_is_not_believed_for_ever() -> None:
     """It may be dead; nor is the same asked again and again."""
     one = Asking()
-    quiet = 2 * one.station.settings.renewal_seconds
-    assert one.log.next_deadline() == one.station.now + quiet
+    quiet = 2 * one.context.settings.renewal_seconds
+    assert one.log.next_deadline() == one.context.now + quiet
     assert one.wait(quiet, ReadEntries) == [ReadEntries(1)]
     assert one.wait(quiet / 2, ReadEntries) == []
 
@@ -197,7 +197,7 @@ def test_after_so_many_entries_the_state_is_kept_and_the_last_slot_never_cut_off
     for _ in range(3):
         one.log.propose(B)
         assert one.log.received(STORE, EntriesCreated(number))
-        orders, one.station.orders = [order.request for order in one.station.orders], []
+        orders, one.context.orders = [order.request for order in one.context.orders], []
         kept += [asked for asked in orders if isinstance(asked, StoreSnapshot)]
         (number,) = [asked.number for asked in orders if isinstance(asked, CreateEntries)]
     assert kept == [StoreSnapshot(2, 1, ((1, A), (2, B)))]
@@ -213,7 +213,7 @@ def test_whoever_is_behind_what_is_cut_off_begins_with_the_snapshot() -> None:
     assert one.hear(AppendConflict(first.number, 1, ()), ReadEntries) == [ReadEntries(1)]
     one.hear(GroupSnapshot(9, ((9, D),)))
     assert one.applied == [(9, D)] and one.log.applied == 9
-    (again,) = one.wait(one.station.settings.retry_seconds)
+    (again,) = one.wait(one.context.settings.retry_seconds)
     assert again[1:] == (10, (A,))
 
 

@@ -138,7 +138,7 @@ def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_th
     assert now != master
     (told,) = bench.send(now, pull())
     assert [one.sequence for one in told.records] == [1]
-    bench.restart(master, life=2)
+    bench.restart(master, incarnation=2)
     bench.run(1.0)
     assert bench.masters() == [now]
 

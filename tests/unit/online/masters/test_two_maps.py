@@ -48,7 +48,7 @@ def test_whoever_is_gone_disputes_nothing() -> None:
     bench.down.add(other)
     bench.run(4 * bench.settings.renewal_seconds)
     assert bench.masters() == [ideal] and bench.nodes[ideal].disputed_by == []
-    bench.restart(other, life=2)
+    bench.restart(other, incarnation=2)
     bench.tell(other, MapChanged(1, (other,)))
     for _ in range(60):
         bench.run(1.0)

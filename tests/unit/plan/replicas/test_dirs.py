@@ -69,7 +69,7 @@ def test_only_what_is_asked_for_is_levelled() -> None:
     assert ways(planned(parts, goals=("theta", "epsilon"))) == []
     assert ways(planned(parts, excluded_topics=("*",))) == []
     assert ways(planned([held("x", 0.2, "/a"), held("y", 0.2, "/a")])) == []
-    assert ways(planned(parts, fix_offline=True)) == []
+    assert ways(planned(parts, fix_offline_replicas=True)) == []
 
 
 @pytest.mark.parametrize("state", ["offline", "cordoned"])
@@ -126,7 +126,7 @@ def test_to_disks_keeps_every_replica_on_its_broker() -> None:
     """Broker 2 is empty, and stays it: only the dirs of broker 1 are balanced, and the bound says so."""
     there = [broker(1, dirs=DISKS), broker(2)]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
-    plan = planned(parts, there, to_disks=True)
+    plan = planned(parts, there, intra_broker_only=True)
     assert [move.kind for move in plan.moves] == [ReplicaMoveKind.LOG_DIR]
     assert plan.verdict is Verdict.BALANCED
     assert plan.settings["goals"] == ["log_dirs"]
@@ -141,7 +141,7 @@ def test_to_disks_and_fix_offline_go_together() -> None:
     there = [broker(1, dirs=dirs), broker(2), broker(3)]
     lost = partition("lost", 0, [1, 2], leader=2, in_sync=[2], load=(0.0, 5.0, 0.0, 0.0), dirs=["/c", None])
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b"), lost]
-    plan = planned(parts, there, to_disks=True, fix_offline=True)
+    plan = planned(parts, there, intra_broker_only=True, fix_offline_replicas=True)
     assert [(m.kind, m.topic) for m in plan.moves if m.kind is ReplicaMoveKind.REPLICA] == [
         (ReplicaMoveKind.REPLICA, "lost")
     ]
@@ -163,8 +163,8 @@ def test_a_limit_is_for_all_brokers_together() -> None:
     there = [broker(1, dirs=DISKS), broker(2, dirs=DISKS)]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     parts += [held("wide", 20, "/a", on=2), held("slim", 8, "/a", on=2), held("rest", 14, "/b", on=2)]
-    assert len(ways(planned(parts, there, to_disks=True))) == 2
-    assert ways(planned(parts, there, to_disks=True, max_moves=1)) == [("small", "/a", "/b")]
+    assert len(ways(planned(parts, there, intra_broker_only=True))) == 2
+    assert ways(planned(parts, there, intra_broker_only=True, max_moves=1)) == [("small", "/a", "/b")]
 
 
 def test_the_search_exchanges_where_it_cannot_try_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_a_partition_bigger_than_any_dir_may_hold_is_proven() -> None:
 def test_dirs_too_full_in_all_are_proven_where_nothing_may_leave() -> None:
     """Twice 42 of 50 bytes: no order of them is within θ; a broker more would be, but for `to_disks`."""
     parts = [held(name, 21, where) for name, where in zip("wxyz", ["/a", "/a", "/b", "/b"], strict=True)]
-    plan = planned(parts, [broker(1, dirs=DISKS), broker(2)], to_disks=True)
+    plan = planned(parts, [broker(1, dirs=DISKS), broker(2)], intra_broker_only=True)
     assert plan.verdict is Verdict.INFEASIBLE
     assert plan.problems[0].proof["needed_bytes"] == 84.0
 

@@ -36,7 +36,7 @@ def moved(plan: Plan) -> list[tuple]:
 def test_a_drained_broker_is_emptied_and_nothing_else_moves() -> None:
     """Broker 1 holds `a` as leader and `b` as follower; 3 is the only one that holds neither."""
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [2, 1]), partition("c", 0, [2, 3])]
-    plan = planned(parts, drain=(1,), fix_offline=True)
+    plan = planned(parts, drain=(1,), fix_offline_replicas=True)
     assert plan.verdict == Verdict.BALANCED
     assert {a.topic: set(a.after) for a in plan.assignments} == {"a": {2, 3}, "b": {2, 3}}
     assert {goal for *_, goal in moved(plan)} == {"drain"}
@@ -47,7 +47,7 @@ def test_a_drained_broker_is_emptied_and_nothing_else_moves() -> None:
 def test_a_demoted_broker_leads_nothing_and_keeps_its_replicas() -> None:
     """Two of three partitions are led by broker 1: two hand-overs, no copy."""
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [1, 3]), partition("c", 0, [2, 1])]
-    plan = planned(parts, demote=(1,), fix_offline=True)
+    plan = planned(parts, demote=(1,), fix_offline_replicas=True)
     assert plan.verdict == Verdict.BALANCED
     assert sorted(moved(plan)) == [("leader", "a", 1, 2, "demote"), ("leader", "b", 1, 3, "demote")]
     assert [(set(a.before), a.leader_after) for a in plan.assignments] == [({1, 2}, 2), ({1, 3}, 3)]
@@ -56,7 +56,7 @@ def test_a_demoted_broker_leads_nothing_and_keeps_its_replicas() -> None:
 def test_a_leader_without_a_stand_in_goes_with_its_replica() -> None:
     """The only replica of `a`, and a sibling out of sync of `b`: both need a copy that can lead."""
     parts = [partition("a", 0, [1]), partition("b", 0, [1, 2], in_sync=[1])]
-    plan = planned(parts, demote=(1,), fix_offline=True)
+    plan = planned(parts, demote=(1,), fix_offline_replicas=True)
     assert plan.verdict == Verdict.BALANCED
     assert {goal for *_, goal in moved(plan)} == {"demote"}
     assert [(1 in a.after, a.leader_after) for a in plan.assignments] in (
@@ -75,7 +75,7 @@ def test_excluded_topics_that_stay_led_weigh_as_leaders() -> None:
 
 def test_a_demoted_leader_keeps_the_stand_in_that_was_made_for_it() -> None:
     """Leader 1 is second in its list and alone in sync: its role goes by way of a copy, and 2 cannot stay."""
-    plan = planned([partition("a", 0, [2, 1], leader=1, in_sync=[1])], demote=(1,), fix_offline=True)
+    plan = planned([partition("a", 0, [2, 1], leader=1, in_sync=[1])], demote=(1,), fix_offline_replicas=True)
     assert plan.verdict == Verdict.BALANCED
     assert [(set(a.after), a.leader_after) for a in plan.assignments] == [({1, 3}, 3)]
 
@@ -83,7 +83,7 @@ def test_a_demoted_leader_keeps_the_stand_in_that_was_made_for_it() -> None:
 def test_a_limit_that_leaves_leaders_where_they_are_is_told() -> None:
     """One move is allowed, two leaderships are to be handed over."""
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [1, 3])]
-    plan = planned(parts, demote=(1,), fix_offline=True, max_moves=1)
+    plan = planned(parts, demote=(1,), fix_offline_replicas=True, max_moves=1)
     assert plan.verdict == Verdict.INCOMPLETE
     assert len(plan.moves) == 1
     assert {"goal": "demote", "partitions": 1, "cause": "limits"} in [p.proof for p in plan.problems]
@@ -91,7 +91,7 @@ def test_a_limit_that_leaves_leaders_where_they_are_is_told() -> None:
 
 def test_who_cannot_be_relieved_is_proven() -> None:
     """Two brokers, both to lead nothing."""
-    plan = planned([partition("a", 0, [1, 2])], brokers=2, demote=(1, 2), fix_offline=True)
+    plan = planned([partition("a", 0, [1, 2])], brokers=2, demote=(1, 2), fix_offline_replicas=True)
     assert plan.verdict == Verdict.INFEASIBLE
     assert plan.moves == ()
     assert {"partitions": 1, "goal": "demote"} in [p.proof for p in plan.problems]
@@ -118,7 +118,7 @@ def test_what_must_leave_goes_anywhere_while_a_broker_is_filled() -> None:
 def test_repairs_alone_level_nothing() -> None:
     """80 and 0 stay; the partition without leader gets one."""
     parts = [partition("a", 0, [1], load=(0, 80, 0, 0)), partition("b", 0, [1, 2], leader=None)]
-    plan = planned(parts, fix_offline=True)
+    plan = planned(parts, fix_offline_replicas=True)
     assert plan.verdict == Verdict.BALANCED
     assert [(kind, topic, goal) for kind, topic, *_, goal in moved(plan)] == [("leader", "b", "offline")]
 
@@ -128,7 +128,7 @@ def test_repairs_alone_fill_no_disk_above_theta() -> None:
     there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
     parts = [partition("a", 0, [1, 2], leader=2, in_sync=[2], load=(0, 30, 0, 0))]
     parts.append(partition("b", 0, [3], load=(0, 60, 0, 0)))
-    plan = planned(parts, brokers=there, fix_offline=True)
+    plan = planned(parts, brokers=there, fix_offline_replicas=True)
     assert plan.moves == ()
     assert plan.verdict == Verdict.INCOMPLETE
 
@@ -140,14 +140,16 @@ def test_repairs_alone_keep_racks() -> None:
         for b, rack in ((1, "x"), (2, "y"), (3, "y"), (4, "x"))
     ]
     parts = [partition("a", 0, [1, 2], leader=2, in_sync=[2]), partition("b", 0, [4], load=(9.0,) * 4)]
-    plan = planned(parts, brokers=there, fix_offline=True)
+    plan = planned(parts, brokers=there, fix_offline_replicas=True)
     assert [set(a.after) for a in plan.assignments] == [{2, 4}]
 
 
 def test_a_dead_broker_that_is_to_be_emptied_stays_dead() -> None:
     """Broker 1 died as the leader: nobody can be handed the role by it, so that nothing waits for it."""
     there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
-    plan = planned([partition("a", 0, [1, 2], in_sync=[2])], brokers=there, drain=(1,), fix_offline=True)
+    plan = planned(
+        [partition("a", 0, [1, 2], in_sync=[2])], brokers=there, drain=(1,), fix_offline_replicas=True
+    )
     assert moved(plan) == [("leader", "a", None, 2, "offline"), ("replica", "a", 1, 3, "offline")]
 
 
@@ -171,7 +173,7 @@ def test_an_excluded_broker_is_not_filled() -> None:
 
 def test_who_led_nothing_is_not_relieved() -> None:
     """`a` has no leader, and the last broker is to lead nothing: broker 1 leads it, for it was offline."""
-    plan = planned([partition("a", 0, [1, 3], leader=None)], demote=(3,), fix_offline=True)
+    plan = planned([partition("a", 0, [1, 3], leader=None)], demote=(3,), fix_offline_replicas=True)
     assert moved(plan) == [("leader", "a", None, 1, "offline")]
 
 

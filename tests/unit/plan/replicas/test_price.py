@@ -46,7 +46,7 @@ def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
     difference of 1 less the copy's own third. Other disks stay out of ε, so that the copy is judged alone.
     """
     for least, kept in ((0.6, [0]), (0.7, [])):
-        problem = disks([10.0, 40.0], [20.0], [20.0], least=least)
+        problem = disks([10.0, 40.0], [20.0], [20.0], minimum=least)
         found, cut = priced(problem, moved(problem, {0: 1}))
         assert home_again(problem, found) == kept
         assert (cut is None) == bool(kept)
@@ -58,7 +58,7 @@ def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
 
 def test_an_exchange_of_equals_is_left_out_as_a_pair() -> None:
     """30 against 29, next to an empty disk: to send home either alone would make things worse."""
-    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.05)
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], minimum=0.05)
     swap = moved(problem, {0: 2, 3: 0})
     found, cut = priced(problem, swap)
     assert home_again(problem, found) == []
@@ -68,7 +68,7 @@ def test_an_exchange_of_equals_is_left_out_as_a_pair() -> None:
 
 def test_theta_has_no_price() -> None:
     """850 of 1,000 are above θ: what brings it below is kept at any price."""
-    problem = disks([100.0, 750.0], [100.0], [0.0], least=100.0)
+    problem = disks([100.0, 750.0], [100.0], [0.0], minimum=100.0)
     found, cut = priced(problem, moved(problem, {0: 1}))
     assert home_again(problem, found) == [0]
     assert cut is None
@@ -76,7 +76,7 @@ def test_theta_has_no_price() -> None:
 
 def test_no_price_keeps_every_copy() -> None:
     """0 asks for none."""
-    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.0)
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], minimum=0.0)
     swap = moved(problem, {0: 2, 3: 0})
     assert home_again(problem, priced(problem, swap)[0]) == [0, 3]
 
@@ -87,7 +87,7 @@ def test_a_plan_that_meets_every_goal_has_no_price() -> None:
     def lawful() -> Placement:
         raise AssertionError("looked for what must move")
 
-    problem = disks([20.0, 20.0], [0.0], least=100.0)
+    problem = disks([20.0, 20.0], [0.0], minimum=100.0)
     placement = moved(problem, {0: 1})
     assert worthwhile(problem, lawful, placement) == (placement, None)
 
@@ -107,7 +107,7 @@ def test_a_plan_that_rules_keep_from_epsilon_has_a_price() -> None:
 
 def test_what_was_left_out_earlier_is_told_as_well() -> None:
     """10 bytes before and 59 now are 69."""
-    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.05)
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], minimum=0.05)
     swap = moved(problem, {0: 2, 3: 0})
     _, cut = priced(problem, swap)
     assert cut is not None
@@ -124,7 +124,7 @@ def test_what_was_left_out_earlier_is_told_as_well() -> None:
 
 def test_an_exchange_of_equals_does_not_hide_behind_a_copy_that_gains_much() -> None:
     """60 to a broker with 20 pay for everything; the exchange of 30 against 29 is left out all the same."""
-    problem = disks([30.0, 29.0], [59.0], [29.0, 30.0], [60.0, 60.0], [20.0], least=0.05)
+    problem = disks([30.0, 29.0], [59.0], [29.0, 30.0], [60.0, 60.0], [20.0], minimum=0.05)
     found, cut = priced(problem, moved(problem, {0: 2, 3: 0, 5: 4}))
     assert home_again(problem, found) == [5]
     assert cut is not None

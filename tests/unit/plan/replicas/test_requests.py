@@ -366,14 +366,14 @@ def test_a_demotion_elects_no_leader() -> None:
     plan = planned(parts, demote=(1,))
     assert plan.verdict is Verdict.BALANCED
     assert [move.topic for move in plan.moves] == ["a"]
-    assert {move.topic for move in planned(parts, demote=(1,), fix_offline=True).moves} == {"a", "b"}
+    assert {move.topic for move in planned(parts, demote=(1,), fix_offline_replicas=True).moves} == {"a", "b"}
 
 
 def test_an_excluded_topic_is_not_copied_for_a_leader() -> None:
     """`__c` has no leader, and broker 1, which alone holds it, may be given none."""
     parts = [partition("__c", 0, [1], leader=None), partition("a", 0, [2, 3])]
     closed = {"excluded_topics": ("__*",), "excluded_brokers_for_leaders": (1,)}
-    plan = planned(parts, fix_offline=True, **closed)
+    plan = planned(parts, fix_offline_replicas=True, **closed)
     assert plan.moves == ()
     assert told(plan, "leader").proof["partitions"] == 1
 

@@ -153,7 +153,7 @@ def test_who_may_not_get_or_lead_is_not_counted() -> None:
     problem = problem_data(asked, ReplicasSettings(goals=("topic_replicas",)))
     board = board_of(problem, problem.initial_placement, 1.0)
     # The mean of three is 2: broker 1 has 4 too many, 2 and 3 lack 2 each, and nobody asks what 4 has.
-    assert board.gain_weights[:, SPREAD] * 100 == pytest.approx([16, 4, 4, 0], abs=1e-6)
+    assert board.potentials[:, SPREAD] * 100 == pytest.approx([16, 4, 4, 0], abs=1e-6)
 
 
 @entry
@@ -293,11 +293,11 @@ def _may_move(g, p, s, b):  # type: ignore[no-untyped-def]
 
 
 def _rests(board: ReplicasBoard) -> float:
-    return float(board.gain_weights[:, 0].sum() + board.gain_weights[:, SPREAD].sum())
+    return float(board.potentials[:, 0].sum() + board.potentials[:, SPREAD].sum())
 
 
 @settings(max_examples=60, deadline=None)
-@given(asked=snapshots(), drawn=st.data())
+@given(topic_goals=snapshots(), drawn=st.data())
 def test_trades_are_worth_what_placements_differ_in(asked: ReplicasSnapshot, drawn: st.DataObject) -> None:
     """Whatever changes, one after the other: what was said to fall falls, and what is kept by additions alone
     is what a table made afresh has, to the bit.
@@ -311,7 +311,7 @@ def test_trades_are_worth_what_placements_differ_in(asked: ReplicasSnapshot, dra
     out = np.zeros(2)
     for _ in range(12 if partitions else 0):
         p, s = drawn.draw(st.integers(0, partitions - 1)), drawn.draw(st.integers(0, width - 1))
-        b = drawn.draw(st.integers(0, len(board.slot_of) - 1))
+        b = drawn.draw(st.integers(0, len(board.broker_traits) - 1))
         old, here, before = board.lead[p], board.place[p, s], _rests(board)
         if here < 0:
             continue
@@ -330,7 +330,7 @@ def test_trades_are_worth_what_placements_differ_in(asked: ReplicasSnapshot, dra
         np.testing.assert_array_equal(board.counts, fresh.counts)
         table = fresh._replace(bounds=board.bounds)
         np.testing.assert_array_equal(
-            board.gain_weights[: len(board.slot_of), SPREAD], topic_potential(table)
+            board.potentials[: len(board.broker_traits), SPREAD], topic_potential(table)
         )
 
 

@@ -82,7 +82,10 @@ class RedisBackend:
         self.ledger = QueueLedger(capacity)
         self._keys = RedisKeys(name)
         self.base = self._keys.base
-        self.heartbeat_timeout_seconds, self.max_worker_crashes = heartbeat_timeout_seconds, max_worker_crashes
+        self.heartbeat_timeout_seconds, self.max_worker_crashes = (
+            heartbeat_timeout_seconds,
+            max_worker_crashes,
+        )
         self.idempotency_seconds, self.max_overtake_seconds = idempotency_seconds, max_overtake_seconds
         self._url = url
         # A command that is sent again by the client could put a message in twice: nothing is.
@@ -199,7 +202,9 @@ class RedisBackend:
         life = round(self.heartbeat_timeout_seconds * 1000)
         begun = [f"{one.queue}/{one.id}" for one in in_work]
         queue, left = await patiently(
-            lambda: self._run("claim", len(self.ledger), worker, life, self.max_worker_crashes, previous, *begun)
+            lambda: self._run(
+                "claim", len(self.ledger), worker, life, self.max_worker_crashes, previous, *begun
+            )
         )
         if queue < 0:
             return None
@@ -390,7 +395,17 @@ class RedisBackend:
         work = -1 if order.work is None else int(order.work * MICROSECONDS)
         stays = round(order.rest_seconds * 1000)
         count, carried = await self._run(
-            "move", queue, "", messages, work, room, fence, self.max_worker_crashes, int(rescue), stays, elsewhere
+            "move",
+            queue,
+            "",
+            messages,
+            work,
+            room,
+            fence,
+            self.max_worker_crashes,
+            int(rescue),
+            stays,
+            elsewhere,
         )
         return MessagesMoved(order.source, order.target, count, carried / MICROSECONDS)
 

@@ -109,7 +109,7 @@ class AnyProducer:
     @property
     def version(self) -> int:
         """Of the table that it follows."""
-        return int(self.producer._guide.sending.version)
+        return int(self.producer._router.sending.version)
 
     def send(
         self,

@@ -86,7 +86,7 @@ class WorkerTask:
     def read(cls, text: str) -> Self:
         """What `text` wrote."""
         found = json.loads(text)
-        return cls(**found | {"guarding": OrderingConfig(**found["guarding"])})
+        return cls(**found | {"ordering": OrderingConfig(**found["ordering"])})
 
 
 def key_of(chance: random.Random, keys: int) -> bytes:

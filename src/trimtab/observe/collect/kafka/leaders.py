@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STATES = {
     ReplicaBrokerState.DEAD: NodeState.DEAD,
     ReplicaBrokerState.DRAINING: NodeState.DRAINING,
-    ReplicaBrokerState.NO_LEADERS: NodeState.MUTED,
+    ReplicaBrokerState.NO_LEADERS: NodeState.EXCLUDED,
 }
 
 

@@ -68,7 +68,7 @@ def test_states_of_brokers_are_those_of_nodes() -> None:
     """New ones, and those that take no replicas, may lead."""
     states = {"b1": "new", "b2": "no_leaders", "b3": "draining"}
     assert [one.state for one in seen(**states).nodes] == [
-        NodeState.ALIVE, NodeState.MUTED, NodeState.DRAINING
+        NodeState.ALIVE, NodeState.EXCLUDED, NodeState.DRAINING
     ]  # fmt: skip
     assert [one.state for one in seen(b1="dead", b2="no_new_replicas").nodes] == [
         NodeState.DEAD, NodeState.ALIVE, NodeState.ALIVE
