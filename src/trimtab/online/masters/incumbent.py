@@ -75,7 +75,7 @@ class Incumbent:
             self.end(group)
             return
         if self.phase is Phase.UPLOADING and (not self.waiting or now >= self.upload_until):
-            self.clean = not self.waiting and not group.readers.gone
+            self.clean = not self.waiting and group.readers.all_known
             self.phase = Phase.SYNCING
             group.readers.sync_offsets()
         if self.phase is Phase.SYNCING and not group.readers.uploads:

@@ -25,6 +25,10 @@ class Readers:
         (consumer, topic) to client and offset, until it is chosen.
     gone
         Each (consumer, topic) whose client has gone without a word, and has not come back.
+    displaced
+        Each (consumer, topic) and client that read here beside the registered one, and whose connection is
+        not known to have ended. Which of the two is the later life cannot be told: a process that was killed
+        may have sent messages that arrive after the first ones of its successor.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class Readers:
         self.consumers: dict[tuple[str, str], str] = {}
         self.uploads: dict[tuple[str, str], tuple[str, int]] = {}
         self.gone: set[tuple[str, str]] = set()
+        self.displaced: set[tuple[tuple[str, str], str]] = set()
         self._sync_at = station.now + station.settings.sync_seconds
 
     def due(self) -> float:
@@ -53,13 +58,28 @@ class Readers:
         records: tuple[Record, ...] = ()
         verdict = "moved" if not self._lease.held else "wait" if waits else "stored"
         if verdict == "stored":
-            self.consumers[key] = pull.client
-            self.gone.discard(key)
+            self._register(key, pull.client, begins=pull.offset < 0)
             offset = self._state.offsets.get(key, 0) if pull.offset < 0 else pull.offset
             offset, records = self._state.read(pull.topic, offset, pull.most)
             self._tally.gave(records)
         answer = Pulled(pull.consumer, pull.topic, pull.number, verdict, offset, records, self._state.writer)
         self._station.send(pull.client, self._number, answer)
+
+    def _register(self, key: tuple[str, str], client: str, *, begins: bool) -> None:
+        registered = self.consumers.get(key, client)
+        if registered != client and not begins:
+            self.displaced.add((key, client))
+            return
+        if registered != client:
+            self.displaced.add((key, registered))
+        self.displaced.discard((key, client))
+        self.consumers[key] = client
+        self.gone.discard(key)
+
+    @property
+    def all_known(self) -> bool:
+        """Whether each consumer that has read here is registered or has left: no other one has anything."""
+        return not self.gone and not self.displaced
 
     def ask_all(self, cycle: int) -> set[tuple[str, str]]:
         """Ask each consumer how far it is; which there are."""
@@ -72,7 +92,10 @@ class Readers:
         lost = {key for key, of in self.consumers.items() if of == client}
         for key in lost:
             del self.consumers[key]
-        self.gone |= lost
+        displaced = {(key, of) for key, of in self.displaced if of == client}
+        self.displaced -= displaced
+        # Where another client is registered, its next pull shows that it is the one that reads.
+        self.gone |= lost | {key for key, _ in displaced}
         return lost
 
     def upload(self, upload: Upload) -> bool:
@@ -120,3 +143,4 @@ class Readers:
         self.consumers.clear()
         self.uploads.clear()
         self.gone.clear()
+        self.displaced.clear()
