@@ -29,8 +29,12 @@ class ConsumerSessions:
         (consumer, topic) to the client that reads here.
     uploads
         (consumer, topic) to client and offset, until it is chosen.
-    gone
+    departed
         Each (consumer, topic) whose client has gone without a word, and has not come back.
+    displaced
+        Each (consumer, topic) and client that read here beside the registered one, and whose connection is
+        not known to have ended. Which of the two is the later life cannot be told: a process that was killed
+        may have sent messages that arrive after the first ones of its successor.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class ConsumerSessions:
         self.consumers: dict[tuple[str, str], str] = {}
         self.uploads: dict[tuple[str, str], tuple[str, int]] = {}
         self.departed: set[tuple[str, str]] = set()
+        self.displaced: set[tuple[tuple[str, str], str]] = set()
         self._sync_at = context.now + context.settings.sync_seconds
 
     def next_deadline(self) -> float:
@@ -65,8 +70,7 @@ class ConsumerSessions:
         records: tuple[MessageRecord, ...] = ()
         verdict = "moved" if not self._lease.held else "wait" if waits else "stored"
         if verdict == "stored":
-            self.consumers[key] = pull.client
-            self.departed.discard(key)
+            self._register(key, pull.client, begins=pull.offset < 0)
             offset = self._state.offsets.get(key, 0) if pull.offset < 0 else pull.offset
             offset, records = self._state.read(pull.topic, offset, pull.max_messages)
             self._metrics.count_fetched(records)
@@ -74,6 +78,22 @@ class ConsumerSessions:
             pull.consumer, pull.topic, pull.number, verdict, offset, records, self._state.writer
         )
         self._context.send(pull.client, self._number, answer)
+
+    def _register(self, key: tuple[str, str], client: str, *, begins: bool) -> None:
+        registered = self.consumers.get(key, client)
+        if registered != client and not begins:
+            self.displaced.add((key, client))
+            return
+        if registered != client:
+            self.displaced.add((key, registered))
+        self.displaced.discard((key, client))
+        self.consumers[key] = client
+        self.departed.discard(key)
+
+    @property
+    def all_known(self) -> bool:
+        """Whether each consumer that has read here is registered or has left: no other one has anything."""
+        return not self.departed and not self.displaced
 
     def request_offsets(self, cycle: int) -> set[tuple[str, str]]:
         """Ask each consumer how far it is; which there are."""
@@ -86,7 +106,10 @@ class ConsumerSessions:
         lost = {key for key, of in self.consumers.items() if of == client}
         for key in lost:
             del self.consumers[key]
-        self.departed |= lost
+        displaced = {(key, of) for key, of in self.displaced if of == client}
+        self.displaced -= displaced
+        # Where another client is registered, its next pull shows that it is the one that reads.
+        self.departed |= lost | {key for key, _ in displaced}
         return lost
 
     def upload(self, upload: OffsetUpload) -> bool:
@@ -134,3 +157,4 @@ class ConsumerSessions:
         self.consumers.clear()
         self.uploads.clear()
         self.departed.clear()
+        self.displaced.clear()

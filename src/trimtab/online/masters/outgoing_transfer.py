@@ -75,7 +75,7 @@ class OutgoingTransfer:
             self.end(group)
             return
         if self.phase is TransferPhase.UPLOADING and (not self.waiting or now >= self.upload_until):
-            self.clean = not self.waiting and not group.consumer_sessions.departed
+            self.clean = not self.waiting and group.consumer_sessions.all_known
             self.phase = TransferPhase.SYNCING
             group.consumer_sessions.sync_offsets()
         if self.phase is TransferPhase.SYNCING and not group.consumer_sessions.uploads:

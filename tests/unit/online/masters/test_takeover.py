@@ -268,6 +268,36 @@ def test_a_consumer_that_comes_back_by_another_connection_is_asked_again() -> No
     assert (readers.consumers, readers.departed) == ({("c", "t"): "client"}, set())
 
 
+def test_messages_of_an_earlier_life_that_come_late_do_not_take_the_place_of_the_present_one() -> None:
+    """A killed process may have sent messages that arrive after the first ones of its successor."""
+    bench = Bench()
+    master = bench.elected()
+    readers, key = bench.nodes[master].groups[0].consumer_sessions, ("c", "t")
+    bench.send(master, pull()._replace(client="later"))
+    bench.send(master, pull(7, offset=3))
+    bench.send(master, OffsetUpload("client", "c", "t", 1, -1, leaves=True))
+    assert readers.consumers == {key: "later"}
+    assert not readers.all_known, "the later pull of the two cannot be told"
+    bench.tell(master, ClientDisconnected("client"))
+    assert not readers.all_known
+    bench.send(master, pull(2, offset=3)._replace(client="later"))
+    assert readers.all_known
+
+
+def test_a_consumer_that_begins_beside_another_one_is_asked_and_the_takeover_is_not_clean() -> None:
+    """Its first question may itself be late, and the other one may read on."""
+    bench = Bench()
+    master = bench.elected()
+    readers, key = bench.nodes[master].groups[0].consumer_sessions, ("c", "t")
+    bench.send(master, pull())
+    bench.send(master, pull()._replace(client="later"))
+    assert (readers.consumers, readers.all_known) == ({key: "later"}, False)
+    bench.send(master, OffsetUpload("later", "c", "t", 0, -1, leaves=True))
+    assert (readers.consumers, readers.all_known) == ({}, False)
+    bench.send(master, pull(2, offset=0))
+    assert (readers.consumers, readers.all_known) == ({key: "client"}, True)
+
+
 def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None:
     """It takes no message any more, so whatever it said last is true."""
     bench, master, ideal = begun()
