@@ -172,7 +172,7 @@ def real_cluster() -> Iterator[RealCluster]:
         admin.close()
 
 
-@pytest.fixture(params=["memory", "sockets", pytest.param("real", checkpoints=pytest.mark.kafka)])
+@pytest.fixture(params=["memory", "sockets", pytest.param("real", marks=pytest.mark.kafka)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Each of the three in turn."""
     if request.param == "memory":

@@ -20,9 +20,9 @@ def mutants(*arguments: str) -> "subprocess.CompletedProcess[str]":
     "arguments",
     [
         CORE,
-        pytest.param(("--quick", "--rotation", "10"), checkpoints=pytest.mark.timeout(1800)),
+        pytest.param(("--quick", "--rotation", "10"), marks=pytest.mark.timeout(1800)),
         pytest.param(
-            ("--slow", "--rotation", "10"), checkpoints=(pytest.mark.long, pytest.mark.timeout(3600))
+            ("--slow", "--rotation", "10"), marks=(pytest.mark.long, pytest.mark.timeout(3600))
         ),
     ],
     ids=["role_aware", "quick", "slow"],

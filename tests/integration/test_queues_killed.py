@@ -285,7 +285,7 @@ def test_a_living_worker_keeps_its_work_over_a_restart_of_the_server(
 
 
 @pytest.mark.parametrize(
-    "queues", [4, *(pytest.param(one, checkpoints=pytest.mark.long) for one in (32, 100))]
+    "queues", [4, *(pytest.param(one, marks=pytest.mark.long) for one in (32, 100))]
 )
 def test_chaos_with_retries_schedules_and_fewer_queues(
     own_server: Server, workers: Callable[..., Workers], tmp_path: Path, queues: int

@@ -122,7 +122,7 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     assert_same(lake, history)
 
 
-@pytest.mark.parametrize("turn", [0, pytest.param(1, checkpoints=pytest.mark.long)])
+@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_stream_and_batch_agree_on_gaps_and_executions(
     spark: SparkSession, tmp_path: Path, turn: int
 ) -> None:
