@@ -232,9 +232,9 @@ def replay(
         A file of recorded load, or a folder of them.
     strategies
         Names, as `trimtab replay` takes them.
-    level
+    balancer
         The balancer that the recording is of; None where only one has recordings.
-    asked
+    request
         Further choices of that level's replay, by the names of its options.
 
     Returns
@@ -273,7 +273,7 @@ def tables(lake: str | Path | None = None, *, balancer: str | None = None) -> Op
     ----------
     lake
         A folder or an address; None for that of `TRIMTAB_LAKE`, else the usual one.
-    level
+    balancer
         Whose tables; None where the lake holds those of one balancer only.
 
     Raises

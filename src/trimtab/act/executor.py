@@ -37,7 +37,7 @@ class ExecutionSummary:
         Who ran it last: `user@host, process 4711`.
     facts
         What was said at the start (plan file, strategy, predictions), for receipts.
-    level
+    balancer
         Whose state machine carries it out.
     """
 
@@ -108,7 +108,7 @@ class Executor(Generic[PortT, PlanT, SettingsT, StateT]):
         Reads and writes its states in the journal.
     settings
         Its settings: the shared keys of `[execution]`, and its own.
-    look
+    observe
         Looks at what a plan is about, and changes nothing; gives the cluster's id and what was seen, and
         refuses (`ActError`) a plan for another cluster.
     prepare
@@ -116,7 +116,7 @@ class Executor(Generic[PortT, PlanT, SettingsT, StateT]):
         instead of refusing the plan.
     forecast
         Batch after batch of a prepared plan under settings of the balancer, by the load that `sense` gives.
-    warnings, warnings_again
+    warnings, resume_warnings
         What is worth saying before an execution begins, by its forecast and besides `staleness_warnings`, and
         before one is gone on with.
     new_execution

@@ -22,7 +22,7 @@ class LeaseHolder:
     host, machine
         Name of its host, and what tells machines, and containers on them, apart; the latter empty in claims
         of older versions.
-    born
+    process_started_at
         When the process began, in the kernel's ticks since boot: tells it from a later one of the same pid.
     folder, execution
         Its state folder, and the execution it runs; empty and None where it has not said so (yet).

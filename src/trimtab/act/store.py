@@ -64,7 +64,7 @@ class ExecutionStore:
 
         Parameters
         ----------
-        say
+        print_progress
             Told what is worth saying about it.
         besides
             The execution that is to be resumed.

@@ -61,7 +61,7 @@ class Option:
         Type of a value; `list[str]` for an option that may be given again, `bool` for a switch.
     default
         The value where it is not given.
-    least
+    minimum
         Smallest value of a number; None for any.
     setting
         The setting, `section.key`, that the option is a short way to write; None where it is not one.
@@ -163,7 +163,7 @@ class SystemBinding:
     ----------
     system
         Which one.
-    seen
+    as_balancer_snapshot
         Observe: a snapshot of the balancer that first stands on that system, as a snapshot of this balancer.
     open
         Act: as `Balancer.open`.
@@ -196,7 +196,7 @@ class PlanRequest:
         Name of a planner; None for that of the settings.
     writes
         Whether the plan is to be kept in a file, so that there must be exactly one.
-    words
+    overrides
         Overrides of settings as given, `section.key=value`; a balancer may take further words here.
     own
         Values of the options that only this balancer has.
@@ -223,7 +223,7 @@ class PlanResult:
     ----------
     plan, snapshot
         The plan, and what it was made from; None where several strategies were asked side by side.
-    told
+    text
         Text after that of the plan; all of the text where there is no single plan.
     document
         The answer as plain JSON values where there is no single plan.
@@ -249,7 +249,7 @@ class Balancer:
         As in commands and settings, and for people.
     system
         On which it acts, with its connection and its collector.
-    carrier, remedy
+    target_kind, remedy
         What carries load, as tables and sentences call one of them; and what a plan does about what is not
         level, as `trimtab status` says it.
     moves, across, trigger
@@ -262,35 +262,35 @@ class Balancer:
         Observe: its samples, tables and snapshots in a lake, and the transformations that make them.
     planners
         Plan: its strategies by name; the setting `strategy`, or `--strategy`, chooses.
-    acting
+    executor
         Act: how a plan becomes an execution.
     open
         Act: the system as a port to act through, from a connection and a clock.
-    words
+    renderer
         Report: what people read.
-    seats
+    further_systems
         Further systems that it acts on, which `trimtab plan NAME --system` names.
     programs
         What `trimtab NAME` runs, in a sentence, where the balancer has programs of its own (`trimtab.cli.NAME`).
-    glance
+    live_status
         Observe: one look at a cluster without a lake, from a connection and the settings of collectors.
     findings
         Plan: what a snapshot shows under settings that breaks no goal and that an operator should know.
-    reads, reading
+    direct_source_option, read_directly
         Observe: where Spark reads samples out of the system itself, the option that names what is read, and
         that reading: from a connection, the name, settings, those of the pipeline, a lake and who is told.
         Samples are filed under `name@cluster`, and a glance is at the newest snapshot.
     back
         Model: the plan that takes another one back, where `trimtab apply --revert` can.
-    pace
+    impact
         For operators: the setting that limits what an execution does to clients and brokers.
-    planning
+    make_plan
         A way of its own from what was asked to a plan, where a snapshot is not all that it plans from.
     strategy_help, set_help
         What can be written after `--strategy` and `--set` of `trimtab plan NAME`, one sentence each.
     plan_options, apply_options
         Options of `trimtab plan NAME` and `trimtab apply` that only this balancer has.
-    forms
+    formats
         Forms of a plan that tools of the system take, by the name that `--format` gives them.
     replay, replay_options, replay_help
         Recorded load through strategies, the options of that, and what people should know of it; its answer

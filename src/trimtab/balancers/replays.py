@@ -59,7 +59,7 @@ def show(
 
     Parameters
     ----------
-    given
+    values
         The value of every option, by its name; `chart` and `json` are asked for here.
     draw
         Gives what draws, imported only then: pictures are an extra.

@@ -19,7 +19,7 @@ def open_tables(lake: Location, balancer: str | None) -> OpenTables:
     ----------
     lake
         The lake's folder or address.
-    level
+    balancer
         Whose; None where the lake holds those of one balancer only.
 
     Raises

@@ -34,7 +34,7 @@ class PlanFormat(Generic[PlanT]):
 
     Attributes
     ----------
-    level
+    balancer
         Its name.
     kind, record
         The plan as a value, and as `record_of` makes it for files.

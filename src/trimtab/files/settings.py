@@ -35,7 +35,7 @@ class Override:
 
     Attributes
     ----------
-    word
+    text
         `section.key=value`, as `--set` takes it.
     origin
         The option as it was typed, for messages.
@@ -57,7 +57,7 @@ class Settings:
     ----------
     folder
         That of the settings file; relative paths in settings are relative to it.
-    levels
+    balancers
         The sections that a `Section` describes, checked, by name.
     """
 

@@ -49,7 +49,7 @@ def format_error(
 
     Parameters
     ----------
-    where, at
+    context, at
         The file, and the place of the value in it.
     fault
         As msgspec tells it.

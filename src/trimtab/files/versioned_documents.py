@@ -25,7 +25,7 @@ class VersionedDocuments:
     ----------
     folder
         Where they lie; made when the first is added.
-    kept
+    retained
         The newest so many are kept, at least 2; older ones are removed when one is added.
     """
 

@@ -107,7 +107,7 @@ def fetch(name: str, jars: Sequence[Jar], print_progress: ProgressCallback = ign
         Of the folder in the cache; two processes that ask at once fetch once.
     jars
         From `read_lock`.
-    say
+    print_progress
         Takes lines of progress.
 
     Returns

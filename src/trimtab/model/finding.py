@@ -25,7 +25,7 @@ class Finding:
         Under which heading it belongs: `settings`, `folders`, the title of a system.
     subject
         The thing itself, in a few words.
-    told
+    text
         How it is, and what that means.
     remedy
         What to do about it; empty where it is fine, or where `told` says it already.

@@ -93,7 +93,7 @@ class IntraBrokerBalance(NamedTuple):
     ----------
     name
         Of such parts, `log dirs`.
-    number, beyond
+    number, violation_count
         How many there are, and how many are above θ or further than ε from their broker's mean.
     peak_usage, worst_deviation
         The highest utilisation, and the furthest from the mean of its broker's.

@@ -69,7 +69,7 @@ class Plan(Generic[MoveT]):
 
     Attributes
     ----------
-    level, strategy
+    balancer, strategy
         Names of the balancer and of the planner.
     settings
         Those that shaped the plan, as plain JSON values.

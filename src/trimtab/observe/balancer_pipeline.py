@@ -50,7 +50,7 @@ class TableStage:
     before
         Tables whose rows before the instants to be made come as a frame of their own, `<table>_before`: a
         micro-batch may sum up what a batch over history has to put in order.
-    wanted
+    is_enabled
         Whether the table is made at all, by the settings; nothing that is wanted reads one that is not.
     """
 
@@ -158,7 +158,7 @@ def settings_of(
 
     Parameters
     ----------
-    section, levels
+    section, balancers
         What the section `[pipeline]` holds, as `section_of` has it of these levels.
     window_seconds
         Another length of windows than the section's; where slides are as long as windows, they follow.

@@ -145,7 +145,7 @@ def quality(cleaned: DataFrame, *evaluated: tuple[DataFrame, tuple[SampleFlag, .
     ----------
     cleaned
         The balancer's table of that name.
-    judged
+    evaluated
         Tables with `cluster`, `tick`, `kind` and `flags`, and which flags are counted there.
     """
     keys = ("cluster", "tick", "kind")

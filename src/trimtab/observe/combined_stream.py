@@ -51,7 +51,7 @@ def run_batches(
         One lake, seen from each balancer; the first is spoken of where there are no samples at all.
     settings
         By the name of the balancer, as is what is returned.
-    session, since, until, say
+    session, since, until, print_progress
         As for `run_batch`, as are errors.
     """
     chosen = lakes_with_samples(lakes, since, until) or lakes[:1]
@@ -85,7 +85,7 @@ def run_streams(
     ----------
     lakes, settings
         As for `run_batches`.
-    session, source, trigger_seconds, once, stop, say, ages
+    session, source, trigger_seconds, once, stop, print_progress, ages
         As for `run_stream`; the source is the lake's files.
 
     Raises

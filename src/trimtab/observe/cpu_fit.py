@@ -143,7 +143,7 @@ def fits_of(
 
     Parameters
     ----------
-    told
+    text
         `cluster`, `end` (microseconds), `broker`, `cores`, `counted`, and each of `causes`, in that order of
         the first three. Where some rows of a fit are `counted`, the others, made of estimates, are left out.
     causes

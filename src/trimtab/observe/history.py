@@ -66,7 +66,7 @@ def day_ranges(
         With what their footers say.
     low, high
         Where the first piece begins and the last one ends, microseconds since 1970.
-    most_rows
+    max_rows
         None: `MAX_ROWS`.
     """
     most = MAX_ROWS if max_rows is None else max_rows

@@ -46,7 +46,7 @@ def keep(
 
     Parameters
     ----------
-    lake, seat
+    lake, lock
         The lake, of a balancer, and its writer's seat.
     ages, settings
         How long things are kept, and the settings of the balancer.

@@ -46,7 +46,7 @@ class Lake:
     ----------
     path
         The lake's folder or address; a folder is made by whoever writes first.
-    level
+    balancer
         Whose raw samples, tables and snapshots are meant.
     """
 
@@ -212,7 +212,7 @@ class Lake:
             One of the balancer's tables, and which of its columns; None for all.
         since, until
             Half-open range of the table's time column.
-        where
+        context
             A further `pyarrow.dataset` expression.
         manifest
             Read the tables as of this manifest, so that several tables fit together; by default the newest.
@@ -236,7 +236,7 @@ class Lake:
 
         Parameters
         ----------
-        say
+        print_progress
             Told of a wait for signs of life of another writer.
 
         Raises

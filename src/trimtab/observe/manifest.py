@@ -88,7 +88,7 @@ class Manifest:
         Microseconds since the epoch: ticks up to here are final, whatever still arrives for them is late.
     settings
         The pipeline settings that the tables were made with.
-    seat
+    writer_epoch
         Of the writer that published it (`trimtab.observe.writer_lock`); 0 where none was asked for.
     """
 

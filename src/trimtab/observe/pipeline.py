@@ -81,7 +81,7 @@ def run_batch(
         Those of the lake's level.
     since, until
         Half-open period of ticks; by default all there is.
-    say
+    print_progress
         Told what goes on, one line at a time.
 
     Returns

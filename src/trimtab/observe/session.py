@@ -50,7 +50,7 @@ class SessionSettings:
         Heap of the driver, which is all of Spark where it runs here, as `4g`.
     executor_memory
         Heap of each executor of a cluster; by default as Spark has it.
-    heavy
+    large_job
         Start slower, run faster: for hours of many partitions. A cluster is always used so.
     packages
         Maven coordinates of further JVM parts, which Spark fetches for driver and executors.
@@ -109,7 +109,7 @@ def spark_session(
         How to start it, if it is not running yet.
     scratch
         Folder for Spark's spill and warehouse; by default Spark's own choice.
-    say
+    print_progress
         Told that Spark is about to start, for that takes seconds.
     jars
         Further jars, such as Spark's Kafka connector.

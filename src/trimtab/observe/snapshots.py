@@ -80,7 +80,7 @@ class SnapshotInputs(Generic[SettingsT_co]):
         ----------
         last
             None: the tick.
-        columns, where
+        columns, context
             As for `Lake.table`.
         """
         ours = pc.field("cluster") == self.cluster
@@ -146,7 +146,7 @@ def write_snapshots(
         Whose newest ticks they are.
     write
         Writes the snapshot of a moment to a folder.
-    where
+    context
         A `pyarrow.dataset` expression for rows of the table that count; None for all.
     consistent
         The tick of a moment's newest samples, where its own may be stamped by a clock that was ahead.

@@ -67,7 +67,7 @@ def lake_session(
         environment says of the store.
     place
         The lake.
-    say, jars
+    print_progress, jars
         As for `spark_session`, as are errors.
     """
     options = store_options(place)

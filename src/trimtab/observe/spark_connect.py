@@ -39,7 +39,7 @@ def connect_session(address: str, options: Mapping[str, str], request: Mapping[s
         Of the server, as `sc://host:15002`.
     options
         Settings of queries; those that only a server can set, when it starts, are left as it has them.
-    asked
+    request
         Settings that its user asks for. What is Hadoop's goes by Hadoop's own names.
 
     Raises

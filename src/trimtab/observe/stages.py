@@ -239,7 +239,7 @@ def nearest_tick(
     ----------
     manifest
         The tables before.
-    seen
+    observation
         A tick, and the `entities` of samples that came for it; there may be more in the tables.
     found
         Of `ticks_of`, for the samples to be added.

@@ -45,7 +45,7 @@ class ClusterStatus:
 
     Attributes
     ----------
-    level, resources
+    balancer, resources
         Whose figures they are; the names of the last axis of every array.
     last_tick, newest_tick
         The newest of those ticks, and the newest of all.

@@ -60,7 +60,7 @@ class StreamSource:
         A Kafka topic of JSON values; None for the files of `Lake.raw`.
     options
         Of Spark's Kafka source: `kafka.bootstrap.servers` and what security needs.
-    most_per_batch
+    max_per_batch
         Files (or records) that one micro-batch may hold; None: all files there are, or `MAX_RECORDS`.
     """
 
@@ -104,7 +104,7 @@ def run_stream(
         End when everything there is has been worked in.
     stop
         Ends the stream when set; a micro-batch in the making is given up and done again at the next start.
-    say
+    print_progress
         Told what goes on, one line at a time.
     ages
         How long things are kept; older ones are removed now and then.

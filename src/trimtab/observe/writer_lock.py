@@ -46,11 +46,11 @@ class LakeWriter:
     ----------
     host, machine
         Name of its host, and what tells machines, and containers on them, apart.
-    pid, born
+    pid, started_at
         Its process, and when that began: tells it from a later one of the same number.
     token
         Different for every time the seat is taken.
-    seat
+    epoch
         Number of the document with which it took the seat; later takers have a larger one.
     signs
         Counts its signs of life.
@@ -167,7 +167,7 @@ def hold_writer_lock(
         The folder of the tables.
     lease_seconds
         How long others shall wait for our signs of life.
-    say
+    print_progress
         Told of a wait for those of another one.
 
     Raises

@@ -27,7 +27,7 @@ def comparison_lines(status: Mapping[Any, str], differences: Sequence[object], d
 
     Parameters
     ----------
-    standing
+    status
         Of each thing that the plan is about, how it stands to the cluster.
     differences
         Those that do not fit the cluster any more, in words.

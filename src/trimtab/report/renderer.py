@@ -43,7 +43,7 @@ class Renderer:
         The price of an execution, from its receipt, in a sentence.
     cancelling
         The same, said while it is at it.
-    glance_text, glance_document
+    status_text, status_document
         One look at a cluster without a lake, showing all brokers or the worst; the same as plain JSON values.
     """
 

@@ -40,7 +40,7 @@ class BundlesObservation:
         decides about placement (None while there is none), as the last deep look showed.
     brokers
         Ids (`host:port`) of all registered brokers; one that died stays registered until its session ends.
-    silent
+    unreachable
         Registered brokers that did not tell what they own, and why.
     owners
         Bundle -> id of the broker that says it serves it. A bundle that is missing has no owner, or a silent

@@ -62,7 +62,7 @@ def compare(plan: BundlePlan, observation: BundlesObservation) -> PlanDrift[int,
 
     Parameters
     ----------
-    seen
+    observation
         A look that covers the plan's namespaces.
     """
     standing: dict[int, BundleMoveFit] = {}

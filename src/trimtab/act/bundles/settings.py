@@ -15,7 +15,7 @@ class UnloadLimits:
     ----------
     max_unloads_per_batch
         How many bundles are unloaded between two looks at the cluster's health.
-    pause_seconds
+    batch_pause_seconds
         How long to let clients settle after a batch that disconnected some.
     max_sessions_per_minute
         How many producers and consumers may be disconnected in any minute; a bundle that has more by itself
@@ -27,7 +27,7 @@ class UnloadLimits:
         How long an unloaded bundle may be without an owner in all before it is unloaded again.
     session_timeout_seconds
         How long a dead broker is still believed in (Pulsar's `metadataStoreSessionTimeoutMillis`).
-    quiet_seconds
+    external_change_cooldown_seconds
         How long nothing new is begun after somebody else has moved a bundle (Pulsar sheds once a minute).
     check_load
         Whether brokers are asked between batches for the traffic of their bundles, to leave out unloads that

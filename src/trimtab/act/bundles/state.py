@@ -49,7 +49,7 @@ class BundlesExecutionState(PersistedBundlesState, Execution[BundleStepRecord, U
 
     Attributes
     ----------
-    seen, look_seconds
+    observation, poll_seconds
         The last look, an empty one before the first, and how long it took.
     batch_ended_at
         When the last batch that disconnected somebody was over.

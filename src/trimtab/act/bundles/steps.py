@@ -124,7 +124,7 @@ class BundleStepRecord(StepRecord[BundleStep, BundleStepState]):
 
     Attributes
     ----------
-    asked_at
+    requested_at
         When it was last asked for.
     unloaded_at
         When it was asked for each time, for an unload; without those that Pulsar refused.
@@ -134,7 +134,7 @@ class BundleStepRecord(StepRecord[BundleStep, BundleStepState]):
         A broker that was believed to own or lead but did not answer; its session's end is waited for.
     cut
         How many of a split's boundaries have been seen to be cut by this step.
-    looked_up_at
+    lookup_at
         When a lookup was last made for it, to get an owner for a bundle that nobody asks for.
     """
 

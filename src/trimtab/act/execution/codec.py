@@ -65,7 +65,7 @@ class StateCodecs:
 
     Attributes
     ----------
-    by_level
+    by_balancer
         Level -> its codec.
     unnamed
         Level of the executions that name none.

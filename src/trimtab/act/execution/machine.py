@@ -37,7 +37,7 @@ class ExecutionMachine(ABC, Generic[PortT, StateT]):
         Orders that change the cluster: the lease is looked at before each.
     facts
         Event -> what it changes in a state.
-    good
+    success_states
         States of a step that is done, or is not needed.
 
     Parameters

@@ -123,9 +123,9 @@ class Blocked:
 
     Attributes
     ----------
-    for_good
+    permanent
         Whether waiting cannot help: the step will never be begun.
-    in_the_way
+    blocking
         Whether only our own steps or our own pace are in the way, so that its turn will come by itself.
     until
         When its turn may come, where that is known.

@@ -20,13 +20,13 @@ class RetryPolicy:
     ----------
     table
         Name of the balancer's own table; empty where there is none.
-    poll_seconds
+    poll_interval_seconds
         Time between two looks at the steps of a batch that runs.
-    check_seconds
+    check_interval_seconds
         Time between two looks at the whole cluster while a batch runs.
-    attempts
+    max_attempts
         How often a refused step is tried.
-    backoff_seconds
+    initial_backoff_seconds
         Pause before the second attempt of a step; it doubles for each further attempt.
     max_backoff_seconds
         Longest pause before a further attempt.
@@ -36,7 +36,7 @@ class RetryPolicy:
         How long to wait for another tool's work to end before stopping.
     unhealthy_timeout_seconds
         How long to wait for what is out of order since the start to recover before stopping.
-    settle_seconds
+    metadata_lag_seconds
         How long what one broker tells may lag what another knows.
     unreachable_timeout_seconds
         How long the cluster may be out of reach before the process gives up (and can be resumed).

@@ -78,7 +78,7 @@ class PersistedState(Generic[RecordT, SettingsT]):
 
     Attributes
     ----------
-    level
+    balancer
         Whose state machine it belongs to.
     cluster_id
         Of the only cluster this execution may act on.
@@ -150,7 +150,7 @@ class Execution(PersistedState[RecordT, SettingsT]):
 
     Attributes
     ----------
-    kept
+    persisted_type
         The balancer's own `PersistedState`, whose fields alone outlive the process.
     now
         Time of the last event, seconds since 1970.
@@ -158,7 +158,7 @@ class Execution(PersistedState[RecordT, SettingsT]):
         The order given last.
     fresh
         Whether the cluster has been looked at since.
-    gone_since
+    missing_since
         Broker -> since when it has not been alive.
     blocked_since
         Step number -> since when something outside has kept it from being begun.

@@ -47,7 +47,7 @@ class KeyConsumerGroup:
         Its members, with the partitions that they have.
     rebalancing
         It gives out partitions anew: its members are not seen meanwhile.
-    untold
+    unlisted_reason
         Why brokers do not tell its members; empty where they do.
     """
 
@@ -100,11 +100,11 @@ class KeysObservation:
         All that read it, by name.
     clients
         Those who tell.
-    tells
+    sends_heartbeats
         Whether clients can tell at all: not where tables are in a file.
     there
         Whether the topic of tables is: before that nobody tells.
-    rival
+    foreign_table
         Another table that some follow, of the same version or a higher one.
     damaged, base
         Why what was published last cannot be read, and the base that its text names; empty and 0 else.

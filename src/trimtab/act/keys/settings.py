@@ -22,11 +22,11 @@ class TablePublishingSettings:
         How long to wait until consumers have passed what was written before. After that the earlier
         partitions stay named in the table, which costs some bytes a record, and a later execution takes them
         out.
-    unseen
+    allow_unverified
         Publish although nobody can be seen to keep order: tables in a file have no heartbeats, groups of the
         newer protocol (KIP-848) tell no members, and of a group that is down nobody is there. Whoever sets it
         vouches for every producer and consumer.
-    replace
+    overwrite_invalid
         Publish although what was published last cannot be read, for one that was torn or edited.
     """
 

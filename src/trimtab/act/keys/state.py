@@ -104,7 +104,7 @@ class KeysExecutionState(PersistedKeysState, PublishingState[RoutingStepRecord, 
 
     Attributes
     ----------
-    seen
+    observation
         The last look.
     lost, lost_since
         Why nothing can be published any more, and since when that is seen; empty where it can.

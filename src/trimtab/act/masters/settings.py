@@ -14,7 +14,7 @@ class TransferLimits:
 
     Attributes
     ----------
-    at_once
+    max_in_flight
         Masterships that are asked for and not yet seen; a store of Paxos groups takes them over one by one.
     transfer_timeout_seconds
         A mastership that is not where it was asked to be after so long is asked for again.

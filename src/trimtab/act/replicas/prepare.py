@@ -159,7 +159,7 @@ def steps_of(
     comparison
         Of the same placement; partitions that have moved, been resized, deleted or are busy get no step, and
         those that are only in another order do.
-    seen
+    observation
         A look that covers the plan's partitions and their brokers' log dirs; where a size was not told, the
         plan's figure counts.
     """

@@ -36,7 +36,7 @@ class ReplicasExecutionSettings(RetryPolicy):
         Whether steps that later telemetry shows to be no longer needed are dropped.
     cordon_drained
         Whether brokers that the plan drains are cordoned before the first batch, where Kafka supports it.
-    stall_seconds
+    stall_timeout_seconds
         How long a copy may make no progress before it is rolled back.
     external_change_timeout_seconds
         How long to wait for another tool's reassignment to end before stopping.

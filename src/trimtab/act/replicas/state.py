@@ -98,9 +98,9 @@ class ReplicasExecutionState(PersistedReplicasState, Execution[ReplicaStepRecord
 
     Attributes
     ----------
-    seen
+    observation
         The last look; an empty one before the first.
-    looked_wide_at, wide_look_seconds
+    full_poll_at, full_poll_seconds
         When the whole cluster was looked at last, and how long that took.
     load, sensed_for_batch
         The load as sensed last, and the number of batches begun then.

@@ -189,7 +189,7 @@ class ReplicaStepRecord(StepRecord[ReplicaStep, ReplicaStepState]):
     rollback
         The state to end in once rolled back: `ROLLED_BACK` when cancelled by the user, `FAILED` when given
         up.
-    least_left_bytes, most_left_bytes, nearer_at
+    min_remaining_bytes, max_remaining_bytes, nearer_at
         When its copy was last seen to get nearer to its end, what was left of it then, and the most that has
         been left since (`trimtab.act.replicas.catch_up`).
     source_bytes, measured_at, written_bytes_per_second

@@ -182,7 +182,7 @@ def warnings(initial: float | None, default: ThrottleConfig, own: OwnRates) -> l
 
     Parameters
     ----------
-    ours
+    initial
         Bytes per second and broker that the execution begins with; None for no throttle.
     default
         Rates set for all brokers.

@@ -26,7 +26,7 @@ def replayed(values: Mapping[str, Any]) -> int:
 
     Parameters
     ----------
-    given
+    values
         The value of every option, by its name.
 
     Returns

@@ -25,7 +25,7 @@ class CommandContext:
         The lake's folder.
     settings, overrides
         The settings file, None for the usual one, and the words of `--set`.
-    given
+    option_values
         Values of the options that name a cluster, and of those that levels add, by name.
     """
 

@@ -27,7 +27,7 @@ class ConsumerGroup:
         Partitions of the topic by member id; a member that waits for its share has none.
     rebalancing
         It gives out partitions anew: brokers do not tell meanwhile what its members read.
-    untold
+    unlisted_reason
         Why brokers do not tell its members; empty where they do.
     """
 

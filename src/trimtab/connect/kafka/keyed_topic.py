@@ -45,7 +45,7 @@ class PublishedRouting:
     table
         The last one of the topic as it is now; None where there is none, or none that can be read. Tables of
         an id of before do not count: nobody can follow them any more.
-    rival
+    foreign_table
         One before it that is no older and has other routes: two published at once, and some follow this one.
     damaged
         Why what lies there last cannot be read; empty where it can. Whoever runs goes on by the one before.
@@ -53,7 +53,7 @@ class PublishedRouting:
         The partitions that the hash of a damaged one divides by, as its text has it; 0 where it does not.
     newest
         The highest version that can be made out, in any text there and in heartbeats of the topic, or 0.
-    beats
+    heartbeats
         Heartbeats that still count.
     """
 

@@ -95,7 +95,7 @@ class TableFollower:
     turn
         Called after each look with the table (None before there is one) and the topic as it was last seen; it
         says what stands against following the table.
-    beat
+    heartbeat
         What to tell, but for the topic and why the plain hash is followed.
     clock
         Seconds, from any beginning.
@@ -104,13 +104,13 @@ class TableFollower:
     ----------
     table
         The newest that was read; None before there is one.
-    seen
+    newest_table
         The topic as it was when this began; None before anybody said so.
     recreated
         Its new id, if it was deleted and made anew since.
     trouble
         Why no table can be read or followed; None where it can, or where none is asked for.
-    pace
+    impact
         How often it tells and asks.
     """
 

@@ -41,7 +41,7 @@ class LiveLoad:
     ----------
     settings
         As given.
-    seen
+    load
         The last reading.
     partitions
         That the topic has.

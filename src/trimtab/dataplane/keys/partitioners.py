@@ -40,7 +40,7 @@ class PolicyPartitioner:
     ----------
     policy
         Name of a key policy.
-    given
+    values
         What it needs.
     seed
         Of ties, and of records without a key.

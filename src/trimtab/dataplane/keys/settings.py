@@ -35,10 +35,10 @@ class RoutingConfig:
         500 processes a second would ask.
     retry_seconds
         A change to a table that was given up is tried again after so long.
-    beat_seconds
+    heartbeat_interval_seconds
         Time between two heartbeats, 20 at most. Where all processes would write more than 50 a second, each
         waits longer, up to 20 s.
-    guarding
+    ordering
         Time-outs of the order guard; `switch_seconds` is the longest that a send waits for a change.
 
     Raises

@@ -30,7 +30,7 @@ class TableRouter:
         Of the records.
     client
         Name of the client, for heartbeats.
-    outlet
+    adapter
         The client's producer.
 
     Attributes

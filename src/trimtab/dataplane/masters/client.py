@@ -25,7 +25,7 @@ class StoreClient:
 
     Parameters
     ----------
-    patience_seconds
+    timeout_seconds
         What is not answered for that long fails with `ConnectError`; None for never.
 
     Raises

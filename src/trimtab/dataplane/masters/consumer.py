@@ -39,7 +39,7 @@ class Consumer(StoreClient):
         Under it the offset is kept; one consumer of a name reads at a time.
     most
         Messages that may wait here for the program.
-    patience_seconds
+    timeout_seconds
         If no master answers for that long, the program gets a `ConnectError`; None for never.
     closing_seconds
         It is closed after that long at the latest, whether or not a master has heard of it.

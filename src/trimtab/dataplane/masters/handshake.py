@@ -41,11 +41,11 @@ class PeerIdentity:
     ----------
     cluster
         Its name.
-    who
+    peer
         The number of a node, or the name of a client.
     keys
         Its own, of the cluster's guard.
-    life
+    incarnation
         Of a node: a number that no other life of it has.
     shared
         Of a node: what all must have alike.

@@ -81,7 +81,7 @@ class PeerLink:
         Who calls.
     to
         The number of the node that is called.
-    heard
+    received
         Takes what the node sends back on the same connection.
     ended
         Called whenever a connection has ended, or could not be made.

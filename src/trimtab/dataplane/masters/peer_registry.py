@@ -26,7 +26,7 @@ class PeerRegistry:
 
     Parameters
     ----------
-    silent_seconds
+    idle_seconds
         Whoever has said nothing for so long is gone; nodes tell one another more often that they are there.
     """
 

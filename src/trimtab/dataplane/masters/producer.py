@@ -26,7 +26,7 @@ class Producer(StoreClient):
     ----------
     window
         Messages that may be unacknowledged at once; whoever has more waits.
-    patience_seconds
+    timeout_seconds
         If nothing is acknowledged for that long, all that is open fails with `ConnectError`, and so does
         whatever comes later; None for never.
 

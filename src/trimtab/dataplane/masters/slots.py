@@ -44,7 +44,7 @@ class EtcdLog:
 
     Parameters
     ----------
-    tell
+    report
         Takes a fact.
     shared
         What all nodes must have alike: the first to start writes it to `/trimtab-settings/CLUSTER`. To ask

@@ -223,7 +223,7 @@ class Backend(Protocol):
         worker
             A name that the worker has not had before: commands that it gave under another, and that the
             server carries out late, do nothing.
-        formerly
+        previous
             The name under which it had a queue until it lost touch, and from which it takes that over.
         in_work
             What it has begun and goes on with: not among what is left over.

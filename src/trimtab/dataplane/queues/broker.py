@@ -91,7 +91,7 @@ class BalancedBroker(AsyncBroker):
     max_async_tasks
         Messages that each worker inside this process has in work at once; workers of a server are told by
         `taskiq worker --max-async-tasks`.
-    life_seconds
+    heartbeat_timeout_seconds
         How long a worker counts as alive after its last sign of life.
     max_worker_crashes
         A message with which so many workers have died becomes a dead letter.

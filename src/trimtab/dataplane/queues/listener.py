@@ -32,7 +32,7 @@ class WorkerListener:
     ----------
     worker
         A name that no other worker has.
-    patience_seconds
+    timeout_seconds
         How long to wait for a message, or for a queue, before looking again.
     """
 

@@ -146,7 +146,7 @@ class BundleNames:
 
         Parameters
         ----------
-        where
+        context
             The file and the line, for messages.
         reports
             The JSON path of each report, and the bundles of that broker.

@@ -44,9 +44,9 @@ class KeysSettings:
     min_placed_share
         Of the records with a key, the share that must lie where the table in force puts them: below it
         producers go by another partitioner, and no plan is made.
-    tables
+    table_location
         Where routing tables are published: `kafka:TOPIC`, a compacted topic, or the path of a file.
-    consumers
+    consumer_group
         The consumer group whose load counts, where several read the topic.
     """
 

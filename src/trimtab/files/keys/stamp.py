@@ -26,7 +26,7 @@ class EncodedStamp(NamedTuple):
         Name of the run that wrote it.
     stamp
         What the order guard goes by.
-    fill
+    is_gap_filler
         Whether the record has no content of its own: it stands for one that failed.
     """
 

@@ -38,7 +38,7 @@ class LogCompaction:
     ----------
     files
         Number to file of all that is there; all is on disk.
-    kept
+    retained
         What is needed of them, by group.
     target
         The number of the new segment: the last of them, which it replaces, or a new one.

@@ -40,7 +40,7 @@ class NodeConfiguration:
         Where its log lies.
     groups
         How many.
-    ideal
+    preferred_nodes
         Ideal node of each group, by index; none for whoever likes.
     map
         Where later versions of that are read while the node runs: a file, or `store` for the store itself;

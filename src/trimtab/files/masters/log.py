@@ -48,7 +48,7 @@ class NodeLog:
         Group to what is needed of all that was written for it, in order.
     torn_bytes
         Bytes that were cut off the end.
-    compaction_due
+    needs_compaction
         Whether `compact` has something to do.
 
     Raises

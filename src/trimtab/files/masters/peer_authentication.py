@@ -36,7 +36,7 @@ def hello_of(
 
     Parameters
     ----------
-    life, shared
+    incarnation, shared
         Of a node: a number that no other life of it has, and what all nodes must have alike.
     """
     hello = (FORMAT, cluster, who, to, secrets.token_bytes(NONCE_BYTES))

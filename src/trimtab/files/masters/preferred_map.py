@@ -23,7 +23,7 @@ class PreferredMap:
     ----------
     version
         Higher than that of any map before it.
-    ideal
+    preferred
         Node of each group, by index; -1 for whoever likes.
     """
 

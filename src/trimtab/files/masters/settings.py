@@ -25,13 +25,13 @@ class MastersSettings:
     min_gain
         Where no plan brings every node within ε, each mastership that need not move must lower the sum of
         squared deviations by this share of what it is: so that plans rest.
-    settle_seconds
+    cooldown_seconds
         A group whose master is newer than this stays, unless it must move: load follows a master with delay.
     weights
         A node's share of the load beside others of weight 1, by its name.
     drain
         Names of nodes that are being emptied, whatever the load.
-    muted
+    excluded_nodes
         Names of nodes that get no further mastership.
     """
 

@@ -46,9 +46,9 @@ class QueuesSettings:
         Seconds of processing by class, until others are published.
     default_weight
         Seconds, for classes that have none.
-    wait_seconds
+    enqueue_timeout_seconds
         How long a sender waits where no queue is open; -1 for ever.
-    life_seconds
+    heartbeat_timeout_seconds
         How long a worker counts as alive after its last sign of life.
     max_worker_crashes
         A message with which so many workers have died becomes a dead letter.

@@ -87,7 +87,7 @@ def compare(
         As for `side_by_side`; scenarios in which the world does not answer differ by their costs alone.
     measured_by
         One ruler for all, so that their figures can be compared.
-    told
+    text
         Is told of every decision, with the scenario's name and the tick as it saw it.
     """
     unmoved = EffectMeter(measured_by)

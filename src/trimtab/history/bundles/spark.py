@@ -66,7 +66,7 @@ class ReplayTask:
         As for `replay_on_spark`; no scenario moves nothing.
     decisions
         The file for them.
-    standing
+    progress
         The file to leave word in of how far it is; where it cannot be written, nobody is told.
     """
 
@@ -136,7 +136,7 @@ def replay_on_spark(
         One ruler for all.
     out
         Folder for the decisions, a file for each scenario; it appears as a whole or not at all.
-    heard
+    received
         Is told now and then how far each task is that has begun.
     warned
         Is told in the end what whoever reads the decisions should know of the recording.

@@ -106,7 +106,7 @@ def compare(
         A policy; `ipooa+load`, `ipooa+least`; `key_groups` (a table made from the whole recording),
         `key_groups+guard` (the same under the order guard), `key_groups+guard+plans` (the plain hash first,
         and a plan every `plan_seconds` from what came in).
-    told
+    text
         Is told each name before it is run.
 
     Raises

@@ -42,7 +42,7 @@ class OrderingDelays:
         Between two looks of a consumer at commits and at what waits.
     mark_seconds
         Until a mark that was asked for is there.
-    tell_seconds
+    heartbeat_seconds
         Until other consumers hear of a mark that has grown; None: they only ask.
     """
 
@@ -80,7 +80,7 @@ class TablePublisher(Protocol):
 
     Attributes
     ----------
-    due
+    next_plan_at
         When it has to look although nothing has happened since its last look; infinity for never.
     """
 
@@ -111,7 +111,7 @@ class OrderedSimulation:
         Makes tables.
     publish_seconds
         Between two looks of the publisher.
-    pace
+    delays
         Of the guard's steps.
     settings
         Its time-outs.

@@ -121,7 +121,7 @@ class KeysSimulationSettings:
         Of the consumer that each has.
     spare
         Partitions that policies may add.
-    look_seconds
+    poll_seconds
         Between two looks of a producer at backlogs and rates; None: it sees nothing but what it sent itself,
         as the papers on choices have it.
     rate_seconds

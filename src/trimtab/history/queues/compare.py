@@ -128,7 +128,7 @@ def compare(
     schemes
         `POLICY`, `POLICY+balanced` (with balance scheduling), `POLICY+lanes` (quick messages first) or with
         both.
-    told
+    text
         Is told each name before it is run.
 
     Raises

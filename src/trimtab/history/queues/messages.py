@@ -19,7 +19,7 @@ class ReplayedMessage:
     ----------
     number
         Its place in the order of arrival.
-    due
+    deadline
         When its sender wants to hand it over, seconds.
     weight
         Seconds of processing, as the dispatcher believes.

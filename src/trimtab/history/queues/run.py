@@ -42,7 +42,7 @@ class QueuesRun:
         Shape (messages,): seconds; negative where a message was lost.
     accepted_at
         Shape (messages,): seconds; negative where it was refused, and so lost.
-    begun_at
+    started_at
         Shape (messages,): seconds; negative where a message was lost.
     moved
         Messages taken to another queue by the scheduler.
@@ -52,7 +52,7 @@ class QueuesRun:
         Messages of a user begun after a later one of the same user.
     pauses
         Marks set.
-    looks
+    samples
         The queues over time, those that are kept.
     """
 

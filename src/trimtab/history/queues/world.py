@@ -65,9 +65,9 @@ class QueuesWorld:
         Mean weight of the classes, seconds, as the scheduler is told.
     speed
         Shape (queues,): seconds of work done in a second.
-    look_seconds
+    poll_seconds
         How often queues are looked at where there is no scheduler; with one, its window.
-    kept_seconds
+    retention_seconds
         The least time between two looks that are kept; 0 keeps all.
     """
 

@@ -42,7 +42,7 @@ class LoadSeries:
 
     Attributes
     ----------
-    begun
+    initial
         Brokers, partitions, and the placement at the beginning.
     end
         Shape (steps,): when each step ends, microseconds; all steps are as long.
@@ -52,7 +52,7 @@ class LoadSeries:
         Shape (hours,): when the hours end of which there are profiles, ascending, microseconds.
     leader_profile, follower_profile
         Shape (hours, partitions, resources); NaN where there is none.
-    told
+    trend_report
         Trends, and how far off profiles and trends were; None: trends are not looked at.
     first
         The first step that is replayed; those before are history.

@@ -59,7 +59,7 @@ def _wait_until_ready(
     ----------
     load
         Must go on meanwhile.
-    begun, seconds
+    started, seconds
         Since when (monotonic) and how long brokers warm up.
 
     Raises

@@ -27,7 +27,7 @@ class MachineCounters:
         Seconds since the epoch.
     busy, idle
         Processor seconds of the whole machine since it started.
-    ours
+    own_seconds
         Those of this process and all below it.
     late_seconds
         By which this reading came too late.

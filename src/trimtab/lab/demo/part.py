@@ -79,9 +79,9 @@ class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
 
     Attributes
     ----------
-    level, resources, words
+    balancer, resources, texts
         The balancer's.
-    pace, workload
+    times, workload
         How long the demo watches, and the load.
     theta, epsilon
         Goals by resource.

@@ -130,7 +130,7 @@ class MeasuredPeriod:
         Its ends, and how many.
     each, checks
         Every tick with its check, where samples were checked.
-    wanted
+    required
         The number of sound ones that were waited for.
     """
 
@@ -192,7 +192,7 @@ def sampled(
     ----------
     sandbox, load, lake, interval_seconds
         As in `SampledSandbox`.
-    open_collector, open_landing
+    open_collector, open_sink
         Called in the thread.
     """
     sampling = SampledSandbox(sandbox, load, lake, interval_seconds)

@@ -92,7 +92,7 @@ def carry_out(
         Told the state after every event.
     sense
         The load that the plan was made from: between batches, moves that are no longer needed are dropped.
-    foretell
+    preview
         Told the forecast before the first step; None makes none.
     """
     from trimtab.act import control

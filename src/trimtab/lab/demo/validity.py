@@ -65,7 +65,7 @@ def check(ticks: Iterable[TruthTick], load: MachineLoad, begin: float, end: floa
     ----------
     ticks
         What the load's clients wrote down.
-    breath
+    load
         The machine in the sample's interval.
     begin, end
         That interval, seconds since the epoch.

@@ -223,7 +223,7 @@ def run_load(
         How long; None for ever.
     truth
         Where the clients' ticks are kept; None to forget them.
-    say
+    print_progress
         Takes lines of progress.
 
     Raises

@@ -28,7 +28,7 @@ def start_named(
         The state of its system.
     start
         Starts one in a folder, detached.
-    say
+    print_progress
         Takes lines of progress.
 
     Raises

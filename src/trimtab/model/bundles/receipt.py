@@ -23,7 +23,7 @@ class BundleOutcome(StepOutcome):
         Clients that were disconnected for a moment, by the plan's count, each time it was unloaded.
     attempts
         How many times it was asked for in vain.
-    under_way_seconds
+    in_flight_seconds
         For an unload that was done: from first asking for it until its owner was seen, with all attempts and
         pauses between them, and our looks; the bundle was without an owner for less. None where it was not
         measured.

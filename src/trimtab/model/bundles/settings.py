@@ -34,13 +34,13 @@ class BundlesSettings:
         Names or glob patterns of namespaces whose bundles are not moved to balance the cluster.
     evacuate_excluded_namespaces
         Whether bundles of excluded namespaces leave brokers that are not in service.
-    unowned
+    unowned_bundles
         `leave`: bundles that nobody owns are left to Pulsar, which places them when they are looked up;
         `assign`: the plan gives them a broker.
     policy_violations
         `leave`: a bundle on a broker that its namespace's isolation policy does not name stays there unless
         the goals move it, and the plan names it; `move`: the plan moves it to a broker that the policy names.
-    split
+    allow_splits
         Whether a bundle that is too big for every broker may be split.
     max_bundles_per_namespace
         No split gives a namespace more bundles than this.

@@ -58,7 +58,7 @@ class MasterGroupLoad:
     ----------
     group
         Its name.
-    master, ideal
+    master, preferred
         Places in the snapshot's nodes: who is master, and who is to be by what is published; -1 for nobody.
     able
         Places of nodes that could be master now: alive, and not behind.
@@ -142,7 +142,7 @@ class MastersSnapshot:
 
         Parameters
         ----------
-        asked
+        request
             `weights` by node, and `drain` and `muted`, names of nodes.
         """
         weights: Mapping[str, float] = request.get("weights") or {}

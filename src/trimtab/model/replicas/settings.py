@@ -117,13 +117,13 @@ class ReplicasSettings:
     add
         Broker ids to be filled, as if the snapshot called them `new`: what need not move is copied to them
         alone.
-    fix_offline
+    fix_offline_replicas
         True: only offline replicas, replicas on draining brokers and leaderless partitions change, besides
         what `drain` and `demote` name.
     rebalance
         True: `drain`, `demote` and `fix_offline` also balance the cluster. False: such a plan makes only the
         moves that the request needs, and those that keep brokers under θ which the request would lift above.
-    to_disks
+    intra_broker_only
         True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for
         what `fix_offline` asks for beside it.
     replication_factor

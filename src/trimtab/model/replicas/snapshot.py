@@ -108,7 +108,7 @@ class Partitions:
         Shape of `replicas`: index into `LogDirs`, `NO_BROKER` where unknown.
     leader_load, follower_load
         Shape (partitions, resources), in `UNITS`: what the broker carries for holding this role.
-    leader_coming, follower_coming
+    leader_forecast, follower_forecast
         Shape (partitions, hours, resources): the same, as expected in each hour to come, the nearest first;
         no hours where nobody knows.
     held_seconds

@@ -45,7 +45,7 @@ class TopicGoals:
         Shape (partitions,): row of the partition's topic, -1 where nothing is asked of it.
     even
         Shape (rows, 2): its replicas, its leaders are to be even.
-    least
+    minimum
         Shape (rows,): partitions of it that every broker is to lead, 0 for none.
     counted
         Shape (brokers, 2): replicas count on brokers that may be given some, leaders on those of them that
@@ -151,7 +151,7 @@ class TopicCounts:
     ----------
     brokers
         Names of the brokers.
-    tally
+    counts
         As `TopicGoals.counts` has it.
     """
 

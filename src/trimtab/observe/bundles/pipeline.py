@@ -20,13 +20,13 @@ class BundlesPipelineSettings(PipelineSettings):
 
     Attributes
     ----------
-    views
+    recent_windows
         How many recent windows a snapshot holds.
     horizon_seconds
         How far ahead loads are forecast; rounded up to whole slides.
     trend_windows
         Over how many windows level and trend are taken.
-    weeks
+    profile_weeks
         Over how many weeks the mean of an hour of the week is taken; 0: there is none.
     departure_retention_seconds
         How long it is known that a bundle left a broker: Pulsar's grace time, by default.

@@ -45,11 +45,11 @@ class RecentTrends:
 
     Attributes
     ----------
-    level
+    intercept
         Shape (rows, resources): the line at the row's own window, in the units of the load.
     trend
         Shape (rows, resources): the line's slope, per second; 0 where it is not clear.
-    told
+    is_known
         Shape (rows, resources): whether any of the windows tells the load; level and trend mean nothing
         where not.
     windows
@@ -73,7 +73,7 @@ def recent_lines(
         Shape (rows,): a number for each bundle; its rows are neighbours.
     end
         Shape (rows,): when the window ends, microseconds; ascending within a bundle, none there twice.
-    load, told
+    load, text
         Shape (rows, resources): the load, and where it is known; what is not known is left out.
     most
         How many rows `reach` can hold.

@@ -91,7 +91,7 @@ class TickResult:
         None where the cluster did not answer at all.
     problem
         Why nothing was landed; None if something was.
-    landing_seconds
+    write_seconds
         Time spent keeping the samples.
     """
 

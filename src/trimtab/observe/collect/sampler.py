@@ -83,7 +83,7 @@ class SystemSampler:
     open
         A connection of the system, and how to sample, to a collector while the block lasts. Raises
         `ConnectError` if no broker can be reached now.
-    remarks
+    warnings
         Sentences for people when collecting begins: what these settings leave out.
     recorder
         A landing that adds samples to a file as well, in a form that replays read; None where a system has

@@ -73,16 +73,16 @@ class KeysPipelineSettings(PipelineSettings):
         The newest records that are read, over all partitions.
     max_keys
         Hot keys that are told.
-    sample_seconds
+    sample_interval_seconds
         Offsets are looked at twice, at least so long apart: the distance makes rates.
     rate_window_seconds
         So far back timestamps of records make rates, which chance blurs less; where they differ from those of
         the two looks by more than chance, load has changed, and the looks count.
-    capacity_seconds
+    capacity_window_seconds
         Over how long commits of consumers with a backlog are taken for what one can do.
     capacity_per_second
         Records a second that one consumer can do, where that is known; 0: by their commits.
-    hashed
+    hash_keys
         Whether keys are told by a keyed hash only; the environment has its salt.
     """
 

@@ -18,7 +18,7 @@ class MastersPipelineSettings(PipelineSettings):
 
     Attributes
     ----------
-    history_seconds
+    load_window_seconds
         A group's load in snapshots is its mean over so long.
     max_lag_entries
         A node that has applied so many slots fewer than the group's master could not take it over.

@@ -28,7 +28,7 @@ class ReplicasPipelineSettings(PipelineSettings):
     ----------
     windows
         How many recent windows a load value looks back on.
-    value
+    load_value
         Which rule gives the load value: `repaired` or `literal` (`trimtab.model.replicas.loadvalue`).
     record_size_window_seconds
         Over how long a partition's bytes per record are learned.

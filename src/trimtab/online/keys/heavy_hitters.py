@@ -17,7 +17,7 @@ class SpaceSaving:
     ----------
     count
         By key.
-    seen
+    total
         Records counted.
 
     References

@@ -228,7 +228,7 @@ class PartitionLoadView:
         As given in `partitions`.
     spare
         How many of those beyond are left.
-    wanted
+    requested_partitions
         Partitions that a policy asked for when no spare one was left.
     load
         Shape (partitions in use,): records that lay in each at the last look and were sent there since.
@@ -243,7 +243,7 @@ class PartitionLoadView:
         fetch it: what the printed formula of IPOOA adds up.
     content
         The same shape: what lies there.
-    looks
+    observations
         How often it was looked at.
 
     Raises
@@ -301,7 +301,7 @@ class PartitionLoadView:
 
         Parameters
         ----------
-        seen
+        observation
             Of the same topic.
         known
             Partitions that the client knows: it may learn of added ones later than whoever observes.

@@ -30,7 +30,7 @@ class ConsumerSession:
         Under this name offsets are kept; one consumer of the name reads at a time.
     most
         Messages that are asked for at once, and that may wait for the program.
-    patience_seconds
+    timeout_seconds
         After that long without an answer another node is asked.
     again_seconds, most_again_seconds
         Between two questions while there is no master; doubled with each redirect, up to the second.
@@ -43,9 +43,9 @@ class ConsumerSession:
     ----------
     position
         The next offset to ask for; None until a master has said where to begin.
-    done, kept
+    done, committed_offset
         All messages before `done` are worked off, and it is chosen that those before `kept` are.
-    room
+    has_capacity
         Messages for which the program has room.
     left
         Whether the master has heard that this consumer leaves, and its offset is kept.

@@ -48,13 +48,13 @@ class ReplicatedGroup:
     ----------
     state, log, lease
         What is replicated, by which log, and who holds it by this node's clock.
-    intake, readers
+    produce_queue, consumer_sessions
         Its producers' messages, and its consumers.
-    asked
+    pending_probes
         Nonce to when it was proposed, of masterships of which it is not known whether they were chosen.
-    incumbent, challenge
+    outgoing_transfer, incoming_transfer
         A takeover from this node, and one to it.
-    tally
+    metrics
         What this node has done for it.
     rests
         From which nodes it is kept for a while.

@@ -24,7 +24,7 @@ class IncomingTransfer:
         Version of the token.
     until
         When the token expires, as its holder counts.
-    incumbent
+    current_master
         The master when it began.
     known
         The last slot that it had applied when it began: what came before says nothing of this takeover.

@@ -92,7 +92,7 @@ class CatchUpRetry:
 
     Attributes
     ----------
-    asked_at
+    requested_at
         When this node asked last.
     """
 
@@ -147,7 +147,7 @@ class ConsensusEngine:
     ----------
     log
         Makes the log of a group.
-    most_nodes
+    max_nodes
         How many nodes a cluster may have; None for as many as are wanted.
     """
 

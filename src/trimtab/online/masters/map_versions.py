@@ -16,7 +16,7 @@ class Registry:
 
     Attributes
     ----------
-    version, ideal
+    version, preferred
         Of the map; version 0 before the first.
     claims
         Texts of programs that publish maps, by which they keep one another out.
@@ -63,7 +63,7 @@ class MapVersions:
 
     Attributes
     ----------
-    seen
+    newest
         The map.
     checksum
         Of its content.

@@ -43,7 +43,7 @@ class StoreNode:
         Its number, and how many there are.
     groups
         How many.
-    life
+    incarnation
         A number that no other life of this node has had.
     now
         Seconds on a clock of this node that never goes back.

@@ -20,7 +20,7 @@ class NodeContext:
     ----------
     node, nodes
         This node's number, and how many there are: 0 to `nodes` - 1.
-    life
+    incarnation
         A number that no other life of this node has had.
     now
         Seconds on this node's clock, which never goes back and is no wall clock; set with every fact.

@@ -20,7 +20,7 @@ class ProduceQueue:
 
     Attributes
     ----------
-    unanswered
+    pending
         (topic, producer, sequence) to the client and its last attempt, of messages that are batched or
         proposed. A message that comes again meanwhile is not proposed again.
     """

@@ -30,7 +30,7 @@ class ProducerSession:
         stored for good, whatever a second message of the same number holds.
     master
         The node that is asked first.
-    patience_seconds
+    timeout_seconds
         After that long without an answer another node is asked.
     again_seconds, most_again_seconds
         At least so long between two rounds of sending; doubled with each round after which nothing was

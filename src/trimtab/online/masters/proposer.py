@@ -45,7 +45,7 @@ class Proposer:
         The first slot that it proposed in under this ballot.
     waiting
         Values without a slot.
-    under_way
+    in_flight
         Slot to value, until it is chosen.
     """
 

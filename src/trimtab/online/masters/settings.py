@@ -57,7 +57,7 @@ class StoreSettings:
         Bound of one takeover; the token of the cluster is held no longer.
     upload_seconds
         How long consumers have to hand in their offsets in a takeover.
-    mute_seconds
+    backoff_seconds
         How long a group is left alone after its takeover failed.
     rest_seconds
         How long a group is not given to a node again that took it over and lost it within 40 times as long;

@@ -39,9 +39,9 @@ class GroupState:
         The slot in which the mastership last changed or was renewed; it only rises.
     fence
         The slot by which the one who may write became that one.
-    ideal
+    preferred
         To whom the mastership is being handed; -1 if to nobody.
-    life
+    incarnation
         Of the process that may write: one that was started anew knows nothing of its consumers any more.
     topics
         Messages of each topic, from offset `begins` on: the oldest go when a group holds too much.

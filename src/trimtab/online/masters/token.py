@@ -31,7 +31,7 @@ class TransferToken:
     ----------
     version
         The slot in which it last changed hands.
-    taker
+    holder_candidate
         The node that took it last, or gave it back.
     group
         For which group this node holds it; -1 if it does not.
@@ -69,7 +69,7 @@ class TransferToken:
 
         Parameters
         ----------
-        seen
+        observation
             The map that this node goes by.
         """
         match message:

@@ -23,7 +23,7 @@ def trend(
 
     Parameters
     ----------
-    came_in, went_out
+    arrived, went_out
         Seconds of work over the window; what was moved counts in neither.
     elapsed_seconds
         Length of the window as it was: a late look must not make rates look higher.

@@ -17,7 +17,7 @@ class DispatchPolicy(Protocol):
     ----------
     name
         As in settings.
-    insists
+    waits_for_choice
         Whether it has one queue in mind and waits for that one, though another is open.
     """
 

@@ -25,9 +25,9 @@ class SchedulerState:
 
     Attributes
     ----------
-    seen
+    last_observation
         The last look, with lengths, work and marks as they are after what was ordered since.
-    began
+    cycle_started_at
         When the cycle began, on the clock of `seen`; None before the first look.
     trends
         Shape (queues,): D of each queue, seconds of work a second.

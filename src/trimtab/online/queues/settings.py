@@ -31,34 +31,34 @@ class SchedulingSettings:
     cycle_seconds
         T: the time without overload after which queues are balanced all the same; the end of the cycle is
         the forecast's horizon.
-    light
+    light_threshold
         A queue with less than this is light (β of the paper).
-    overload
+    overload_threshold
         A queue with more than this is overloaded (α of the paper); from `light` up to it, moderate.
-    limits
+    threshold_unit
         The unit of both: `share` of the queue's capacity, `messages`, or `seconds` of work, as a worker
         needs them to drain the queue.
     trend
         `rates`: by what came in and went out in the last window; `none`: what lies there now.
-    sign
+    trend_sign
         `meant`: D = (Rin - Rout)/ε; `printed`: the opposite, as the paper has it, which forecasts growth as
         shrinkage.
-    length
+    forecast_weight
         The weight that turns forecast work into messages: `common`, the mean class weight, or `own`, that of
         the queue's own messages, as the paper has it: then the weight cancels, and 900 messages of a second
         are fewer than 1,100 of a tenth.
-    balance
+    balance_by
         What is balanced: `work`, or the `count` of messages, which is the paper's literal text.
-    full
+    when_full
         What becomes of a message where no queue is open: `block` its sender, or `drop` it.
-    damping
+    trend_damping
         φ of a damped trend, 0 < φ <= 1: each further window's change is φ times the one before; 1 is a
         straight line.
-    smoothing
+    trend_smoothing
         Share of the newest window in the trend, 0 < share <= 1; the rest is the damped trend before it.
-    rest_seconds
+    move_cooldown_seconds
         Interval between two moves of a message: one that was moved less than so long ago stays.
-    idle
+    idle_transfer
         What workers get that have nothing to do: a `share` of what waits elsewhere for longer than a window,
         and all that waits behind a worker which is late; or `nothing`, as in the paper. A worker is late that
         has finished nothing for a window and for three times the work that it has in hand; its queue is

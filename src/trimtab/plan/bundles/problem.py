@@ -38,7 +38,7 @@ class BundlesArrays(NamedTuple):
         Shape (brokers, columns): 1 / capacity, 0 where not counted.
     cost
         Shape (bundles,): clients that an unload disconnects.
-    home
+    initial
         Shape (bundles,): owner in the snapshot, -1 for none.
     movable
         Shape (bundles,).

@@ -37,7 +37,7 @@ class MastershipBoard:
 
     Attributes
     ----------
-    masters, home
+    masters, initial
         Shape (groups,): places of nodes now, and before the plan; -1 for nobody.
     share
         Shape (groups, resources): what each group is of all that nodes in service carry.

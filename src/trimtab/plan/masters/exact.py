@@ -35,7 +35,7 @@ class PartialPlan(NamedTuple):
     ----------
     load
         Shape (plans, nodes, resources): what the decided groups bring to each node.
-    takeovers
+    transfers
         Shape (plans,): of groups that could stay.
     picks
         Shape (plans, groups decided): place of each group's node.
@@ -57,7 +57,7 @@ class _UndecidedGroups(NamedTuple):
     ----------
     stays
         Shape (nodes, resources): of those that could stay, where they are.
-    comes
+    incoming
         The same: of those that must leave and may come.
     gives, gets
         Shape (1 + groups, nodes, resources): the most that so many takeovers take off a node, or bring to it.

@@ -44,7 +44,7 @@ class ProvenTransfers(NamedTuple):
 
     Attributes
     ----------
-    least
+    minimum
         With fewer of them some node stays further than ε from its share.
     none
         No plan brings every node within ε with as many as may be made.

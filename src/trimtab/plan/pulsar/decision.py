@@ -40,7 +40,7 @@ class ShedDecision:
         Bundles to unload, by the broker that owns them, each list in the order of choice.
     destinations
         Where bundles should go, for shedders that choose it themselves; others leave it to the placement.
-    why
+    facts
         The numbers that decided.
     """
 

@@ -184,7 +184,7 @@ def make_options(overrides: Mapping[str, object], variant: str = DEFAULT_VARIANT
 
     Parameters
     ----------
-    given
+    overrides
         By Pulsar's names: values of their type, or the text that `broker.conf` would hold.
     variant
         Whose defaults hold for the rest.

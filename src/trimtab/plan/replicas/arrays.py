@@ -26,9 +26,9 @@ class ReplicasArrays(NamedTuple):
         Shape (partitions,): bytes that a copy of the partition takes.
     price
         Shape (partitions,): bytes that such a copy is deemed to be worth: more where one came lately.
-    home
+    initial
         Shape (partitions, widest replication factor): broker indices of the snapshot, `NO_BROKER` in padding.
-    home_ready
+    initial_in_sync
         Shape of `home`: the replica there is online and in sync, so leadership may go to it at once.
     movable
         Shape (partitions,): replicas and leadership may move at all (not excluded, and there is data to copy

@@ -32,7 +32,7 @@ class ReplicasBoard(NamedTuple):
         Shape (partitions,): bytes of a copy.
     seat
         Shape (brokers, 5): may receive, may lead, rack, host, the host's row in `band` (-1 for none).
-    home
+    initial
         Shape (partitions, width): broker of each slot in the snapshot, -1 in padding.
     flags
         Shape of `home`: bits `READY` (in sync and online), `LEAVING` and `STAYING`.
@@ -51,7 +51,7 @@ class ReplicasBoard(NamedTuple):
     tiers
         Empty where brokers alone bear load, else one number, that of the hosts. Its length is part of the
         type, so that kernels are compiled for each, and hosts cost nothing where there are none.
-    tally, bounds, counted
+    counts, bounds, counted
         As in `trimtab.plan.replicas.topics.TopicTable`.
     spreads
         As `tiers`: one number, that of the topics, where goals are about some.

@@ -37,7 +37,7 @@ class DirData:
 
     Attributes
     ----------
-    asked
+    is_goal
         Whether dirs are to be balanced.
     counted, open
         Shape (dirs,): balanced against one another, and may be given replicas.

@@ -25,7 +25,7 @@ def factor_problems(
     ----------
     place, lead
         The placement in slots.
-    kept
+    retained
         What stays for limits, and for want of room on the way.
     """
     proven: list[Problem] = []

@@ -55,7 +55,7 @@ def hard_problems(
         Shape (partitions,): broker index of the leader after the plan, -1 for none.
     load
         Shape (brokers, resources): its load.
-    kept
+    retained
         What stays for limits, and for want of room on the way.
     """
     arrays, settings = problem.arrays, problem.settings

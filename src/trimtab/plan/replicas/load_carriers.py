@@ -89,7 +89,7 @@ class LoadCarriers:
         ----------
         bare
             Those of brokers and resources.
-        borne
+        carried
             Shape (rows, columns): the load that the mean is taken from.
         share
             Of ε.

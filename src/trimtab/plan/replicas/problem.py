@@ -42,7 +42,7 @@ class ReplicasProblem:
     ----------
     arrays
         For compiled code.
-    home_lead
+    initial_leader
         Shape (partitions,): slot of `home` whose replica leads now, -1 where none does, its broker is dead or
         is to lead nothing: then whoever may lead at once does before anything is copied.
     counted
@@ -60,9 +60,9 @@ class ReplicasProblem:
         or not. Where a plan is scoped, `arrays.movable` holds only such partitions.
     free
         Shape (partitions,): balancing may move it, as its topic is not excluded and there is data to copy.
-    bearers
+    carriers
         Rows and columns that are balanced besides brokers and resources, if any.
-    wanted
+    target_factor
         Where another replication factor is asked for (`trimtab.plan.replicas.vacancies`), shape
         (partitions,): the number of replicas that each is to have, 0 where nothing is asked; else empty.
     vacancies
@@ -209,7 +209,7 @@ class ReplicasProblem:
 
         Parameters
         ----------
-        borne
+        carried
             Shape (rows, columns) of `bearers`. The mean is taken from it, so it should be that of the
             placement aimed at.
         """

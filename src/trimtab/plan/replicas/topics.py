@@ -29,7 +29,7 @@ class TopicTable(NamedTuple):
 
     Attributes
     ----------
-    tally
+    counts
         Shape (rows, brokers, 2): replicas and leaders; changed as they move.
     bounds
         Shape (rows, 2, 3): least, most, weight.

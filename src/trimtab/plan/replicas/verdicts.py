@@ -51,17 +51,17 @@ def evaluate(
         Shape (brokers, resources): that of the placement.
     measured
         The measures of the snapshot, and of the placement.
-    way
+    log_dir_schedule
         The log dirs at the end.
     any_move
         Whether the plan has moves.
     cuts
         Say which parts of the plan were left out for limits.
-    beside
+    others
         Hosts and numbers, where goals ask for them.
     topics
         Numbers of topics, where goals are about some.
-    kept
+    retained
         Partitions that stay for limits, or for want of room on the way.
     """
     place, lead = placement

@@ -56,7 +56,7 @@ class Kernel(CPUDispatcher):
 
     Attributes
     ----------
-    kept
+    cached
         Whether its machine code is to be read from disk, or written there.
     """
 

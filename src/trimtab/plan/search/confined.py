@@ -29,7 +29,7 @@ class ConfinedLoad(NamedTuple):
         Rows of `allowed`.
     places
         Columns of `allowed`: all that allow any of these loads.
-    load, room
+    load, capacity
         Of all of them together; `load` is more than `room`.
     """
 

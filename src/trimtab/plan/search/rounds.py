@@ -55,7 +55,7 @@ class Rating:
 
     Attributes
     ----------
-    breach
+    violation
         Sum over brokers and columns of weight · (distance from the band)², θ a hundredfold; 0 where all hold.
     cost
         In what the balancer's moves cost: bytes copied, clients disturbed.

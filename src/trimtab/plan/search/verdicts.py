@@ -83,7 +83,7 @@ def too_few_brokers(
 
     Parameters
     ----------
-    where
+    context
         The resource as the text names it.
     total
         Load that all brokers in service must carry.

@@ -15,7 +15,7 @@ class WorkerHeartbeat:
 
     Parameters
     ----------
-    life_seconds
+    heartbeat_timeout_seconds
         How long one sign counts; there are four in that time, and more while the server does not answer.
     on_a_full_server
         Whether the server knows scripts that it carries out without room.

@@ -56,7 +56,7 @@ class RedisBackend:
         Of this set of queues; several may lie on one server.
     capacity
         Shape (queues,): the most messages that each may hold.
-    life_seconds
+    heartbeat_timeout_seconds
         How long a worker counts as alive after its last sign of life.
     max_worker_crashes
         A message with which so many workers have died becomes a dead letter.

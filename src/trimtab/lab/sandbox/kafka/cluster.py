@@ -78,7 +78,7 @@ class KafkaSandbox(Sandbox[KafkaSandboxState, KafkaNode, int]):
             How many each broker has; they share this machine's disk.
         detached
             Whether it outlives this process.
-        say
+        print_progress
             Takes lines of progress.
 
         Raises

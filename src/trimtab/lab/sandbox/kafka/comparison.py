@@ -32,7 +32,7 @@ class MeasureComparison:
     ----------
     measure
         `bytes_in`, `bytes_out`, `disk` or `cpu`.
-    level
+    scope
         `partition` or `broker`.
     unit
         Of both arrays.

@@ -35,7 +35,7 @@ def create_topics(
         Whose topics.
     placement
         Where replicas go; None leaves it to Kafka's controller.
-    say
+    print_progress
         Takes lines of progress.
 
     Raises

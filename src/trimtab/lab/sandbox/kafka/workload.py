@@ -23,7 +23,7 @@ class KafkaTopicLoad:
         Value bytes produced to each partition, before any compression; 0 for a topic that only lies there.
     replication_factor
         Copies of each partition.
-    readers
+    consumers
         How many consumer groups read all of it.
     preload_bytes
         Value bytes written to each partition before the load begins; empty for none.

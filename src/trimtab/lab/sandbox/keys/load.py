@@ -35,7 +35,7 @@ class KeyedLoad:
 
     Attributes
     ----------
-    law, names
+    key_distribution, names
         Of the keys; see `trimtab.history.keys.zipf`.
     rate
         Records a second, of all producers together.

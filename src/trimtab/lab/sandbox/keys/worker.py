@@ -49,7 +49,7 @@ class WorkerTask:
         Where acknowledgements and effects are kept.
     keys
         As many, and one that is hot: half of the records are its.
-    law
+    key_distribution
         Of keys instead, as `trimtab.history.keys.zipf` reads it; empty for none.
     names
         Other than 0, keys of the law have other names.
@@ -59,7 +59,7 @@ class WorkerTask:
         Records a second that a consumer can do; 0: as many as it can.
     start_seconds
         A producer waits so long for its first table.
-    guarding
+    ordering
         Time-outs of the order guard.
     """
 

@@ -51,7 +51,7 @@ class StoreClients:
         ----------
         rate
             Messages a second.
-        told
+        text
             Called with each acknowledgement.
         """
         loop, ledger = asyncio.get_running_loop(), self.ledgers[topic]

@@ -150,7 +150,7 @@ def wait_until_healthy(ports: Sequence[int], seconds: float, poll: Callable[[], 
 
     Parameters
     ----------
-    look
+    poll
         Called between; raises if one has ended.
 
     Raises

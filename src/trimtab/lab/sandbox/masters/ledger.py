@@ -26,7 +26,7 @@ class MessageLedger:
         Producer to the last sequence of which it was told that it is stored.
     log
         Producer and sequence of what consumers have read, by offset.
-    kept
+    stored
         Consumer to the highest offset of which it was told that it is kept.
     position
         Consumer to the offset behind the last message that any consumer of the name has got.

@@ -110,7 +110,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
             Where it lives; by default a new folder that no other sandbox uses.
         detached
             Whether it outlives this process.
-        say
+        print_progress
             Takes lines of progress.
 
         Raises

@@ -79,7 +79,7 @@ class PulsarSandbox(Sandbox[PulsarSandboxState, PulsarNode, str]):
             Brokers listen on this port and those after it, two each; by default on any free ones.
         detached
             Whether it outlives this process.
-        say
+        print_progress
             Takes lines of progress.
 
         Raises

@@ -35,7 +35,7 @@ def record_archives(
         Whose folder in the cache gets them.
     bring_up
         Starts a declared cluster and waits until it serves.
-    say
+    print_progress
         Takes lines of progress.
     """
     folder = runtime.folder

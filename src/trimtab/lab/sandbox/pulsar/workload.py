@@ -22,7 +22,7 @@ class PulsarTopicLoad:
         Of its producer; 0 for a topic that is only there.
     message_bytes
         Size of each message's payload.
-    readers
+    consumers
         How many subscriptions read all of it.
     """
 

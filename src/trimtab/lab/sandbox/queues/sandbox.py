@@ -61,7 +61,7 @@ class QueuesSandbox(Sandbox[QueuesSandboxState, QueuesNode, int]):
             Where it lives; by default a new folder that no other sandbox uses.
         detached
             Whether it outlives this process.
-        say
+        print_progress
             Takes lines of progress.
 
         Raises

@@ -18,7 +18,7 @@ class SimulatedEffects:
 
     Attributes
     ----------
-    marks
+    checkpoints
         Last sequence of each stream that took effect.
     lasts
         Last offset that took effect, by partition and key group.

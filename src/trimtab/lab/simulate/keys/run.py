@@ -41,11 +41,11 @@ class KeysSimulationResult:
         Of them, those that took effect; those that are missing were never acknowledged.
     doubled
         Received again and refused by their marks.
-    held_most
+    max_held
         Records that consumers held back at once, at most.
     tables, settled
         Published, and those that took earlier places out.
-    given_up
+    abandoned
         Changes of tables that took too long.
     killed
         Producers and consumers.

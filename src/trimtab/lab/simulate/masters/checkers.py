@@ -20,7 +20,7 @@ class InvariantCheckers:
 
     Parameters
     ----------
-    clocks_kept
+    clock_history
         Whether clocks drift no more than promised: I1 and I6 are promised under that condition alone.
 
     Attributes

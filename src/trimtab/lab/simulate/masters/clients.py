@@ -127,9 +127,9 @@ class SimulatedStoreConsumer:
         Under it the offset is kept, through all lives.
     client
         Of this life's connections.
-    kept
+    committed
         The highest offset of which a master said that it is kept.
-    kept_before, done_before
+    stored_before, done_before
         That, and how far messages were worked off, when it asked last.
     reached
         Before this offset are all messages that any life has got.
@@ -138,7 +138,7 @@ class SimulatedStoreConsumer:
         where a life began that came after it, though it may not have heard so.
     fence
         Of the master that answered last, when it did; noted by the checkers.
-    lives
+    incarnations
         So many were begun.
     """
 

@@ -28,11 +28,11 @@ class SimulatedNode:
     ----------
     core
         None while it is down.
-    life
+    incarnation
         Rises with every start; events of an earlier life come to nothing.
     paused_until, busy_until
         True seconds; facts wait until then.
-    inbox, due_waits
+    inbox, timer_pending
         Facts that wait, in the order in which they came; and whether one of them is to tell it the time.
     map
         What the file of the ideal map holds, as this machine sees it.

@@ -34,12 +34,12 @@ class MastershipChecker:
 
     Parameters
     ----------
-    clocks_kept
+    clock_history
         See `InvariantCheckers`.
 
     Attributes
     ----------
-    takeovers
+    transfers
         Seconds that each took, from the incumbent's proposal to the next mastership.
     """
 

@@ -31,13 +31,13 @@ class StoreSimulationResult:
         What happened, each with its second.
     seconds, events
         Simulated.
-    stored, takeovers, clean
+    stored, transfers, clean
         Messages acknowledged, masterships handed over (seconds without a master, each), and consumers that
         changed masters in a clean takeover.
     operations, histories, undecided
         Of clients; groups, for each of which an order of its operations was looked for; and those of them for
         which the search was given up.
-    sent, lives
+    sent, incarnations
         Messages that producers sent, again and again, and lives of consumers.
     faults, ends, maps
         Kind of fault to how often it struck, how often a node ended, and versions of the ideal map.

@@ -32,7 +32,7 @@ class SimulatedLogStore:
     ----------
     slots
         Group to slot to entry, as far as it is not cut off.
-    kept
+    stored
         Group to its last snapshot.
     history
         (group, slot) to what was ever put there, cut off or not.

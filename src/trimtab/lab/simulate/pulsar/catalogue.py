@@ -27,7 +27,7 @@ class SimulationScenario:
 
     Attributes
     ----------
-    told
+    text
         What happens in it, in a few words.
     run
         The world at its end.

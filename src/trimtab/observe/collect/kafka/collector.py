@@ -39,7 +39,7 @@ class KafkaCollector:
 
     Parameters
     ----------
-    asker
+    sender
         The way to the brokers.
     settings, capacity
         What to read, and what brokers can carry.

@@ -131,7 +131,7 @@ class BrokerCounters:
         How many samples we wanted were NaN, infinite, negative or unreadable, and were left out.
     causes
         Why a column is not there although something like it is, by column.
-    refusal
+    error
         Why nothing at all was taken; empty if something was.
     unread_topics
         Why counters of topics were left out; empty if none was.

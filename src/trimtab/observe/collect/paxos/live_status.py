@@ -41,7 +41,7 @@ class MastersStatus:
         Groups of which it is master, and slots that it is behind in all groups together: shape (nodes, 2).
     deviation
         Signed, of the mean, shape (nodes, 2); NaN for nodes that do not answer, and for lags.
-    masters, ideal
+    masters, preferred
         Node of each group, -1 where there is none, or none is named.
     version
         Of the map.

@@ -60,7 +60,7 @@ def figure(text: Mapping[str, Any], name: str, subject: str, of: str, faults: Sa
 
     Parameters
     ----------
-    told
+    text
         An object of a broker's answer.
     name
         Of its field, in Pulsar's words.

@@ -63,7 +63,7 @@ class Namespaces:
 
         Parameters
         ----------
-        seen
+        observation
             Namespaces that brokers own bundles of; asked for where the list of all is refused.
         """
         problems = []

@@ -29,7 +29,7 @@ class RecordingSink:
 
     Parameters
     ----------
-    landing
+    sink
         Where they belong.
     path
         The recording; one that is there is continued. A line that a killed collector left half written is

@@ -37,7 +37,7 @@ class AvgState:
         How often in succession each broker was in a pair as far apart as the two thresholds.
     plan
         Destinations, in the order in which they were first written down.
-    most_brokers
+    max_brokers
         The most brokers ever seen: Pulsar's map of scores keeps its size, and so its order.
     """
 

@@ -95,7 +95,7 @@ def specified_positions_divide(
     ----------
     topics
         How many topics the bundle holds.
-    asked
+    request
         Positions to cut at, in any order. One given twice comes back twice, as in Pulsar.
     forced
         Cut even a bundle with at most one topic.
