@@ -367,7 +367,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--rules", type=Path, required=True, help="the rule file")
     arguments = parser.parse_args()
-    broker = make_broker(arguments.url, arguments.queues, wait_seconds=2.0)
+    broker = make_broker(arguments.url, arguments.queues, enqueue_timeout_seconds=2.0)
     gateway = Gateway(broker, Store(arguments.url), arguments.rules)
     web.run_app(
         make_app(gateway),

@@ -230,7 +230,7 @@ def test_retries_and_schedules_wait_for_a_server_that_is_away(working: Working, 
     """However short senders wait: nobody would send them a second time. The same is put in once."""
 
     async def story() -> None:
-        async with working(wait_seconds=0.0) as broker:
+        async with working(enqueue_timeout_seconds=0.0) as broker:
             unlucky, put, away = Unlucky(broker, fails=0), broker.backend.put, 3
 
             async def unsure(*arguments: Any) -> int | None:

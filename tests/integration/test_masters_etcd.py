@@ -1,4 +1,4 @@
-"""Real node processes on a real etcd of three members: takeovers and kills under producers and consumers."""
+"""Real node processes on a real etcd of three members: transfers and kills under producers and consumers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def _read(sandbox: MastersSandbox, messages: int) -> list[bytes]:
 
 
 def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
-    """Masters, ideal nodes, both, all, and members of etcd beside them: the ledger of every topic holds."""
+    """Masters, preferred nodes, both, all, and members of etcd beside them: the ledger of every topic holds."""
     with MastersSandbox.start(
         NODES, GROUPS, lease_seconds=LEASE_SECONDS, engine=ETCD.name, folder=tmp_path / "kills"
     ) as sandbox:

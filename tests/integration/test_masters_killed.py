@@ -17,7 +17,7 @@ KILLS, KILLS_CUT = 5, 4
 
 
 def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
-    """Masters, ideal nodes, both, all: every producer's messages are there once, in order; offsets stay.
+    """Masters, preferred nodes, both, all: every producer's messages are there once, in order; offsets stay.
 
     So does the last map that was published, in the store itself, while nodes were killed.
     """

@@ -88,7 +88,7 @@ def test_masters_of_a_store_are_spread_under_load(store: MastersSandbox, tmp_pat
     settled = "--set masters.cooldown_seconds=1"
     somebody.type(f"plan masters --out plan.json {settled}")
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert (plan["verdict"], plan["cost"]["takeovers"]) == ("balanced", 4)
+    assert (plan["verdict"], plan["cost"]["transfers"]) == ("balanced", 4)
     assert all(0 < move["pause_seconds"] < 1 for move in plan["moves"])
     assert "finished" in somebody.type(f"apply plan.json {node} --yes")
     assert sorted(store.masters()) == [0, 0, 1, 1, 2, 2]
@@ -101,7 +101,7 @@ def test_masters_of_a_store_are_spread_under_load(store: MastersSandbox, tmp_pat
     somebody.type(f"collect {node} --ticks 3 --interval 2")
     somebody.type("pipeline run")
     drained = somebody.type("plan masters --drain 0 --out drain.json", code=0)
-    assert "its node is being emptied: 2 takeovers" in drained
+    assert "its node is being emptied: 2 transfers" in drained
     somebody.type(f"apply drain.json {node} --yes")
     assert 0 not in store.masters()
 
@@ -139,8 +139,8 @@ def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
     somebody.type(f"collect {on} --ticks 3 --interval 3")
     somebody.type("pipeline run")
     few = somebody.type("plan masters --system kafka --max-moves 2 --out few.json")
-    assert "2 takeovers" in few
-    assert "with 2 takeovers (masters.max_moves) brings every node within epsilon" in " ".join(few.split())
+    assert "2 transfers" in few
+    assert "with 2 transfers (masters.max_moves) brings every node within epsilon" in " ".join(few.split())
     somebody.type("plan masters --system kafka --out plan.json")
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert (plan["system"], plan["verdict"]) == ("kafka", "balanced")

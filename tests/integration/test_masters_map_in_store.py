@@ -1,4 +1,4 @@
-"""Real node processes on a real etcd that share no file: their ideal map is published in the store itself."""
+"""Real node processes on a real etcd that share no file: their preferred map is published in the store itself."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
     assert first.preferred_map() == MapChanged(1, (0, 1))
 
     # Published, and published anew: the nodes take over by each.
-    for version, ideal in ((2, (1, 2)), (3, (0, 1))):
-        assert first.publish(version - 1, ideal) == version
-        until(lambda ideal=ideal: sandbox.masters() == list(ideal), f"{ideal} are masters")  # type: ignore[misc]
+    for version, preferred in ((2, (1, 2)), (3, (0, 1))):
+        assert first.publish(version - 1, preferred) == version
+        until(lambda preferred=preferred: sandbox.masters() == list(preferred), f"{preferred} are masters")  # type: ignore[misc]
     assert second.preferred_map() == MapChanged(3, (0, 1))
     assert first.publish(2, (0, 0)) is None and second.preferred_map().version == 3
 
@@ -76,8 +76,12 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
         for base in range(3, 3 + ROUNDS):
             wanted = [(node, base % 2) for node in range(2)]
             tries = zip((first, second), wanted, strict=True)
-            answers = [one.result() for one in [pool.submit(by.publish, base, ideal) for by, ideal in tries]]
-            won = [ideal for ideal, version in zip(wanted, answers, strict=True) if version is not None]
+            answers = [
+                one.result() for one in [pool.submit(by.publish, base, preferred) for by, preferred in tries]
+            ]
+            won = [
+                preferred for preferred, version in zip(wanted, answers, strict=True) if version is not None
+            ]
             assert sorted(answers, key=bool) == [None, base + 1]
             assert first.preferred_map() == second.preferred_map() == MapChanged(base + 1, won[0])
         list(pool.map(lambda one: one[0].change_claims([one[1]], []), ((first, "one"), (second, "two"))))

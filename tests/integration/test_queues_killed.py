@@ -124,7 +124,7 @@ def _send(url: str, send: Callable[[Any], Coroutine[Any, Any, None]], **settings
 
     async def story() -> None:
         broker = BalancedBroker(
-            url, **{"queues": 3, "default_weight": 0.01, "wait_seconds": None, **settings}
+            url, **{"queues": 3, "default_weight": 0.01, "enqueue_timeout_seconds": None, **settings}
         )
         await broker.startup()
         await send(broker)
@@ -284,9 +284,7 @@ def test_a_living_worker_keeps_its_work_over_a_restart_of_the_server(
     _true_counters(server.url)
 
 
-@pytest.mark.parametrize(
-    "queues", [4, *(pytest.param(one, marks=pytest.mark.long) for one in (32, 100))]
-)
+@pytest.mark.parametrize("queues", [4, *(pytest.param(one, marks=pytest.mark.long) for one in (32, 100))])
 def test_chaos_with_retries_schedules_and_fewer_queues(
     own_server: Server, workers: Callable[..., Workers], tmp_path: Path, queues: int
 ) -> None:

@@ -30,10 +30,10 @@ class Case(NamedTuple):
 
 
 class Best(NamedTuple):
-    """What a plan reaches: within ε or not, takeovers of groups that could stay, unevenness or its value."""
+    """What a plan reaches: within ε or not, transfers of groups that could stay, unevenness or its value."""
 
     within: bool
-    takeovers: int
+    transfers: int
     unevenness: float
 
 
@@ -84,13 +84,13 @@ def choices(case: Case) -> list[list[int]]:
 
 
 def judged(case: Case, plans: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each plan, shape (plans, groups): whether within ε, takeovers that need not be, unevenness."""
+    """For each plan, shape (plans, groups): whether within ε, transfers that need not be, unevenness."""
     there = np.array(served(case))
     weight = np.array([case.settings.weights.get(one.node, 1.0) for one in case.snapshot.nodes]) * there
     target = weight / weight.sum()
     home = np.array([one.master for one in case.snapshot.groups])
     stays = np.array([one != NO_MASTER and bool(there[one]) for one in home])
-    takeovers = ((plans != home) & stays).sum(axis=1)
+    transfers = ((plans != home) & stays).sum(axis=1)
     within, unevenness = np.ones(len(plans), dtype=bool), np.zeros(len(plans))
     carried = np.array([row != [NO_MASTER] for row in choices(case)])
     for place, epsilon in enumerate(case.settings.epsilon):
@@ -102,23 +102,23 @@ def judged(case: Case, plans: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
             usage = ((plans == node) @ load) / load.sum() / target[node]
             within &= np.abs(usage - 1) <= epsilon * (1 + 1e-9)
             unevenness += target[node] * (usage - 1) ** 2
-    return within, takeovers, unevenness
+    return within, transfers, unevenness
 
 
 def best_of_all(case: Case) -> Best:
-    """Within ε, then the fewest takeovers, then the most even; else by unevenness and what takeovers gain."""
+    """Within ε, then the fewest transfers, then the most even; else by unevenness and what transfers gain."""
     plans = np.array(list(product(*choices(case))))
-    within, takeovers, unevenness = judged(case, plans)
+    within, transfers, unevenness = judged(case, plans)
     musts = sum(
         row != [NO_MASTER] and (one.master == NO_MASTER or not served(case)[one.master])
         for row, one in zip(choices(case), case.snapshot.groups, strict=True)
     )
-    may = takeovers <= max(0, case.settings.max_moves - musts)
+    may = transfers <= max(0, case.settings.max_moves - musts)
     if (within & may).any():
-        order = np.where(within & may, takeovers, 10**6) + unevenness / 1e3
-        return Best(True, int(takeovers[order.argmin()]), float(unevenness[order.argmin()]))
-    value = np.where(may, unevenness * (1 - case.settings.min_gain) ** -takeovers.astype(float), np.inf)
-    return Best(False, int(takeovers[value.argmin()]), float(value.min()))
+        order = np.where(within & may, transfers, 10**6) + unevenness / 1e3
+        return Best(True, int(transfers[order.argmin()]), float(unevenness[order.argmin()]))
+    value = np.where(may, unevenness * (1 - case.settings.min_gain) ** -transfers.astype(float), np.inf)
+    return Best(False, int(transfers[value.argmin()]), float(value.min()))
 
 
 def reached(case: Case, plan: MastersPlan) -> Best:
@@ -127,16 +127,16 @@ def reached(case: Case, plan: MastersPlan) -> Best:
     masters = [place[one.after] for one in plan.assignments]
     for row, master, group in zip(choices(case), masters, case.snapshot.groups, strict=True):
         assert master in row or (row == [NO_MASTER] and master == group.master)
-    within, takeovers, unevenness = judged(case, np.array([masters]))
+    within, transfers, unevenness = judged(case, np.array([masters]))
     if within[0]:
-        return Best(True, int(takeovers[0]), float(unevenness[0]))
-    value = unevenness[0] * (1 - case.settings.min_gain) ** -float(takeovers[0])
-    return Best(False, int(takeovers[0]), float(value))
+        return Best(True, int(transfers[0]), float(unevenness[0]))
+    value = unevenness[0] * (1 - case.settings.min_gain) ** -float(transfers[0])
+    return Best(False, int(transfers[0]), float(value))
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_no_plan_of_a_small_cluster_is_better(batch: int) -> None:
-    """An operator who tries all plans by hand finds none within ε that is missed, with fewer takeovers, or
+    """An operator who tries all plans by hand finds none within ε that is missed, with fewer transfers, or
     more even; and what the plan says cannot be reached cannot.
     """
     wrong = []

@@ -29,14 +29,14 @@ def test_no_seed_breaks_an_invariant(engine: ConsensusEngine) -> None:
 
     Where the log is in a store, that one is away now and then, too.
     """
-    takeovers = stored = clean = 0
+    transfers = stored = clean = 0
     for seed in range(SEEDS):
         told = run(seed, engine=engine)
         assert not told.violation, f"seed {seed}: {told.violation}"
         assert told.undecided == 0, f"seed {seed}: {told.undecided} histories were given up"
-        takeovers, stored, clean = takeovers + len(told.transfers), stored + told.stored, clean + told.clean
+        transfers, stored, clean = transfers + len(told.transfers), stored + told.stored, clean + told.clean
     # Faults that let nothing happen would find nothing either.
-    assert takeovers > 30 and stored > 2000 and clean > 20
+    assert transfers > 30 and stored > 2000 and clean > 20
 
 
 def test_what_struck_is_counted() -> None:
@@ -46,7 +46,7 @@ def test_what_struck_is_counted() -> None:
     assert {"kill"} <= told.faults.keys() <= {*drawn}
     ended = [what for _, what in told.story if "is killed" in what or "loses power" in what]
     assert told.ends == len(ended) > 0
-    assert told.maps == sum("the ideal map is" in what for _, what in told.story) > 0
+    assert told.maps == sum("the preferred map is" in what for _, what in told.story) > 0
 
 
 @pytest.mark.parametrize("seed", SHOWED)
@@ -82,4 +82,4 @@ def test_a_seed_is_replayed_by_the_command_and_tells_its_story() -> None:
     stories = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
     lines = [story.splitlines()[:-1] for story in stories]  # the last tells how fast it was
     assert lines[0] == lines[1]
-    assert "by a takeover" in stories[0] and stories[0].splitlines()[-1].startswith("0 broken")
+    assert "by a transfer" in stories[0] and stories[0].splitlines()[-1].startswith("0 broken")

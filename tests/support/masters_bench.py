@@ -109,16 +109,16 @@ class Bench:
         self.now = end
 
     def run_until(self, so: Callable[[], object]) -> None:
-        """Let time pass until something is so; where a takeover never comes, a minute is enough to see it."""
+        """Let time pass until something is so; where a transfer never comes, a minute is enough to see it."""
         end = self.now + 60.0
         while not so():
             assert self.now < end, "nothing of the kind within a minute"
             self.run(0.01)
 
-    def publish_map(self, *ideal: int, version: int = 1) -> None:
+    def publish_map(self, *preferred: int, version: int = 1) -> None:
         """All nodes see a map."""
         for node in range(3):
-            self.tell(node, MapChanged(version, ideal))
+            self.tell(node, MapChanged(version, preferred))
 
     def masters(self, group: int = 0) -> list[int]:
         """Who counts itself as master of a group, now."""

@@ -26,7 +26,7 @@ broker = BalancedBroker(
     max_worker_crashes=int(os.environ.get("DEATHS_MAX", "50")),
     hang_timeout_seconds=float(os.environ.get("HANG_SECONDS", "60")),
     default_weight=0.01,
-    wait_seconds=None,
+    enqueue_timeout_seconds=None,
 )
 broker.add_middlewares(SimpleRetryMiddleware())
 CONTEXT = TaskiqDepends()

@@ -126,7 +126,7 @@ def _listed(places: Places) -> str:
 
 
 def _place(plan: KeysPlan) -> TableLocation:
-    tables = plan.settings.get("tables")
+    tables = plan.settings.get("table_location")
     return TableLocation(plan.topic, str(tables or "kafka:trimtab-tables"), plan.consumers, plan.topic_id)
 
 

@@ -64,7 +64,7 @@ def prepare(plan: MastersPlan, observation: MastersObservation, rebase: bool) ->
 def warnings(
     port: MastersPort, prepared: PreparedPlan, settings: TransferSettings, expected: object
 ) -> list[str]:
-    """Takeovers that would have to wait are told beforehand."""
+    """Transfers that would have to wait are told beforehand."""
     seen, found = prepared.observation, []
     for step in prepared.steps:
         if step.target not in seen.able.get(step.group, frozenset()):
@@ -77,7 +77,7 @@ def receipt(entry: ExecutionSummary, state: MastersExecutionState, sense: object
     """The receipt: which mastership went where."""
     outcomes = tuple(
         TransferOutcome(
-            kind="takeover",
+            kind="transfer",
             moves=(one.step.order,),
             group=one.step.group,
             target=one.step.target,

@@ -58,7 +58,7 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
 
     @classmethod
     def next_in_flight(cls, state: MastersExecutionState) -> tuple[MastersExecutionState, Command | None]:
-        """See `Machine.under_way`: takeovers that have not come in time are asked for again."""
+        """See `Machine.under_way`: transfers that have not come in time are asked for again."""
         patience = state.settings.masters.transfer_timeout_seconds
         late = [one for one in state.active if state.now - (one.advanced_at or state.now) >= patience]
         state = state.changing(

@@ -15,7 +15,7 @@ from trimtab.model.masters.naming import group_number
 class PaxosPort:
     """An adapter for the nodes of one store; the map stands in the store, or in a file that they watch."""
 
-    claim_rights = "let the user write into the folder of the ideal map"
+    claim_rights = "let the user write into the folder of the preferred map"
 
     def __init__(self, nodes: PaxosNodes) -> None:
         self._nodes = nodes
@@ -54,10 +54,10 @@ class PaxosPort:
             found = self._nodes.preferred_map()
             if found.version != base:
                 return None  # it may also be older: a node has ended that knew more than those that answer
-            ideal = list(found.preferred)
+            preferred = list(found.preferred)
             for name, node in targets.items():
-                ideal[self._number(name)] = int(node)
-            return self._nodes.publish(base, tuple(ideal))
+                preferred[self._number(name)] = int(node)
+            return self._nodes.publish(base, tuple(preferred))
 
         return TransferRequestResult(calling(publish))
 

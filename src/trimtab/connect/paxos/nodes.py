@@ -1,4 +1,4 @@
-"""The nodes of a store of Paxos groups, asked side by side; and its ideal map, in a file or in the store."""
+"""The nodes of a store of Paxos groups, asked side by side; and its preferred map, in a file or in the store."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class PaxosNodes:
             line if self._keys.calling is None else self._keys.calling.wrap_socket(line, server_hostname=host)
         )
 
-    # ------------------------------------------------------------ the ideal map
+    # ------------------------------------------------------------ the preferred map
 
     def preferred_map(self) -> MapChanged:
         """The map as it is published, or else that of the configuration; version 0 where there is none.
@@ -323,7 +323,7 @@ class PaxosNodes:
         try:
             return call()
         except (OSError, InputError, ValueError) as error:
-            raise ConnectError(f"the ideal map of store {self.cluster}: {error}") from error
+            raise ConnectError(f"the preferred map of store {self.cluster}: {error}") from error
 
 
 class _Line:

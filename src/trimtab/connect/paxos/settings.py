@@ -17,7 +17,7 @@ class PaxosConnection:
     Parameters
     ----------
     node
-        Configuration of any of its nodes: it names all addresses, the groups, the place of the ideal map, and
+        Configuration of any of its nodes: it names all addresses, the groups, the place of the preferred map, and
         what guards connections.
     timeout_seconds
         How long one node's answers may take.

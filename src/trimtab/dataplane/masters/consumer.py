@@ -25,13 +25,13 @@ class StoredMessage(NamedTuple):
 
 
 class Consumer(StoreClient):
-    """Reads one topic of a cluster, through redirects, takeovers and the death of masters.
+    """Reads one topic of a cluster, through redirects, transfers and the death of masters.
 
     It begins at the offset that was kept for its name, at 0 for a new one, and gets each message once from
     there on. What the cluster keeps no more is passed over: the offset rises by more than one. What was
     handed out and not told `done` is handed out again to the next consumer of the name.
 
-    When it is closed it hands in what is done, and tells the master that it leaves: no takeover waits for it.
+    When it is closed it hands in what is done, and tells the master that it leaves: no transfer waits for it.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ async def query_group_status(cluster: StoreConfig, seconds: float = 2.0) -> Grou
 def masters_of(statuses: GroupStatusByNode, groups: int) -> list[int]:
     """The node that counts itself as master of each group; -1 where none does.
 
-    Where several have said so, since a takeover came between their answers, the one by the newest version.
+    Where several have said so, since a transfer came between their answers, the one by the newest version.
     """
     masters, newest = [-1] * groups, [-1] * groups
     for node, groups_there in statuses.items():

@@ -79,10 +79,10 @@ class HealthMonitor:
                 f"groups behind that one no longer wait; see what node {other} says, and whether it hears "
                 "the others"
             )
-        for group, ideal in self._new("resting", node.resting.items()):
-            left = node.groups[group].rests.left(node.context.now, ideal)
+        for group, preferred in self._new("resting", node.resting.items()):
+            left = node.groups[group].rests.left(node.context.now, preferred)
             self._limited_log.log(
-                f"group {group} is not given to node {ideal} for {left:,.0f} s: that node took it over "
+                f"group {group} is not given to node {preferred} for {left:,.0f} s: that node took it over "
                 "and lost it again soon; see why it stands still or ends, or name another node in the map"
             )
 
@@ -96,7 +96,7 @@ class HealthMonitor:
     def lacks_map(self) -> None:
         """No map is published in the store, as far as the node knows."""
         self._limited_log.log(
-            f"node {self._node} finds no ideal map in the store, and no takeover is made for lack of one: "
+            f"node {self._node} finds no preferred map in the store, and no transfer is made for lack of one: "
             "publish a map with `trimtab apply` or `trimtab masters publish`"
         )
 

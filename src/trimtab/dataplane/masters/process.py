@@ -44,7 +44,7 @@ CLIENT_FRAME_BYTES: Final = 1 << 20
 REJOIN_SECONDS: Final = 0.2
 """Between two looks whether a node without a vote has one."""
 MAP_SECONDS: Final = 0.5
-"""Between two looks at the file of the ideal map."""
+"""Between two looks at the file of the preferred map."""
 
 
 class NodeProcess:
@@ -153,9 +153,9 @@ class NodeProcess:
                 tasks.create_task(self._store.run())
             tasks.create_task(self._until_failed())
             tasks.create_task(self._rejoin())
-            ideal = self._configuration.preferred_nodes
-            if ideal:
-                self._process_event(MapChanged(1, tuple(ideal)))
+            preferred = self._configuration.preferred_nodes
+            if preferred:
+                self._process_event(MapChanged(1, tuple(preferred)))
             if self._map is not None and self._first_map is not None:
                 self._process_event(self._first_map)
                 tasks.create_task(self._watch(self._map))
@@ -189,7 +189,7 @@ class NodeProcess:
             self._health.lacks_map()
 
     async def _watch(self, file: PreferredMapFile) -> None:
-        """See every new version of the ideal map."""
+        """See every new version of the preferred map."""
         while True:
             try:
                 seen = file.changed()

@@ -17,7 +17,7 @@ from trimtab.online.masters.producer_session import ProducerSession
 
 
 class Producer(StoreClient):
-    """Sends to one topic of a cluster, through redirects, takeovers and the death of masters.
+    """Sends to one topic of a cluster, through redirects, transfers and the death of masters.
 
     A message that is acknowledged is on the disks of a majority. One that is not, when the program or the
     producer ends, may be stored or not.

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from trimtab.dataplane.queues.errors import QueuesFullError, retry_after_seconds
 
 _PLACES = {
-    "LevelledBroker": "broker",
-    "QueuesFullError": "refusals",
-    "retry_after_seconds": "refusals",
+    "BalancedBroker": "broker",
+    "QueuesFullError": "errors",
+    "retry_after_seconds": "errors",
 }
 
 __all__ = ["BalancedBroker", "QueuesFullError", "retry_after_seconds"]

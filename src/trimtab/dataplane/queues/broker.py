@@ -85,7 +85,7 @@ class BalancedBroker(AsyncBroker):
         Seconds, for classes that are not in `weights`.
     scheduling
         Settings of balance scheduling; None for none of it.
-    wait_seconds
+    enqueue_timeout_seconds
         How long `kiq` waits where no queue is open before it raises `QueuesFullError` (taskiq wraps it into
         `SendTaskError`; `retry_after_seconds` finds it); None for ever, 0 for not at all.
     max_async_tasks
@@ -126,7 +126,7 @@ class BalancedBroker(AsyncBroker):
         weights: Mapping[str, float] | None = None,
         default_weight: float = 1.0,
         scheduling: SchedulingSettings | None = SchedulingSettings(),  # noqa: B008 (frozen)
-        wait_seconds: float | None = 0.0,
+        enqueue_timeout_seconds: float | None = 0.0,
         max_async_tasks: int = 1,
         heartbeat_timeout_seconds: float = 10.0,
         max_worker_crashes: int = 5,
@@ -138,7 +138,7 @@ class BalancedBroker(AsyncBroker):
         super().__init__()
         check_numbers(
             {
-                "queues": queues, "capacity": capacity, "wait_seconds": wait_seconds,
+                "queues": queues, "capacity": capacity, "enqueue_timeout_seconds": enqueue_timeout_seconds,
                 "max_async_tasks": max_async_tasks, "heartbeat_timeout_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
                 "hang_timeout_seconds": hang_timeout_seconds, "max_overtake_seconds": max_overtake_seconds, "slots": slots,
             },
@@ -148,7 +148,7 @@ class BalancedBroker(AsyncBroker):
             name: _seconds(one, f"weight of class {name}") for name, one in (weights or {}).items()
         }
         self.default_weight = _seconds(default_weight, "default_weight")
-        self.wait_seconds, self.max_async_tasks = wait_seconds, max_async_tasks
+        self.enqueue_timeout_seconds, self.max_async_tasks = enqueue_timeout_seconds, max_async_tasks
         self.backend: Backend
         self._inside = url is None
         self._has_lanes = max_overtake_seconds > 0
@@ -300,14 +300,14 @@ class BalancedBroker(AsyncBroker):
     async def kick(self, message: BrokerMessage) -> None:
         """Dispatch a message to the queue that the policy chooses.
 
-        Retries and messages of a schedule wait for as long as it takes, whatever `wait_seconds` is.
+        Retries and messages of a schedule wait for as long as it takes, whatever `enqueue_timeout_seconds` is.
 
         Raises
         ------
         QueuesFullError
-            If no queue is open, or that of its affinity key is full, for `wait_seconds`.
+            If no queue is open, or that of its affinity key is full, for `enqueue_timeout_seconds`.
         ConnectError
-            If the server does not answer; with an idempotency key, not for `wait_seconds`.
+            If the server does not answer; with an idempotency key, not for `enqueue_timeout_seconds`.
         InputError
             If a label is malformed.
         """
@@ -322,14 +322,14 @@ class BalancedBroker(AsyncBroker):
             self.default_weight,
         )
         self._carries(envelope)
-        wait_seconds = self.wait_seconds
+        enqueue_timeout_seconds = self.enqueue_timeout_seconds
         if origin_of(message.labels) is not MessageOrigin.SENDER:
             # Nobody catches an error of these: a worker would keep the message for ever, and a schedule has
             # had its turn. With a key of its own each may be sent again while the server is away.
-            wait_seconds = None
+            enqueue_timeout_seconds = None
             envelope = replace(envelope, idempotency_key=envelope.idempotency_key or self.id_generator())
         clock = asyncio.get_running_loop().time
-        until = None if wait_seconds is None else clock() + wait_seconds
+        until = None if enqueue_timeout_seconds is None else clock() + enqueue_timeout_seconds
         pause = 0.005
         while True:
             try:

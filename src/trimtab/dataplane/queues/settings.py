@@ -37,7 +37,9 @@ def broker_arguments(file: Path | None, environ: Mapping[str, str]) -> dict[str,
         "weights": settings.weights,
         "default_weight": settings.default_weight,
         "scheduling": settings.scheduling,
-        "wait_seconds": None if settings.enqueue_timeout_seconds < 0 else settings.enqueue_timeout_seconds,
+        "enqueue_timeout_seconds": None
+        if settings.enqueue_timeout_seconds < 0
+        else settings.enqueue_timeout_seconds,
         "heartbeat_timeout_seconds": settings.heartbeat_timeout_seconds,
         "max_worker_crashes": settings.max_worker_crashes,
         "hang_timeout_seconds": settings.hang_timeout_seconds,

@@ -15,7 +15,7 @@ from trimtab.online.masters.settings import StoreSettings
 
 FORMAT: Final = "trimtab/masters-node/1"
 STORE: Final = "store"
-"""In the place of a path: the ideal map is in the store itself."""
+"""In the place of a path: the preferred map is in the store itself."""
 MAX_BATCH_BYTES: Final = 512 << 10
 Shared = tuple[tuple[str, Any], ...]
 """Names and values that all nodes of a cluster must have alike."""
@@ -41,7 +41,7 @@ class NodeConfiguration:
     groups
         How many.
     preferred_nodes
-        Ideal node of each group, by index; none for whoever likes.
+        Preferred node of each group, by index; none for whoever likes.
     map
         Where later versions of that are read while the node runs: a file, or `store` for the store itself;
         none if empty. All nodes must come to see the same.
@@ -81,7 +81,7 @@ class NodeConfiguration:
 
     @property
     def map_in_store(self) -> bool:
-        """Whether the ideal map is published in the store itself; it has no file then."""
+        """Whether the preferred map is published in the store itself; it has no file then."""
         return self.map == STORE
 
     @property
@@ -124,14 +124,14 @@ def read_configuration(path: Path) -> NodeConfiguration:
         raise InputError(f"{path} has {found.groups} groups, expected 1 or more")
     if found.preferred_nodes and len(found.preferred_nodes) != found.groups:
         raise InputError(
-            f"{path} has ideal nodes for {len(found.preferred_nodes)} groups, expected {found.groups}: name one for "
+            f"{path} has preferred nodes for {len(found.preferred_nodes)} groups, expected {found.groups}: name one for "
             "each group, -1 for whoever likes"
         )
     for place, node in enumerate(found.preferred_nodes):
         if not -1 <= node < len(found.addresses):
             known = len(found.addresses) - 1
             raise InputError(
-                f"{path} names node {node} as ideal for group {place}, expected 0 to {known}, or -1"
+                f"{path} names node {node} as preferred for group {place}, expected 0 to {known}, or -1"
             )
     return found if found.engine == "embedded" else _on_etcd(path, found)
 

@@ -1,4 +1,4 @@
-"""The ideal map of a cluster of groups as a file: which node is to be master of each group."""
+"""The preferred map of a cluster of groups as a file: which node is to be master of each group."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def read_map(path: Path, nodes: int, groups: int) -> MapChanged:
         found = msgspec.json.decode(path.read_bytes(), type=PreferredMap)
     except FileNotFoundError:
         raise InputError(
-            f'{path} is not there, and is named as the ideal map: correct "map" in the configuration of the '
-            f'node, or write {{"format": "{FORMAT}", "version": 1, "ideal": [...]}} there, with a node or -1 '
+            f'{path} is not there, and is named as the preferred map: correct "map" in the configuration of the '
+            f'node, or write {{"format": "{FORMAT}", "version": 1, "preferred": [...]}} there, with a node or -1 '
             f"for each of {groups} groups"
         ) from None
     except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path} cannot be read as an ideal map: {error}") from None
+        raise InputError(f"{path} cannot be read as a preferred map: {error}") from None
     if found.format != FORMAT:
         raise InputError(f"{path} has format {found.format!r}, expected {FORMAT!r}")
     if len(found.preferred) != groups:
-        raise InputError(f"{path} has ideal nodes for {len(found.preferred)} groups, expected {groups}")
+        raise InputError(f"{path} has preferred nodes for {len(found.preferred)} groups, expected {groups}")
     for group, node in enumerate(found.preferred):
         if not -1 <= node < nodes:
             raise InputError(
-                f"{path} names node {node} as ideal for group {group}, expected 0 to {nodes - 1}, or -1"
+                f"{path} names node {node} as preferred for group {group}, expected 0 to {nodes - 1}, or -1"
             )
     return MapChanged(found.version, tuple(found.preferred))
 

@@ -57,7 +57,7 @@ def _check(settings: MastersSettings, refuse: RejectCallback) -> None:
     if not 0 <= settings.min_gain < 1:
         refuse("min_gain", settings.min_gain, "a fraction, 0 or more and below 1")
     if settings.cooldown_seconds < 0:
-        refuse("settle_seconds", settings.cooldown_seconds, "0 or more")
+        refuse("cooldown_seconds", settings.cooldown_seconds, "0 or more")
     for node, weight in settings.weights.items():
         if not 0 <= weight <= 1e6:
             refuse("weights", settings.weights, f"0 to 1e6 each, and {node} has {weight:g}")

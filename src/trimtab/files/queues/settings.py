@@ -100,7 +100,7 @@ def check_numbers(values: Mapping[str, Any], refuse: RejectCallback) -> None:
     Parameters
     ----------
     values
-        By name; `wait_seconds` is None for ever.
+        By name; `enqueue_timeout_seconds` is None for ever.
     """
     for name in _COUNTS:
         if not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 1:
@@ -110,9 +110,9 @@ def check_numbers(values: Mapping[str, Any], refuse: RejectCallback) -> None:
             refuse(name, values[name], "seconds above 0")
     if not _is_number(values["max_overtake_seconds"]) or values["max_overtake_seconds"] < 0:
         refuse("max_overtake_seconds", values["max_overtake_seconds"], "seconds, 0 or more")
-    wait = values["wait_seconds"]
+    wait = values["enqueue_timeout_seconds"]
     if wait is not None and (not _is_number(wait) or wait < 0):
-        refuse("wait_seconds", wait, "seconds, 0 or more")
+        refuse("enqueue_timeout_seconds", wait, "seconds, 0 or more")
 
 
 def _is_number(value: object) -> bool:
@@ -128,8 +128,12 @@ def _check(settings: QueuesSettings, refuse: RejectCallback) -> None:
     if settings.min_samples < 1:
         refuse("min_samples", settings.min_samples, "1 or more")
     if settings.enqueue_timeout_seconds < 0 and settings.enqueue_timeout_seconds != -1:
-        refuse("wait_seconds", settings.enqueue_timeout_seconds, "seconds, 0 or more, or -1 for ever")
-    check_numbers({**vars(settings), "wait_seconds": max(0.0, settings.enqueue_timeout_seconds)}, refuse)
+        refuse(
+            "enqueue_timeout_seconds", settings.enqueue_timeout_seconds, "seconds, 0 or more, or -1 for ever"
+        )
+    check_numbers(
+        {**vars(settings), "enqueue_timeout_seconds": max(0.0, settings.enqueue_timeout_seconds)}, refuse
+    )
     if not 0 < settings.default_weight <= 1e6:
         refuse("default_weight", settings.default_weight, "seconds above 0 and at most 1e6")
     for name, seconds in settings.weights.items():

@@ -30,7 +30,7 @@ class TransferReason:
 class MastershipMoveKind(StrEnum):
     """The kind of a move: there is but one."""
 
-    TAKEOVER = "takeover"
+    TRANSFER = "transfer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class MastersPlan(Plan[MastershipTransfer]):
     version
         Of the map that was published when it was made.
     assignments
-        The master of every group; it is published as the ideal map.
+        The master of every group; it is published as the preferred map.
     """
 
     system: Name

@@ -67,8 +67,8 @@ def entry_bytes(entry: Entry) -> int:
             return sum(map(record_bytes, records))
         case SyncOffsets(_, offsets):
             return sum(offset_bytes(consumer, topic) for consumer, topic, _ in offsets)
-        case PublishMap(_, _, ideal):
-            return 64 + 9 * len(ideal)
+        case PublishMap(_, _, preferred):
+            return 64 + 9 * len(preferred)
         case ChangeClaims(added, removed):
             return 64 + claims_bytes(added) + claims_bytes(removed)
     return 64

@@ -19,7 +19,7 @@ class ConsumerSession:
     """How one consumer reads one topic; facts go in with their time, orders and messages come out.
 
     It begins where the master says that its offset was kept. From there on it knows itself how far it is, so
-    that neither a takeover nor a failure gives it anything twice; a later consumer of the name goes on from
+    that neither a transfer nor a failure gives it anything twice; a later consumer of the name goes on from
     what was kept.
 
     Parameters

@@ -44,9 +44,9 @@ class ClaimMastership(NamedTuple):
 
 
 class TransferMastership(NamedTuple):
-    """The incumbent hands over; void unless the mastership last changed in slot `expected`.
+    """The current master hands over; void unless the mastership last changed in slot `expected`.
 
-    `ready` is the nonce under which the ideal node noted when it was ready.
+    `ready` is the nonce under which the preferred node noted when it was ready.
     """
 
     current_master: int
@@ -57,7 +57,7 @@ class TransferMastership(NamedTuple):
 
 
 class AcquireToken(NamedTuple):
-    """A node wants the token of the cluster, for a takeover; with group -1 it gives it back."""
+    """A node wants the token of the cluster, for a transfer; with group -1 it gives it back."""
 
     node: int
     group: int
@@ -68,7 +68,7 @@ class AcquireToken(NamedTuple):
 class PublishMap(NamedTuple):
     """A map for all nodes, in the log of the token; void unless `expected` is the version published there.
 
-    `ideal` names a node for each group, -1 for whoever likes; `version` is higher than `expected`, which is 0
+    `preferred` names a node for each group, -1 for whoever likes; `version` is higher than `expected`, which is 0
     where nothing is published.
     """
 

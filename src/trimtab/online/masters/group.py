@@ -1,4 +1,4 @@
-"""One group on one node: its log, its lease, its clients and its takeovers, put together."""
+"""One group on one node: its log, its lease, its clients and its transfers, put together."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ReplicatedGroup:
     pending_probes
         Nonce to when it was proposed, of masterships of which it is not known whether they were chosen.
     outgoing_transfer, incoming_transfer
-        A takeover from this node, and one to it.
+        A transfer from this node, and one to it.
     metrics
         What this node has done for it.
     rests
@@ -111,7 +111,7 @@ class ReplicatedGroup:
         self.log.tick()
 
     def advance_transfers(self) -> None:
-        """Go on with takeovers, if there are any."""
+        """Go on with transfers, if there are any."""
         self._read_slots = inf
         if self.incoming_transfer is not None:
             self.incoming_transfer.step(self)
@@ -127,7 +127,7 @@ class ReplicatedGroup:
         if self.outgoing_transfer is not None and self.outgoing_transfer.forwards:
             return
         state, node = self.state, self.context.node
-        # A takeover that was given up for and never chosen: the record still names this node.
+        # A transfer that was given up for and never chosen: the record still names this node.
         back = self.lease.is_released and (state.master, state.preferred) == (node, NO_MASTER)
         if self.lease.held or self.lease.open or back:
             self._be_master(state.version)
@@ -194,16 +194,16 @@ class ReplicatedGroup:
         if entry.scheme == TransferScheme.INSTATE:
             self._mastered(slot, entry.preferred, entry.ready)
             return
-        ideal = entry.preferred == self.context.node
-        if ideal:
+        preferred = entry.preferred == self.context.node
+        if preferred:
             self.lease.named(entry.ready)
         awaits = entry.scheme == TransferScheme.AWAIT
-        if ideal and awaits:
-            self.lease.own_until = -inf  # the incumbent's term runs out by itself
+        if preferred and awaits:
+            self.lease.own_until = -inf  # the current master's term runs out by itself
         else:
             waits = self.context.settings.renewal_seconds if awaits else 0.0
-            self.lease.reserve(ends_now=ideal, waits=waits)
-        if ideal and entry.scheme == TransferScheme.EXPIRE and not self._recovering:
+            self.lease.reserve(ends_now=preferred, waits=waits)
+        if preferred and entry.scheme == TransferScheme.EXPIRE and not self._recovering:
             # Asked for here, chosen later if at all: it must not count after anything else has.
             self._be_master(slot)
 
@@ -217,7 +217,7 @@ class ReplicatedGroup:
         self.produce_queue.fenced()
 
     def end_transfer(self) -> None:
-        """Nothing is left of the takeover here, one way or the other."""
+        """Nothing is left of the transfer here, one way or the other."""
         self.outgoing_transfer = None
 
     # ------------------------------------------------------------ messages
@@ -271,8 +271,10 @@ class ReplicatedGroup:
                 self.incoming_transfer.ended = True
 
     def _publish(self, publish: ProduceRequest) -> None:
-        incumbent, challenge = self.outgoing_transfer, self.incoming_transfer
-        handed_to = incumbent.preferred if incumbent is not None and incumbent.forwards else None
+        current_master, challenge = self.outgoing_transfer, self.incoming_transfer
+        handed_to = (
+            current_master.preferred if current_master is not None and current_master.forwards else None
+        )
         named_soon = challenge is not None and challenge.started and challenge.outcome is None
         self.produce_queue.publish(publish, handed_to=handed_to, named_soon=named_soon)
 

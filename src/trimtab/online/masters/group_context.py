@@ -1,4 +1,4 @@
-"""What a takeover sees of the group that it runs in."""
+"""What a transfer sees of the group that it runs in."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ class GroupContext(Protocol):
     pending_probes: dict[Nonce, float]
 
     def end_transfer(self) -> None:
-        """Nothing is left of the takeover here."""
+        """Nothing is left of the transfer here."""

@@ -1,4 +1,4 @@
-"""A takeover at the ideal node, which holds the token meanwhile; and the verifier that ends it."""
+"""A transfer at the preferred node, which holds the token meanwhile; and the verifier that ends it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimtab.online.masters.messages import (
 
 @dataclass(slots=True)
 class IncomingTransfer:
-    """One takeover.
+    """One transfer.
 
     Attributes
     ----------
@@ -27,15 +27,15 @@ class IncomingTransfer:
     current_master
         The master when it began.
     known
-        The last slot that it had applied when it began: what came before says nothing of this takeover.
+        The last slot that it had applied when it began: what came before says nothing of this transfer.
     renewals
         How often it has renewed since in a row.
     outcome
         None while it runs; then whether this node is master by it.
     ended
-        Whether nothing is left of it at the incumbent.
+        Whether nothing is left of it at the current master.
     question
-        Of the incumbent, while this node is not as far as that.
+        Of the current master, while this node is not as far as that.
     """
 
     cycle: int
@@ -78,16 +78,16 @@ class IncomingTransfer:
             group.context.send(self.current_master, group.number, start)
 
     def confirm_ready(self, group: GroupContext, question: ConfirmReady) -> None:
-        """The incumbent is about to hand over: say that this node is ready, as soon as it is."""
+        """The current master is about to hand over: say that this node is ready, as soon as it is."""
         if question.cycle == self.cycle:
             self.question = question
             if not self.answer(group):
                 group.log.catch_up(self.current_master)
 
     def answer(self, group: GroupContext) -> bool:
-        """Say that this node is ready if it is, and note when: its term by an instating takeover begins here.
+        """Say that this node is ready if it is, and note when: its term by an instating transfer begins here.
 
-        What the incumbent has applied last is often learnt here a moment after its question.
+        What the current master has applied last is often learnt here a moment after its question.
         """
         question = self.question
         if question is None or self.outcome is not None or group.context.now >= self.until:

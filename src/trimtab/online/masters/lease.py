@@ -26,7 +26,7 @@ class MastershipLease:
     others_until
         Until when this node leaves the lease alone.
     acting_until
-        Until when this node writes in the place of a master, if a takeover names it.
+        Until when this node writes in the place of a master, if a transfer names it.
     """
 
     __slots__ = (
@@ -71,13 +71,13 @@ class MastershipLease:
         if start is not None or node != self._context.node:
             self.others_until = observation + self._seconds
         else:
-            # Where it learns its former life anew, a takeover that came before may have made it wait longer.
+            # Where it learns its former life anew, a transfer that came before may have made it wait longer.
             self.others_until = min(self.others_until, self._context.now + self._seconds)
         if start is not None and (self._released is None or nonce > self._released):
             self.own_until, self._released = start + self._seconds * (1 - self._context.settings.margin), None
 
     def named(self, ready: Nonce) -> None:
-        """A takeover names this node, which may write meanwhile; a term counts from when it was ready."""
+        """A transfer names this node, which may write meanwhile; a term counts from when it was ready."""
         start = self._starts.get(ready)
         if start is not None:
             self.acting_until = start + self._seconds * (1 - self._context.settings.margin)

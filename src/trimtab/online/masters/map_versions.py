@@ -1,4 +1,4 @@
-"""The ideal map: as it is published in the store, as a node has it, and whether others go by the same one."""
+"""The preferred map: as it is published in the store, as a node has it, and whether others go by the same one."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Registry:
     def apply(self, entry: Change) -> None:
         """An entry was chosen; a map over another version than the newest is void."""
         match entry:
-            case PublishMap(expected, version, ideal):
+            case PublishMap(expected, version, preferred):
                 if expected == self.version < version:
-                    self.version, self.preferred = version, ideal
+                    self.version, self.preferred = version, preferred
             case ChangeClaims(added, removed):
                 claims = (self.claims | set(added)) - set(removed)
                 if claims_bytes(claims) <= CLAIM_BYTES:
@@ -54,7 +54,7 @@ class MapVersions:
 
     Nodes see maps each in its own time. A node that stays at an older version, though, takes nothing over by
     the newer one, and would by its own: it is passed over, and takes nothing over itself. One version with
-    another content is as bad: each of two ideal nodes would take the group over from the other, without end.
+    another content is as bad: each of two preferred nodes would take the group over from the other, without end.
 
     Parameters
     ----------

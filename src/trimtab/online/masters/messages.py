@@ -96,11 +96,11 @@ class GroupSnapshot(NamedTuple):
     state: tuple[Any, ...]
 
 
-# ---------------------------------------------------------------- nodes about takeovers
+# ---------------------------------------------------------------- nodes about transfers
 
 
 class NodeHeartbeat(NamedTuple):
-    """I am there, and do not want these groups for now; which ideal map I have, by its content.
+    """I am there, and do not want these groups for now; which preferred map I have, by its content.
 
     Groups in `resting` should not be given to the node that this map names for them, for now.
     """
@@ -112,7 +112,7 @@ class NodeHeartbeat(NamedTuple):
 
 
 class ProbeTransfer(NamedTuple):
-    """The ideal node holds the token in version `cycle`, and asks how far the master is."""
+    """The preferred node holds the token in version `cycle`, and asks how far the master is."""
 
     cycle: int
 
@@ -127,7 +127,7 @@ class TransferProbed(NamedTuple):
 
 
 class StartTransfer(NamedTuple):
-    """Begin the takeover; `seconds` of the token are left, counted from the stamp."""
+    """Begin the transfer; `seconds` of the token are left, counted from the stamp."""
 
     cycle: int
     incarnation: int
@@ -143,14 +143,14 @@ class ConfirmReady(NamedTuple):
 
 
 class TransferReady(NamedTuple):
-    """The ideal node is caught up, and has noted the time under a nonce."""
+    """The preferred node is caught up, and has noted the time under a nonce."""
 
     cycle: int
     nonce: Nonce
 
 
 class TransferEnded(NamedTuple):
-    """Nothing of the takeover is left at the incumbent."""
+    """Nothing of the transfer is left at the current master."""
 
     cycle: int
 
@@ -167,7 +167,7 @@ class ProduceRequest(NamedTuple):
 
 
 class ForwardMessage(NamedTuple):
-    """A message that came to the incumbent, for the ideal node."""
+    """A message that came to the current master, for the preferred node."""
 
     publish: ProduceRequest
 
@@ -210,7 +210,7 @@ class FetchResponse(NamedTuple):
 
 
 class RequestOffset(NamedTuple):
-    """The master asks a consumer for its offset, and sends it nothing more in this takeover."""
+    """The master asks a consumer for its offset, and sends it nothing more in this transfer."""
 
     consumer: str
     topic: str
@@ -269,7 +269,7 @@ class GroupReport(NamedTuple):
     """What a node has done for a group since its process began, and how the group stands there now.
 
     `life` tells processes apart: counters begin anew with each. `held_seconds` is how long this node has been
-    master without a break, 0 if it is not; `map_version` is that of the ideal map that this node goes by, and
+    master without a break, 0 if it is not; `map_version` is that of the preferred map that this node goes by, and
     `rest_seconds` for how long the group is not given to the node that it names, as far as is known here; the
     others are those of `GroupStatus` and `GroupMetrics`.
     """
@@ -299,7 +299,7 @@ class AskMap(NamedTuple):
 
 
 class MapIs(NamedTuple):
-    """The ideal map that a node goes by, and what is published in the store as far as is known there.
+    """The preferred map that a node goes by, and what is published in the store as far as is known there.
 
     `in_store` says whether the node reads its map there, `applied` is the last slot of that log that was
     applied on it, `published` the version that is published there, 0 for none: `version` may be that of the
@@ -370,7 +370,7 @@ class TimerExpired(NamedTuple):
 
 
 class MapChanged(NamedTuple):
-    """A version of the ideal map: node of each group, by index; -1 for whoever likes."""
+    """A version of the preferred map: node of each group, by index; -1 for whoever likes."""
 
     version: int
     preferred: tuple[int, ...]

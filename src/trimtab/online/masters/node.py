@@ -53,7 +53,7 @@ class StoreNode:
     engine
         What chooses.
     map_in_store
-        Whether the ideal map is read in the store, where clients publish it; otherwise it is told.
+        Whether the preferred map is read in the store, where clients publish it; otherwise it is told.
 
     Attributes
     ----------
@@ -138,8 +138,10 @@ class StoreNode:
         if isinstance(message, NodeHeartbeat) or number == CLUSTER:
             self._of_cluster(sender, message)
         elif 0 <= number < len(self.groups) and isinstance(message, ReadGroupMetrics):
-            version, ideal = self.maps.newest
-            report = self.groups[number].report(version, ideal[number] if number < len(ideal) else NO_MASTER)
+            version, preferred = self.maps.newest
+            report = self.groups[number].report(
+                version, preferred[number] if number < len(preferred) else NO_MASTER
+            )
             self.context.send(message.client, number, report)
         elif 0 <= number < len(self.groups):
             group = self.groups[number]
@@ -163,8 +165,8 @@ class StoreNode:
         registry, groups = self.token.registry, len(self.groups)
         if self.token.map_in_store and registry.version > self.maps.newest.version:
             # The cluster may have been given another number of groups since.
-            ideal = (*registry.preferred, *(NO_MASTER,) * groups)[:groups]
-            self.maps.adopt(self.context.now, MapChanged(registry.version, ideal))
+            preferred = (*registry.preferred, *(NO_MASTER,) * groups)[:groups]
+            self.maps.adopt(self.context.now, MapChanged(registry.version, preferred))
 
     def _handle_store_event(self, fact: StoreEvent) -> None:
         """The store has told something of a log."""
@@ -197,15 +199,17 @@ class StoreNode:
         self.token.log.tick()
 
     def _send_heartbeat(self) -> NodeHeartbeat:
-        (version, ideals), now = self.maps.newest, self.context.now
-        named = zip(self.groups, ideals, strict=False)
-        self.resting = {group.number: ideal for group, ideal in named if group.rests.left(now, ideal)}
+        (version, preferred_nodes), now = self.maps.newest, self.context.now
+        named = zip(self.groups, preferred_nodes, strict=False)
+        self.resting = {
+            group.number: preferred for group, preferred in named if group.rests.left(now, preferred)
+        }
         return NodeHeartbeat(tuple(sorted(self._excluded)), version, self.maps.checksum, tuple(self.resting))
 
-    # ------------------------------------------------------------ takeovers
+    # ------------------------------------------------------------ transfers
 
     def _choose(self) -> None:
-        """The smallest wrong group that can be put right: this node takes it over if it is its ideal.
+        """The smallest wrong group that can be put right: this node takes it over if it is its preferred.
 
         If another one is, it is waited for a while: something may keep it that nobody else knows.
         """
@@ -218,16 +222,16 @@ class StoreNode:
         if self.token.group != CLUSTER or not self.token.lease.open or self._is_map_disputed:
             return
         self.idle = {}
-        for group, ideal in zip(self.groups, self.maps.newest.preferred, strict=False):
-            if not self._map_error(group, ideal) or not self._able(group.number, ideal):
+        for group, preferred in zip(self.groups, self.maps.newest.preferred, strict=False):
+            if not self._map_error(group, preferred) or not self._able(group.number, preferred):
                 continue
-            if ideal == self.context.node:
+            if preferred == self.context.node:
                 self.token.acquire(group.number)
                 return
-            self._checks[ideal] += ideal not in self.idle
-            if self._checks[ideal] <= CHECKS_PER_RENEWAL:
+            self._checks[preferred] += preferred not in self.idle
+            if self._checks[preferred] <= CHECKS_PER_RENEWAL:
                 return
-            self.idle.setdefault(ideal, group.number)
+            self.idle.setdefault(preferred, group.number)
 
     def _map_error(self, group: ReplicatedGroup, preferred: int) -> bool:
         state = group.state
@@ -238,7 +242,7 @@ class StoreNode:
         )
 
     def _able(self, number: int, preferred: int) -> bool:
-        """Whether an ideal node is alive, has this map, and has not failed at this group lately."""
+        """Whether a preferred node is alive, has this map, and has not failed at this group lately."""
         if self._rests(number, preferred):
             return False
         if preferred == self.context.node:
@@ -248,7 +252,7 @@ class StoreNode:
         return preferred not in self._heartbeats or number not in self._heartbeats[preferred].excluded
 
     def _rests(self, number: int, preferred: int) -> bool:
-        """Whether any node that is alive knows that the ideal node lost this group soon after it had it."""
+        """Whether any node that is alive knows that the preferred node lost this group soon after it had it."""
         version = self.maps.newest.version
         return self.groups[number].rests.left(self.context.now, preferred) > 0 or any(
             number in beat.resting and beat.version == version and self._alive(node)
@@ -295,7 +299,7 @@ class StoreNode:
         return [why for group in self.groups if (why := group.log.without_vote)]
 
     def _hold_token(self) -> None:
-        """Run the takeover for which this node holds the token; give it back when nothing is left of it."""
+        """Run the transfer for which this node holds the token; give it back when nothing is left of it."""
         token, group = self.token, self._challenged
         challenge = None if group is None else group.incoming_transfer
         if group is not None and challenge is not None:
@@ -310,9 +314,11 @@ class StoreNode:
         if token.group == CLUSTER:
             return
         group = self.groups[token.group]
-        ideal = self.maps.newest.preferred[group.number]
+        preferred = self.maps.newest.preferred[group.number]
         # The map may have changed while the token was asked for, or be old or disputed by now.
-        wrong = ideal == self.context.node and self._map_error(group, ideal) and not self._is_map_disputed
+        wrong = (
+            preferred == self.context.node and self._map_error(group, preferred) and not self._is_map_disputed
+        )
         if not token.lease.held or not wrong:
             token.give_back()
             return

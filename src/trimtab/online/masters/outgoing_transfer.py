@@ -1,4 +1,4 @@
-"""A takeover at the node that is master until then."""
+"""A transfer at the node that is master until then."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class TransferPhase(Enum):
 
     UPLOADING = "consumers hand in their offsets"
     SYNCING = "offsets are proposed"
-    CHECKING = "the ideal node is asked whether it is caught up"
+    CHECKING = "the preferred node is asked whether it is caught up"
     DRAINING = "batches under way finish, new messages are forwarded"
-    HANDING = "the takeover is proposed, and authority given up"
+    HANDING = "the transfer is proposed, and authority given up"
 
 
 @dataclass(slots=True)
 class OutgoingTransfer:
-    """One takeover; with it all its flags go.
+    """One transfer; with it all its flags go.
 
     Attributes
     ----------
     cycle
-        Version of the token under which the ideal node acts.
+        Version of the token under which the preferred node acts.
     until
         Bound, on this node's clock: no later than the token expires.
     fence
@@ -49,9 +49,9 @@ class OutgoingTransfer:
 
     @classmethod
     def begin(cls, group: GroupContext, sender: int, start: StartTransfer) -> OutgoingTransfer | None:
-        """Begin what the ideal node asks for; None where this node is no master, or it is too late.
+        """Begin what the preferred node asks for; None where this node is no master, or it is too late.
 
-        The stamp is this node's own, from before the ideal node looked at what is left of its token: counted
+        The stamp is this node's own, from before the preferred node looked at what is left of its token: counted
         from there the bound is never later than the token's end, however long messages took.
         """
         now, settings = group.context.now, group.context.settings
@@ -65,7 +65,7 @@ class OutgoingTransfer:
 
     @property
     def forwards(self) -> bool:
-        """Whether messages that come are sent on to the ideal node."""
+        """Whether messages that come are sent on to the preferred node."""
         return self.phase in (TransferPhase.DRAINING, TransferPhase.HANDING)
 
     def step(self, group: GroupContext) -> None:
@@ -91,7 +91,7 @@ class OutgoingTransfer:
             self._transfer(group)
 
     def ready(self, group: GroupContext, answer: TransferReady) -> None:
-        """The ideal node is caught up: from now on it is handed over, if this node is still master."""
+        """The preferred node is caught up: from now on it is handed over, if this node is still master."""
         if self.phase is TransferPhase.CHECKING and group.lease.held and answer.cycle == self.cycle:
             self.phase = TransferPhase.DRAINING
             self._nonce = answer.nonce

@@ -61,7 +61,7 @@ class ProduceQueue:
 
     @property
     def writes(self) -> bool:
-        """Whether this node may propose messages: as master within its term, or named by a takeover."""
+        """Whether this node may propose messages: as master within its term, or named by a transfer."""
         acting = self._state.preferred == self._context.node and self._context.now < self._lease.acting_until
         return acting or self._lease.held
 
@@ -71,9 +71,9 @@ class ProduceQueue:
         Parameters
         ----------
         handed_to
-            The ideal node, once this one hands the group over to it.
+            The preferred node, once this one hands the group over to it.
         named_soon
-            Whether a takeover to this node goes on.
+            Whether a transfer to this node goes on.
         """
         if not fits(publish.record):
             self._send_back(publish, UNFIT)

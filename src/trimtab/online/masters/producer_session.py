@@ -12,7 +12,7 @@ from trimtab.online.masters.messages import ProduceRequest, ProduceResponse, Sen
 class ProducerSession:
     """What one producer sends to one topic; facts go in with their time, orders and what was stored come out.
 
-    A message keeps its number through redirects, takeovers and failures, so that it is counted once however
+    A message keeps its number through redirects, transfers and failures, so that it is counted once however
     often it is sent. Until a node has stored a message, the producer sends it one message only, its oldest:
     a node that is not the master costs one message, however many wait. Once that one is stored, the rest
     follows.

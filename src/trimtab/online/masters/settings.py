@@ -14,7 +14,7 @@ _ABOVE_ZERO: Final = (
     "lease_seconds", "renewal_seconds", "failover_seconds", "propose_seconds", "retry_seconds",
     "cycle_seconds", "sync_seconds",
 )  # fmt: skip
-_ZERO_TOO: Final = ("upload_seconds", "mute_seconds", "rest_seconds", "batch_seconds", "max_lag_entries")
+_ZERO_TOO: Final = ("upload_seconds", "backoff_seconds", "rest_seconds", "batch_seconds", "max_lag_entries")
 _SHARES: Final = ("drift", "margin")
 _MINIMA: Final = {"batch_bytes": 1, "window": 1, "snapshot_entries": 2, "keep_bytes": 1}
 """A log is cut off in its half, so that two entries are the fewest."""
@@ -22,9 +22,9 @@ _SHARED: Final = ("lease_seconds", "drift", "margin", "cycle_seconds", "scheme",
 
 
 class TransferScheme(IntEnum):
-    """How a mastership changes hands once the incumbent has proposed it.
+    """How a mastership changes hands once the current master has proposed it.
 
-    The first three are those of the source; with the fourth the ideal node is master by the proposal itself.
+    The first three are those of the source; with the fourth the preferred node is master by the proposal itself.
     """
 
     AWAIT = 1
@@ -54,18 +54,18 @@ class StoreSettings:
     scheme
         How masterships change hands.
     cycle_seconds
-        Bound of one takeover; the token of the cluster is held no longer.
+        Bound of one transfer; the token of the cluster is held no longer.
     upload_seconds
-        How long consumers have to hand in their offsets in a takeover.
+        How long consumers have to hand in their offsets in a transfer.
     backoff_seconds
-        How long a group is left alone after its takeover failed.
+        How long a group is left alone after its transfer failed.
     rest_seconds
         How long a group is not given to a node again that took it over and lost it within 40 times as long;
         eight times as long after each further loss in a row, up to 256 times. 0 for no rest.
     sync_seconds
         How often offsets are proposed.
     max_lag_entries
-        An ideal node that has applied so many entries fewer than the master is refused.
+        A preferred node that has applied so many entries fewer than the master is refused.
     batch_seconds, batch_bytes
         A batch is proposed when either is reached.
     window
@@ -120,7 +120,7 @@ class StoreSettings:
         if self.cycle_seconds < least:
             raise SettingsError(
                 f"masters.cycle_seconds is {self.cycle_seconds:g}, expected {least:g} or more (L + 2 R): "
-                "a takeover by the first scheme would not end in time; raise it"
+                "a transfer by the first scheme would not end in time; raise it"
             )
 
     def _check_ranges(self) -> None:

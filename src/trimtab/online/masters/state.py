@@ -25,7 +25,7 @@ Topic = tuple[str, int, tuple[MessageRecord, ...]]
 Count = tuple[str, str, int]
 """A producer's last sequence in a topic, or a consumer's next offset there."""
 Integers = tuple[int, int, int, int, int, tuple[Topic, ...], tuple[Count, ...], tuple[Count, ...]]
-"""The whole state as a value: master, version, fence, ideal, life, topics, sequences, offsets."""
+"""The whole state as a value: master, version, fence, preferred, life, topics, sequences, offsets."""
 
 
 class GroupState:
@@ -101,15 +101,15 @@ class GroupState:
                     self.fence, self.incarnation = slot, life
                 self.master, self.preferred, self.version = node, NO_MASTER, slot
                 return True
-            case TransferMastership(incumbent, ideal, expected, scheme, (life, _)):
-                if expected != self.version or incumbent != self.master or self.preferred != NO_MASTER:
+            case TransferMastership(current_master, preferred, expected, scheme, (life, _)):
+                if expected != self.version or current_master != self.master or self.preferred != NO_MASTER:
                     return False
                 self.version = self.fence = slot
                 self.incarnation = life
                 if scheme == TransferScheme.INSTATE:
-                    self.master = ideal
+                    self.master = preferred
                 else:
-                    self.preferred = ideal
+                    self.preferred = preferred
                 return True
         return False
 

@@ -25,7 +25,7 @@ class TransferToken:
     Parameters
     ----------
     map_in_store
-        Whether nodes read the ideal map in this log, and clients may publish it there.
+        Whether nodes read the preferred map in this log, and clients may publish it there.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class TransferToken:
             return
         self.lease.acquired(entry.node, entry.nonce, self.log.first_learned_at(slot))
         if entry.node == self._context.node and entry.nonce[0] != self._context.incarnation:
-            # That life is over, and its takeover may go on at the incumbent.
+            # That life is over, and its transfer may go on at the current master.
             self.lease.others_until = self._context.now + self._context.settings.cycle_seconds
         if self.lease.held:
             self.group = entry.group

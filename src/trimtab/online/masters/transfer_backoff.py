@@ -13,7 +13,7 @@ MIN_INTERVAL: Final = 40
 
 
 class TransferBackoff:
-    """Of one group: what its log tells of takeovers, timed by this node's clock.
+    """Of one group: what its log tells of transfers, timed by this node's clock.
 
     A node that stands still now and then is alive between, and named by the map: without a rest it would be
     given the group each time, and each time the group would have no master for a lease.
@@ -37,7 +37,7 @@ class TransferBackoff:
         self._taken = node, now
 
     def mastered(self, now: float, node: int) -> None:
-        """A node became master, or stayed it, without being named by a takeover just before."""
+        """A node became master, or stayed it, without being named by a transfer just before."""
         if self._taken is None or self._taken[0] == node:
             return
         (loser, since), self._taken = self._taken, None

@@ -26,14 +26,14 @@ def trend(
     arrived, went_out
         Seconds of work over the window; what was moved counts in neither.
     elapsed_seconds
-        Length of the window as it was: a late look must not make rates look higher.
+        Length of the window as it was: a late observation must not make rates look higher.
     before
         The trend one window ago.
     """
     if settings.trend == "none" or elapsed_seconds <= 0:
         return 0.0
     rate = (arrived - went_out) / elapsed_seconds
-    if settings.trend_sign == "printed":
+    if settings.trend_sign == "literal":
         rate = -rate
     if settings.trend_smoothing == 1.0:
         return rate
@@ -64,9 +64,9 @@ def forecast_length(
     length, work
         The queue now.
     mean_weight
-        Mean weight of the classes, seconds: r̄ itself, and with `length="own"` that of an empty queue.
+        Mean weight of the classes, seconds: r̄ itself, and with `forecast_weight="queue"` that of an empty queue.
     """
-    mean = work / length if settings.forecast_weight == "own" and length and work > 0 else mean_weight
+    mean = work / length if settings.forecast_weight == "queue" and length and work > 0 else mean_weight
     if mean > 0:
         return forecast / mean
     return inf if forecast > 0 else 0.0

@@ -9,8 +9,8 @@ from typing import Final
 from trimtab.model.errors import SettingsError
 
 CHOICES: Final = {
-    "trend_sign": ("meant", "printed"),
-    "forecast_weight": ("common", "own"),
+    "trend_sign": ("corrected", "literal"),
+    "forecast_weight": ("mean", "queue"),
     "balance_by": ("work", "count"),
     "when_full": ("block", "drop"),
     "threshold_unit": ("share", "messages", "seconds"),
@@ -34,18 +34,18 @@ class SchedulingSettings:
     light_threshold
         A queue with less than this is light (β of the paper).
     overload_threshold
-        A queue with more than this is overloaded (α of the paper); from `light` up to it, moderate.
+        A queue with more than this is overloaded (α of the paper); from `light_threshold` up to it, moderate.
     threshold_unit
         The unit of both: `share` of the queue's capacity, `messages`, or `seconds` of work, as a worker
         needs them to drain the queue.
     trend
         `rates`: by what came in and went out in the last window; `none`: what lies there now.
     trend_sign
-        `meant`: D = (Rin - Rout)/ε; `printed`: the opposite, as the paper has it, which forecasts growth as
-        shrinkage.
+        `corrected`: D = (Rin - Rout)/ε; `literal`: the opposite, as printed in the paper, which forecasts
+        growth as shrinkage.
     forecast_weight
-        The weight that turns forecast work into messages: `common`, the mean class weight, or `own`, that of
-        the queue's own messages, as the paper has it: then the weight cancels, and 900 messages of a second
+        The weight that converts forecast work into messages: `mean`, the mean class weight, or `queue`, that
+        of the queue's own messages, as the paper has it: then the weight cancels, and 900 messages of a second
         are fewer than 1,100 of a tenth.
     balance_by
         What is balanced: `work`, or the `count` of messages, which is the paper's literal text.
@@ -81,8 +81,8 @@ class SchedulingSettings:
     overload_threshold: float = 0.8
     threshold_unit: str = "share"
     trend: str = "rates"
-    trend_sign: str = "meant"
-    forecast_weight: str = "common"
+    trend_sign: str = "corrected"
+    forecast_weight: str = "mean"
     balance_by: str = "work"
     when_full: str = "block"
     trend_damping: float = 1.0
@@ -101,10 +101,10 @@ class SchedulingSettings:
             if not 0 < getattr(self, name) <= 1:
                 raise _refused(name, getattr(self, name), "above 0 and at most 1")
         if not self.move_cooldown_seconds >= 0:
-            raise _refused("rest_seconds", self.move_cooldown_seconds, "seconds, 0 or more")
+            raise _refused("move_cooldown_seconds", self.move_cooldown_seconds, "seconds, 0 or more")
         if not (isfinite(self.overload_threshold) and 0 <= self.light_threshold <= self.overload_threshold):
-            limits = f"light <= overload, both 0 or more; light is {self.light_threshold:g}"
-            raise _refused("overload", self.overload_threshold, limits)
+            limits = f"light_threshold <= overload_threshold, both 0 or more; light_threshold is {self.light_threshold:g}"
+            raise _refused("overload_threshold", self.overload_threshold, limits)
 
 
 def _refused(name: str, value: object, expected: str) -> SettingsError:

@@ -1,4 +1,4 @@
-"""Masterships on a board: what each node carries, and what a takeover or a swap would change."""
+"""Masterships on a board: what each node carries, and what a transfer or a swap would change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MastershipChange(NamedTuple):
 
 
 class MastershipBoard:
-    """Who is master, changed takeover by takeover.
+    """Who is master, changed transfer by transfer.
 
     Unevenness is Σ w (u - 1)² over nodes in service and resources, where u is a node's load over its share by
     weight w, of what all nodes in service carry. Groups that must leave their node and that no node may have
@@ -155,7 +155,7 @@ class MastershipBoard:
         return np.asarray(delta)
 
     def best(self, worth: float, most: int) -> MastershipChange | None:
-        """The takeover after which unevenness · worth^takeovers is least, with at most so many takeovers."""
+        """The transfer after which unevenness · worth^transfers is least, with at most so many transfers."""
         groups = np.flatnonzero(self.must | self.optional)
         if not groups.size:
             return None
@@ -206,7 +206,7 @@ class MastershipBoard:
         return np.asarray(self.optional[groups] & (nodes != self.initial[groups]), dtype=np.int64)
 
     def _value(self, delta: FloatArray, more: Integers, worth: float, most: int) -> FloatArray:
-        """By how much unevenness · worth^takeovers changes, over worth^(takeovers now)."""
+        """By how much unevenness · worth^transfers changes, over worth^(transfers now)."""
         now = self.unevenness
         within = self.transfers + more <= most
         return np.where(within, (now + np.where(within, delta, 0.0)) * worth**more - now, np.inf)

@@ -60,7 +60,7 @@ class _UndecidedGroups(NamedTuple):
     incoming
         The same: of those that must leave and may come.
     gives, gets
-        Shape (1 + groups, nodes, resources): the most that so many takeovers take off a node, or bring to it.
+        Shape (1 + groups, nodes, resources): the most that so many transfers take off a node, or bring to it.
     """
 
     stays: FloatArray
@@ -95,9 +95,9 @@ class ExactSearch:
         self._work = 0
 
     def best_within_epsilon(self, most: int) -> Integers | None:
-        """The masters of the plan within ε that has the fewest takeovers, and of those the most even.
+        """The masters of the plan within ε that has the fewest transfers, and of those the most even.
 
-        None where no plan with at most so many takeovers is within ε.
+        None where no plan with at most so many transfers is within ε.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class ExactSearch:
         return self._masters(found, np.lexsort((_rounded(self._unevenness(found.load)), found.transfers)))
 
     def most_even(self, most: int, worth: float, known: float) -> Integers:
-        """The masters of the plan with the least unevenness · worth^takeovers, then the fewest takeovers.
+        """The masters of the plan with the least unevenness · worth^transfers, then the fewest transfers.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class ExactSearch:
         return self._masters(found, np.lexsort((found.transfers, _rounded(value))))
 
     def _all(self, most: int, keeps: Callable[[PartialPlan, _UndecidedGroups], BoolArray]) -> PartialPlan:
-        """Every plan that `keeps` lets through, one for each way to load the nodes, with fewest takeovers."""
+        """Every plan that `keeps` lets through, one for each way to load the nodes, with fewest transfers."""
         if not self._rests:
             raise TooManyPlansError
         found = self._start.only(keeps(self._start, self._rests[0]))
@@ -217,7 +217,7 @@ def _rounded(values: FloatArray) -> FloatArray:
 
 
 def _different(found: PartialPlan) -> PartialPlan:
-    """Of plans that load all nodes alike the first with the fewest takeovers: they have the same future."""
+    """Of plans that load all nodes alike the first with the fewest transfers: they have the same future."""
     if len(found.transfers) < 2:
         return found
     load = _rounded(found.load).reshape(len(found.transfers), -1)

@@ -1,7 +1,7 @@
-"""The planner `trim`: masterships that must leave their nodes, and the takeovers that make loads even.
+"""The planner `trim`: masterships that must leave their nodes, and the transfers that make loads even.
 
-Of all plans the one that brings every node within ε with the fewest takeovers, and of those the most even.
-Where none does, the one with the least unevenness, of which each takeover that need not be must take a share.
+Of all plans the one that brings every node within ε with the fewest transfers, and of those the most even.
+Where none does, the one with the least unevenness, of which each transfer that need not be must take a share.
 All plans are compared where the cluster is small enough; else a search changes one or two groups at a time.
 """
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 PROPOSALS: Final = {"expire": 3, "instate": 1}
 """Proposals in a row for which a group has no master, by scheme; other schemes wait for leases as well."""
 STEPS: Final = 16
-"""Changes that one pass of the search may make beyond the takeovers that the plan may have."""
+"""Changes that one pass of the search may make beyond the transfers that the plan may have."""
 SMALL: Final = 1e-12
 """A change of unevenness that rounding makes."""
 
 
 class ProvenTransfers(NamedTuple):
-    """What is proven of the takeovers of groups that could stay.
+    """What is proven of the transfers of groups that could stay.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def _reject_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> Non
 
 
 def _solve(board: MastershipBoard, most: int, worth: float) -> ProvenTransfers:
-    """Leave the best plan that is found on the board, with at most so many takeovers that need not be."""
+    """Leave the best plan that is found on the board, with at most so many transfers that need not be."""
     least = _min_transfers(board)
     _search(board, most, worth)
     most = min(most, int(board.optional.sum()))
@@ -116,7 +116,7 @@ def _solve(board: MastershipBoard, most: int, worth: float) -> ProvenTransfers:
             masters = comparison.best_within_epsilon(upto)
             least = upto + 1
         except TooManyPlansError:
-            # Plans with few takeovers are fewer: each number for which none is found is proven.
+            # Plans with few transfers are fewer: each number for which none is found is proven.
             while masters is None and least <= upto:
                 masters = comparison.best_within_epsilon(least)
                 least += masters is None
@@ -150,9 +150,9 @@ def _min_transfers(board: MastershipBoard) -> int:
 
 
 def _search(board: MastershipBoard, most: int, worth: float) -> None:
-    """One takeover after another, or a swap where none helps, of groups that have moved before as well.
+    """One transfer after another, or a swap where none helps, of groups that have moved before as well.
 
-    First each takeover has to be worth its while; where that does not bring every node within ε, whatever
+    First each transfer has to be worth its while; where that does not bring every node within ε, whatever
     makes loads more even is done, and then what was not worth it is taken back.
     """
     for row in board.largest_first(board.must):
@@ -173,7 +173,7 @@ def _search(board: MastershipBoard, most: int, worth: float) -> None:
 
 
 def _change(board: MastershipBoard, worth: float, most: int) -> bool:
-    """Make the takeover that helps most, or the swap; False if neither helps."""
+    """Make the transfer that helps most, or the swap; False if neither helps."""
     found = board.best(worth, most)
     if found is None or found.delta >= -SMALL:
         found = board.best_swap(worth, most)
@@ -185,7 +185,7 @@ def _change(board: MastershipBoard, worth: float, most: int) -> bool:
 
 
 def _revert_unneeded(board: MastershipBoard) -> None:
-    """Leave groups where they were whose takeovers are not needed for ε, those that cost least first."""
+    """Leave groups where they were whose transfers are not needed for ε, those that cost least first."""
     while True:
         rows = np.flatnonzero(board.optional & (board.masters != board.initial))
         back = board.takes(rows)[np.arange(len(rows)), board.initial[rows]]
@@ -206,7 +206,7 @@ def _revert_unneeded(board: MastershipBoard) -> None:
 def _transfers(
     snapshot: MastersSnapshot, board: MastershipBoard
 ) -> list[tuple[int, int, int, TransferReason]]:
-    """Each takeover as (group, source, target, reason): what must leave, the largest first, then the rest.
+    """Each transfer as (group, source, target, reason): what must leave, the largest first, then the rest.
 
     Of the rest the one comes next that makes loads most even.
     """
@@ -279,7 +279,7 @@ def _unmet(
             continue
         node, largest = int(off.argmax()), int(board.share[:, place].argmax())
         limited = most < int(board.optional.sum())
-        limit = f" with {settings.max_moves} takeovers (masters.max_moves)" if limited else ""
+        limit = f" with {settings.max_moves} transfers (masters.max_moves)" if limited else ""
         if proven.none:
             why = f"no plan{limit} brings every node within epsilon"
         else:
@@ -314,7 +314,7 @@ def _transfer(
     known = proposals is not None and group.propose_seconds is not None
     return MastershipTransfer(
         order=order,
-        kind=MastershipMoveKind.TAKEOVER,
+        kind=MastershipMoveKind.TRANSFER,
         group=group.group,
         source=_name(snapshot, source),
         target=snapshot.nodes[target].node,

@@ -41,13 +41,13 @@ class Nodes:
             2: {0: report(7), 1: report(14)},
         }
 
-    def ideal(self) -> MapChanged:
+    def preferred(self) -> MapChanged:
         """The first map."""
         return MapChanged(1, (0, 1))
 
-    def publish(self, base: int, ideal: tuple[int, ...]) -> int | None:
+    def publish(self, base: int, preferred: tuple[int, ...]) -> int | None:
         """Keep it."""
-        self.published = ideal
+        self.published = preferred
         return base + 1
 
 

@@ -81,9 +81,9 @@ def test_messages_are_stored_and_read_once_in_order_and_the_offset_stays(tmp_pat
 
 
 def test_a_closed_consumer_hands_in_what_is_done_and_is_forgotten(tmp_path: Path) -> None:
-    """However short its life: nothing that is done is handed out again, and no takeover asks for it.
+    """However short its life: nothing that is done is handed out again, and no transfer asks for it.
 
-    Before, each close had 38 messages handed out again, and the next takeover waited for a second.
+    Before, each close had 38 messages handed out again, and the next transfer waited for a second.
     """
 
     async def story() -> None:
@@ -238,7 +238,7 @@ def test_a_map_that_cannot_be_is_told_and_the_one_before_it_stays(
             while "the map stays as it was" not in told:
                 await asyncio.sleep(0.1)
                 told += capsys.readouterr().err
-            assert "names node 7 as ideal for group 1" in told
+            assert "names node 7 as preferred for group 1" in told
             await producer.send(b"")
 
     asyncio.run(story())

@@ -20,7 +20,7 @@ from trimtab.dataplane.masters.group_status import masters_of, query_group_statu
 from trimtab.dataplane.masters.producer import Producer
 
 SMALL = 1
-"""The node on the small disk, and ideal master of the only group."""
+"""The node on the small disk, and preferred master of the only group."""
 DISK_KILOBYTES = 512
 STORY_SECONDS = 120.0
 
@@ -60,7 +60,7 @@ class Place:
         addresses = free_addresses(3)
         self.cluster = StoreConfig("c", tuple(addresses), 1)
         self._given = [
-            node_configuration(small if node == SMALL else folder, node, addresses, ideal=[SMALL])
+            node_configuration(small if node == SMALL else folder, node, addresses, preferred_nodes=[SMALL])
             for node in range(3)
         ]
         self.folder = self._given[SMALL].folder

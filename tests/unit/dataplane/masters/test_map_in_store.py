@@ -1,4 +1,4 @@
-"""A real node, in this process, whose ideal map is in the store itself, and programs that publish there."""
+"""A real node, in this process, whose preferred map is in the store itself, and programs that publish there."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_a_first_map_is_missed_and_published_by_a_command(
         def found() -> str:
             return " ".join(one.text for one in check(connection, CollectSettings(), CapacitySettings()))
 
-        def typed(version: int, *ideal: int) -> str:
-            write_map(tmp_path / "map.json", MapChanged(version, ideal))
+        def typed(version: int, *preferred: int) -> str:
+            write_map(tmp_path / "map.json", MapChanged(version, preferred))
             done = CliRunner().invoke(
                 app, ["publish", str(tmp_path / "map.json"), "--paxos", str(connection.node)]
             )
@@ -71,14 +71,14 @@ def test_a_first_map_is_missed_and_published_by_a_command(
 
         told = ""
         async with asyncio.timeout(30.0):
-            while "node 0 finds no ideal map in the store" not in told:
+            while "node 0 finds no preferred map in the store" not in told:
                 await asyncio.sleep(0.1)
                 told += capfd.readouterr().err
         assert "publish a map with `trimtab apply` or `trimtab masters publish`" in told
         assert "none is published in the store" in await asyncio.to_thread(found)
         assert "version 7 of the map of store c is published" in await asyncio.to_thread(typed, 7, -1)
         assert await asyncio.to_thread(nodes.preferred_map) == MapChanged(7, (-1,))
-        assert "version 7 of the ideal map, in the store" in await asyncio.to_thread(found)
+        assert "version 7 of the preferred map, in the store" in await asyncio.to_thread(found)
         assert await asyncio.to_thread(typed, 7, 0) == (
             f"{tmp_path / 'map.json'} has version 7, and version 7 is published in store c: build on that "
             "one, and give the new map version 8 or higher"
@@ -90,7 +90,9 @@ def test_a_first_map_is_missed_and_published_by_a_command(
 
 def test_a_map_in_a_file_is_published_over_its_version_too(tmp_path: Path) -> None:
     """By the same calls, without a node; and the claims stand beside it."""
-    given = node_configuration(tmp_path, 0, ["127.0.0.1:1"], map=str(tmp_path / "watched.json"), ideal=[0])
+    given = node_configuration(
+        tmp_path, 0, ["127.0.0.1:1"], map=str(tmp_path / "watched.json"), preferred_nodes=[0]
+    )
     nodes = PaxosNodes(written(tmp_path, given))
     assert nodes.preferred_map() == MapChanged(1, (0,))
     assert nodes.publish(0, (-1,)) is None and nodes.publish(1, (-1,)) == 2
@@ -140,7 +142,7 @@ def test_without_a_majority_a_publisher_is_told_what_must_run(tmp_path: Path) ->
         assert await asyncio.to_thread(nodes.preferred_map) == MapChanged(1, (0,))
         assert await asyncio.to_thread(nodes.publish, 0, (1,)) is None
 
-    beside(tmp_path, story, nodes=2, ideal=[0])
+    beside(tmp_path, story, nodes=2, preferred_nodes=[0])
 
 
 def test_an_execution_keeps_others_out_by_its_claim_in_the_store(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def configuration(folder: Path, **changes: Any) -> Path:
     ("changes", "sentence"),
     [
         ({"format": "trimtab/masters-node/2"}, "has format 'trimtab/masters-node/2', expected"),
-        ({"ideal": [0, 5]}, "names node 5 as ideal for group 1, expected 0 to 1, or -1"),
-        ({"ideal": [0]}, "has ideal nodes for 1 groups, expected 2: name one for each group"),
+        ({"preferred_nodes": [0, 5]}, "names node 5 as preferred for group 1, expected 0 to 1, or -1"),
+        ({"preferred_nodes": [0]}, "has preferred nodes for 1 groups, expected 2: name one for each group"),
         ({"setings": {}}, "has key setings, which a node does not know: did you mean settings"),
         ({"adresses": []}, "has key adresses, .*: did you mean addresses"),
         ({"x": 1}, "has key x, which a node does not know: known are format, cluster, node"),
@@ -84,14 +84,17 @@ def test_a_node_on_etcd_counts_with_its_elections_and_is_one_of_many(tmp_path: P
     ("told", "sentence"),
     [
         (None, r"no/map.json is not there, .*: correct .map. in the configuration of the node, or write"),
-        ("{}", "map.json cannot be read as an ideal map"),
-        ('{"format": "trimtab/masters-map/1", "version": 3, "ideal": [0]}', "has ideal nodes for 1 groups"),
+        ("{}", "map.json cannot be read as a preferred map"),
+        (
+            '{"format": "trimtab/masters-map/1", "version": 3, "preferred": [0]}',
+            "has preferred nodes for 1 groups",
+        ),
     ],
 )
 def test_a_node_without_the_map_that_it_is_to_watch_is_refused(
     tmp_path: Path, told: str | None, sentence: str
 ) -> None:
-    """A mistyped path would hold up the takeovers of all others; the log is not touched."""
+    """A mistyped path would hold up the transfers of all others; the log is not touched."""
     path = tmp_path / ("no/map.json" if told is None else "map.json")
     if told is not None:
         path.write_text(told)

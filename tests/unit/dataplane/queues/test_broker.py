@@ -160,7 +160,7 @@ def test_back_pressure_is_an_error_with_a_time_or_a_wait() -> None:
         assert retry_after_seconds(told.value) == 3.0
         assert isinstance(told.value.__cause__, QueuesFullError)
         assert "2 messages lie in 1 queues of 2" in str(told.value.__cause__)
-        broker.wait_seconds = None
+        broker.enqueue_timeout_seconds = None
         waiting = asyncio.create_task(work.kiq())
         await asyncio.sleep(0.02)
         assert not waiting.done()
@@ -215,7 +215,7 @@ NUMBERS = {
     "life_seconds": (0, -1, float("nan"), float("inf")),
     "hang_timeout_seconds": (0, -1, float("nan")),
     "max_overtake_seconds": (-1, float("nan"), float("inf")),
-    "wait_seconds": (-1, -5, float("nan"), "1"),
+    "enqueue_timeout_seconds": (-1, -5, float("nan"), "1"),
 }
 
 
@@ -231,12 +231,12 @@ def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
     file = tmp_path / "trimtab.toml"
     lines = {
         "queues": 3, "capacity": 7, "max_worker_crashes": 2, "slots": 2, "max_async_tasks": 5, "life_seconds": 4.0,
-        "hang_timeout_seconds": 9.0, "max_overtake_seconds": 0.0, "wait_seconds": -1.0,
+        "hang_timeout_seconds": 9.0, "max_overtake_seconds": 0.0, "enqueue_timeout_seconds": -1.0,
     }  # fmt: skip
     assert set(lines) == set(NUMBERS)
     file.write_text("\n".join(["[queues]", *(f"{name} = {value}" for name, value in lines.items())]))
     found = broker_arguments(file, {})
-    assert {name: found[name] for name in lines} == {**lines, "wait_seconds": None}
+    assert {name: found[name] for name in lines} == {**lines, "enqueue_timeout_seconds": None}
     assert len(BalancedBroker.from_settings(file).backend.ledger) == 3
     for name, value in {**dict.fromkeys(lines, -2), "max_overtake_seconds": -0.5}.items():
         file.write_text(f"[queues]\n{name} = {value}")
@@ -480,7 +480,7 @@ def test_a_server_without_room_is_waited_for() -> None:
     """It says so itself, and has nothing of the message; a sender that may wait is let in later."""
 
     async def story() -> None:
-        broker, refusals = BalancedBroker(queues=1, wait_seconds=None), 2
+        broker, refusals = BalancedBroker(queues=1, enqueue_timeout_seconds=None), 2
         await broker.startup()
         put = broker.backend.put
 
@@ -510,7 +510,7 @@ def test_a_server_that_does_not_answer_is_not_taken_for_full_queues(key: str) ->
     """Only with an idempotency key is the message sent again; what ends the waiting is the server's error."""
 
     async def story() -> int:
-        broker, sent = BalancedBroker(queues=1, wait_seconds=0.1), 0
+        broker, sent = BalancedBroker(queues=1, enqueue_timeout_seconds=0.1), 0
 
         async def gone(*arguments: object) -> int:
             nonlocal sent

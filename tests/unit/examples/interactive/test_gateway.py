@@ -342,7 +342,7 @@ def test_a_message_whose_processing_fails_is_kept_apart(
 
 def test_while_the_server_is_gone_nothing_is_accepted_and_nothing_lost(server: Server, rules: Path) -> None:
     """The sentence says to send again under the same id, and what was accepted before is there afterwards."""
-    broker = make_broker(server.url, 2, wait_seconds=0.2)
+    broker = make_broker(server.url, 2, enqueue_timeout_seconds=0.2)
 
     async def story(client: Client, gateway: Gateway) -> None:
         assert (await _post(client, "/messages/web", _web()))[0] == 202
@@ -370,7 +370,7 @@ def test_a_message_that_kills_its_worker_comes_back_by_itself_and_takes_no_other
     server: Server, rules: Path
 ) -> None:
     """Its whole task becomes a dead letter; then each of its messages has a task, and one is dead again."""
-    broker = make_broker(server.url, 1, wait_seconds=0.2, max_worker_crashes=1)
+    broker = make_broker(server.url, 1, enqueue_timeout_seconds=0.2, max_worker_crashes=1)
     broker.backend.heartbeat_timeout_seconds = 0.1  # type: ignore[attr-defined]
     broker.backend._hand_microseconds = 0  # type: ignore[attr-defined]  # a task at a time
 

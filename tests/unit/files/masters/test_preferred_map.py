@@ -1,4 +1,4 @@
-"""The ideal map as a file that nodes watch."""
+"""The preferred map as a file that nodes watch."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ def test_a_map_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("changes", "sentence"),
     [
         ({"format": "trimtab/masters-map/9"}, "has format 'trimtab/masters-map/9', expected"),
-        ({"ideal": [0, 3]}, "names node 3 as ideal for group 1, expected 0 to 2, or -1"),
-        ({"ideal": [0]}, "has ideal nodes for 1 groups, expected 2"),
-        ({"version": "new"}, "cannot be read as an ideal map"),
+        ({"preferred": [0, 3]}, "names node 3 as preferred for group 1, expected 0 to 2, or -1"),
+        ({"preferred": [0]}, "has preferred nodes for 1 groups, expected 2"),
+        ({"version": "new"}, "cannot be read as a preferred map"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, changes: dict[str, object], sentence: str) -> None:
     """One sentence each."""
     path = tmp_path / "map.json"
-    path.write_text(json.dumps({"format": "trimtab/masters-map/1", "version": 1, "ideal": [0, 1], **changes}))
+    path.write_text(
+        json.dumps({"format": "trimtab/masters-map/1", "version": 1, "preferred": [0, 1], **changes})
+    )
     with pytest.raises(InputError, match=sentence):
         read_map(path, 3, 2)
 

@@ -13,7 +13,7 @@ from trimtab.online.queues.settings import SchedulingSettings
 
 WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)
 AS_PAPER = SchedulingSettings(idle_transfer="nothing")
-BY_COUNT = replace(AS_PAPER, balance_by="count", forecast_weight="own")
+BY_COUNT = replace(AS_PAPER, balance_by="count", forecast_weight="queue")
 THRESHOLD = replace(
     BY_COUNT,
     threshold_unit="messages",

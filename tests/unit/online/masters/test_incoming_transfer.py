@@ -1,4 +1,4 @@
-"""A takeover at the ideal node, step by step, and the verifier that ends it."""
+"""A transfer at the preferred node, step by step, and the verifier that ends it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEFT_SECONDS = 10.0
 
 @pytest.fixture
 def group() -> ReplicatedGroup:
-    """Of the ideal node; the incumbent is its master."""
+    """Of the preferred node; the current master is its master."""
     bench = Bench()
     assert bench.elected() == INCUMBENT
     one = bench.nodes[IDEAL].groups[0]
@@ -34,7 +34,7 @@ def group() -> ReplicatedGroup:
 
 
 def begun(group: ReplicatedGroup) -> IncomingTransfer:
-    """A takeover that begins now."""
+    """A transfer that begins now."""
     return IncomingTransfer(CYCLE, group.context.now + LEFT_SECONDS, INCUMBENT, group.context.now)
 
 
@@ -45,12 +45,12 @@ def sent(group: ReplicatedGroup, kind: type) -> list[int | str]:
 
 
 def probed(group: ReplicatedGroup, cycle: int = CYCLE) -> TransferProbed:
-    """The incumbent is as far as this node."""
+    """The current master is as far as this node."""
     return TransferProbed(cycle, 1, group.context.now, group.log.applied)
 
 
 def test_a_renewal_that_was_under_way_is_passed_over_and_the_next_one_ends_it(group: ReplicatedGroup) -> None:
-    """An incumbent that renews twice in a row hands nothing over."""
+    """A current master that renews twice in a row hands nothing over."""
     one = begun(group)
     one.became(INCUMBENT, group)
     assert one.outcome is None
@@ -59,7 +59,7 @@ def test_a_renewal_that_was_under_way_is_passed_over_and_the_next_one_ends_it(gr
 
 
 def test_renewals_from_before_it_began_do_not_end_it(group: ReplicatedGroup) -> None:
-    """A node that was away learns several of them at once, while its takeover is under way."""
+    """A node that was away learns several of them at once, while its transfer is under way."""
     one = begun(group)
     one.probed(group, TransferProbed(CYCLE, 1, group.context.now, group.log.applied + 2))
     for node in (ANOTHER, INCUMBENT, INCUMBENT):
@@ -68,7 +68,7 @@ def test_renewals_from_before_it_began_do_not_end_it(group: ReplicatedGroup) -> 
 
 
 def test_it_is_done_when_this_node_is_master_and_nothing_else_undoes_that(group: ReplicatedGroup) -> None:
-    """A renewal of the incumbent may come before."""
+    """A renewal of the current master may come before."""
     one = begun(group)
     one.became(INCUMBENT, group)
     one.became(IDEAL, group)
@@ -79,7 +79,7 @@ def test_it_is_done_when_this_node_is_master_and_nothing_else_undoes_that(group:
 
 
 def test_it_has_failed_when_somebody_else_is_master(group: ReplicatedGroup) -> None:
-    """Neither the incumbent nor this node."""
+    """Neither the current master nor this node."""
     one = begun(group)
     one.became(ANOTHER, group)
     assert one.outcome is False
@@ -104,7 +104,7 @@ def test_a_master_that_says_nothing_is_not_asked_for_ever(group: ReplicatedGroup
 
 
 def test_it_starts_once_while_the_token_is_held(group: ReplicatedGroup) -> None:
-    """An answer that is doubled, late, or of another takeover starts nothing."""
+    """An answer that is doubled, late, or of another transfer starts nothing."""
     one = begun(group)
     one.probed(group, probed(group, CYCLE - 1))
     assert not one.started
@@ -118,7 +118,7 @@ def test_it_starts_once_while_the_token_is_held(group: ReplicatedGroup) -> None:
 
 
 def test_it_is_ready_while_the_token_is_held(group: ReplicatedGroup) -> None:
-    """Its term by an instating takeover would begin then."""
+    """Its term by an instating transfer would begin then."""
     one = begun(group)
     one.confirm_ready(group, ConfirmReady(CYCLE, group.log.applied))
     assert sent(group, TransferReady) == [INCUMBENT]

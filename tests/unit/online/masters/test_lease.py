@@ -63,7 +63,7 @@ def test_a_question_of_a_former_life_gives_nothing_and_delays_nothing() -> None:
 
 
 def test_what_was_given_up_comes_back_by_a_later_question_only() -> None:
-    """One that was asked before may be chosen after the takeover was proposed."""
+    """One that was asked before may be chosen after the transfer was proposed."""
     _, one = lease()
     early = one.new_proposal()
     one.give_up()
@@ -82,20 +82,20 @@ def test_a_term_ends_when_somebody_else_is_master() -> None:
 
 
 def test_others_leave_what_is_handed_over_alone_for_one_term_and_no_longer() -> None:
-    """The ideal node may die before it becomes master; it itself may try at once."""
+    """The preferred node may die before it becomes master; it itself may try at once."""
     station, other = lease()
     other.reserve(ends_now=False)
     station.now = 100.0 + SECONDS - 0.1
     assert not other.open
     station.now = 100.0 + SECONDS
     assert other.open
-    _, ideal = lease()
-    ideal.reserve(ends_now=True)
-    assert ideal.open
+    _, preferred = lease()
+    preferred.reserve(ends_now=True)
+    assert preferred.open
 
 
 def test_a_term_ends_when_it_is_handed_to_somebody_else() -> None:
-    """Also where this node is master still, since an earlier takeover of its own was chosen late."""
+    """Also where this node is master still, since an earlier transfer of its own was chosen late."""
     _, one = lease()
     one.acquired(0, one.new_proposal(), NOW)
     one.reserve(ends_now=False)

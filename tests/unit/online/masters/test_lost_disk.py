@@ -193,33 +193,33 @@ def test_somebody_leads_where_only_the_lost_one_did() -> None:
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
     (master,) = bench.masters()
-    ideal, other = (node for node in range(3) if node != master)
-    bench.publish_map(ideal)
+    preferred, other = (node for node in range(3) if node != master)
+    bench.publish_map(preferred)
     bench.run(10.0)
-    assert bench.masters() == [ideal] and bench.nodes[ideal].token.log.proposer.leads
-    emptied(bench, ideal)
+    assert bench.masters() == [preferred] and bench.nodes[preferred].token.log.proposer.leads
+    emptied(bench, preferred)
     bench.run(terms(bench))
-    assert not bench.nodes[ideal].token.log.without_vote
+    assert not bench.nodes[preferred].token.log.without_vote
     bench.publish_map(other, version=2)
     bench.run(terms(bench))
     assert bench.masters() == [other]
 
 
 def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
-    """The incumbent may still be in it when the node that asked for it has learnt the token's log anew."""
+    """The current master may still be in it when the node that asked for it has learnt the token's log anew."""
     bench = Bench(groups=2)
     bench.run(bench.settings.cycle_seconds + 1.0)
-    ideal = next(node for node in range(3) if node not in (bench.masters(0) + bench.masters(1)))
+    preferred = next(node for node in range(3) if node not in (bench.masters(0) + bench.masters(1)))
     now = [bench.masters(group)[0] for group in range(2)]
-    bench.publish_map(ideal, now[1])
-    bench.run_until(lambda: bench.masters(0) == [ideal] and bench.nodes[ideal].token.lease.open)
+    bench.publish_map(preferred, now[1])
+    bench.run_until(lambda: bench.masters(0) == [preferred] and bench.nodes[preferred].token.lease.open)
     bench.holds = lambda sender, receiver, message: isinstance(message, StartTransfer)
-    bench.publish_map(ideal, ideal, version=2)
-    bench.run_until(lambda: bench.nodes[ideal].token.lease.held)
-    taken = bench.nodes[ideal].token.version
-    emptied(bench, ideal)
+    bench.publish_map(preferred, preferred, version=2)
+    bench.run_until(lambda: bench.nodes[preferred].token.lease.held)
+    taken = bench.nodes[preferred].token.version
+    emptied(bench, preferred)
     bench.run(bench.settings.cycle_seconds / 2)
-    assert bench.nodes[ideal].token.version == taken and not bench.nodes[ideal].token.lease.open
+    assert bench.nodes[preferred].token.version == taken and not bench.nodes[preferred].token.lease.open
 
 
 @pytest.mark.parametrize("seen", [(RESTARTED, RESTARTED), (ALL_RESTARTED, None)])

@@ -22,7 +22,7 @@ from trimtab.online.masters.messages import (
 from trimtab.online.masters.token import CLUSTER
 
 IDEAL = 1
-"""The ideal node of group 0 in these tests; that of group 1 is node 0."""
+"""The preferred node of group 0 in these tests; that of group 1 is node 0."""
 
 
 def ready(groups: int = 2, **settings: Any) -> Bench:
@@ -34,7 +34,7 @@ def ready(groups: int = 2, **settings: Any) -> Bench:
 
 
 def probes(bench: Bench, seen: list[ProbeTransfer], *others: type) -> None:
-    """Note from now on what node 1 asks incumbents, and hold messages of other kinds to it back."""
+    """Note from now on what node 1 asks current masters, and hold messages of other kinds to it back."""
 
     def hold(sender: int | str, receiver: int | str, message: Any) -> bool:
         if sender == IDEAL and isinstance(message, ProbeTransfer):
@@ -45,7 +45,7 @@ def probes(bench: Bench, seen: list[ProbeTransfer], *others: type) -> None:
 
 
 def test_the_smallest_wrong_group_is_taken_over_first() -> None:
-    """By its own ideal node, and by no other."""
+    """By its own preferred node, and by no other."""
     bench = ready()
     taken: list[tuple[int, int]] = []
 
@@ -131,10 +131,10 @@ def test_an_ideal_node_that_lags_is_passed_over() -> None:
 def test_a_takeover_that_went_well_mutes_nothing() -> None:
     """The next map may want the same group at the same node soon."""
     bench = ready(groups=1)
-    for version, ideal in ((1, IDEAL), (2, 0), (3, IDEAL)):
-        bench.publish_map(ideal, version=version)
+    for version, preferred in ((1, IDEAL), (2, 0), (3, IDEAL)):
+        bench.publish_map(preferred, version=version)
         bench.run(4.0)
-        assert bench.masters() == [ideal]
+        assert bench.masters() == [preferred]
 
 
 def test_an_older_map_that_comes_late_changes_nothing() -> None:
@@ -156,7 +156,7 @@ def asked_for_the_token(bench: Bench) -> None:
 
 
 def given(bench: Bench) -> list[ProbeTransfer]:
-    """Let node 1 have the token; what it asks incumbents then."""
+    """Let node 1 have the token; what it asks current masters then."""
     held, bench.held = bench.held, []
     seen: list[ProbeTransfer] = []
     probes(bench, seen)
@@ -195,7 +195,7 @@ def test_a_group_that_needs_no_takeover_when_the_token_is_there_is_left_alone(wh
 
 
 def test_a_token_that_another_node_holds_is_not_asked_for() -> None:
-    """By its version it could be taken away in the middle of a takeover."""
+    """By its version it could be taken away in the middle of a transfer."""
     bench = ready()
     bench.holds = lambda sender, receiver, message: isinstance(message, TransferProbed)
     bench.publish_map(IDEAL, 0)

@@ -1,4 +1,4 @@
-"""A takeover at the node that is master until then: what it waits for, and what calls it off."""
+"""A transfer at the node that is master until then: what it waits for, and what calls it off."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def proposes(message: Any, kind: Any) -> bool:
 
 
 def checking(**settings: Any) -> tuple[Bench, ReplicatedGroup, Received]:
-    """An incumbent that has asked the ideal node once more, and the answer, which did not come yet."""
+    """A current master that has asked the preferred node once more, and the answer, which did not come yet."""
     bench = Bench(**settings)
     assert bench.elected() == MASTER
     bench.holds = lambda sender, receiver, message: isinstance(message, TransferReady)
@@ -52,7 +52,7 @@ def checking(**settings: Any) -> tuple[Bench, ReplicatedGroup, Received]:
 
 
 def phase(group: ReplicatedGroup) -> TransferPhase | None:
-    """How far its takeover is."""
+    """How far its transfer is."""
     return None if group.outgoing_transfer is None else group.outgoing_transfer.phase
 
 
@@ -64,7 +64,7 @@ def another_is_master(bench: Bench, group: ReplicatedGroup) -> None:
 
 
 def draining() -> tuple[Bench, ReplicatedGroup]:
-    """An incumbent with a batch under way, of which nobody has heard yet."""
+    """A current master with a batch under way, of which nobody has heard yet."""
     bench, group, ready = checking()
     bench.holds = lambda sender, receiver, message: proposes(message, AppendMessages | TransferMastership)
     bench.send(MASTER, publish(1))
@@ -99,7 +99,7 @@ def test_a_master_whose_term_ends_while_batches_finish_hands_nothing_over() -> N
 
 
 def test_an_answer_counts_for_its_own_cycle_and_while_this_node_is_master() -> None:
-    """One of an earlier takeover says nothing of what the ideal node has applied now."""
+    """One of an earlier transfer says nothing of what the preferred node has applied now."""
     bench, group, ready = checking()
     bench.tell(MASTER, ready._replace(message=ready.message._replace(cycle=ready.message.cycle - 1)))
     assert phase(group) is TransferPhase.CHECKING
@@ -117,7 +117,7 @@ def test_a_takeover_ends_when_the_fence_is_another() -> None:
 
 
 def test_the_bound_counts_from_the_own_stamp_however_late_the_order_comes() -> None:
-    """So it never outlives the token, from which the ideal node counted what is left."""
+    """So it never outlives the token, from which the preferred node counted what is left."""
     bench = Bench()
     assert bench.elected() == MASTER
     bench.holds = lambda sender, receiver, message: isinstance(message, StartTransfer)
@@ -127,9 +127,9 @@ def test_the_bound_counts_from_the_own_stamp_however_late_the_order_comes() -> N
     bench.run(2.0)
     bench.holds = lambda sender, receiver, message: isinstance(message, TransferReady)
     bench.tell(MASTER, Received(IDEAL, 0, start))
-    incumbent = bench.nodes[MASTER].groups[0].outgoing_transfer
-    assert incumbent is not None
-    assert incumbent.until == start.stamp + start.seconds * (1 - bench.settings.margin)
+    current_master = bench.nodes[MASTER].groups[0].outgoing_transfer
+    assert current_master is not None
+    assert current_master.until == start.stamp + start.seconds * (1 - bench.settings.margin)
 
 
 @pytest.mark.parametrize("what", ["another life", "no master"])
@@ -143,17 +143,17 @@ def test_what_a_former_life_or_another_master_was_asked_for_is_not_begun(what: s
 
 
 def test_by_the_first_scheme_the_ideal_node_waits_for_the_terms_end() -> None:
-    """And by the takeover it writes for one term from when it was ready, no longer."""
+    """And by the transfer it writes for one term from when it was ready, no longer."""
     bench, _, ready = checking(scheme=TransferScheme.AWAIT)
     ready_at = bench.now
     bench.holds = lambda sender, receiver, message: proposes(message, ClaimMastership)
     bench.tell(MASTER, ready)
-    ideal = bench.nodes[IDEAL].groups[0]
-    assert ideal.state.preferred == IDEAL and ideal.produce_queue.writes
+    preferred = bench.nodes[IDEAL].groups[0]
+    assert preferred.state.preferred == IDEAL and preferred.produce_queue.writes
     bench.run(bench.settings.renewal_seconds + 0.5)
-    assert bench.held == [] and ideal.produce_queue.writes
-    ideal.context.now = ready_at + bench.settings.own_seconds
-    assert ideal.state.preferred == IDEAL and not ideal.produce_queue.writes
+    assert bench.held == [] and preferred.produce_queue.writes
+    preferred.context.now = ready_at + bench.settings.own_seconds
+    assert preferred.state.preferred == IDEAL and not preferred.produce_queue.writes
 
 
 def test_what_was_begun_under_the_old_fence_is_forgotten_with_it() -> None:

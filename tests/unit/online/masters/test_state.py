@@ -66,11 +66,11 @@ def test_offsets_under_another_fence_are_void_and_offsets_only_rise() -> None:
 
 
 def test_a_takeover_counts_only_behind_the_mastership_that_it_ends() -> None:
-    """One that was chosen after the incumbent renewed, or by another than the master, changes nothing."""
+    """One that was chosen after the current master renewed, or by another than the master, changes nothing."""
     state = mastered(0)
     state.apply(2, ClaimMastership(0, (LIFE, 2), 1))
-    for incumbent, expected in ((0, 1), (2, 2)):
-        entry = TransferMastership(incumbent, 1, expected, TransferScheme.EXPIRE, (LIFE + 1, 1))
+    for current_master, expected in ((0, 1), (2, 2)):
+        entry = TransferMastership(current_master, 1, expected, TransferScheme.EXPIRE, (LIFE + 1, 1))
         assert state.apply(3, entry) is False
         assert (state.writer, state.fence) == (0, 1)
     assert state.apply(4, TransferMastership(0, 1, 2, TransferScheme.EXPIRE, (LIFE + 1, 1))) is True
@@ -78,7 +78,7 @@ def test_a_takeover_counts_only_behind_the_mastership_that_it_ends() -> None:
 
 
 def test_what_is_asked_for_in_a_takeover_counts_only_while_nothing_else_has_changed() -> None:
-    """The ideal node dies, another becomes master, and then the ideal node's question is chosen after all."""
+    """The preferred node dies, another becomes master, and then the preferred node's question is chosen after all."""
     state = mastered(0)
     state.apply(2, TransferMastership(0, 1, 1, TransferScheme.EXPIRE, (LIFE + 1, 1)))
     late = ClaimMastership(1, (LIFE + 1, 2), 2)
@@ -88,14 +88,14 @@ def test_what_is_asked_for_in_a_takeover_counts_only_while_nothing_else_has_chan
 
 
 def test_a_group_is_handed_over_once_at_a_time() -> None:
-    """A second takeover has to wait until the first has become a mastership."""
+    """A second transfer has to wait until the first has become a mastership."""
     state = mastered(0)
     state.apply(2, TransferMastership(0, 1, 1, TransferScheme.EXPIRE, (LIFE + 1, 1)))
     assert state.apply(3, TransferMastership(0, 2, 2, TransferScheme.EXPIRE, (LIFE + 2, 1))) is False
 
 
 def test_the_ideal_nodes_batches_count_from_the_takeover_on() -> None:
-    """Its fence is the takeover's slot, and stays when it becomes master in the same life."""
+    """Its fence is the transfer's slot, and stays when it becomes master in the same life."""
     state = mastered(0)
     state.apply(2, TransferMastership(0, 1, 1, TransferScheme.EXPIRE, (LIFE + 1, 1)))
     assert state.apply(3, AppendMessages(1, (record(1),))) == ("moved",)

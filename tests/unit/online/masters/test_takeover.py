@@ -1,4 +1,4 @@
-"""Masterships and takeovers on three nodes whose messages and disks do as a test says."""
+"""Masterships and transfers on three nodes whose messages and disks do as a test says."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_master_stores_and_others_name_it() -> None:
 
 
 def test_each_node_tells_how_a_group_stands_there() -> None:
-    """Whoever asks is no client of the group: a takeover does not wait for it."""
+    """Whoever asks is no client of the group: a transfer does not wait for it."""
     bench = Bench()
     master = bench.elected()
     bench.send(master, publish(1))
@@ -145,13 +145,13 @@ def test_a_killed_masters_group_is_anothers_after_the_lease_and_everything_is_th
 
 @pytest.mark.parametrize("scheme", list(TransferScheme))
 def test_the_ideal_node_becomes_master(scheme: TransferScheme) -> None:
-    """By every scheme; nothing of the takeover is left anywhere, and the token is free again."""
+    """By every scheme; nothing of the transfer is left anywhere, and the token is free again."""
     bench = Bench(scheme=scheme)
     master = bench.elected()
-    ideal = (master + 1) % 3
-    bench.publish_map(*[ideal])
+    preferred = (master + 1) % 3
+    bench.publish_map(*[preferred])
     bench.run(bench.settings.cycle_seconds)
-    assert bench.masters() == [ideal]
+    assert bench.masters() == [preferred]
     for node in bench.nodes:
         group = node.groups[0]
         assert (
@@ -162,17 +162,17 @@ def test_the_ideal_node_becomes_master(scheme: TransferScheme) -> None:
 
 
 def begun(**settings: Any) -> tuple[Bench, int, int]:
-    """A takeover of a group whose one consumer was asked for its offset; incumbent and ideal node."""
+    """A transfer of a group whose one consumer was asked for its offset; current master and preferred node."""
     bench = Bench(**settings)
     master = bench.elected()
-    ideal = (master + 1) % 3
+    preferred = (master + 1) % 3
     bench.send(master, publish(1))
     bench.run(0.1)
     bench.send(master, pull())
-    bench.publish_map(*[ideal])
+    bench.publish_map(*[preferred])
     while bench.nodes[master].groups[0].outgoing_transfer is None:
         bench.run(0.1)
-    return bench, master, ideal
+    return bench, master, preferred
 
 
 def asked(bench: Bench) -> RequestOffset:
@@ -181,9 +181,9 @@ def asked(bench: Bench) -> RequestOffset:
 
 
 def phase(bench: Bench, node: int) -> TransferPhase | None:
-    """How far a takeover is at its incumbent."""
-    incumbent = bench.nodes[node].groups[0].outgoing_transfer
-    return None if incumbent is None else incumbent.phase
+    """How far a transfer is at its current master."""
+    current_master = bench.nodes[node].groups[0].outgoing_transfer
+    return None if current_master is None else current_master.phase
 
 
 def test_only_an_answer_to_the_question_is_an_upload_of_the_takeover() -> None:
@@ -204,15 +204,19 @@ def test_no_consumer_gets_anything_from_the_incumbent_meanwhile() -> None:
 
 
 def test_a_consumer_that_says_nothing_is_waited_for_only_so_long() -> None:
-    """Then it goes on, and the takeover is not called clean."""
-    bench, master, ideal = begun()
+    """Then it goes on, and the transfer is not called clean."""
+    bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: isinstance(message, ConfirmReady)
     bench.run(bench.settings.upload_seconds + 0.3)
-    incumbent = bench.nodes[master].groups[0].outgoing_transfer
-    assert incumbent is not None and incumbent.phase is TransferPhase.CHECKING and not incumbent.clean
+    current_master = bench.nodes[master].groups[0].outgoing_transfer
+    assert (
+        current_master is not None
+        and current_master.phase is TransferPhase.CHECKING
+        and not current_master.clean
+    )
     bench.let_go()
     bench.run(1.0)
-    assert bench.masters() == [ideal]
+    assert bench.masters() == [preferred]
 
 
 def test_a_consumer_that_has_left_is_neither_asked_nor_waited_for() -> None:
@@ -240,7 +244,7 @@ def test_a_consumer_that_has_left_is_neither_asked_nor_waited_for() -> None:
 
 def test_a_consumer_whose_connection_has_ended_is_not_waited_for_and_the_takeover_is_not_clean() -> None:
     """It may have got more than it has handed in. If it comes back it is asked, as before."""
-    bench, master, ideal = begun()
+    bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: isinstance(message, ConfirmReady)
     bench.tell(master, ClientDisconnected("another"))
     assert phase(bench, master) is TransferPhase.UPLOADING
@@ -253,11 +257,11 @@ def test_a_consumer_whose_connection_has_ended_is_not_waited_for_and_the_takeove
     )
     bench.let_go()
     bench.run(1.0)
-    assert bench.masters() == [ideal] and group.consumer_sessions.departed == set()
+    assert bench.masters() == [preferred] and group.consumer_sessions.departed == set()
 
 
 def test_a_consumer_that_comes_back_by_another_connection_is_asked_again() -> None:
-    """What it read in between counts for it, and the takeover may be clean."""
+    """What it read in between counts for it, and the transfer may be clean."""
     bench = Bench()
     master = bench.elected()
     bench.send(master, pull())
@@ -300,11 +304,13 @@ def test_a_consumer_that_begins_beside_another_one_is_asked_and_the_takeover_is_
 
 def test_a_consumer_that_leaves_when_it_is_asked_is_waited_for_no_more() -> None:
     """It takes no message any more, so whatever it said last is true."""
-    bench, master, ideal = begun()
+    bench, master, preferred = begun()
     bench.send(master, OffsetUpload("client", "c", "t", 1, -1, leaves=True))
     assert phase(bench, master) is not TransferPhase.UPLOADING
     bench.run(0.5)
-    assert bench.masters() == [ideal] and bench.nodes[ideal].groups[0].state.offsets == {("c", "t"): 1}
+    assert bench.masters() == [preferred] and bench.nodes[preferred].groups[0].state.offsets == {
+        ("c", "t"): 1
+    }
 
 
 def test_a_late_goodbye_of_another_life_answers_nothing() -> None:
@@ -316,23 +322,25 @@ def test_a_late_goodbye_of_another_life_answers_nothing() -> None:
 
 def test_offsets_are_chosen_before_the_ideal_node_is_asked() -> None:
     """The next master must know them."""
-    bench, master, ideal = begun()
+    bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: proposes(message, SyncOffsets)
     bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.5)
     assert phase(bench, master) is TransferPhase.SYNCING
     bench.let_go()
     bench.run(1.0)
-    assert bench.masters() == [ideal]
+    assert bench.masters() == [preferred]
     assert OffsetCommitted("c", "t", 1) in [told for _, _, told in bench.heard]
-    (told,) = bench.send(ideal, pull(3))
+    (told,) = bench.send(preferred, pull(3))
     assert (told.verdict, told.offset) == ("stored", 1)
 
 
 def test_the_ideal_node_is_ready_when_it_has_applied_what_the_incumbent_has() -> None:
     """And says so at that moment, without being asked again."""
-    bench, master, ideal = begun()
-    bench.holds = lambda sender, receiver, message: receiver == ideal and isinstance(message, Commit | Chosen)
+    bench, master, preferred = begun()
+    bench.holds = lambda sender, receiver, message: (
+        receiver == preferred and isinstance(message, Commit | Chosen)
+    )
     bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.1)
     assert phase(bench, master) is TransferPhase.CHECKING
@@ -341,24 +349,24 @@ def test_the_ideal_node_is_ready_when_it_has_applied_what_the_incumbent_has() ->
     for sender, receiver, group, message in held:
         assert isinstance(receiver, int)
         bench.tell(receiver, Received(sender, group, message))
-    assert bench.masters() == [ideal]
+    assert bench.masters() == [preferred]
 
 
 def test_whoever_hands_over_is_master_no_more_before_it_proposes() -> None:
     """Whether the proposal is chosen cannot be known in time: only a later mastership gives it back."""
-    bench, master, ideal = begun()
+    bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: proposes(message, TransferMastership)
     bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.3)
     assert phase(bench, master) is TransferPhase.HANDING and bench.masters() == []
     bench.let_go()
     bench.run(0.5)
-    assert bench.masters() == [ideal]
+    assert bench.masters() == [preferred]
 
 
 def test_messages_that_come_meanwhile_are_stored_by_the_ideal_node() -> None:
     """Their producer is told so by that one, and hears of no error."""
-    bench, master, ideal = begun()
+    bench, master, preferred = begun()
     bench.holds = lambda sender, receiver, message: proposes(message, TransferMastership)
     bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.3)
@@ -367,20 +375,20 @@ def test_messages_that_come_meanwhile_are_stored_by_the_ideal_node() -> None:
     bench.let_go()
     bench.run(0.5)
     told = [(node, told.verdict) for node, _, told in bench.heard if isinstance(told, ProduceResponse)]
-    assert told == [(ideal, "stored")]
+    assert told == [(preferred, "stored")]
 
 
 def test_an_ideal_node_that_dies_after_the_takeover_holds_nobody_up_for_longer_than_a_lease() -> None:
     """All others leave the group to it for that long, and then one of them is master."""
-    bench, master, ideal = begun()
-    bench.holds = lambda sender, receiver, message: sender == ideal and proposes(message, ClaimMastership)
+    bench, master, preferred = begun()
+    bench.holds = lambda sender, receiver, message: sender == preferred and proposes(message, ClaimMastership)
     bench.send(master, OffsetUpload("client", "c", "t", 1, asked(bench).cycle))
     bench.run(0.1)
-    assert bench.nodes[master].groups[0].state.preferred == ideal
-    bench.down.add(ideal)
+    assert bench.nodes[master].groups[0].state.preferred == preferred
+    bench.down.add(preferred)
     bench.run(bench.settings.lease_seconds + bench.settings.renewal_seconds + 1.0)
     (now,) = bench.masters()
-    assert now != ideal
+    assert now != preferred
 
 
 def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
@@ -388,12 +396,12 @@ def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
     bench = Bench(max_lag_entries=1)
     master = bench.elected()
     bench.run(bench.settings.cycle_seconds)  # a node that starts leaves the token alone for so long
-    ideal = (master + 1) % 3
+    preferred = (master + 1) % 3
 
-    # The log of the token goes on, or no takeover would begin whoever is behind.
+    # The log of the token goes on, or no transfer would begin whoever is behind.
     def hold(sender: int | str, receiver: int | str, message: Any) -> bool:
         told = message.entries if isinstance(message, Chosen) else [getattr(message, "entry", None)]
-        return receiver == ideal and any(isinstance(one, AppendMessages) for one in told)
+        return receiver == preferred and any(isinstance(one, AppendMessages) for one in told)
 
     bench.holds = hold
     for sequence in range(1, 10):
@@ -403,12 +411,12 @@ def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
     bench.holds = lambda sender, receiver, message: (
         started.append(message) if isinstance(message, StartTransfer) else hold(sender, receiver, message)
     )
-    bench.publish_map(*[ideal])
+    bench.publish_map(*[preferred])
     bench.run(4.0)
     assert bench.masters() == [master] and started == []
     bench.let_go()
     bench.run(bench.settings.backoff_seconds + 10.0)
-    assert bench.masters() == [ideal]
+    assert bench.masters() == [preferred]
 
 
 def test_groups_are_taken_over_one_after_another() -> None:
@@ -416,8 +424,8 @@ def test_groups_are_taken_over_one_after_another() -> None:
     bench = Bench(groups=4)
     bench.run(bench.settings.lease_seconds + bench.settings.renewal_seconds)
     masters = [bench.masters(group)[0] for group in range(4)]
-    ideal = [(master + 1) % 3 for master in masters]
-    bench.publish_map(*ideal)
+    preferred = [(master + 1) % 3 for master in masters]
+    bench.publish_map(*preferred)
     seen: set[tuple[int, ...]] = set()
 
     def look(sender: object, receiver: object, message: object) -> bool:
@@ -428,7 +436,7 @@ def test_groups_are_taken_over_one_after_another() -> None:
     bench.holds = look
     bench.run(30.0)
     assert seen == {(), (0,), (1,), (2,), (3,)}
-    assert [bench.masters(group)[0] for group in range(4)] == ideal
+    assert [bench.masters(group)[0] for group in range(4)] == preferred
 
 
 def test_of_two_nodes_that_want_the_token_the_first_that_is_chosen_has_it() -> None:
@@ -458,13 +466,13 @@ def test_the_token_counts_from_before_it_was_asked_for() -> None:
 
 
 def test_a_message_that_was_forwarded_in_vain_is_sent_back() -> None:
-    """The takeover fails, and the producer is told who is master still."""
-    bench, master, ideal = begun()
+    """The transfer fails, and the producer is told who is master still."""
+    bench, master, preferred = begun()
     bench.heard.clear()
-    bench.tell(ideal, Received(master, 0, ForwardMessage(publish(2))))
+    bench.tell(preferred, Received(master, 0, ForwardMessage(publish(2))))
     assert bench.heard == []
     bench.run(2 * bench.settings.propose_seconds)
-    assert (ideal, 0, ProduceResponse("t", "p", 2, "moved", master)) in bench.heard
+    assert (preferred, 0, ProduceResponse("t", "p", 2, "moved", master)) in bench.heard
 
 
 def test_a_client_that_speaks_as_a_node_is_passed_over() -> None:
@@ -503,21 +511,21 @@ def test_by_the_first_scheme_the_ideal_node_is_the_first_to_try() -> None:
     """It waits for the term's end, and then for its turn: the others leave the group alone until then."""
     bench = Bench(scheme=TransferScheme.AWAIT)
     master = bench.elected()
-    ideal = (master + 1) % 3
-    bench.publish_map(ideal)
-    while bench.nodes[0].groups[0].state.preferred != ideal:
+    preferred = (master + 1) % 3
+    bench.publish_map(preferred)
+    while bench.nodes[0].groups[0].state.preferred != preferred:
         bench.run(0.01)
     handed_at, settings = bench.now, bench.settings
-    for node in {0, 1, 2} - {ideal}:
+    for node in {0, 1, 2} - {preferred}:
         left = bench.nodes[node].groups[0].lease.others_until - handed_at
         assert left == pytest.approx(settings.lease_seconds + settings.renewal_seconds, abs=0.05)
     bench.run(settings.lease_seconds + settings.renewal_seconds)
-    assert bench.masters() == [ideal]
+    assert bench.masters() == [preferred]
 
 
 def test_a_takeover_that_is_found_after_a_term_makes_nobody_wait_for_another_one() -> None:
-    """Its incumbent is gone, and the term that it gave to the ideal node is over when it is chosen."""
-    bench, master, ideal = begun(scheme=TransferScheme.INSTATE)
+    """Its current master is gone, and the term that it gave to the preferred node is over when it is chosen."""
+    bench, master, preferred = begun(scheme=TransferScheme.INSTATE)
     bench.holds = lambda sender, receiver, message: (
         isinstance(message, Accepted) and sender != master and phase(bench, master) is TransferPhase.HANDING
     )
@@ -526,8 +534,8 @@ def test_a_takeover_that_is_found_after_a_term_makes_nobody_wait_for_another_one
     bench.down.add(master)
     bench.holds = lambda sender, receiver, message: isinstance(receiver, int) and sender != receiver
     bench.run(bench.settings.lease_seconds)
-    assert bench.nodes[ideal].groups[0].state.master == master
+    assert bench.nodes[preferred].groups[0].state.master == master
     bench.held.clear()
     bench.let_go()
     bench.run(2 * bench.settings.renewal_seconds + 1.0)
-    assert bench.nodes[ideal].groups[0].state.master != master and len(bench.masters()) == 1
+    assert bench.nodes[preferred].groups[0].state.master != master and len(bench.masters()) == 1

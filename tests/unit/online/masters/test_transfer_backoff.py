@@ -1,4 +1,4 @@
-"""A group that was lost soon after a takeover rests, longer each time."""
+"""A group that was lost soon after a transfer rests, longer each time."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def test_only_the_node_that_lost_it_is_kept_from_it() -> None:
     assert [rests.left(6.0, node) for node in range(3)] == [0.0, 0.0, 100.0]
 
 
-def without_master(bench: Bench, ideal: int, period: float, *, killed: bool) -> tuple[float, int]:
-    """The share of 20 minutes without a master, and how often the ideal node becomes it.
+def without_master(bench: Bench, preferred: int, period: float, *, killed: bool) -> tuple[float, int]:
+    """The share of 20 minutes without a master, and how often the preferred node becomes it.
 
     That node stands still for the last twelve seconds of each period, or is killed then and started again.
     """
     begun, looks, none, took, has, life = bench.now, 0, 0, 0, False, 1
     while bench.now - begun < 1200.0:
         if (bench.now - begun) % period >= period - 12.0:
-            bench.down.add(ideal)
-        elif ideal in bench.down:
+            bench.down.add(preferred)
+        elif preferred in bench.down:
             life += 1
             if killed:
-                bench.restart(ideal, life)
-                bench.tell(ideal, MapChanged(1, (ideal,)))
-            bench.down.discard(ideal)
+                bench.restart(preferred, life)
+                bench.tell(preferred, MapChanged(1, (preferred,)))
+            bench.down.discard(preferred)
         bench.run(0.25)
         masters = bench.masters()
         looks, none = looks + 1, none + (not masters)
-        has, had = masters == [ideal], has
+        has, had = masters == [preferred], has
         took += has and not had
     return none / looks, took
 
@@ -76,9 +76,9 @@ def test_an_ideal_node_that_fails_again_and_again_costs_little_availability(
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
     (master,) = bench.masters()
-    ideal = (master + 1) % 3
-    bench.publish_map(ideal)
-    share, took = without_master(bench, ideal, period, killed=killed)
+    preferred = (master + 1) % 3
+    bench.publish_map(preferred)
+    share, took = without_master(bench, preferred, period, killed=killed)
     assert 1 <= took <= 5 and share < 0.04
 
 
@@ -87,17 +87,17 @@ def test_another_node_may_have_it_at_once() -> None:
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
     (master,) = bench.masters()
-    ideal, other = (node for node in range(3) if node != master)
-    bench.publish_map(ideal)
+    preferred, other = (node for node in range(3) if node != master)
+    bench.publish_map(preferred)
     bench.run(5.0)
-    assert bench.masters() == [ideal]
-    bench.down.add(ideal)
+    assert bench.masters() == [preferred]
+    bench.down.add(preferred)
     bench.run(15.0)
     bench.down.clear()
     bench.run(1.0)
     (failed_over,) = bench.masters()
-    assert failed_over != ideal
-    bench.publish_map(ideal, version=2)
+    assert failed_over != preferred
+    bench.publish_map(preferred, version=2)
     bench.run(3.0)
     assert bench.masters() == [failed_over]
     bench.publish_map(({master, other} - {failed_over}).pop(), version=3)

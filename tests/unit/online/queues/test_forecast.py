@@ -14,7 +14,7 @@ DEFAULT = SchedulingSettings()
 def test_more_in_than_out_is_growth_and_the_print_has_it_the_other_way_round() -> None:
     """20 s of work came in and 1 s was done in a window of a second: 19 a second."""
     assert trend(20.0, 1.0, 1.0, 0.0, DEFAULT) == 19.0
-    assert trend(20.0, 1.0, 1.0, 0.0, SchedulingSettings(trend_sign="printed")) == -19.0
+    assert trend(20.0, 1.0, 1.0, 0.0, SchedulingSettings(trend_sign="literal")) == -19.0
     assert trend(20.0, 1.0, 2.0, 0.0, DEFAULT) == 9.5, "a window that was two seconds long"
     assert trend(20.0, 1.0, 1.0, 0.0, SchedulingSettings(trend="none")) == 0.0
     assert trend(20.0, 1.0, 0.0, 0.0, DEFAULT) == 0.0, "two looks at one instant tell no rate"
@@ -42,7 +42,7 @@ def test_a_damped_trend_counts_each_further_window_less() -> None:
 
 def test_with_its_own_mean_the_weight_of_a_queue_cancels() -> None:
     """900 messages of a second are 9,000 common ones of a tenth; by the paper's own mean they are 900."""
-    own = SchedulingSettings(forecast_weight="own")
+    own = SchedulingSettings(forecast_weight="queue")
     assert forecast_length(900.0, 900, 900.0, 0.1, DEFAULT) == pytest.approx(9000)
     assert forecast_length(900.0, 900, 900.0, 0.1, own) == pytest.approx(900)
     assert forecast_length(110.0, 1100, 110.0, 0.48, own) == pytest.approx(1100)

@@ -169,7 +169,7 @@ def test_min_min_finishes_early_and_takes_the_shortest_of_a_batch_first() -> Non
 def test_light_queues_come_first_then_moderate_ones_each_in_turn() -> None:
     """Of 10, light is none yet and overload is above 8; without a light one the moderate two take turns."""
     settings = SchedulingSettings(
-        threshold_unit="messages", light_threshold=1, overload_threshold=8, forecast_weight="own"
+        threshold_unit="messages", light_threshold=1, overload_threshold=8, forecast_weight="queue"
     )
     ledger = holding((1.0,) * 9, (), (1.0,), (1.0, 1.0))
     policy = LightLoadFirst(ledger, settings)

@@ -96,7 +96,7 @@ def test_a_queue_is_overloaded_by_what_is_coming() -> None:
 def test_with_the_printed_sign_a_growing_queue_is_forecast_to_shrink() -> None:
     """85 now and 1 more each second are 76 at the end by the print, and 94 as meant."""
     facts = seen(0, 84, 4), seen(1, 85, 4, arrived=(1.0, 0.0))
-    assert run(*facts, settings=replace(HUNDREDS, trend_sign="printed"))[1] == ()
+    assert run(*facts, settings=replace(HUNDREDS, trend_sign="literal"))[1] == ()
     assert PauseQueue(0) in run(*facts)[1]
 
 
@@ -110,7 +110,7 @@ def test_a_long_queue_that_drains_does_not_hide_an_overloaded_one() -> None:
 
 def test_by_count_half_the_difference_of_messages_goes_whatever_they_weigh() -> None:
     """90 messages of a second and 4 of nine seconds: 43 messages go, though that makes work uneven."""
-    by_count = replace(HUNDREDS, balance_by="count", forecast_weight="own")
+    by_count = replace(HUNDREDS, balance_by="count", forecast_weight="queue")
     queues = {"length": (90, 4), "work": (90.0, 36.0)}
     orders = run(seen(0, 0, 0, **queues), seen(1, 0, 0, **queues), settings=by_count)[1]
     assert orders == (PauseQueue(0), MoveMessages(0, 1, 43, None))

@@ -24,7 +24,7 @@ from trimtab.report.masters.renderer import plan_text
 
 
 def moved(plan: MastersPlan) -> list[tuple[str, str | None, str]]:
-    """Each takeover: group, source, target."""
+    """Each transfer: group, source, target."""
     return [(move.group, move.source, move.target) for move in plan.moves]
 
 
@@ -159,7 +159,7 @@ def test_nodes_are_judged_by_what_nodes_in_service_carry() -> None:
 
 
 def test_the_fewest_takeovers_are_found_where_a_search_step_by_step_misses_them() -> None:
-    """Groups of 20, 30, 40, 20, 30, 40 on node 0: 60 each is reached by four takeovers, and by no three.
+    """Groups of 20, 30, 40, 20, 30, 40 on node 0: 60 each is reached by four transfers, and by no three.
 
     The largest leave first, step by step; then a group that has moved already must make place for another.
     """

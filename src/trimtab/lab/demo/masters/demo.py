@@ -57,7 +57,7 @@ QUICK: Final = MastersDemoTimes(4.0, 1.0, 10.0)
 
 
 def run(screen: DemoOutput, out: Path, seed: int, settings: MastersSettings, *, quick: bool) -> bool:
-    """The whole story; whether masters were spread, and takeovers cost clients less than a death."""
+    """The whole story; whether masters were spread, and transfers cost clients less than a death."""
     pace = QUICK if quick else TIMES
     screen.step(f"Start {NODES} nodes with {GROUPS} groups, and clients of every group")
     with TemporaryDirectory(prefix="trimtab-masters-") as name:
@@ -90,7 +90,7 @@ def _summary(
 ) -> bool:
     sandbox.publish([NO_MASTER] * GROUPS)
     screen.print_lines(
-        "an empty ideal map is published: no group has an ideal node, so a node that comes back takes no\n"
+        "an empty preferred map is published: no group has a preferred node, so a node that comes back takes no\n"
         "masterships back. With the sandbox's own map it would take back its own after a lease"
     )
     nodes = PaxosNodes(PaxosConnection(sandbox.state.configuration(VICTIM)))
@@ -180,8 +180,8 @@ def _summary(
         "queries_per_second": spread,
         "queries_most_over_mean": dict(zip(spread, uneven[2:], strict=True)),
         "failover_seconds": moved - killed,
-        "longest_wait_seconds": {"usual_p99": usual[1], "failover": failover, "takeovers": longest},
-        "takeovers": len(receipt.done),
+        "longest_wait_seconds": {"usual_p99": usual[1], "failover": failover, "transfers": longest},
+        "transfers": len(receipt.done),
         "acknowledged": acknowledged,
         "logged": logged,
         "seed": seed,

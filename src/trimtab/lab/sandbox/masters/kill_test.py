@@ -1,4 +1,4 @@
-"""Nodes killed with -9 at random moments, in takeovers too, and the network cut, under clients at work."""
+"""Nodes killed with -9 at random moments, in transfers too, and the network cut, under clients at work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROGRESS: Final = 20
 """Messages that every topic has acknowledged before the next strike, most of the times."""
 TIMEOUT_SECONDS: Final = 120.0
 """Once a majority runs every group has a master again, and everything is acknowledged."""
-STRIKES: Final = ("master", "ideal", "both", "all")
+STRIKES: Final = ("master", "preferred", "both", "all")
 CUTS: Final = ("one way", "both ways", "mute", "deaf", "alone", "slow")
 """One node to another, and back; one node to all, all to it, and both; and everything late."""
 CUT_SHARE: Final = 0.7
@@ -172,7 +172,7 @@ class StoreKillTest:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _inject_fault(self) -> None:
-        """Kill, now and then just after a takeover was asked for, and start again what was killed."""
+        """Kill, now and then just after a transfer was asked for, and start again what was killed."""
         chance, sandbox = self._chance, self._sandbox
         cut = sandbox.proxy is not None and chance.random() < CUT_SHARE
         if cut:
@@ -254,9 +254,9 @@ class StoreKillTest:
             return set(range(NODES))
         master = masters_of(await query_group_status(self._sandbox.state.cluster), GROUPS)[group]
         master = self._chance.randrange(NODES) if master < 0 else master
-        # Where the master is the ideal node already, a follower takes that one's part.
-        ideal = self._preferred[group] if self._preferred[group] != master else (master + 1) % NODES
-        return {"master": {master}, "ideal": {ideal}, "both": {master, ideal}}[kind]
+        # Where the master is the preferred node already, a follower takes that one's part.
+        preferred = self._preferred[group] if self._preferred[group] != master else (master + 1) % NODES
+        return {"master": {master}, "preferred": {preferred}, "both": {master, preferred}}[kind]
 
     def _kill(self, victims: Collection[int]) -> None:
         """Kill all at the same time."""

@@ -102,7 +102,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         secret
             Whether nodes and clients have to know one, drawn here.
         map_in_store
-            Whether the ideal map is published in the store itself; otherwise it is a file that nodes watch.
+            Whether the preferred map is published in the store itself; otherwise it is a file that nodes watch.
         proxied
             Whether nodes reach one another, and members of etcd, through a proxy of this process, which can
             be cut; clients never do, nor do members among themselves.
@@ -169,13 +169,13 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
             if secret:
                 state.secret_file.touch(0o600)
                 state.secret_file.write_text(secrets.token_hex(32))
-            ideal = [group % nodes for group in range(groups)]
+            preferred = [group % nodes for group in range(groups)]
             for node in state.nodes:
                 state.node_folder(node.id).mkdir()
                 # In the store nothing can be published before its nodes run.
-                sandbox._configure(node.id, settings, ideal if map_in_store else [])
+                sandbox._configure(node.id, settings, preferred if map_in_store else [])
             if not map_in_store:
-                sandbox.publish(ideal)
+                sandbox.publish(preferred)
             for node in state.nodes:
                 sandbox._spawn(node, outlive=detached)
         return sandbox
@@ -192,7 +192,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         return PaxosNodes(PaxosConnection(self.state.configuration(0)))
 
     def publish(self, preferred: Sequence[int]) -> int:
-        """Publish the next version of the ideal map; nodes see it within a second. Its number."""
+        """Publish the next version of the preferred map; nodes see it within a second. Its number."""
         return self.change_map(lambda before: preferred)
 
     def change_map(self, change: Callable[[Sequence[int]], Sequence[int]]) -> int:

@@ -1,4 +1,4 @@
-"""A sandbox of groups and masters as its file describes it: nodes, their addresses, and the ideal map."""
+"""A sandbox of groups and masters as its file describes it: nodes, their addresses, and the preferred map."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MastersSandboxState(SandboxState):
     secret
         Whether nodes and clients have one.
     map_in_store
-        Whether the ideal map is published in the store itself, not in a file.
+        Whether the preferred map is published in the store itself, not in a file.
     etcd_program, etcd_ports
         What the members of etcd are started with, and two ports each: for clients, and for one another; none
         if the nodes choose themselves.
@@ -96,7 +96,7 @@ class MastersSandboxState(SandboxState):
 
     @property
     def map(self) -> Path:
-        """The file of the ideal map, watched by all nodes, unless it is in the store."""
+        """The file of the preferred map, watched by all nodes, unless it is in the store."""
         return self.folder / "map.json"
 
     def configuration(self, node: int) -> Path:

@@ -30,7 +30,7 @@ def describe(state: MastersSandboxState) -> str:
     """The sandbox as a few lines for its user: each node, and who is master of each group."""
     standings = asyncio.run(query_group_status(state.cluster))
     masters = masters_of(standings, state.groups)
-    ideal, told = _ideal(state)
+    preferred, told = _preferred(state)
     lines = [
         f"cluster   {state.cluster_id}",
         f"engine    {state.engine}",
@@ -49,23 +49,23 @@ def describe(state: MastersSandboxState) -> str:
         pid, what = (process.pid, "member of etcd") if process else ("-", "not running")
         address = f"127.0.0.1:{port}"
         lines.append(f"{member.id:4}  {address:15}  {pid:<7}  {what}")
-    lines += ["", "group  master  ideal  messages"]
-    for group, (master, wanted) in enumerate(zip(masters, ideal, strict=True)):
+    lines += ["", "group  master  preferred  messages"]
+    for group, (master, wanted) in enumerate(zip(masters, preferred, strict=True)):
         messages = max((there[group].messages for there in standings.values() if group in there), default=0)
         shown = ["none" if master < 0 else str(master), "any" if wanted < 0 else str(wanted)]
         lines.append(f"{group:5}  {shown[0]:>6}  {shown[1]:>5}  {messages:,}")
     return "\n".join(lines)
 
 
-def _ideal(state: MastersSandboxState) -> tuple[tuple[int, ...], str]:
-    """The ideal map, and where it is; with -1 for all groups where it is in the store and no node answers."""
+def _preferred(state: MastersSandboxState) -> tuple[tuple[int, ...], str]:
+    """The preferred map, and where it is; with -1 for all groups where it is in the store and no node answers."""
     try:
-        version, ideal = MastersSandbox(state).paxos.preferred_map()
+        version, preferred = MastersSandbox(state).paxos.preferred_map()
     except ConnectError as error:
         if not state.map_in_store:
             raise
         return (-1,) * state.groups, f"in the store, not known: {error}"
-    return ideal, f"{'in the store' if state.map_in_store else state.map}, version {version}"
+    return preferred, f"{'in the store' if state.map_in_store else state.map}, version {version}"
 
 
 def kill(state: MastersSandboxState, node: int) -> str:

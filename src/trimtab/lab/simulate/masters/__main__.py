@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument(
         "--fault-seconds", type=float, default=FAULT_SECONDS, help="faults of a seed end then: %(default)s"
     )
-    parser.add_argument("--times", type=int, help="measure so many takeovers by each scheme instead")
+    parser.add_argument("--times", type=int, help="measure so many transfers by each scheme instead")
     asked = parser.parse_args()
     if asked.times:
         print(table(asked.times, ENGINES[asked.engine]))
@@ -103,7 +103,7 @@ class _MastersTotals:
         return (
             f"{self.broken} broken; {self.played:,} seeds, {self.seconds:,.0f} simulated seconds "
             f"in {took:.1f} s ({self.seconds / took:,.0f} a second), "
-            f"{self.stored:,} messages acknowledged, sent {self.sent:,} times, {self.transfers:,} takeovers, "
+            f"{self.stored:,} messages acknowledged, sent {self.sent:,} times, {self.transfers:,} transfers, "
             f"{self.clean:,} clean for a consumer, {self.incarnations:,} lives of consumers; {self.ends:,} ends of "
             f"nodes, {self.maps:,} maps, {self.faults.total():,} faults ({faults}); "
             f"an order was looked for in {self.histories:,} histories ({self.operations:,} operations), and "

@@ -37,7 +37,7 @@ class InvariantCheckers:
 
     @property
     def transfers(self) -> list[float]:
-        """Seconds that each takeover took so far."""
+        """Seconds that each transfer took so far."""
         return self._masterships.transfers
 
     def broken(self, invariant: str, what: str) -> None:
@@ -82,10 +82,10 @@ class InvariantCheckers:
         self._masterships.mastered(since)
 
     def ended(self) -> None:
-        """All is quiet: ideal masters, one state everywhere, and everything that was acknowledged."""
-        for number, ideal in enumerate(self._world.map.preferred):
-            machine = self._world.machines[ideal]
+        """All is quiet: preferred masters, one state everywhere, and everything that was acknowledged."""
+        for number, preferred in enumerate(self._world.map.preferred):
+            machine = self._world.machines[preferred]
             # Whoever has not seen the map is passed over: any one master is right.
-            self._masterships.ended(number, ideal if machine.map == self._world.map else None)
+            self._masterships.ended(number, preferred if machine.map == self._world.map else None)
             self.deliveries.ended(number, self._logs.ended(number))
         self.deliveries.all_ended()

@@ -221,7 +221,7 @@ class SimulatedStoreConsumer:
         self.reached = max(self.reached, reading.position or 0)
         self._carry_out(orders)
         if isinstance(message, RequestOffset) and world.chance.random() < 0.5:
-            self._ends = True  # its last word was true, so that the takeover may be clean
+            self._ends = True  # its last word was true, so that the transfer may be clean
         self._plan()
 
     def lost(self, node: int) -> None:

@@ -18,7 +18,7 @@ class DeliveryChecker:
     Attributes
     ----------
     clean
-        Clean takeovers that consumers went through.
+        Clean transfers that consumers went through.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class DeliveryChecker:
             self._fences[order.to, message.number] = state.fence
             consumer = self._world.clients.get(order.to) if isinstance(order.to, str) else None
             if isinstance(consumer, SimulatedStoreConsumer) and consumer.client not in self._started:
-                # A life begins here, though the answer may be lost. Without a clean takeover in between, what
+                # A life begins here, though the answer may be lost. Without a clean transfer in between, what
                 # the life before it did not hand in comes again.
                 self._started.add(consumer.client)
                 if not self._is_clean(consumer, state.fence):
                     consumer.worked_off = min(consumer.worked_off, message.offset)
 
     def _is_clean(self, consumer: SimulatedStoreConsumer, fence: int) -> bool:
-        """Whether a clean takeover lies between the master that answered a consumer last and this one."""
+        """Whether a clean transfer lies between the master that answered a consumer last and this one."""
         return self._logs.switches.get((consumer.group, fence)) == (consumer.fence, True)
 
     def stored(self, group: int, message: ProduceResponse) -> None:
@@ -72,7 +72,7 @@ class DeliveryChecker:
                 )  # fmt: skip
             if clean and message.offset < consumer.worked_off:
                 self._broken(
-                    "I5", f"{consumer.name} gets {message.offset} again after a clean takeover, "
+                    "I5", f"{consumer.name} gets {message.offset} again after a clean transfer, "
                     f"and those before {consumer.worked_off} were worked off"
                 )  # fmt: skip
         consumer.fence = fence

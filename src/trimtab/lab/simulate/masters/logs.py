@@ -20,10 +20,10 @@ class AppliedLogs:
     Attributes
     ----------
     hands
-        Takeovers for which an incumbent handed its mastership over, by group and version of that: whether all
+        Transfers for which a current master handed its mastership over, by group and version of that: whether all
         consumers had handed in their offsets.
     switches
-        Takeovers in logs, by group and slot: the fence before, and whether it was such a clean one.
+        Transfers in logs, by group and slot: the fence before, and whether it was such a clean one.
     """
 
     def __init__(self, world: StoreWorldProtocol, broken: Callable[[str, str], None]) -> None:

@@ -35,7 +35,7 @@ class SimulatedNode:
     inbox, timer_pending
         Facts that wait, in the order in which they came; and whether one of them is to tell it the time.
     map
-        What the file of the ideal map holds, as this machine sees it.
+        What the file of the preferred map holds, as this machine sees it.
     map_late_seconds
         New versions come to be seen here so much later; infinite for never.
     """

@@ -30,7 +30,7 @@ REPORTED_EVENTS = Accept, TransferReady, ProduceResponse, FetchResponse, OffsetC
 
 
 class MastershipChecker:
-    """Terms, tokens and takeovers, over all nodes at true time.
+    """Terms, tokens and transfers, over all nodes at true time.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class MastershipChecker:
     Attributes
     ----------
     transfers
-        Seconds that each took, from the incumbent's proposal to the next mastership.
+        Seconds that each took, from the current master's proposal to the next mastership.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class MastershipChecker:
             self._flags.pop((node, group), None)
 
     def moving(self, node: int, group: ReplicatedGroup) -> bool:
-        """Whether a node takes part in a takeover of the group, or did when it was last looked at."""
+        """Whether a node takes part in a transfer of the group, or did when it was last looked at."""
         return (
             group.incoming_transfer is not None
             or group.outgoing_transfer is not None
@@ -103,7 +103,7 @@ class MastershipChecker:
         handed = self._handed_at.pop(group.number, None)
         if handed is not None:
             self.transfers.append(self._world.now - handed)
-            self._world.note(f"node {machine.number} is master of group {group.number} by a takeover")
+            self._world.note(f"node {machine.number} is master of group {group.number} by a transfer")
 
     def _sent(self, machine: SimulatedNode, nonce: Nonce) -> None:
         now = machine.clock.read(self._world.now)
@@ -146,7 +146,7 @@ class MastershipChecker:
         ballot: Ballot = (0, 0),
         transfer_at: int = 0,
     ) -> None:
-        """A takeover leaves its incumbent: that one is master no more, and renews nothing meanwhile.
+        """A transfer leaves its current master: that one is master no more, and renews nothing meanwhile.
 
         Under a later ballot it comes back as what was once accepted, before anything new: what is asked for
         behind it counts only if it does not.
@@ -161,7 +161,7 @@ class MastershipChecker:
             if not isinstance(renewal, ClaimMastership) or renewal.node != machine.number:
                 continue
             void = renewal.expected < entry.expected
-            # A takeover that was given up for stays under way: what is asked for behind it is no renewal.
+            # A transfer that was given up for stays under way: what is asked for behind it is no renewal.
             behind = slot is not None and slot > transfer_at and group.outgoing_transfer is None
             if not void and not behind:
                 self._broken("I1", f"node {machine.number} hands over group {number} beside a renewal")
@@ -172,7 +172,7 @@ class MastershipChecker:
             match entry:
                 case ClaimMastership(node, nonce) if node == machine.number:
                     self._sent(machine, nonce)
-                case TransferMastership(incumbent) if incumbent == machine.number:
+                case TransferMastership(current_master) if current_master == machine.number:
                     self._on_transfer(machine, ask.group, entry)
 
     def sent(self, machine: SimulatedNode, order: SendMessage) -> None:
@@ -185,7 +185,9 @@ class MastershipChecker:
                 self._sent(machine, nonce)
             case TransferReady(_, nonce):
                 self._sent(machine, nonce)
-            case Accept(ballot, slot, TransferMastership(incumbent) as entry) if incumbent == machine.number:
+            case Accept(ballot, slot, TransferMastership(current_master) as entry) if (
+                current_master == machine.number
+            ):
                 self._on_transfer(machine, order.group, entry, ballot, slot)
             case ProduceResponse(verdict="stored") | FetchResponse(verdict="stored") | OffsetCommitted():
                 for other in self._world.machines:
@@ -213,7 +215,7 @@ class MastershipChecker:
         world, key = self._world, (machine.number, group.number)
         settings, local = world.settings, machine.clock.read(world.now)
         flags = self._flags.setdefault(key, {})
-        for kind, cycle in (("incumbent", group.outgoing_transfer), ("challenge", group.incoming_transfer)):
+        for kind, cycle in (("outgoing", group.outgoing_transfer), ("incoming", group.incoming_transfer)):
             if cycle is None:
                 flags.pop(kind, None)
                 continue
@@ -241,14 +243,14 @@ class MastershipChecker:
             for group in other.core.groups:
                 for cycle in (group.outgoing_transfer, group.incoming_transfer):
                     if cycle is not None and group.number != number and local < cycle.until:
-                        self._broken("I6", f"groups {number} and {group.number} are both in takeover")
+                        self._broken("I6", f"groups {number} and {group.number} are both in transfer")
 
     # ------------------------------------------------------------ I7
 
     def mastered(self, since: float) -> None:
         """Faults have ended L + R + few P ago: every group has had a master since.
 
-        Not necessarily now: a takeover by the first scheme takes as long as a term.
+        Not necessarily now: a transfer by the first scheme takes as long as a term.
         """
         for number in range(self._world.groups):
             held = any(self._held(machine, number) for machine in self._world.machines)
@@ -256,7 +258,7 @@ class MastershipChecker:
                 self._broken("I7", f"group {number} has no master")
 
     def ended(self, number: int, preferred: int | None) -> None:
-        """All is quiet: the master of a group is its ideal one, or any where that one cannot be."""
+        """All is quiet: the master of a group is its preferred one, or any where that one cannot be."""
         masters = [machine.number for machine in self._world.machines if self._held(machine, number)]
         if masters != [preferred] and (preferred is not None or len(masters) != 1):
             self._broken("I7", f"group {number} has masters {masters}, ideally {preferred}")

@@ -33,14 +33,14 @@ class StoreSimulationResult:
         Simulated.
     stored, transfers, clean
         Messages acknowledged, masterships handed over (seconds without a master, each), and consumers that
-        changed masters in a clean takeover.
+        changed masters in a clean transfer.
     operations, histories, undecided
         Of clients; groups, for each of which an order of its operations was looked for; and those of them for
         which the search was given up.
     sent, incarnations
         Messages that producers sent, again and again, and lives of consumers.
     faults, ends, maps
-        Kind of fault to how often it struck, how often a node ended, and versions of the ideal map.
+        Kind of fault to how often it struck, how often a node ended, and versions of the preferred map.
     """
 
     seed: int

@@ -1,4 +1,4 @@
-"""How long a group has no master in a takeover, scheme by scheme, where nothing goes wrong."""
+"""How long a group has no master in a transfer, scheme by scheme, where nothing goes wrong."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LATENCY_SECONDS = 0.0045
 def transfer_seconds(
     scheme: TransferScheme, *, transfers: int, seed: int = 0, engine: ConsensusEngine = EMBEDDED
 ) -> list[float]:
-    """Seconds from the incumbent's proposal to the ideal node's mastership, sorted.
+    """Seconds from the current master's proposal to the preferred node's mastership, sorted.
 
-    One group on three nodes, L = 10 s, R = 2.5 s, producer and consumer at work; the ideal map names another
+    One group on three nodes, L = 10 s, R = 2.5 s, producer and consumer at work; the preferred map names another
     node every 40 s or so, at a moment of chance.
     """
     world = StoreWorld(
@@ -28,10 +28,10 @@ def transfer_seconds(
         latency_seconds=LATENCY_SECONDS,
     )
     world.run_until(15.0)
-    ideal = 0
+    preferred = 0
     while len(world.checkers.transfers) < transfers:
-        ideal = (ideal + 1) % 3
-        world.publish_map((ideal,))
+        preferred = (preferred + 1) % 3
+        world.publish_map((preferred,))
         world.run_until(world.now + 30.0 + 20.0 * world.chance.random())
     return sorted(world.checkers.transfers)
 

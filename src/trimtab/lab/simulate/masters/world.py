@@ -100,7 +100,7 @@ class StoreWorld:
     blind
         Nodes that never see a map.
     connected
-        Whether what clients say comes over connections, to nodes and on to ideal nodes, which keep the order
+        Whether what clients say comes over connections, to nodes and on to preferred nodes, which keep the order
         and lose nothing unless they are cut; else as all that nodes say to one another, which is worse.
 
     Attributes
@@ -411,19 +411,19 @@ class StoreWorld:
     def publish_map(self, preferred: tuple[int, ...]) -> None:
         """Every node sees a new version, each in its own time, and some of them never."""
         self.map = MapChanged(self.map.version + 1, preferred)
-        self.note(f"the ideal map is {preferred}")
+        self.note(f"the preferred map is {preferred}")
         for machine in self.machines:
             if machine.map_late_seconds < inf:
                 late = self.chance.random() + machine.map_late_seconds
                 self.at(self.now + late, self.show_map, machine, self.map)
 
     def longest_rest(self) -> float:
-        """Seconds until the last group may be given to its ideal node, as far as any node knows."""
+        """Seconds until the last group may be given to its preferred node, as far as any node knows."""
         cores = [(one, one.core) for one in self.machines if one.core is not None]
         return max(
-            core.groups[group].rests.left(machine.clock.read(self.now), ideal)
+            core.groups[group].rests.left(machine.clock.read(self.now), preferred)
             for machine, core in cores
-            for group, ideal in enumerate(self.map.preferred)
+            for group, preferred in enumerate(self.map.preferred)
         )
 
     def show_map(self, machine: SimulatedNode, observation: MapChanged) -> None:

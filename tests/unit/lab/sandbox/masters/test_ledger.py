@@ -143,17 +143,17 @@ def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "ideal", "lost"), [(3, (0,), True), (4, (1,), True), (4, (0,), False), (5, (1,), False)]
+    ("version", "preferred", "lost"), [(3, (0,), True), (4, (1,), True), (4, (0,), False), (5, (1,), False)]
 )
 def test_kills_look_for_a_map_that_was_lost(
-    monkeypatch: pytest.MonkeyPatch, version: int, ideal: tuple[int, ...], lost: bool
+    monkeypatch: pytest.MonkeyPatch, version: int, preferred: tuple[int, ...], lost: bool
 ) -> None:
     """The one that was published last is there, or a later one, of which nobody was told."""
     cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, kill_test.GROUPS, TransportSecurity())
     monkeypatch.setattr(kill_test, "SETTLE_SECONDS", 0.0)
-    paxos = SimpleNamespace(ideal=lambda: MapChanged(version, ideal))
+    paxos = SimpleNamespace(preferred=lambda: MapChanged(version, preferred))
     run = kill_test.StoreKillTest(
-        SimpleNamespace(state=SimpleNamespace(cluster=cluster), paxos=paxos, publish=lambda ideal: 4),  # type: ignore[arg-type]
+        SimpleNamespace(state=SimpleNamespace(cluster=cluster), paxos=paxos, publish=lambda preferred: 4),  # type: ignore[arg-type]
         seed=1,
     )
     run._publish((0,))
@@ -167,7 +167,7 @@ def test_kills_look_for_a_map_that_was_lost(
 
 
 def test_the_master_is_who_answers_by_the_newest_version() -> None:
-    """A takeover came between two answers: in whatever order they came, the new master is meant."""
+    """A transfer came between two answers: in whatever order they came, the new master is meant."""
     answers = holding(n0=5, n1=7)
     assert masters_of(answers, 1) == masters_of(dict(reversed(answers.items())), 1) == [1]
     assert masters_of(holding(n0=-1), 1) == [-1]

@@ -25,11 +25,11 @@ from trimtab.online.masters.settings import StoreSettings
 
 @cache
 def played() -> tuple[ClientOperation, ...]:
-    """Two producers and two consumers of a group, whose ideal node changes; nothing else goes wrong."""
+    """Two producers and two consumers of a group, whose preferred node changes; nothing else goes wrong."""
     world = StoreWorld(1, nodes=3, groups=1, settings=StoreSettings(), clients=2)
-    for ideal in (0, 1, 2):
+    for preferred in (0, 1, 2):
         world.run_until(world.now + 25.0)
-        world.publish_map((ideal,))
+        world.publish_map((preferred,))
     world.closing = True  # so that all is read in the end
     world.run_until(world.now + 10.0)
     return tuple(world.histories.history(0))
@@ -48,7 +48,7 @@ def changed(at: int, what: object) -> list[ClientOperation]:
 
 
 def test_what_clients_saw_is_explained() -> None:
-    """Hundreds of operations, through takeovers; consumers began where a master said so, several times."""
+    """Hundreds of operations, through transfers; consumers began where a master said so, several times."""
     history = list(played())
     assert linearizable(history) is True
     kinds = [type(one.what) for one in history]

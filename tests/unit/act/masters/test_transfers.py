@@ -1,4 +1,4 @@
-"""Takeovers carried out: asked for a few at a time, watched, tried again, and never taken for granted."""
+"""Transfers carried out: asked for a few at a time, watched, tried again, and never taken for granted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def a_plan(**targets: tuple[str | None, str]) -> MastersPlan:
     """Groups by name, each with its master before and after."""
     moves = tuple(
         MastershipTransfer(
-            order, MastershipMoveKind.TAKEOVER, group, *both, 0.0, 0.0, TransferReason("epsilon", None, "")
+            order, MastershipMoveKind.TRANSFER, group, *both, 0.0, 0.0, TransferReason("epsilon", None, "")
         )
         for order, (group, both) in enumerate(targets.items(), 1)
     )
@@ -141,7 +141,7 @@ class Execution:
     def when_asked(
         self, ask: Callable[[Runner[MastersExecutionState]], None]
     ) -> Callable[[MastersExecutionState], None]:
-        """A watch that asks something of the runner once a takeover is under way."""
+        """A watch that asks something of the runner once a transfer is under way."""
         return lambda state: (
             ask(self.runner) if state.active and state.status is ExecutionStatus.RUNNING else None
         )
@@ -274,7 +274,7 @@ def two_steps(folder: Path, looks: int = 2) -> Execution:
 
 
 def test_a_stop_lets_come_what_was_asked_for(tmp_path: Path) -> None:
-    """The takeover under way is watched to its end, the other one not begun; resuming brings it, too."""
+    """The transfer under way is watched to its end, the other one not begun; resuming brings it, too."""
     execution = two_steps(tmp_path)
     state = execution.live(execution.when_asked(Runner.stop))
     assert (state.status, state.reason) == ("stopped", "stopped on request")
