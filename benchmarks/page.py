@@ -543,7 +543,7 @@ def _accuracy() -> str:
         (
             name.replace("_", " "),
             one["measure"],
-            one["level"],
+            one["scope"],
             _percent(one["share_error"]),
             _percent(one["bias"]),
         )

@@ -108,7 +108,7 @@ def tell(name: str, summaries: list[dict[str, Any]]) -> None:
             f"{key} {'-' if row[key] is None else f'{100 * row[key]:.2f} %'}"
             for key in ("bias", "weighted_error", "median_error", "share_error")
         )
-        print(f"  {row['measure']:<10} per {row['level']:<10} {row['entities']:>4}  {figures}")
+        print(f"  {row['measure']:<10} per {row['scope']:<10} {row['entities']:>4}  {figures}")
 
 
 def say(line: str) -> None:

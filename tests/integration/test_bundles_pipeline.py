@@ -176,7 +176,7 @@ def test_a_mean_of_a_thousand_samples_is_carried_on(spark: SparkSession) -> None
 def test_departures_tell_who_had_it_and_who_has_it(history: Lake) -> None:
     """One bundle is moved at once, one is nobody's for a tick; both left their broker."""
     rows = history.table("departures", context=pc.field("cluster") == "steady").to_pylist()
-    told = {(row["bundle"], row["broker"], row["target"], row["tick"], row["last_seen"]) for row in rows}
+    told = {(row["bundle"], row["broker"], row["target"], row["tick"], row["last_observed"]) for row in rows}
     before = STEADY.owners(0)
     assert told == {
         (STEADY.keys[3], STEADY.names[before[3]], STEADY.names[1], STEADY.at(4), STEADY.at(3)),

@@ -85,7 +85,7 @@ def written(lake: Lake) -> int:
 
 def writer(lake: Lake) -> int:
     """The process that has the seat."""
-    newest = VersionedDocuments(lake.tables / "seat", retained=4).newest()
+    newest = VersionedDocuments(lake.tables / "writer-lock", retained=4).newest()
     assert newest is not None
     return int(json.loads(newest[1])["pid"])
 

@@ -18,7 +18,7 @@ class FakeAsker:
         self.answers = dict(answers)
         self.asked: list[str] = []
 
-    def ask(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
+    def request(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
         name = type(request).__name__
         self.asked.append(name)
         if name not in self.answers:

@@ -6,7 +6,7 @@ Layout::
     joined/date=YYYY-MM-DD/<file>.parquet samples of days that are over, a file for many of those
     joined/index/<number>.json            which of both count (`observe.raw_index`)
     tables/manifests/<number>.json        files of each table; the newest counts (`observe.manifest`)
-    tables/seat/<number>.json             who may publish the next one (`observe.seat`)
+    tables/writer-lock/<number>.json      who may publish the next one (`observe.writer_lock`)
     tables/<table>/<version>/*.parquet    immutable files, never changed once the manifest names them
     <place>/raw, <place>/tables, ...      the same of a balancer that has a place of its own
     snapshots/<cluster>/<taken_at>/       folder-format snapshots of all balancers; `meta.json` tells which
@@ -155,10 +155,10 @@ class Lake:
         """
         name = self.the_only_cluster() if cluster is None else cluster
         if name is None or name not in self.clusters():
-            asked = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
-            asked += f" on level {self.balancer.name}" if self.balancer.place else ""
+            missing = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
+            missing += f" for balancer {self.balancer.name}" if self.balancer.place else ""
             raise ObserveError(
-                f"lake {self.path} holds {asked}: collect samples (`trimtab collect`), "
+                f"lake {self.path} holds {missing}: collect samples (`trimtab collect`), "
                 "then run `trimtab pipeline run` or `trimtab pipeline stream`"
             )
         return local_copy(next(self.finished(self.snapshot_folder(name))))

@@ -199,7 +199,7 @@ def manifest_document(manifest: Manifest) -> dict[str, object]:
     return {
         "format": FORMAT,
         "version": manifest.version,
-        "seat": manifest.writer_epoch,
+        "writer_epoch": manifest.writer_epoch,
         "watermark": manifest.watermark,
         "streams": manifest.streams,
         "settings": manifest.settings,
@@ -222,5 +222,5 @@ def manifest_from(found: dict[str, Any]) -> Manifest:
         streams=found["streams"],
         watermark=found["watermark"],
         settings=found["settings"],
-        writer_epoch=found.get("seat", 0),
+        writer_epoch=found.get("writer_epoch", 0),
     )

@@ -78,7 +78,7 @@ class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
 
         if name not in self.lake.balancer.tables:
             known = ", ".join(self)
-            raise InputError(f"{name!r} is no table of level {self.lake.balancer.name}: there are {known}")
+            raise InputError(f"{name!r} is no table of balancer {self.lake.balancer.name}: there are {known}")
         schema = arrow_schema(self.lake.balancer.tables[name])
         missing = sorted({*(columns or ())} - {*schema.names})
         if missing:

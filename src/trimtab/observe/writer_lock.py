@@ -30,7 +30,7 @@ from trimtab.observe.manifest import Manifest, publish_manifest, read_manifest
 if TYPE_CHECKING:
     from trimtab.files.store import Location
 
-FOLDER = "seat"
+FOLDER = "writer-lock"
 LEASE_SECONDS = 30.0
 """A writer gives a sign of life three times as often."""
 
@@ -177,7 +177,7 @@ def hold_writer_lock(
     """
     seat = acquire(tables, lease_seconds, print_progress)
     over = threading.Event()
-    signs = threading.Thread(target=_renewing, args=(seat, over), name="seat", daemon=True)
+    signs = threading.Thread(target=_renewing, args=(seat, over), name="writer-lock", daemon=True)
     signs.start()
     try:
         yield seat

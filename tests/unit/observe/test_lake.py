@@ -97,7 +97,7 @@ def test_levels_have_places_of_their_own(tmp_path: Path) -> None:
     assert other.newest_snapshot("orders").name == "2026-2"
     (lake.snapshots / "payments" / "2026").mkdir(parents=True)
     assert (lake.clusters(), other.clusters()) == (["orders", "payments"], ["orders"])
-    with pytest.raises(ObserveError, match="no snapshot of cluster 'payments' on balance bundles"):
+    with pytest.raises(ObserveError, match="no snapshot of cluster 'payments' for balancer bundles"):
         other.newest_snapshot("payments")
 
 

@@ -141,7 +141,7 @@ def test_parts_are_read_by_columns_and_time(place: Location) -> None:
     assert found["topic"].to_pylist() == ["name-1", "name-2", "name-3", "name-64"]
     assert OpenTables(lake)["traffic"].read_all().num_rows == 0
     assert OpenTables(lake)["traffic"].schema == tables["traffic"].schema
-    with pytest.raises(TrimtabError, match="'trafic' is no table of balance replicas: there are cleaned"):
+    with pytest.raises(TrimtabError, match="'trafic' is no table of balancer replicas: there are cleaned"):
         tables["trafic"]
     with pytest.raises(TrimtabError, match="table traffic has no column 'bytes'"):
         tables.read("traffic", ["bytes"])

@@ -243,31 +243,31 @@ import os, signal, sys
 from dataclasses import replace
 from trimtab.files import store
 from trimtab.files.store import place_of
-from trimtab.observe import manifest, seat
-from trimtab.observe.manifest import Entry, Manifest, read_manifest
+from trimtab.observe import manifest, writer_lock
+from trimtab.observe.manifest import Manifest, ManifestEntry, read_manifest
 place, phase = place_of(sys.argv[1]) / "tables", sys.argv[2]
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 def dying_before(path, content):
     die()
-from trimtab.files import numbered
+from trimtab.files import versioned_documents
 if phase == "taking":
-    numbered.create = dying_before
-with seat.seat_of(place) as held:
+    versioned_documents.create = dying_before
+with writer_lock.hold_writer_lock(place) as held:
     if phase == "working":
         die()
     if phase == "publishing":
-        numbered.create = dying_before
+        versioned_documents.create = dying_before
     if phase == "half":
         store.os.link = die
     if phase == "tidying":
-        create = numbered.create
+        create = versioned_documents.create
         def and_die(path, content):
             create(path, content)
             die()
-        numbered.create = and_die
-    mine = {"rates": (Entry("rates/mine", 0, 10, 0, 9),)}
-    held.publish(replace(read_manifest(place), tables=mine, streams={"s": 3}))
+        versioned_documents.create = and_die
+    own = {"rates": (ManifestEntry("rates/own", 0, 10, 0, 9),)}
+    held.publish(replace(read_manifest(place), tables=own, streams={"s": 3}))
     if phase == "published":
         die()
 """
@@ -292,7 +292,7 @@ def killed_in(tables: Location, phase: str) -> None:
     assert done.returncode == -signal.SIGKILL
     found = read_manifest(tables)
     if phase in ("tidying", "published"):
-        assert (found.tables["rates"][0].path, found.streams) == ("rates/mine", {"s": 3})
+        assert (found.tables["rates"][0].path, found.streams) == ("rates/own", {"s": 3})
     else:
         assert found.tables == with_table("rates/before").tables
     seat = acquire(tables, sleep=pytest.fail)  # type: ignore[arg-type]

@@ -128,7 +128,7 @@ class LoadSeries:
             raised, uses = profile, np.zeros(len(RESOURCES), dtype=np.bool_)
         else:
             raised = [at_hand(one) for one in (self.trend_report.leader, self.trend_report.follower)]
-            uses = self.trend_report.held_out(now - DAY, now).trend
+            uses = self.trend_report.backtest(now - DAY, now).trend
         return (
             expected_loads(profile[0], raised[0], leader, uses),
             expected_loads(profile[1], raised[1], follower, uses),

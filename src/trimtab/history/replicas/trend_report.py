@@ -41,7 +41,7 @@ class TrendReport:
     off: FloatArray
     actual: FloatArray
 
-    def held_out(self, since: int, until: int) -> Backtest:
+    def backtest(self, since: int, until: int) -> Backtest:
         """Of the hours that end after `since`, up to `until`, microseconds."""
         counts = (self.end > since) & (self.end <= until)
         return Backtest(self.off[counts].sum(axis=0), self.actual[counts].sum(axis=0))
@@ -54,9 +54,9 @@ class TrendReport:
         """
         chosen = self.off[:, 0].copy()
         for row, end in enumerate(self.end.tolist()):
-            uses = self.held_out(end - 2 * DAY, end - DAY).trend
+            uses = self.backtest(end - 2 * DAY, end - DAY).trend
             chosen[row, uses] = self.off[row, 1, uses]
-        whole = self.held_out(since, until)
+        whole = self.backtest(since, until)
         counts = (self.end > since) & (self.end <= until)
         best = replace(whole, off=np.broadcast_to(chosen[counts].sum(axis=0), whole.off.shape))
         return {

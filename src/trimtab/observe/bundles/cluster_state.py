@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 _CAPACITIES: Final = tuple(f"{name}_capacity" for name in RESOURCES)
 _BROKER: Final = ("broker", "tick", "broker_state", "load_manager", "usage_source", *_CAPACITIES)
-_BUNDLE: Final = ("bundle", "tick", "owner", "told", "topics", "sessions", "claims")
+_BUNDLE: Final = ("bundle", "tick", "owner", "is_known", "topics", "sessions", "claims")
 _CLAIM: Final = ("bundle", "tick", "owner", "position", "has_stats")
 
 

@@ -43,7 +43,7 @@ def hours(attributed: DataFrame) -> DataFrame:
 def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Load of each bundle `settings.horizon` after each window.
 
-    Level and trend are a straight line through the last `trend_windows`, if it explains enough of them, else
+    Intercept and trend are of a straight line through the last `trend_windows`, if it explains enough of them, else
     their mean; it is followed no longer than it is known, or a minute of a rising load would be drawn on to
     many times what it is. Where there are enough weeks, the forecast is the mean of that and of what the
     hour of the week had in them.
@@ -62,7 +62,7 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipeline
     ahead = F.least(F.lit(settings.horizon / SECOND), known)
 
     def expected(name: str) -> Column:
-        line = F.col(f"level.{name}") + F.col(f"trend.{name}") * ahead
+        line = F.col(f"intercept.{name}") + F.col(f"trend.{name}") * ahead
         mixed = (line + F.col(f"hour_of_week.{name}")) / 2.0
         return F.greatest(F.coalesce(mixed, line), F.when(line.isNotNull(), F.lit(0.0)))
 
@@ -73,7 +73,7 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipeline
                 # What comes from Python may be null to Spark; a table's files must all say the same of that.
                 **{
                     line: F.struct(*(F.col(f"{line}.{name}") for name in RESOURCES)).cast(LOAD)
-                    for line in ("level", "trend")
+                    for line in ("intercept", "trend")
                 },
                 "windows": F.coalesce("windows", F.lit(0)),
                 "weeks": F.coalesce("weeks", F.lit(0)),

@@ -25,7 +25,7 @@ class BundlesPipelineSettings(PipelineSettings):
     horizon_seconds
         How far ahead loads are forecast; rounded up to whole slides.
     trend_windows
-        Over how many windows level and trend are taken.
+        Over how many windows intercept and trend are taken.
     profile_weeks
         Over how many weeks the mean of an hour of the week is taken; 0: there is none.
     departure_retention_seconds
@@ -39,7 +39,7 @@ class BundlesPipelineSettings(PipelineSettings):
     """
 
     PLACE: ClassVar[str] = "bundles"
-    NOT_OF_TABLES = frozenset({"views"})
+    NOT_OF_TABLES = frozenset({"recent_windows"})
 
     recent_windows: int = 3
     horizon_seconds: float = 600.0
@@ -52,16 +52,20 @@ class BundlesPipelineSettings(PipelineSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         # The same hour a week ago must be over when it is looked up.
-        for name, longest, told in (
+        for name, longest, text in (
             ("horizon_seconds", 6 * 86400, "six days"),
             ("departure_retention_seconds", LONGEST_SECONDS, "a year"),
         ):
             value = getattr(self, name)
             if not 0.001 <= value <= longest:
                 raise SettingsError(
-                    f"pipeline.bundles.{name} is {value}: give seconds between 0.001 and {told}"
+                    f"pipeline.bundles.{name} is {value}: give seconds between 0.001 and {text}"
                 )
-        for name, low, high in (("views", 1, 100), ("trend_windows", 2, 1000), ("weeks", 0, 52)):
+        for name, low, high in (
+            ("recent_windows", 1, 100),
+            ("trend_windows", 2, 1000),
+            ("profile_weeks", 0, 52),
+        ):
             if not low <= getattr(self, name) <= high:
                 raise SettingsError(f"pipeline.bundles.{name} is {getattr(self, name)}: give {low} to {high}")
         if not 0 <= self.history_weight < 1:

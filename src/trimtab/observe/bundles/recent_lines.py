@@ -35,7 +35,7 @@ MIN_WINDOWS: Final = 3
 """Through two points there is always a line."""
 
 _ROW: Final = (
-    f"cluster string, bundle string, window_end timestamp, level {LOAD}, trend {LOAD}, windows bigint"
+    f"cluster string, bundle string, window_end timestamp, intercept {LOAD}, trend {LOAD}, windows bigint"
 )
 
 
@@ -50,7 +50,7 @@ class RecentTrends:
     trend
         Shape (rows, resources): the line's slope, per second; 0 where it is not clear.
     is_known
-        Shape (rows, resources): whether any of the windows tells the load; level and trend mean nothing
+        Shape (rows, resources): whether any of the windows tells the load; intercept and trend mean nothing
         where not.
     windows
         Shape (rows,): how many there are.
@@ -115,7 +115,7 @@ def with_recent_lines(loads: DataFrame, most: int, reach: int) -> DataFrame:
     """`recent_lines` of every bundle, in one pass of Python over sorted rows.
 
     Without any row Spark skips the pass, and starts no Python. `loads` has `cluster`, `bundle`, `window_end`
-    and `load`, one row for each of the first three; the frame made has these three, `level`, `trend` and
+    and `load`, one row for each of the first three; the frame made has these three, `intercept`, `trend` and
     `windows`.
     """
     keys = ("cluster", "bundle")
@@ -196,7 +196,7 @@ def _answer(batch: RecordBatch, lines: RecentTrends, begin: int) -> RecordBatch:
     return pyarrow.RecordBatch.from_pydict(
         {
             **{name: batch.column(name) for name in ("cluster", "bundle", "window_end")},
-            "level": struct(lines.intercept),
+            "intercept": struct(lines.intercept),
             "trend": struct(lines.trend),
             "windows": lines.windows[begin:],
         }

@@ -35,13 +35,13 @@ def brokers(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     sound = answered & ~is_flagged(SampleFlag.CLOCK_BACK)
     declared = F.coalesce(F.col("usage_source") == "declared", F.lit(False))
 
-    def bandwidth(log_dir_schedule: str) -> Column:
-        counted = F.col(f"bandwidth_{log_dir_schedule}_usage") * BYTES_PER_KBIT
-        return F.when(sound, F.when(declared, F.col(f"msg_throughput_{log_dir_schedule}")).otherwise(counted))
+    def bandwidth(direction: str) -> Column:
+        counted = F.col(f"bandwidth_{direction}_usage") * BYTES_PER_KBIT
+        return F.when(sound, F.when(declared, F.col(f"msg_throughput_{direction}")).otherwise(counted))
 
     def limit(name: str, declared_as: str, scale: float) -> Column:
-        told = F.when(F.col(f"{name}_limit") > 0, F.col(f"{name}_limit") * scale)
-        return F.coalesce(F.when(F.col(declared_as) > 0, F.col(declared_as)), told)
+        reported = F.when(F.col(f"{name}_limit") > 0, F.col(f"{name}_limit") * scale)
+        return F.coalesce(F.when(F.col(declared_as) > 0, F.col(declared_as)), reported)
 
     return conform(
         judged.withColumns(
@@ -84,15 +84,15 @@ def bundles(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     ).where("_place = 1")
     judged = _flag_intervals(one, cleaned, ("bundle",), settings)
     wrong = is_flagged(_BAD_FIGURE | SampleFlag.CLOCK_BACK)
-    told = has_stats & ~wrong
+    is_known = has_stats & ~wrong
     return conform(
         judged.withColumns(
             {
-                "told": told,
-                **{name: F.when(told, F.coalesce(F.col(name), F.lit(0.0))) for name in TRAFFIC},
-                "topics": F.when(told, F.col("topics")),
+                "is_known": is_known,
+                **{name: F.when(is_known, F.coalesce(F.col(name), F.lit(0.0))) for name in TRAFFIC},
+                "topics": F.when(is_known, F.col("topics")),
                 "sessions": F.when(
-                    told, F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0))
+                    is_known, F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0))
                 ),
             }
         ),
@@ -103,7 +103,7 @@ def bundles(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
 def departures(bundles: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Bundles that another broker has than the last time they were seen, whoever moved them.
 
-    At `tick` a bundle was seen at `target` for the first time, at `last_seen` at `broker` for the last, no
+    At `tick` a bundle was seen at `target` for the first time, at `last_observed` at `broker` for the last, no
     longer than `settings.departure` before.
     """
     history = Window.partitionBy("cluster", "bundle").orderBy("tick")
@@ -113,9 +113,9 @@ def departures(bundles: DataFrame, settings: BundlesPipelineSettings) -> DataFra
         "bundle",
         F.col("owner").alias("target"),
         F.lag("owner").over(history).alias("broker"),
-        F.lag("tick").over(history).alias("last_seen"),
+        F.lag("tick").over(history).alias("last_observed"),
     )
-    near = F.unix_micros("tick") - F.unix_micros("last_seen") <= settings.departure
+    near = F.unix_micros("tick") - F.unix_micros("last_observed") <= settings.departure
     return conform(seen.where(near & (F.col("broker") != F.col("target"))), DEPARTURES)
 
 

@@ -150,7 +150,7 @@ def _filled(traffic: FloatArray, latest: FloatArray) -> FloatArray:
 def _latest(inputs: SnapshotInputs[BundlesPipelineSettings], index: dict[str, int]) -> FloatArray:
     """Shape (bundles, traffic): what was told last within the gap; NaN where nothing was."""
     columns = ("tick", "bundle", *TRAFFIC)
-    rows = inputs.rows("bundles", inputs.tick - inputs.settings.gap, None, columns, pc.field("told"))
+    rows = inputs.rows("bundles", inputs.tick - inputs.settings.gap, None, columns, pc.field("is_known"))
     found = np.full((len(index), len(TRAFFIC)), np.nan)
     if rows.num_rows:
         rows = rows.sort_by("tick")

@@ -88,7 +88,7 @@ class KeysPipelineSettings(PipelineSettings):
 
     PLACE: ClassVar[str] = "keys"
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset(
-        {"max_records", "max_keys", "sample_interval_seconds", "rate_window_seconds", "hashed"}
+        {"max_records", "max_keys", "sample_interval_seconds", "rate_window_seconds", "hash_keys"}
     )
 
     max_records: int = 200_000

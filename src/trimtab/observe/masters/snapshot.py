@@ -54,7 +54,7 @@ def snapshot_at(inputs: SnapshotInputs[MastersPipelineSettings]) -> MastersSnaps
     for row in history:
         by_group.setdefault(row["group_number"], []).append(row)
     alive = {row["node"] for row in nodes if row["broker_state"] == NodeState.ALIVE}
-    ideal = published.get("ideal") or []
+    preferred = published.get("preferred") or []
     rated = sum(row["queries_per_second"] is not None for row in now)
     return MastersSnapshot(
         reference=inputs.reference,
@@ -79,7 +79,7 @@ def snapshot_at(inputs: SnapshotInputs[MastersPipelineSettings]) -> MastersSnaps
                 by_group[row["group_number"]],
                 [one for one in shares if one["group_number"] == row["group_number"]],
                 alive,
-                ideal[row["group_number"]] if row["group_number"] < len(ideal) else NO_MASTER,
+                preferred[row["group_number"]] if row["group_number"] < len(preferred) else NO_MASTER,
                 settings.max_lag_entries,
             )
             for row in sorted(now, key=lambda row: int(row["group_number"]))

@@ -37,11 +37,11 @@ def shares(cleaned: DataFrame, settings: MastersPipelineSettings) -> DataFrame:
         "accepted and kind = 'paxos_group' and node is not null and group_number is not null"
     )
     history = Window.partitionBy("cluster", "node", "group_number").orderBy("tick")
-    names = ("tick", "life", *(f"{name}_total" for name in TOTALS))
+    names = ("tick", "incarnation", *(f"{name}_total" for name in TOTALS))
     paired = rows.withColumns({f"_{name}": F.lag(name).over(history) for name in names})
     elapsed = F.unix_micros("tick") - F.unix_micros("_tick")
     near = F.coalesce(elapsed <= settings.gap, F.lit(False))
-    anew = near & F.coalesce(F.col("life") != F.col("_life"), F.lit(True))
+    anew = near & F.coalesce(F.col("incarnation") != F.col("_incarnation"), F.lit(True))
     flags = (
         F.col("flags").bitwiseOR(flag_if(~near, SampleFlag.GAP)).bitwiseOR(flag_if(anew, SampleFlag.RESET))
     )

@@ -55,7 +55,7 @@ class Backtest:
         return {**told, "trend": [name for name, used in zip(RESOURCES, self.trend, strict=True) if used]}
 
 
-def held_out_of(rows: pa.Table) -> Backtest:
+def backtest_of(rows: pa.Table) -> Backtest:
     """The sums over rows of `profile_errors`, the same in any order of the rows; 0 without any."""
     if not rows.num_rows:
         return Backtest(np.zeros((len(METHODS), len(RESOURCES))), np.zeros(len(RESOURCES)))

@@ -10,7 +10,7 @@ import numpy as np
 from trimtab.model.replicas.resources import CPU, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.snapshot import NO_HOURS
 from trimtab.observe.columns import SECOND
-from trimtab.observe.replicas.backtest import expected_loads, held_out_of
+from trimtab.observe.replicas.backtest import expected_loads, backtest_of
 from trimtab.observe.snapshots import fields_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOURS: Final = 24
 OBSERVED_SECONDS: Final = 48 * 3600
 _HOUR: Final = 3600 * SECOND
-_NAME: Final = "x_coming"
+_NAME: Final = "x_load_forecast"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ def load_forecast(
     if not (place >= 0).any():
         why = "no profile of the hours to come: that takes samples of two days or more"
         return LoadForecast(NO_HOURS, NO_HOURS, ((_NAME, {"hours": 0, "why": why}),))
-    held_out = held_out_of(inputs.rows("profile_errors", inputs.tick - 24 * _HOUR + 1))
+    backtest = backtest_of(inputs.rows("profile_errors", inputs.tick - 24 * _HOUR + 1))
     told = _role_forecast(rows, placement, first)
     raised = _role_forecast(inputs.rows("trends", first, last), placement, first)
     for leader, follower in (told, raised):
@@ -78,7 +78,7 @@ def load_forecast(
             follower[..., CPU] = follower[..., NETWORK_IN] * model["follower_in"]
     known = np.isfinite(told[0][..., NETWORK_IN])
     leader, follower = (
-        expected_loads(profile, trend, recent, held_out.trend)
+        expected_loads(profile, trend, recent, backtest.trend)
         for profile, trend, recent in zip(told, raised, (loads.leader, loads.follower), strict=True)
     )
     rows = rows.filter(place >= 0)
@@ -89,8 +89,8 @@ def load_forecast(
         "by_day_share": float((~by_week).sum() / known.size),
         "recent_share": float(1 - known.mean()),
     }
-    if held_out.actual.any():
-        quality["held_out"] = held_out.document()
+    if backtest.actual.any():
+        quality["backtest"] = backtest.document()
     return LoadForecast(leader, follower, ((_NAME, quality),))
 
 

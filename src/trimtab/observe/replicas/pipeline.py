@@ -42,7 +42,7 @@ class ReplicasPipelineSettings(PipelineSettings):
         made, and snapshots tell no hours to come.
     """
 
-    NOT_OF_TABLES = frozenset({"windows", "value", "cpu_base"})
+    NOT_OF_TABLES = frozenset({"windows", "load_value", "cpu_base"})
 
     windows: int = 10
     load_value: str = "repaired"
@@ -86,7 +86,7 @@ class ReplicasPipelineSettings(PipelineSettings):
 
 PIPELINE: Final = BalancerPipeline(
     name="replicas",
-    # Lakes were there before a second level was: this one's samples and tables lie in the lake itself.
+    # The samples and tables of this balancer lie in the lake itself.
     place="",
     resources=RESOURCES,
     settings=ReplicasPipelineSettings,

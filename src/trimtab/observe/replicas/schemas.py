@@ -58,7 +58,7 @@ _PARTITION: Final[Columns] = columns(
 )
 
 GROWTH: Final[Columns] = _PARTITION + columns(
-    "previous_leader int, readers int, records_kept bigint, growth_bytes bigint, flags int"
+    "previous_leader int, readers int, records_stored bigint, growth_bytes bigint, flags int"
 )
 
 TRAFFIC: Final[Columns] = _PARTITION + columns(

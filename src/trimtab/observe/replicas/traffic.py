@@ -83,7 +83,7 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
     own = rows.where("kind = 'partition'").select(
         "_key",
         *_OF_PARTITION,
-        (F.col("end_offset") - F.col("start_offset")).alias("records_kept"),
+        (F.col("end_offset") - F.col("start_offset")).alias("records_stored"),
         (F.col("records_in") * per_us).alias("records_in_per_us"),
         F.col("flags").alias("own_flags"),
         F.coalesce("adding", none).alias("_copying"),
@@ -96,7 +96,7 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
         F.when((F.col("kind") == "replica") & is_valid_interval(), F.col("growth_bytes") * per_us).alias(
             "_per_us"
         ),
-        F.col("previous_tick").alias("_told_since"),
+        F.col("previous_tick").alias("_reported_since"),
         # Doubles would add up differently in another order: groups are rounded before they are summed.
         F.when((F.col("kind") == "group") & is_valid_interval(), F.col("records_out")).alias("_read"),
         F.when(F.col("kind") == "group", F.col("elapsed_us")).alias("_read_us"),
@@ -110,7 +110,7 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
     complete = member & ~F.array_contains("_copying", F.col("_broker"))
     was_complete = F.coalesce(F.array_contains("complete_before", F.col("_broker")), F.lit(True))
     # A longer interval than the partition's may hold the copy of a replica that is complete since.
-    same_interval = F.coalesce(F.col("_told_since") >= F.col("previous_tick"), F.lit(True))
+    same_interval = F.coalesce(F.col("_reported_since") >= F.col("previous_tick"), F.lit(True))
     interval = F.unix_micros("_key.tick") - F.unix_micros("previous_tick")
     unread = F.col("_is_group") & F.col("_read").isNull()
     return (
@@ -122,7 +122,7 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
             F.max(F.col("_is_replica") & ~(member & was_complete)).alias("_outsider"),
             F.count_if("_is_group").alias("readers"),
             F.max(unread).alias("_unread"),
-            F.max(F.col("_is_group") & (F.col("_told_since") < F.col("previous_tick"))).alias("_spans"),
+            F.max(F.col("_is_group") & (F.col("_reported_since") < F.col("previous_tick"))).alias("_spans"),
             F.sum(F.round(F.col("_read") * (interval / F.col("_read_us")))).alias("_records_out"),
         )
         .withColumn("records_out", F.when(~F.coalesce("_unread", F.lit(False)), F.col("_records_out")))
@@ -272,7 +272,7 @@ def _with_weight(
     recent = ordered.rangeBetween(*over)
     grown, records = (F.sum(name).over(recent) for name in _SUMMED)
     readers = F.max("readers").over(ordered.rangeBetween(-settings.gap, 0))
-    stock = F.when(F.col("records_kept") > 0, F.col("size_bytes") / F.col("records_kept"))
+    stock = F.when(F.col("records_stored") > 0, F.col("size_bytes") / F.col("records_stored"))
     weighed = rows.withColumns(
         {
             "bytes_per_record": F.coalesce(F.when(records > 0, grown / records), stock),
@@ -280,7 +280,7 @@ def _with_weight(
             | (F.col("records_out").isNull() & (F.col("readers") > 0)),
         }
     )
-    return weighed.where("_kept")
+    return weighed.where("_retained")
 
 
 _SUMMED: Final = ("_grown", "_records")
@@ -291,7 +291,7 @@ def _taught(growth: DataFrame) -> DataFrame:
     teaches = ~is_flagged(SampleFlag.CUT) & (F.col("growth_bytes") > 0) & (F.col("records_in") > 0)
     values = zip(_SUMMED, ("growth_bytes", "records_in"), strict=True)
     taught = {name: F.when(teaches, F.col(value)).otherwise(F.lit(0)) for name, value in values}
-    return growth.withColumns({**taught, "_kept": F.lit(True)})
+    return growth.withColumns({**taught, "_retained": F.lit(True)})
 
 
 def _with_sums_before(
@@ -309,14 +309,14 @@ def _with_sums_before(
     sums = seen.groupBy(*_PARTITION).agg(
         F.max("tick").alias("tick"), *(F.sum(name).alias(name) for name in _SUMMED)
     )
-    rows = growth.unionByName(sums.withColumn("_kept", F.lit(False)), allowMissingColumns=True)
+    rows = growth.unionByName(sums.withColumn("_retained", F.lit(False)), allowMissingColumns=True)
     reading = before.where(is_inside("tick", [(first - settings.gap, first)]) & (F.col("readers") > 0))
     if first == last:
         reading = reading.groupBy(*_PARTITION).agg(
             F.max("tick").alias("tick"), F.max("readers").alias("readers")
         )
     rows = rows.unionByName(
-        reading.select(*_PARTITION, "tick", "readers", F.lit(False).alias("_kept")), allowMissingColumns=True
+        reading.select(*_PARTITION, "tick", "readers", F.lit(False).alias("_retained")), allowMissingColumns=True
     )
     if first == last:
         return rows
@@ -324,7 +324,7 @@ def _with_sums_before(
         *_PARTITION,
         F.timestamp_micros(F.unix_micros("tick") + F.lit(learning)).alias("tick"),
         *((-F.col(name)).alias(name) for name in _SUMMED),
-        F.lit(False).alias("_kept"),
+        F.lit(False).alias("_retained"),
     )
     return rows.unionByName(out_of_sight, allowMissingColumns=True)
 

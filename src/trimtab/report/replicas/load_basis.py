@@ -21,8 +21,8 @@ def load_basis_text(snapshot: ReplicasSnapshot, load: str) -> str:
 
 def _expected(snapshot: ReplicasSnapshot) -> str:
     """How far off what was expected of the last day was, and where the trend of the weeks counts."""
-    coming: Any = dict(snapshot.quality.extra).get("x_coming")
-    found = coming.get("held_out") if isinstance(coming, dict) else None
+    forecast: Any = dict(snapshot.quality.extra).get("x_load_forecast")
+    found = forecast.get("backtest") if isinstance(forecast, dict) else None
     if not isinstance(found, dict):
         return ""
     trend = [name for name in RESOURCES if name in found.get("trend", ())]

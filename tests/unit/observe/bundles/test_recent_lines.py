@@ -69,7 +69,7 @@ def test_lines_are_least_squares_through_each_rows_own_windows(seed: int) -> Non
         for name in RESOURCES:
             told = [one for one in near if one[name] is not None]
             if not told:
-                assert found["level"][name] is None
+                assert found["intercept"][name] is None
                 assert found["trend"][name] is None
                 continue
             x = np.array([one["window_end"].timestamp() - end for one in told])
@@ -79,7 +79,7 @@ def test_lines_are_least_squares_through_each_rows_own_windows(seed: int) -> Non
                 slope, begin = np.polyfit(x, y, 1)
                 if np.corrcoef(x, y)[0, 1] ** 2 >= CLEAR_TREND:
                     level, trend, clear = begin, slope, clear + 1
-            assert found["level"][name] == pytest.approx(level, rel=1e-9)
+            assert found["intercept"][name] == pytest.approx(level, rel=1e-9)
             assert found["trend"][name] == pytest.approx(trend, rel=1e-6)
     assert clear > 20
 

@@ -39,7 +39,7 @@ def broker(name: str, at: datetime.datetime = NOON, **columns: Any) -> dict[str,
 def owned(bundle: str, owner: str, at: datetime.datetime = NOON, **columns: Any) -> dict[str, Any]:
     """A bundle with figures."""
     return {
-        "cluster": "c", "tick": at, "bundle": bundle, "owner": owner, "told": True, "topics": 3,
+        "cluster": "c", "tick": at, "bundle": bundle, "owner": owner, "is_known": True, "topics": 3,
         "sessions": 5,
         "msg_rate_in": 10.0, "msg_rate_out": 20.0, "msg_throughput_in": 1000.0, "msg_throughput_out": 2000.0,
         **columns,

@@ -82,16 +82,16 @@ def test_two_collectors_of_one_cluster_do_not_overwrite_each_other(tmp_path: Pat
 
 WRITER = """
 import sys, pathlib, datetime, pyarrow.parquet
-from trimtab.observe.collect.sinks import BatchWriter
+from trimtab.observe.collect.sinks import RowBatchBuilder
 from trimtab.observe.collect.kafka.raw import COLUMNS
-from trimtab.observe.collect.sinks import LakeLanding
-writer = BatchWriter("replica", "topic", "partition", "size_bytes")
+from trimtab.observe.collect.sinks import LakeSink
+writer = RowBatchBuilder("replica", "topic", "partition", "size_bytes")
 for number in range(200_000):
     writer.add("topic-" + str(number * 7919), number, number)
-landing, batch = LakeLanding(pathlib.Path(sys.argv[1]), COLUMNS), writer.batch()
+sink, batch = LakeSink(pathlib.Path(sys.argv[1]), COLUMNS), writer.batch()
 print("ready", flush=True)
 for second in range(10_000):
-    landing.land([batch], "c", datetime.datetime.fromtimestamp(1_795_262_400 + second, datetime.UTC))
+    sink.write([batch], "c", datetime.datetime.fromtimestamp(1_795_262_400 + second, datetime.UTC))
 """
 
 

@@ -250,7 +250,7 @@ def test_the_hours_to_come_are_told_from_profiles(tmp_path: Path) -> None:
     assert follower[0, 1, CPU] == pytest.approx(30.0 * 0.002)
     assert (leader[0, :, DISK] == 700.0).all()
     assert (leader[1] == found.partitions.leader_load[1]).all(), "no profile at all"
-    told = dict(found.quality.extra)["x_coming"]
+    told = dict(found.quality.extra)["x_load_forecast"]
     assert told == {"hours": 24, "by_week_share": 1 / 48, "by_day_share": 1 / 48, "recent_share": 46 / 48}
 
 
@@ -260,12 +260,12 @@ def test_too_little_history_tells_no_hours_and_says_so(tmp_path: Path) -> None:
     asked = dataclasses.replace(SETTINGS, profile_weeks=4)
     found = snapshot(tmp_path / "asked", rates, brokers, asked)
     assert found.partitions.hours == 0
-    told = dict(found.quality.extra)["x_coming"]
+    told = dict(found.quality.extra)["x_load_forecast"]
     assert told == {
         "hours": 0,
         "why": "no profile of the hours to come: that takes samples of two days or more",
     }
-    assert "x_coming" not in dict(snapshot(tmp_path / "not", rates, brokers).quality.extra)
+    assert "x_load_forecast" not in dict(snapshot(tmp_path / "not", rates, brokers).quality.extra)
 
 
 def test_when_replicas_came_is_told_by_the_hour(tmp_path: Path) -> None:
@@ -325,8 +325,8 @@ def test_the_trend_counts_where_it_was_nearer_over_the_last_day(tmp_path: Path) 
     assert leader[0, :3, NETWORK_IN].tolist() == [12.5, 12.5, 50.0]
     assert leader[0, :2, NETWORK_OUT].tolist() == [4.0, 4.0]
     assert leader[0, :3, DISK].tolist() == [700.0, 700.0, 700.0]
-    told: Any = dict(found.quality.extra)["x_coming"]
-    assert told["held_out"] == {
+    told: Any = dict(found.quality.extra)["x_load_forecast"]
+    assert told["backtest"] == {
         "error": {"disk": 0.1, "network_in": 0.1, "network_out": 0.1},
         "error_with_trend": {"disk": 0.1, "network_in": 0.05, "network_out": 0.2},
         "error_of_yesterday": {"disk": 0.1, "network_in": 0.5, "network_out": 0.1},

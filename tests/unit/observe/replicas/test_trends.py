@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, RESOURCES
 from trimtab.observe.columns import ddl
-from trimtab.observe.replicas.backtest import METHODS, Backtest, expected_loads, held_out_of
+from trimtab.observe.replicas.backtest import METHODS, Backtest, expected_loads, backtest_of
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.profiles import profiles
 from trimtab.observe.replicas.schemas import DAYS, HOURS, PROFILES, TRENDS
@@ -256,7 +256,7 @@ def errors_of(rows: list[tuple[float, float, float]]) -> pa.Table:
 
 def test_the_error_is_a_share_of_what_came() -> None:
     """|−3| + |1| of 10 + 30 by the profile, |1| + |−4| with the trend: the trend is not used."""
-    found = held_out_of(errors_of([(10.0, -3.0, 1.0), (30.0, 1.0, -4.0)]))
+    found = backtest_of(errors_of([(10.0, -3.0, 1.0), (30.0, 1.0, -4.0)]))
     assert found.share[:2, NETWORK_IN].tolist() == [0.1, 0.125]
     assert not found.trend.any()
     assert np.isnan(found.share[:, DISK]).all(), "of nothing there is no share"
@@ -266,9 +266,9 @@ def test_the_error_is_a_share_of_what_came() -> None:
 
 def test_equal_errors_leave_the_trend_out() -> None:
     """The simpler one is kept, also where nothing is known."""
-    assert not held_out_of(errors_of([(10.0, 2.0, -2.0)])).trend.any()
-    assert held_out_of(errors_of([(10.0, 2.0, -1.9)])).trend.tolist() == [False, False, True, False]
-    assert not held_out_of(pa.table({})).trend.any()
+    assert not backtest_of(errors_of([(10.0, 2.0, -2.0)])).trend.any()
+    assert backtest_of(errors_of([(10.0, 2.0, -1.9)])).trend.tolist() == [False, False, True, False]
+    assert not backtest_of(pa.table({})).trend.any()
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), min_size=1, max_size=9), st.randoms())
@@ -278,7 +278,7 @@ def test_the_choice_does_not_depend_on_the_order_of_rows(
     """To the last bit: tables come in any order."""
     other = rows.copy()
     chance.shuffle(other)
-    one, two = held_out_of(errors_of(rows)), held_out_of(errors_of(other))
+    one, two = backtest_of(errors_of(rows)), backtest_of(errors_of(other))
     assert one.off.tobytes() == two.off.tobytes()
     assert one.actual.tobytes() == two.actual.tobytes()
 

@@ -66,14 +66,14 @@ def test_a_plan_says_how_far_off_such_expectations_were() -> None:
     """Of network in by the trend, which counts there; of disks by what is expected without it."""
     coming = {
         "hours": 3,
-        "held_out": {
+        "backtest": {
             "error": {"disk": 0.02, "network_in": 0.5},
             "error_with_trend": {"disk": 0.3, "network_in": 0.25},
             "trend": ["network_in"],
         },
     }
     there = snapshot()
-    there = replace(there, quality=replace(there.quality, extra=(("x_coming", coming),)))
+    there = replace(there, quality=replace(there.quality, extra=(("x_load_forecast", coming),)))
     told = plan_text(trim.plan(there, replace(THETA, load="peak")), there)
     assert (
         "expected loads were off by disk 2.0%, network in 25.0% over the last day; "

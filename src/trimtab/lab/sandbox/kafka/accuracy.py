@@ -88,7 +88,7 @@ def _print_accuracy(summaries: list[dict[str, Any]]) -> None:
         figures = "  ".join(
             f"{'-':>14}" if row[name] is None else f"{100 * row[name]:>13.2f}%" for name in names
         )
-        print(f"{row['measure']:<10} {row['level']:<10} {row['entities']:>6}  {figures}")
+        print(f"{row['measure']:<10} {row['scope']:<10} {row['entities']:>6}  {figures}")
 
 
 def _print_progress(line: str) -> None:

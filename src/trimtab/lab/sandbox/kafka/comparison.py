@@ -64,7 +64,7 @@ class MeasureComparison:
         )
         return {
             "measure": self.measure,
-            "level": self.scope,
+            "scope": self.scope,
             "unit": self.unit,
             "entities": len(self.truth),
             "truth_total": total,

@@ -21,7 +21,7 @@ TOTALS: Final = (
     "stored", "stored_bytes", "pulls", "pulled", "pulled_bytes", "proposals", "proposed_seconds",
 )  # fmt: skip
 """Counters of a report, which end in `_total` as columns."""
-STATUS_COLUMNS: Final = ("life", "holds", "master", "version", "applied", "held_seconds", "messages")
+STATUS_COLUMNS: Final = ("incarnation", "holds", "master", "version", "applied", "held_seconds", "messages")
 
 
 class PaxosCollector:
@@ -77,7 +77,7 @@ def map_problems(reports: dict[int, dict[int, GroupReport]]) -> list[str]:
         for group, report in reports[node].items():
             rests[group] = max(rests.get(group, 0.0), report.rest_seconds)
     problems += [
-        f"group {group} is not given to its ideal node for {seconds:,.0f} s: that node lost it soon after a "
+        f"group {group} is not given to its preferred node for {seconds:,.0f} s: that node lost it soon after a "
         "takeover; see why it stands still or ends, or name another node in the map"
         for group, seconds in sorted(rests.items())
         if seconds
@@ -107,7 +107,7 @@ def group_batch(reports: dict[int, dict[int, GroupReport]], at: datetime.datetim
 
 def map_batch(observation: MapChanged, scheme: str, at: datetime.datetime) -> RowBatch:
     """One row: the map."""
-    writer = RowBatchBuilder("paxos_map", "version", "ideal", "scheme", sampled_at=at)
+    writer = RowBatchBuilder("paxos_map", "version", "preferred", "scheme", sampled_at=at)
     writer.add(observation.version, list(observation.preferred), scheme)
     return writer.batch()
 

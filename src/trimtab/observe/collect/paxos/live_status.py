@@ -62,7 +62,7 @@ class MastersStatus:
     def misplaced_groups(self) -> int:
         """Groups whose master is another than the map names."""
         pairs = zip(self.masters, self.preferred, strict=True)
-        return sum(ideal not in (-1, master) for master, ideal in pairs)
+        return sum(preferred not in (-1, master) for master, preferred in pairs)
 
 
 def read_status(connection: PaxosConnection, settings: CollectSettings) -> MastersStatus:
@@ -100,8 +100,8 @@ def masters_status(sample: TickSample) -> MastersStatus:
     known = np.where(alive[:, None], values, np.nan)
     deviation = signed_deviation(known)
     deviation[:, 1] = np.nan
-    told: dict[str, Any] = next(iter(sample.rows_of("paxos_map")), {"version": 0, "ideal": [-1] * groups})
+    told: dict[str, Any] = next(iter(sample.rows_of("paxos_map")), {"version": 0, "preferred": [-1] * groups})
     return MastersStatus(
-        sample.cluster, nodes, values, deviation, tuple(masters), tuple(told["ideal"]), told["version"],
+        sample.cluster, nodes, values, deviation, tuple(masters), tuple(told["preferred"]), told["version"],
         sample.problems,
     )  # fmt: skip

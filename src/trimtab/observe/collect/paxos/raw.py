@@ -14,7 +14,7 @@ KINDS: Final = ("paxos_node", "paxos_group", "paxos_map")
 
 - `paxos_node`: node, address, alive;
 - `paxos_group`: node, group_number, life, how the group stands there, and the totals of that node and group;
-- `paxos_map`: version and ideal, and the scheme by which masterships change hands.
+- `paxos_map`: version and preferred nodes, and the scheme by which masterships change hands.
 """
 
 KEYS: Final = ("cluster", "tick", "kind", "node", "group_number")
@@ -30,7 +30,7 @@ COLUMNS: Final = (
     ("received_at", "timestamp"),  # when the row was landed
     ("address", "string"),
     ("alive", "boolean"),  # it answered
-    ("life", "long"),  # of the node's process
+    ("incarnation", "long"),  # of the node's process
     ("holds", "boolean"),  # it counts itself as master
     ("master", "int"),  # as far as this node knows; -1 before the first
     ("version", "long"),  # of the mastership, a slot; of the map
@@ -45,7 +45,7 @@ COLUMNS: Final = (
     ("proposals_total", "long"),  # counter: batches
     ("proposed_seconds_total", "double"),  # counter
     ("scheme", "string"),
-    ("ideal", "ints"),  # node of each group; -1 for whoever likes
+    ("preferred", "ints"),  # node of each group; -1 for no preference
 )
 
 _COLUMNS: Final[Columns] = of_raw(COLUMNS)

@@ -216,7 +216,7 @@ def test_an_old_cluster_is_sampled_without_its_fenced_brokers(asker: AdminReques
     """Kafka before 2.8 cannot describe its cluster: metadata names the living brokers, and it is said."""
 
     class Old:
-        def ask(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
+        def request(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
             if type(request).__name__ == "DescribeClusterRequest":
                 raise RequestError("incompatible broker version")
             return asker.request(request, broker, timeout_seconds)
