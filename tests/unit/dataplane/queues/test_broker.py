@@ -25,9 +25,9 @@ from trimtab.online.queues.policy import DispatchPolicy
 
 TEN_LINES = """
 import asyncio
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
-broker = LevelledBroker(queues=2)
+broker = BalancedBroker(queues=2)
 
 @broker.task(weight=0.05)
 async def add(one: int, two: int) -> int:
@@ -46,7 +46,7 @@ import asyncio
 from typing import Annotated
 from taskiq import Context, InMemoryBroker, SimpleRetryMiddleware, TaskiqDepends
 from taskiq import TaskiqEvents, TaskiqMiddleware
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
 class Count(TaskiqMiddleware):
     sent = executed = 0
@@ -114,7 +114,7 @@ def test_a_project_of_taskiq_changes_its_broker_line_alone() -> None:
     """Middlewares, retries, dependencies, events and tasks without async do what they did before."""
     before = _printed(PROJECT.format(broker="InMemoryBroker()"))
     assert before == "[12, 5]\n['again', 'again', 'again'] 5 5\n"
-    assert _printed(PROJECT.format(broker="LevelledBroker(queues=2)")) == before
+    assert _printed(PROJECT.format(broker="BalancedBroker(queues=2)")) == before
 
 
 def test_messages_of_a_user_keep_their_order_though_workers_do_many_at_once() -> None:
