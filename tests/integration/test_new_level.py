@@ -1,4 +1,4 @@
-"""A new balancer is a folder in each room and a row: the toy level `balls` is added to a copy, and used."""
+"""A new balancer is a folder in each room and a row: the toy balancer `balls` is added to a copy, and used."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "tests" / "toy_balancer"
-ROW = 'ROWS: Final = ("replicas", "bundles", "queues", "keys", "masters")'
+ROW = 'BALANCER_NAMES: Final = ("replicas", "bundles", "queues", "keys", "masters")'
 CLUSTER = {
     "cluster": "attic",
     "boxes": {"a": 10.0, "b": 10.0, "c": 10.0},
@@ -34,7 +34,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not place.exists(), f"{place} is a file of the house"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
-    rows = source / "trimtab" / "levels" / "__init__.py"
+    rows = source / "trimtab" / "balancers" / "__init__.py"
     assert ROW in rows.read_text()
     rows.write_text(rows.read_text().replace(ROW, ROW.replace(")", ', "balls")')))
     return source

@@ -59,7 +59,7 @@ def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
         broker["id"]: broker["capacity"].get("disk", float("inf")) * theta for broker in document["brokers"]
     }
     at: dict[int, list[Any]] = {broker: [broker] for broker in room}
-    if "host_load" in plan["settings"]["goals"] or plan["settings"]["fix_offline"]:
+    if "host_load" in plan["settings"]["goals"] or plan["settings"]["fix_offline_replicas"]:
         out = set(plan["settings"]["drain"])
         declared = {one["name"]: one["capacity"].get("disk") for one in document.get("x_hosts", [])}
         for broker in document["brokers"]:
@@ -109,7 +109,7 @@ def test_no_disk_is_filled_above_theta_without_saying_so(
         asked = [word for word in asked if not word.startswith("replicas.intra_broker_only")]
     plan, code = planned(document, strategy, asked, tmp_path)
     event(f"{plan['verdict']}, {'some' if plan['moves'] else 'no'} moves")
-    if "theta" in plan["settings"]["goals"] or plan["settings"]["fix_offline"]:
+    if "theta" in plan["settings"]["goals"] or plan["settings"]["fix_offline_replicas"]:
         assert code == 3 or not filled(document, plan)
     assert check(document, plan) == []
     assert (code == 3) == (plan["verdict"] in ("incomplete", "infeasible"))

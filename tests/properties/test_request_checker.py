@@ -66,7 +66,7 @@ def replica(number: int, source: int, target: int, size: int = 10) -> Document:
 
 def plan(document: Document, verdict: str, moves: list[Document], **settings: object) -> Document:
     """A plan document of these moves, with assignments, figures and costs that agree with them."""
-    alone = {"drain", "demote", "fix_offline"} & set(settings) and "rebalance" not in settings
+    alone = {"drain", "demote", "fix_offline_replicas"} & set(settings) and "rebalance" not in settings
     goals = ["rack", "host", "theta"] if alone else ["rack", "host", "theta", "epsilon", "log_dirs"]
     made: Document = {
         "format": "trimtab/plan/1",
@@ -81,7 +81,7 @@ def plan(document: Document, verdict: str, moves: list[Document], **settings: ob
             "excluded_topics": [],
             "evacuate_excluded_topics": True,
             "min_gain_per_copy": 0.05,
-            "fix_offline": False,
+            "fix_offline_replicas": False,
             **settings,
         },
         "snapshot": {"cluster": "planted", "taken_at": document["taken_at"], "sha256": "0" * 64},

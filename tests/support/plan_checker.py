@@ -55,7 +55,9 @@ class Judge:
         self.demoted = set(self.settings.get("demote") or [])
         self.resized = dict(self.settings.get("replication_factor") or {})
         evacuates = (self.settings.get("drain") or self.demoted) and not self.settings.get("add")
-        verb = evacuates or any(self.settings.get(name) for name in ("fix_offline", "to_disks"))
+        verb = evacuates or any(
+            self.settings.get(name) for name in ("fix_offline_replicas", "intra_broker_only")
+        )
         self.verb_alone = bool(verb and not self.settings.get("rebalance")) or bool(self.resized)
         self.brokers = {
             broker["id"]: broker
@@ -281,7 +283,7 @@ class Judge:
 
     def disk_room(self) -> dict[int, float]:
         """Bytes that each broker in service may hold: θ of its disk, or what it holds if that is more."""
-        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline") or self.resized
+        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline_replicas") or self.resized
         theta = self._limit("theta")["disk"] if asked else 1.0
         held = self.load(self.first_list, self.first_leader)
         return {
@@ -315,7 +317,9 @@ class Judge:
 
     def dir_room(self) -> dict[tuple[int, str], float]:
         """Bytes that each log dir may hold: θ of it, or what it holds if that is more."""
-        limited = {"theta", "log_dirs"} & set(self.settings["goals"]) or self.settings.get("fix_offline")
+        limited = {"theta", "log_dirs"} & set(self.settings["goals"]) or self.settings.get(
+            "fix_offline_replicas"
+        )
         limited = limited or self.resized
         theta = self._limit("theta")["disk"] if limited else 1.0
         held = self.dir_held()
@@ -377,10 +381,10 @@ class Judge:
 
     def host_room(self) -> dict[str, float]:
         """Bytes that each host that declares a disk may hold: θ of it, or what it holds if that is more."""
-        if "host_load" not in self.settings["goals"] and not self.settings.get("fix_offline"):
+        if "host_load" not in self.settings["goals"] and not self.settings.get("fix_offline_replicas"):
             return {}
         held = self.host_load(self.first_list, self.first_leader)
-        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline")
+        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline_replicas")
         usual = self._limit("theta")["disk"] if asked else 1.0
         theta = (self.settings.get("host_theta") or {}).get("disk", usual)
         return {
@@ -746,7 +750,7 @@ class Judge:
     def placement_faults(self, lists: dict, leaders: dict, moved: bool) -> list[str]:
         """What breaks a hard goal of placement."""
         faults = []
-        dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
+        dirs_alone = self.settings.get("intra_broker_only") and not self.settings["fix_offline_replicas"]
         for key, brokers in lists.items():
             if dirs_alone:
                 continue
@@ -895,9 +899,9 @@ class Judge:
                 self.fault(f"broker {number} is named in the settings, and not there")
         if self.verb_alone and "epsilon" in self.settings["goals"]:
             self.fault(f"no rebalance is asked for, with goals {self.settings['goals']}")
-        dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
+        dirs_alone = self.settings.get("intra_broker_only") and not self.settings["fix_offline_replicas"]
         if dirs_alone and any(move["kind"] != "log_dir" for move in self.plan["moves"]):
-            self.fault("to_disks, but something else than a log dir changes")
+            self.fault("intra_broker_only, but something else than a log dir changes")
         for key, first in self.first_list.items():
             if self.placement_faults({key: first}, self.first_leader, moved=False):
                 continue
@@ -942,9 +946,7 @@ class Judge:
         everything = hard + limits + soft + self.level_faults(self.list, self.leader)[0]
         if verdict not in VERDICTS:
             self.fault(f"verdict is {verdict}")
-        if verdict == "balanced" and self.plan["moves"]:
-            self.fault("verdict is balanced, with moves")
-        if verdict in ("balanced", "improved") and not self.plan["moves"]:
+        if verdict == "improved" and not self.plan["moves"]:
             self.fault(f"verdict is {verdict}, without moves")
         asked = hard if self.resized else [fault for key in self.list for fault in self.asked_for(key)]
         if verdict == "balanced" and (asked + limits + soft):
@@ -1005,7 +1007,7 @@ class Judge:
     @property
     def dirs_alone(self) -> bool:
         """Only log dirs are asked for: nothing leaves its broker."""
-        return bool(self.settings.get("to_disks")) and not self.settings.get("fix_offline")
+        return bool(self.settings.get("intra_broker_only")) and not self.settings.get("fix_offline_replicas")
 
     @property
     def evacuates_all(self) -> bool:

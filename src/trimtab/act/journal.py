@@ -16,7 +16,7 @@ from trimtab.act.execution.state import AnyExecution
 from trimtab.act.executor import ExecutionSummary
 from trimtab.model.errors import ActError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = (
     """CREATE TABLE executions (
@@ -185,15 +185,15 @@ class Journal:
         """All executions, newest first."""
         rows = self._db.execute(
             "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts, "
-            "coalesce(json_extract(head, '$.level'), ?) "
+            "coalesce(json_extract(head, '$.balancer'), ?) "
             "FROM executions WHERE ? IS NULL OR cluster_id = ? ORDER BY id DESC",
             (self._codecs.unnamed, of_cluster, of_cluster),
         )
         return [
             ExecutionSummary(
-                id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts), level
+                id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts), balancer
             )
-            for id, cluster_id, cluster, created_at, ended_at, status, owner, facts, level in rows
+            for id, cluster_id, cluster, created_at, ended_at, status, owner, facts, balancer in rows
         ]
 
     def entry(self, execution: int) -> ExecutionSummary:

@@ -52,18 +52,18 @@ def reading_options() -> list[Option]:
 
 
 def with_options(command: Callable[..., None], options: Iterable[Option]) -> Callable[..., None]:
-    """A command with further options, whose values it is handed together as `given`, by name.
+    """A command with further options, whose values it is handed together as `values`, by name.
 
     Parameters
     ----------
     command
-        With a last parameter `given`, which is not an option itself.
+        With a last parameter `values`, which is not an option itself.
     options
         The options to add, after the command's own.
     """
     further = list(options)
     own = inspect.signature(command, eval_str=True).parameters.values()
-    parameters = [one for one in own if one.name != "given"]
+    parameters = [one for one in own if one.name != "values"]
     parameters += [
         inspect.Parameter(
             one.name, inspect.Parameter.KEYWORD_ONLY, default=_declared(one), annotation=one.kind
@@ -71,9 +71,9 @@ def with_options(command: Callable[..., None], options: Iterable[Option]) -> Cal
         for one in further
     ]
 
-    def called(**values: Any) -> None:
-        given = {one.name: values.pop(one.name) for one in further}
-        command(**values, given=given)
+    def called(**arguments: Any) -> None:
+        values = {one.name: arguments.pop(one.name) for one in further}
+        command(**arguments, values=values)
 
     called.__name__, called.__doc__ = command.__name__, command.__doc__
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -96,7 +96,7 @@ app.command()(with_options(stream, [*reading_options(), *_BOOTSTRAP]))
 
 def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:
     """The overrides, after those that options about Spark are a short way to write."""
-    return [*spark.spark_overrides({"master": master, "heavy": heavy}), *overrides]
+    return [*spark.spark_overrides({"master": master, "large_job": heavy}), *overrides]
 
 
 @app.command()

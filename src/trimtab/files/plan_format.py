@@ -124,11 +124,11 @@ def open_plan(path: Path, data: bytes | None = None) -> JsonDocument:
 
 
 def balancer_of(document: JsonDocument, balancers: tuple[str, ...]) -> str:
-    """The name of the balancer that a plan is of, refused if it is none of `levels`."""
+    """The name of the balancer that a plan is of, refused if it is none of `balancers`."""
     document.require(("balancer",), tuple(document.parts))
-    level = document.part("balancer", str)
-    one_of(document, "$.level", level, balancers)
-    return level
+    name = document.part("balancer", str)
+    one_of(document, "$.balancer", name, balancers)
+    return name
 
 
 def _check_order(document: JsonDocument, plan: Plan[Any]) -> None:

@@ -72,7 +72,7 @@ def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version=99")
     db.close()
-    with pytest.raises(ActError, match="has version 99, this trimtab knows 1"):
+    with pytest.raises(ActError, match="has version 99, this trimtab knows 2"):
         Journal(path, CODECS)
 
 
@@ -100,7 +100,7 @@ def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_pa
     cluster = new_cluster()
     _run_until(cluster, tmp_path, 6)
     path = tmp_path / "journal.sqlite"
-    _change_head(path, "json_remove(head, '$.level')")
+    _change_head(path, "json_remove(head, '$.balancer')")
     with Journal(path, CODECS) as journal:
         assert journal.entry(1).balancer == "replicas"
         state = journal.state(1)
@@ -114,7 +114,7 @@ def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
     cluster = new_cluster()
     _run_until(cluster, tmp_path, 6)
     path = tmp_path / "journal.sqlite"
-    _change_head(path, "json_set(head, '$.level', 'masters')")
+    _change_head(path, "json_set(head, '$.balancer', 'masters')")
     with (
         Journal(path, CODECS) as journal,
         pytest.raises(ActError, match="of level masters, this trimtab carries out replicas, bundles"),

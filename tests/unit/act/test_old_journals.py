@@ -23,12 +23,12 @@ from trimtab.act.runner import Runner
 RECORDED = Path(__file__).with_name("journals")
 
 
-def recorded(level: str, folder: Path) -> Journal:
-    """A journal with one interrupted execution of that level."""
+def recorded(balancer: str, folder: Path) -> Journal:
+    """A journal with one interrupted execution of that balancer."""
     path = folder / "journal.sqlite"
     db = sqlite3.connect(path)
-    db.executescript((RECORDED / f"{level}.sql").read_text(encoding="utf-8"))
-    db.execute("PRAGMA user_version=1")
+    db.executescript((RECORDED / f"{balancer}.sql").read_text(encoding="utf-8"))
+    db.execute("PRAGMA user_version=2")
     db.close()
     return Journal(path, CODECS)
 
@@ -75,12 +75,12 @@ def test_an_execution_of_bundles_goes_on(tmp_path: Path) -> None:
     bed.assert_given_back()
 
 
-@pytest.mark.parametrize("level", ["replicas", "bundles"])
-def test_what_is_read_is_written_as_it_was(level: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("balancer", ["replicas", "bundles"])
+def test_what_is_read_is_written_as_it_was(balancer: str, tmp_path: Path) -> None:
     """No key of steps and head is lost or changed, so that an older trimtab can read them, too."""
-    with recorded(level, tmp_path) as journal:
+    with recorded(balancer, tmp_path) as journal:
         state: AnyExecution = journal.state(1)
-        codec = CODECS.of(level)
+        codec = CODECS.of(balancer)
         db = sqlite3.connect(journal.path)
         for (step, record), found in zip(
             db.execute("SELECT step, record FROM steps ORDER BY number"), state.records, strict=True
@@ -92,7 +92,9 @@ def test_what_is_read_is_written_as_it_was(level: str, tmp_path: Path) -> None:
         was, now = before.pop("settings"), after.pop("settings")
         assert before.items() <= after.items()
         # What warns of old plans was a setting of one balancer once.
-        assert was.pop("pace", {}).items() - now.pop("pace", {}).items() <= {("max_plan_age_seconds", 3600.0)}
+        assert was.pop("limits", {}).items() - now.pop("limits", {}).items() <= {
+            ("max_plan_age_seconds", 3600.0)
+        }
         assert was.items() <= now.items()
         db.close()
 

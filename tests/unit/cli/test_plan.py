@@ -78,8 +78,8 @@ def test_brokers_are_drained_and_demoted_by_options(
     assert "draining" in capsys.readouterr().out
     assert check_files(snapshot, out) == []
     plan = json.loads(out.read_text())
-    told = {name: plan["settings"][name] for name in ("drain", "demote", "add", "fix_offline")}
-    assert told == {"drain": [first], "demote": [second, third], "add": [], "fix_offline": True}
+    told = {name: plan["settings"][name] for name in ("drain", "demote", "add", "fix_offline_replicas")}
+    assert told == {"drain": [first], "demote": [second, third], "add": [], "fix_offline_replicas": True}
     assert {"drain", "demote"} <= {move["reason"]["goal"] for move in plan["moves"]}
     assert run("replicas", "--snapshot", snapshot, "--add", 99, "--add", 98) == 2
     assert "add: broker 99 is not in the snapshot" in capsys.readouterr().err

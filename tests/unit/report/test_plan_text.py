@@ -66,7 +66,7 @@ def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named
             "what was requested .*no leader on broker 1; goals: rack",
         ),
         (
-            {"fix_offline": True, "drain": (3,)},
+            {"fix_offline_replicas": True, "drain": (3,)},
             r"80.0% +$",
             "what was requested .*empty broker 3; repair what is",
         ),

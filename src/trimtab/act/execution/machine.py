@@ -167,7 +167,7 @@ class ExecutionMachine(ABC, Generic[PortT, StateT]):
         if changed:
             return cls.between(state)
         known = [blocked.until for blocked in choice.blocked.values() if blocked.until is not None]
-        soon = state.now + state.settings.poll_seconds
+        soon = state.now + state.settings.poll_interval_seconds
         # A broker may come back earlier than its session ends, so that is looked for meanwhile.
         latest = state.now + state.settings.check_interval_seconds
         return state, Wait(min(latest, max(soon, min(known, default=soon))))

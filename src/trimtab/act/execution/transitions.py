@@ -71,7 +71,7 @@ def failed(state: StateT, failure: Failure) -> StateT:
     lasted = state.now - since
     give_up = ""
     if lasted >= state.settings.unreachable_timeout_seconds or (
-        not failure.transient and failures >= state.settings.attempts
+        not failure.transient and failures >= state.settings.max_attempts
     ):
         give_up = f"{failure.code}: {failure.message} (tried {failures} times in {lasted:.0f} s)"
     return replace(

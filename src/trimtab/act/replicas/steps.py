@@ -96,8 +96,8 @@ STEP_TRANSITIONS: Final = transitions(
 )
 
 UNMEASURED: Final[dict[str, Any]] = {
-    "least_left_bytes": None,
-    "most_left_bytes": None,
+    "min_remaining_bytes": None,
+    "max_remaining_bytes": None,
     "nearer_at": None,
     "source_bytes": None,
     "measured_at": None,

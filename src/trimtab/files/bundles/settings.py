@@ -19,7 +19,7 @@ def _check(settings: BundlesSettings, refuse: RejectCallback) -> None:
     if not 1 <= settings.max_bundles_per_namespace < 2**31:
         refuse("max_bundles_per_namespace", settings.max_bundles_per_namespace, "1 or more")
     if settings.unowned_bundles not in UNOWNED:
-        refuse("unowned", settings.unowned_bundles, f"one of {', '.join(UNOWNED)}")
+        refuse("unowned_bundles", settings.unowned_bundles, f"one of {', '.join(UNOWNED)}")
     if settings.policy_violations not in OUTSIDE_POLICY:
         refuse("policy_violations", settings.policy_violations, f"one of {', '.join(OUTSIDE_POLICY)}")
     if not all(settings.excluded_namespaces):

@@ -34,7 +34,7 @@ def run_demo(balancer: str, seed: int, settings: Any, out: Path, *, quick: bool)
     """Tell the demo of a balancer on standard output; its exit code."""
     if balancer in STORIES:
         own = import_module(STORIES[balancer])
-        return 0 if own.tell(DemoOutput(sys.stdout, own.STEPS), out, seed, settings, quick=quick) else 1
+        return 0 if own.run(DemoOutput(sys.stdout, own.STEPS), out, seed, settings, quick=quick) else 1
     from trimtab.lab.demo.story import STEPS, run_demo
 
     return run_demo(
@@ -47,6 +47,6 @@ def demo_of(balancer: str, seed: int, settings: object, *, quick: bool) -> Demo[
     place, _, name = DEMOS[balancer].partition(":")
     module = import_module(place)
     demo: Demo[Any, Any, Any, Any] = getattr(module, name)(
-        module.QUICK if quick else module.PACE, seed, settings
+        module.QUICK if quick else module.TIMES, seed, settings
     )
     return demo

@@ -26,7 +26,7 @@ GOALS: Final = {
     "name says",
 }
 """Goals that a plan can be asked for, by name. Emptying dead and draining brokers and offline log dirs, and
-giving leaderless partitions a leader, is part of a plan unless it is for `demote`, `to_disks` or
+giving leaderless partitions a leader, is part of a plan unless it is for `demote`, `intra_broker_only` or
 `replication_factor` alone."""
 
 DEFAULT_GOALS: Final = ("rack", "host", "theta", "epsilon", "log_dirs")
@@ -121,11 +121,11 @@ class ReplicasSettings:
         True: only offline replicas, replicas on draining brokers and leaderless partitions change, besides
         what `drain` and `demote` name.
     rebalance
-        True: `drain`, `demote` and `fix_offline` also balance the cluster. False: such a plan makes only the
+        True: `drain`, `demote` and `fix_offline_replicas` also balance the cluster. False: such a plan makes only the
         moves that the request needs, and those that keep brokers under θ which the request would lift above.
     intra_broker_only
         True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for
-        what `fix_offline` asks for beside it.
+        what `fix_offline_replicas` asks for beside it.
     replication_factor
         The number of replicas asked of topics, by name or glob pattern; a name goes before patterns. Only the
         partitions of these topics change then: replicas are added, or dropped, and nothing else moves.

@@ -54,7 +54,7 @@ MAX_PASSES = 10
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with the paper's procedure."""
     if settings.intra_broker_only:
-        raise PlanError("to_disks: role_aware knows no log dirs; plan with the strategy trim")
+        raise PlanError("intra_broker_only: role_aware knows no log dirs; plan with the strategy trim")
     if settings.replication_factor:
         raise PlanError(
             "replication_factor: role_aware adds and drops no replicas; plan with the strategy trim"

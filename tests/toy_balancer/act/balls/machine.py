@@ -8,8 +8,8 @@ from trimtab.act.balls.state import (
     BallsPut,
     BallsState,
     BallStep,
-    BoxesSeen,
-    LookAtBoxes,
+    BoxesObserved,
+    ObserveBoxes,
     Put,
 )
 from trimtab.act.execution.machine import ExecutionMachine
@@ -19,7 +19,7 @@ from trimtab.act.execution.record import Blocked, Choice
 from trimtab.act.execution.transitions import COMMON, absorb_observation
 
 
-def seen(state: BallsState, event: BoxesSeen) -> BallsState:
+def observed(state: BallsState, event: BoxesObserved) -> BallsState:
     """What lies where it should is done."""
     state = absorb_observation(state, event.observation.cluster, event.observation.boxes)
     state = replace(state, boxes=event.observation.balls)
@@ -30,7 +30,7 @@ def seen(state: BallsState, event: BoxesSeen) -> BallsState:
 
 
 def put(state: BallsState, event: BallsPut) -> BallsState:
-    """Look whether it was heard."""
+    """Observe whether it was done."""
     return replace(state, fresh=False)
 
 
@@ -38,18 +38,18 @@ class BallsMachine(ExecutionMachine[Any, BallsState]):
     """The state machine of this balancer."""
 
     changes: ClassVar = (Put,)
-    facts: ClassVar = {**COMMON, BoxesSeen: seen, BallsPut: put}
+    facts: ClassVar = {**COMMON, BoxesObserved: observed, BallsPut: put}
     success_states: ClassVar = frozenset({PublishedStepState.DONE})
 
     @classmethod
     def next_query(cls, state: BallsState, *, whole: bool = False) -> Command:
         """See `ExecutionMachine.next_query`."""
-        return LookAtBoxes()
+        return ObserveBoxes()
 
     @classmethod
     def next_in_flight(cls, state: BallsState) -> tuple[BallsState, Command | None]:
         """See `ExecutionMachine.next_in_flight`."""
-        return state, Wait(state.now + state.settings.poll_seconds) if state.active else None
+        return state, Wait(state.now + state.settings.poll_interval_seconds) if state.active else None
 
     @classmethod
     def blocking_reason(cls, state: BallsState) -> tuple[str, float] | None:
@@ -72,9 +72,9 @@ class BallsMachine(ExecutionMachine[Any, BallsState]):
     def begin(cls, state: BallsState, batch: tuple[BallStep, ...]) -> tuple[BallsState, Command]:
         """See `ExecutionMachine.begin`."""
         numbers = {step.number for step in batch}
-        asked = [record for record in state.records if record.step.number in numbers]
+        requested = [record for record in state.records if record.step.number in numbers]
         state = state.changing(
-            asked, lambda one: replace(one, state=PublishedStepState.ASKED, started_at=state.now)
+            requested, lambda one: replace(one, state=PublishedStepState.ASKED, started_at=state.now)
         )
         targets = {step.ball: step.target for step in batch}
         return replace(state, batches=state.batches + 1, fresh=False), Put(targets)
@@ -99,4 +99,4 @@ class BallsMachine(ExecutionMachine[Any, BallsState]):
         if isinstance(command, Put):
             self.port.put(command.targets)
             return BallsPut(self.clock())
-        return BoxesSeen(self.clock(), self.port.observe())
+        return BoxesObserved(self.clock(), self.port.observe())

@@ -7,7 +7,7 @@ from trimtab.act.execution.settings import RetryPolicy
 
 
 @dataclass(frozen=True)
-class BallsPace:
+class BallsLimits:
     """The table `[execution.balls]`."""
 
     balls_per_batch: int = 1
@@ -19,4 +19,4 @@ class BallsExecution(RetryPolicy):
 
     table: ClassVar[str] = "balls"
 
-    pace: BallsPace = field(default_factory=BallsPace)
+    limits: BallsLimits = field(default_factory=BallsLimits)

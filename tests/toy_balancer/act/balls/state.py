@@ -32,7 +32,7 @@ class BallRecord(PublishedStepRecord[BallStep]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptBalls(PersistedState[BallRecord, RetryPolicy]):
+class PersistedBallsState(PersistedState[BallRecord, RetryPolicy]):
     """The part that the journal keeps."""
 
     @property
@@ -42,23 +42,23 @@ class KeptBalls(PersistedState[BallRecord, RetryPolicy]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BallsState(KeptBalls, Execution[BallRecord, RetryPolicy]):
-    """Everything the state machine knows; `boxes` is the box of each ball at the last look."""
+class BallsState(PersistedBallsState, Execution[BallRecord, RetryPolicy]):
+    """Everything the state machine knows; `boxes` is the box of each ball at the last observation."""
 
     balancer: ClassVar[str] = "balls"
-    persisted_type: ClassVar[type[KeptBalls]] = KeptBalls
+    persisted_type: ClassVar[type[PersistedBallsState]] = PersistedBallsState
 
     boxes: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_full_observation(self) -> bool:
-        """Every look is at everything."""
+        """Every observation is of everything."""
         return bool(self.boxes)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One look."""
+class BoxesObservation:
+    """What lies where."""
 
     cluster: str
     boxes: frozenset[str]
@@ -66,8 +66,8 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class LookAtBoxes(Query):
-    """Look. Answer: `BoxesSeen`."""
+class ObserveBoxes(Query):
+    """Observe. Answer: `BoxesObserved`."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class Put(Command):
 
 
 @dataclass(frozen=True)
-class BoxesSeen(Event):
-    """Answer to `LookAtBoxes`."""
+class BoxesObserved(Event):
+    """Answer to `ObserveBoxes`."""
 
-    seen: Seen
+    observation: BoxesObservation
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trimtab.act.balls.state import Seen
+from trimtab.act.balls.state import BoxesObservation
 from trimtab.connect.boxes.settings import BoxesConnection
 
 
@@ -18,11 +18,11 @@ class BoxesPort:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def observe(self) -> Seen:
+    def observe(self) -> BoxesObservation:
         """The boxes, and where each ball lies."""
         found = self._read()
         balls = {name: ball["box"] for name, ball in found["balls"].items()}
-        return Seen(found["cluster"], frozenset(found["boxes"]), balls)
+        return BoxesObservation(found["cluster"], frozenset(found["boxes"]), balls)
 
     def put(self, targets: dict[str, str]) -> None:
         """Put balls into boxes."""

@@ -1,1 +1,1 @@
-"""The toy level `balls`: balls over boxes."""
+"""The toy balancer `balls`: balls over boxes."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trimtab.model.balls.snapshot import RESOURCES
 from trimtab.observe.balancer_pipeline import BalancerPipeline
-from trimtab.observe.collect.boxes.collecting import FORM
+from trimtab.observe.collect.boxes.sampler import FORM
 from trimtab.observe.columns import QUALITY, imbalance_columns
 from trimtab.observe.settings import PipelineSettings
 
@@ -38,6 +38,6 @@ PIPELINE = BalancerPipeline(
         "imbalance": imbalance_columns("string"),
         "quality": QUALITY,
     },
-    transformations="trimtab.observe:balls.stages.STAGES",
-    snapshots="trimtab.observe:balls.snapshot.write_newest_snapshots",
+    transformations="trimtab.observe.balls.stages:STAGES",
+    snapshots="trimtab.observe.balls.snapshot:write_newest_snapshots",
 )

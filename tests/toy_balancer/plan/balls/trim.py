@@ -40,7 +40,7 @@ def plan(snapshot: BallsSnapshot, settings: BallsSettings) -> BallsPlan:
         seed=0,
         settings={"epsilon": list(settings.epsilon)},
         snapshot=snapshot.reference,
-        verdict=(Verdict.BALANCED if moves else Verdict.BALANCED) if held else Verdict.IMPROVED,
+        verdict=Verdict.BALANCED if held else Verdict.IMPROVED,
         moves=tuple(moves),
         assignments=tuple(
             Lying(name, snapshot.boxes[snapshot.box[row]], snapshot.boxes[box[row]])

@@ -68,9 +68,9 @@ def test_the_level_is_told_without_reading_all(tmp_path: Path) -> None:
         "bundles",
         "replicas",
     )
-    with pytest.raises(InputError, match=r'\$\.level is "bundles", expected one of replicas'):
+    with pytest.raises(InputError, match=r'\$\.balancer is "bundles", expected one of replicas'):
         read_plan(ours)
-    with pytest.raises(InputError, match=r'\$\.level is "replicas", expected one of bundles'):
+    with pytest.raises(InputError, match=r'\$\.balancer is "replicas", expected one of bundles'):
         read_bundle_plan(theirs)
 
 
@@ -78,7 +78,7 @@ def test_a_level_that_has_no_plans_is_refused(tmp_path: Path) -> None:
     """A typing slip in the balancer is named with those that there are."""
     path = tmp_path / "plan.json"
     path.write_bytes(changed(lambda plan: plan.update(balancer="bundle")))
-    with pytest.raises(InputError, match=r"\$\.level is \"bundle\", expected one of replicas, bundles"):
+    with pytest.raises(InputError, match=r"\$\.balancer is \"bundle\", expected one of replicas, bundles"):
         balancer_of(open_plan(path), LEVELS)
     path.write_bytes(changed(lambda plan: plan.pop("balancer")))
     with pytest.raises(InputError, match=r'\$ has no field "balancer"'):

@@ -281,7 +281,7 @@ def test_a_topic_named_twice_is_refused() -> None:
     [
         (['{"a" = 0}'], "numbers of replicas above 0"),
         (['{"a" = 2}', "replicas.drain=5"], "none beside drain"),
-        (['{"a" = 2}', "replicas.intra_broker_only=true"], "none beside to_disks"),
+        (['{"a" = 2}', "replicas.intra_broker_only=true"], "none beside intra_broker_only"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(words: list[str], error: str) -> None:

@@ -67,7 +67,7 @@ def test_a_leader_without_a_stand_in_goes_with_its_replica() -> None:
 
 def test_excluded_topics_that_stay_led_weigh_as_leaders() -> None:
     """Broker 1 is demoted, and the settings keep `a` there: it weighs as a leader does, and is counted."""
-    asked = {"excluded_topics": ("a",), "evacuate_excluded_topics": False, "fix_offline": True}
+    asked = {"excluded_topics": ("a",), "evacuate_excluded_topics": False, "fix_offline_replicas": True}
     plan = planned([partition("a", 0, [1, 2])], demote=(1,), **asked)
     assert plan.verdict == Verdict.INCOMPLETE
     assert plan.predicted.after.peak_usage["network_out"] == 0.01
@@ -228,7 +228,14 @@ def test_a_broker_has_one_part() -> None:
         read_settings(None, ["replicas.drain=1,2", "replicas.add=2"], {})
 
 
-ASKED = (("drain",), ("demote",), ("add",), ("drain", "add"), ("demote", "fix_offline"), ("fix_offline",))
+ASKED = (
+    ("drain",),
+    ("demote",),
+    ("add",),
+    ("drain", "add"),
+    ("demote", "fix_offline_replicas"),
+    ("fix_offline_replicas",),
+)
 
 
 @pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
@@ -239,7 +246,8 @@ def test_a_plan_keeps_its_promises(seed: int, strategy: str) -> None:
     alive = [b["id"] for b in document["brokers"] if b["state"] != "dead"]
     named = iter(alive[seed % 3 :] + alive)
     words = [
-        f"replicas.{n}={'true' if n == 'fix_offline' else next(named)}" for n in ASKED[seed % len(ASKED)]
+        f"replicas.{n}={'true' if n == 'fix_offline_replicas' else next(named)}"
+        for n in ASKED[seed % len(ASKED)]
     ]
     read = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     settings = read_settings(None, [f"replicas.strategy={strategy}", *words], {}).balancers["replicas"]

@@ -13,12 +13,12 @@ from trimtab.plan.replicas.price import worthwhile
 from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 
 
-def disks(*held: list[float], least: float = 0.05, room: float = 1000.0) -> ReplicasProblem:
+def disks(*held: list[float], minimum: float = 0.05, room: float = 1000.0) -> ReplicasProblem:
     """Brokers that hold partitions of such sizes, one replica each; only disks have a capacity."""
     brokers = [broker(id, capacity=(None, room, None, None)) for id in range(1, len(held) + 1)]
     sizes = [(id, size) for id, of in enumerate(held, 1) for size in of]
     rows = [partition("t", p, [id], load=(0.0, size, 0.0, 0.0)) for p, (id, size) in enumerate(sizes)]
-    return problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=least))
+    return problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=minimum))
 
 
 def moved(problem: ReplicasProblem, to: dict[int, int]) -> Placement:

@@ -50,7 +50,7 @@ def test_excluded_topics_leave_a_drained_broker() -> None:
     }
 
 
-@pytest.mark.parametrize("asked", [{}, {"fix_offline": True}])
+@pytest.mark.parametrize("asked", [{}, {"fix_offline_replicas": True}])
 def test_excluded_topics_leave_a_dead_broker(asked: dict) -> None:
     """Broker 1 is dead and led `__c-0`: broker 2 leads it, and broker 3 gets a copy of each partition."""
     there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
@@ -98,7 +98,7 @@ def test_leaders_of_excluded_topics_leave_a_demoted_broker() -> None:
 UNEVEN = [partition("a", p, [1, 2], load=(5, 5, 5, 5)) for p in range(8)]
 
 
-@pytest.mark.parametrize("asked", [{"demote": (1,)}, {"drain": (4,)}, {"fix_offline": True}])
+@pytest.mark.parametrize("asked", [{"demote": (1,)}, {"drain": (4,)}, {"fix_offline_replicas": True}])
 def test_a_request_levels_nothing(asked: dict) -> None:
     """Brokers 1 and 2 hold everything and 3 nothing. No request is about that; a rebalance is."""
     plan = planned(UNEVEN, brokers=4, **asked)
@@ -297,7 +297,7 @@ def test_nothing_is_copied_to_a_demoted_broker_for_the_cpu_of_leaders() -> None:
     assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 0)
 
 
-@pytest.mark.parametrize("other", ["to_disks=true", "replication_factor={a=2}"])
+@pytest.mark.parametrize("other", ["intra_broker_only=true", "replication_factor={a=2}"])
 def test_a_rebalance_is_refused_where_nothing_else_may_move(other: str) -> None:
     """Both requests leave every other replica where it is."""
     with pytest.raises(SettingsError, match="rebalance"):

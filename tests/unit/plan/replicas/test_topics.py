@@ -264,7 +264,7 @@ def test_a_plan_of_topics_is_read_back(tmp_path: Path) -> None:
         ('goals = ["min_leaders_per_topic"]', "a table replicas.min_leaders_per_topic"),
         ('min_leaders_per_topic = {"a" = 1}', "the goal min_leaders_per_topic among replicas.goals"),
         ('goals = ["min_leaders_per_topic"]\nmin_leaders_per_topic = {"a" = 0}', "1 or more for each"),
-        ('goals = ["topic_replicas"]\nlevelled_topics = []', "names or patterns that are not empty"),
+        ('goals = ["topic_replicas"]\nbalanced_topics = []', "names or patterns that are not empty"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(lines: str, why: str, tmp_path: Path) -> None:
@@ -297,15 +297,15 @@ def _rests(board: ReplicasBoard) -> float:
 
 
 @settings(max_examples=60, deadline=None)
-@given(topic_goals=snapshots(), drawn=st.data())
-def test_trades_are_worth_what_placements_differ_in(asked: ReplicasSnapshot, drawn: st.DataObject) -> None:
+@given(snapshot=snapshots(), drawn=st.data())
+def test_trades_are_worth_what_placements_differ_in(snapshot: ReplicasSnapshot, drawn: st.DataObject) -> None:
     """Whatever changes, one after the other: what was said to fall falls, and what is kept by additions alone
     is what a table made afresh has, to the bit.
     """
     wanted = ReplicasSettings(goals=(*ALL, "theta", "epsilon"), min_leaders_per_topic={"t*": 1})
-    if not len(asked.partitions):
+    if not len(snapshot.partitions):
         wanted = replace(wanted, goals=ALL[:2], min_leaders_per_topic={})
-    problem = problem_data(asked, wanted)
+    problem = problem_data(snapshot, wanted)
     board = board_of(problem, problem.initial_placement, 0.9)
     partitions, width = board.place.shape
     out = np.zeros(2)
