@@ -37,11 +37,11 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def lake_with(
-    folder: Path, tables: dict[str, list[dict[str, Any]]], level: BalancerPipeline = REPLICAS
+    folder: Path, tables: dict[str, list[dict[str, Any]]], balancer: BalancerPipeline = REPLICAS
 ) -> Lake:
     """A lake whose tables hold exactly these rows; columns left out are null."""
-    lake = Lake(folder, level)
-    columns = level.tables
+    lake = Lake(folder, balancer)
+    columns = balancer.tables
     manifest = Manifest()
     for name, rows in tables.items():
         schema = pa.schema([(column, arrow_type(kind)) for column, kind in columns[name]])

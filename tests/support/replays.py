@@ -52,11 +52,11 @@ def move(kind: ReplicaMoveKind, partition: int, source: int, target: int) -> Any
 def planner(*plans: list[Any]) -> Any:
     """Hands out these plans one after the other, then empty ones; keeps what it saw."""
     waiting = list(plans)
-    seen: list[ReplicasSnapshot] = []
+    snapshots: list[ReplicasSnapshot] = []
 
     def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Any:
-        seen.append(snapshot)
+        snapshots.append(snapshot)
         return SimpleNamespace(moves=waiting.pop(0) if waiting else [])
 
-    plan.load = seen  # type: ignore[attr-defined]
+    plan.snapshots = snapshots  # type: ignore[attr-defined]
     return plan

@@ -97,9 +97,9 @@ class Drawn:
         self.chance, self.partitions = Random(seed), partitions
         self.table = RoutingTable(0, partitions, partitions)
 
-    due = inf
+    next_plan_at = inf
 
-    def look(self, seen: PublisherObservation, /) -> RoutingTable:
+    def next_table(self, observation: PublisherObservation, /) -> RoutingTable:
         """The next one."""
         count, old = self.partitions, self.table
         groups, keys = dict(old.groups), dict(old.keys)

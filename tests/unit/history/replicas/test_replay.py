@@ -77,7 +77,7 @@ def test_history_is_not_replayed() -> None:
     plan = planner()
     trace = replayed(course(first=3), PlanningScenario(plan, SETTINGS, every=2, windows=2))
     assert trace.plans.tolist() == [1, 0, 1]
-    first = plan.seen[0].partitions
+    first = plan.snapshots[0].partitions
     assert first.leader_load[0, NETWORK_IN] == 3.0, "network in is the latest"
     assert first.hours == 0
 

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """A topic of two partitions into which a record comes at each look."""
+    """A topic of two partitions into which a record comes with each sample."""
 
     topic = "orders"
-    looks = 0
+    samples = 0
 
-    def look(self) -> TopicState:
+    def describe(self) -> TopicState:
         """One record more in each."""
-        self.looks += 1
-        return TopicState("cluster", "id", {0: 0, 1: 0}, {0: self.looks, 1: self.looks})
+        self.samples += 1
+        return TopicState("cluster", "id", {0: 0, 1: 0}, {0: self.samples, 1: self.samples})
 
     def consumers(self, name: str) -> ConsumerGroup:
         """Nobody."""
@@ -38,16 +38,16 @@ class Topic:
         return PublishedRouting()
 
 
-@pytest.mark.parametrize(("took", "looks"), [(100.0, 2), (295.0, 3), (1000.0, 3)])
-def test_a_reading_that_took_too_long_for_a_rate_looks_again(
-    took: float, looks: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(("seconds", "samples"), [(100.0, 2), (295.0, 3), (1000.0, 3)])
+def test_a_reading_that_takes_too_long_for_a_rate_is_sampled_again(
+    seconds: float, samples: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """300 s apart, two looks make no rate: the last two are ten seconds apart then."""
+    """300 s apart, two samples make no rate: the last two are ten seconds apart then."""
     now = [0.0]
-    landed: list[float] = []
+    written: list[float] = []
 
     def read(*_: Any) -> tuple[dict[int, Any], list[Any], list[Any]]:
-        now[0] += took
+        now[0] += seconds
         return {}, [], []
 
     def sleep(seconds: float) -> None:
@@ -57,7 +57,7 @@ def test_a_reading_that_took_too_long_for_a_rate_looks_again(
     monkeypatch.setattr(offset_sampling, "counted", read)
     monkeypatch.setattr(offset_sampling.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(offset_sampling.time, "sleep", sleep)
-    monkeypatch.setattr(offset_sampling.LakeSink, "land", lambda *_: landed.append(now[0]))
+    monkeypatch.setattr(offset_sampling.LakeSink, "write", lambda *_: written.append(now[0]))
     told: list[str] = []
     topic: Any = Topic()
     one = offset_sampling.OffsetSampling(
@@ -65,9 +65,9 @@ def test_a_reading_that_took_too_long_for_a_rate_looks_again(
     )
     one.sample_offsets()
     one.read(None, {})  # type: ignore[arg-type]
-    assert len(landed) == looks
-    assert 10 <= landed[-1] - landed[-2] <= 300
-    assert len([text for text in told if "looking at orders again" in text]) == looks - 2
+    assert len(written) == samples
+    assert 10 <= written[-1] - written[-2] <= 300
+    assert len([text for text in told if "looking at orders again" in text]) == samples - 2
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_a_torn_table_keeps_nobody_from_reading(
     published: PublishedRouting, head: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said; the table before counts, or the plain hash over what the torn text says."""
-    landed: list[Any] = []
+    written: list[Any] = []
     monkeypatch.setattr(offset_sampling, "_records", lambda *_: None)
     monkeypatch.setattr(offset_sampling, "counted", lambda *_: ({}, [], []))
     monkeypatch.setattr(offset_sampling.time, "sleep", lambda _: None)
-    monkeypatch.setattr(offset_sampling.LakeSink, "land", lambda _, batches, *__: landed.append(batches[0]))
+    monkeypatch.setattr(offset_sampling.LakeSink, "write", lambda _, batches, *__: written.append(batches[0]))
     told: list[str] = []
     topic: Any = Topic()
     topic.published = lambda _: published
@@ -95,7 +95,7 @@ def test_a_torn_table_keeps_nobody_from_reading(
         topic, KeysPipelineSettings(), "", Lake(tmp_path, PIPELINE), told.append
     )
     one.read(None, {})  # type: ignore[arg-type]
-    columns = landed[-1].columns
+    columns = written[-1].columns
     assert (columns["version"], columns["base"]) == ([head[0]], [head[1]])
     assert told[0].startswith("table on t: is torn; goes by the table before")
 

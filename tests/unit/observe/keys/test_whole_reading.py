@@ -38,18 +38,18 @@ pytestmark = pytest.mark.spark
 
 
 class Topic:
-    """A topic of two partitions; between the looks all of its records come."""
+    """A topic of two partitions; between the samples all of its records come."""
 
     topic = "orders"
 
     def __init__(self, records: Records) -> None:
         self.counts = [sum(place == one for place, _ in records) for one in (0, 1)]
-        self.looks = 0
+        self.samples = 0
 
-    def look(self) -> TopicState:
+    def describe(self) -> TopicState:
         """A hundred of each that nobody reads, and then those."""
-        self.looks += 1
-        ends = {place: 100 + (self.looks > 1) * count for place, count in enumerate(self.counts)}
+        self.samples += 1
+        ends = {place: 100 + (self.samples > 1) * count for place, count in enumerate(self.counts)}
         return TopicState("cluster", "id", {0: 0, 1: 0}, ends)
 
     def consumers(self, name: str) -> ConsumerGroup:
@@ -85,7 +85,7 @@ def test_hashed_keys_are_found_nowhere(
     salt, key = "a salt of sixteen bytes or more", b"customer-4711"
     monkeypatch.setenv(offset_sampling.SALT, salt)
     records: Records = [(0, key)] * 50 + [(1, b"customer-%d" % one) for one in range(20)]
-    found, told = read(spark, records, tmp_path, monkeypatch, hashed=True)
+    found, told = read(spark, records, tmp_path, monkeypatch, hash_keys=True)
     hashed = "hmac:" + hmac.digest(salt.encode(), key, "sha256").hex()[:16]
     assert (found.hashed, found.keys[0].key) == (True, hashed)
     plan = plan_keys(found, ANYWHERE)

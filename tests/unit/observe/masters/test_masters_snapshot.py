@@ -39,7 +39,7 @@ def test_nodes_go_by_the_addresses_they_are_asked_at(tmp_path: Path) -> None:
     lake = lake_with(
         tmp_path,
         {
-            "cleaned": [*told, sample(1, "paxos_map", version=3, ideal=[1], scheme="await")],
+            "cleaned": [*told, sample(1, "paxos_map", version=3, preferred=[1], scheme="await")],
             "brokers": [
                 row(1, broker=f"node {node}", node=node, broker_state=state)
                 for node, state in enumerate(states)

@@ -170,7 +170,7 @@ def test_repaired_and_literal_values(tmp_path: Path) -> None:
     rules.
     """
     repaired = loaded(tmp_path / "repaired").partitions.leader_load[0]
-    literal = loaded(tmp_path / "literal", value="literal").partitions.leader_load[0]
+    literal = loaded(tmp_path / "literal", load_value="literal").partitions.leader_load[0]
     assert repaired[[NETWORK_IN, NETWORK_OUT]].tolist() == [300.0, 60.0]
     assert literal[[NETWORK_IN, NETWORK_OUT]].tolist() == [200.0, 80.0]
     cpu = (100 * 0.01 + 40 * 0.001 + 300 * 0.01 + 80 * 0.001) / 2

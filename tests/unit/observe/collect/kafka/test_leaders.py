@@ -93,7 +93,7 @@ def test_a_cap_holds_and_what_may_not_lead_is_left() -> None:
     few = plan_masters(piled_up(), MastersSettings(max_moves=2))
     assert len(few.moves) == 2
     assert few.verdict is Verdict.IMPROVED
-    assert any("with 2 takeovers (masters.max_moves)" in one.text for one in few.problems)
+    assert any("with 2 transfers (masters.max_moves)" in one.text for one in few.problems)
     every = plan_masters(piled_up(), MastersSettings(epsilon=(0.01, 0.01)))
     assert {move.group for move in every.moves} == {"led-3", "led-6", "led-9"}
     assert {move.target for move in every.moves} == {"1"}
