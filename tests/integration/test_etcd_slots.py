@@ -112,8 +112,8 @@ def parted(found: list[StoreEvent]) -> list[Any]:
     """What was told, slot by slot, in an order of its own: a watch tells each by itself."""
     told: list[Any] = []
     for _, one in found:
-        if type(one).__name__ == "Seen":
-            told += [("Seen", slot, entry) for slot, entry in enumerate(one.entries, one.slot)]
+        if type(one).__name__ == "EntriesRead":
+            told += [("EntriesRead", slot, entry) for slot, entry in enumerate(one.entries, one.slot)]
         else:
             told.append((type(one).__name__, *one))
     return sorted(told, key=repr)

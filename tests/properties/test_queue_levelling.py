@@ -21,7 +21,7 @@ SCHEDULING = st.builds(
     window_seconds=st.sampled_from([1.0, 3.0]),
     cycle_seconds=st.sampled_from([2.0, 10.0]),
     light_threshold=st.sampled_from([0.0, 0.2]),
-    overload=st.sampled_from([0.3, 0.8]),
+    overload_threshold=st.sampled_from([0.3, 0.8]),
     trend_damping=st.sampled_from([1.0, 0.7]),
     trend_smoothing=st.sampled_from([1.0, 0.5]),
     **{name: st.sampled_from(words) for name, words in CHOICES.items()},

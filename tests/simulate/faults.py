@@ -62,10 +62,10 @@ class ControllerRestarted(Fault):
 
 @dataclass(frozen=True)
 class TopicDeleted(Fault):
-    """Somebody deletes a topic; with `anew`, and creates it again at once."""
+    """Somebody deletes a topic; with `reset`, and creates it again at once."""
 
     topic: str
-    anew: bool = False
+    reset: bool = False
 
     def strike(self, cluster: SimulatedKafka) -> None:
         """Let it happen."""
@@ -161,7 +161,7 @@ def random_faults(
     for at in sorted(float(time) for time in generator.uniform(0.0, seconds, size=number)):
         name = partitions[generator.integers(len(partitions))]
         broker = brokers[generator.integers(len(brokers))]
-        kind = generator.choice(["kill", "controller", "delete", "anew", "move", "grow", "cancel"])
+        kind = generator.choice(["kill", "controller", "delete", "reset", "move", "grow", "cancel"])
         if kind == "kill":
             if at >= everyone_up_from:
                 down = float(generator.choice([2.0, 12.0, 45.0, 200.0]))
@@ -170,8 +170,8 @@ def random_faults(
                 faults += [BrokerKilled(at, broker), BrokerStarted(at + down, broker)]
         elif kind == "controller":
             faults.append(ControllerRestarted(at, float(generator.choice([0.5, 3.0, 12.0]))))
-        elif kind in ("delete", "anew"):
-            faults.append(TopicDeleted(at, name.topic, reset=kind == "anew"))
+        elif kind in ("delete", "reset"):
+            faults.append(TopicDeleted(at, name.topic, reset=kind == "reset"))
         elif kind == "cancel":
             faults.append(ForeignCancel(at, name))
         else:

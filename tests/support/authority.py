@@ -29,7 +29,7 @@ class Authority:
         self.ca = folder / "ca.pem"
         own = self._builder(self._name, self._key.public_key())
         own = own.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        self.ca.write_bytes(own.trend_sign(self._key, SHA256()).public_bytes(Encoding.PEM))
+        self.ca.write_bytes(own.sign(self._key, SHA256()).public_bytes(Encoding.PEM))
 
     def signed(self, who: str, *hosts: str) -> tuple[Path, Path]:
         """A certificate and its key, PEM files; hosts are names or addresses."""
@@ -40,7 +40,7 @@ class Authority:
             names = x509.SubjectAlternativeName([_named(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
         certificate, private = self._folder / f"{who}.pem", self._folder / f"{who}.key"
-        certificate.write_bytes(builder.trend_sign(self._key, SHA256()).public_bytes(Encoding.PEM))
+        certificate.write_bytes(builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM))
         private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return certificate, private
 

@@ -47,7 +47,7 @@ class FakeKafka:
     topic_id: str = "id of orders"
     ends: list[int] = field(default_factory=lambda: [100, 100])
     log: list[bytes] = field(default_factory=list)
-    beats: list[tuple[ClientHeartbeat, float]] = field(default_factory=list)
+    heartbeats: list[tuple[ClientHeartbeat, float]] = field(default_factory=list)
     code: int = 0
     added: list[dict[str, int]] = field(default_factory=list)
     tables_partitions: int = 2

@@ -77,7 +77,7 @@ class Place:
         data = damage or table_bytes(PublishedTable(topic, self.id_of(topic), table))
         self._writer.send(TABLES, key=record_key(topic), value=data, partition=PARTITION).get(30)
 
-    def beats(self, topic: str) -> list[ClientHeartbeat]:
+    def heartbeats(self, topic: str) -> list[ClientHeartbeat]:
         """Heartbeats of a topic's processes, the last of each that has not said goodbye."""
         reader = KafkaConsumer(**self.settings, auto_offset_reset="earliest", consumer_timeout_ms=300)
         name = TopicPartition(TABLES, BEATS)

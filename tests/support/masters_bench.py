@@ -36,32 +36,32 @@ class Bench:
         self.heard: list[tuple[int, int, Any]] = []
         self.written: dict[int, dict[int, list[Any]]] = {node: {} for node in range(3)}
         self._groups, self._map_in_store = groups, map_in_store
-        self._forecast: deque[Held] = deque()
+        self._in_transit: deque[Held] = deque()
         self.nodes = [self._node(node, incarnation=1) for node in range(3)]
         self.down: set[int] = set()
 
-    def _node(self, node: int, life: int) -> StoreNode:
+    def _node(self, node: int, incarnation: int) -> StoreNode:
         return StoreNode(
             node,
             3,
             self._groups,
-            incarnation=life,
+            incarnation=incarnation,
             now=self.now,
             settings=self.settings,
             written=self.written[node],
             map_in_store=self._map_in_store,
         )
 
-    def restart(self, node: int, life: int) -> None:
+    def restart(self, node: int, incarnation: int) -> None:
         """Start a node anew, on what it wrote."""
-        self.nodes[node] = self._node(node, life)
+        self.nodes[node] = self._node(node, incarnation)
         self.down.discard(node)
 
     def tell(self, node: int, fact: Event) -> None:
         """A fact comes to a node; all that follows at once happens."""
         self._take(node, fact)
-        while self._forecast:
-            sender, receiver, group, message = self._forecast.popleft()
+        while self._in_transit:
+            sender, receiver, group, message = self._in_transit.popleft()
             if isinstance(receiver, int):
                 self._take(receiver, Received(sender, group, message))
             else:
@@ -79,7 +79,7 @@ class Bench:
                     if self.holds(node, to, message):
                         self.held.append((node, to, group, message))
                     else:
-                        self._forecast.append((node, to, group, message))
+                        self._in_transit.append((node, to, group, message))
 
     def send(self, node: int, message: Any, group: int = 0) -> list[Any]:
         """A client sends a message; what clients are told by what follows at once."""
@@ -91,7 +91,7 @@ class Bench:
         """What was held back comes now."""
         self.holds = lambda sender, receiver, message: False
         held, self.held = self.held, []
-        self._forecast.extend(held)
+        self._in_transit.extend(held)
         for node in range(3):
             self.tell(node, TimerExpired())
 

@@ -131,8 +131,8 @@ class Logs:
         elif not self.cut & {sender, to} and self.chance.random() >= self.loss:
             self.at(0.002 + self.late_seconds * self.chance.random() ** 4, do)
 
-    def _asked(self, one: One, ask: StoreRequest) -> None:
-        answers, seen = self.store.ask(ask)
+    def _asked(self, one: One, request: StoreRequest) -> None:
+        answers, seen = self.store.request(request)
         for told in answers:
             self._carry(STORE, one.context.node, lambda told=told: self._tell(one, told))
         for other in self.nodes:
@@ -144,7 +144,7 @@ class Logs:
         if one is self.nodes[one.context.node]:  # not an earlier life
             self._receive(one.context.node, STORE, told.event)
 
-    def _hear(self, node: int, sender: int, message: Any) -> None:
+    def _receive(self, node: int, sender: int, message: Any) -> None:
         one = self.nodes[node]
         one.context.now = self.now
         one.log.received(sender, message)

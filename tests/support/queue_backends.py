@@ -24,12 +24,14 @@ async def in_process(capacity: Sequence[int]) -> AsyncIterator[Backend]:
     await backend.close()
 
 
-def redis_streams(url: str, life_seconds: float = 2.0) -> Opened:
+def redis_streams(url: str, heartbeat_timeout_seconds: float = 2.0) -> Opened:
     """Queues on a real server; each opening has queues of its own."""
 
     @asynccontextmanager
     async def opened(capacity: Sequence[int], name: str = "") -> AsyncIterator[Backend]:
-        backend = RedisBackend(url, name or uuid4().hex, capacity, heartbeat_timeout_seconds=life_seconds)
+        backend = RedisBackend(
+            url, name or uuid4().hex, capacity, heartbeat_timeout_seconds=heartbeat_timeout_seconds
+        )
         await backend.open()
         yield backend
         await backend.close()

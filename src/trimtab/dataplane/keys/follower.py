@@ -33,7 +33,7 @@ LOOKS_PER_SECOND: Final = 500.0
 Job = Callable[[MetadataConnection], None]
 
 
-class Pace:
+class RequestIntervals:
     """How often a process tells and asks: the more seldom, the more processes do.
 
     Nobody reads others' heartbeats for it. The broker says at which offset a heartbeat was appended, so that
@@ -63,7 +63,7 @@ class Pace:
         """A heartbeat has an offset, since this time; from any thread."""
         self._appended = offset, at
 
-    def beat(self) -> float:
+    def next_interval(self) -> float:
         """The time until the next heartbeat, for the one that is told now.
 
         It changes here only: whoever reads a heartbeat takes its process for gone by the time that it names.
@@ -104,13 +104,13 @@ class TableFollower:
     ----------
     table
         The newest that was read; None before there is one.
-    newest_table
+    description
         The topic as it was when this began; None before anybody said so.
     recreated
         Its new id, if it was deleted and made anew since.
     trouble
         Why no table can be read or followed; None where it can, or where none is asked for.
-    impact
+    intervals
         How often it tells and asks.
     """
 
@@ -123,11 +123,11 @@ class TableFollower:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.table: PublishedTable | None = None
-        self.newest_table: TopicDescription | None = None
+        self.description: TopicDescription | None = None
         self.recreated: str | None = None
         self.trouble: str | None = None
         self._settings, self._topic, self._turn, self._make_heartbeat = settings, topic, turn, heartbeat
-        self._clock, self.impact = clock, Pace(settings.heartbeat_interval_seconds)
+        self._clock, self.intervals = clock, RequestIntervals(settings.heartbeat_interval_seconds)
         self._side = MetadataConnection(settings.connection, topic, settings.tables_topic)
         self._jobs: queue.Queue[Job | None] = queue.Queue()
         self._polled_at, self._stopping = threading.Event(), threading.Event()
@@ -173,9 +173,9 @@ class TableFollower:
     def _poll_error(self) -> str | None:
         """Look, and let the table be followed; what stands against it."""
         against = [self._tried(self._poll)]
-        if self.newest_table is not None:
+        if self.description is not None:
             # Also by a table that was read before: what failed is filled in this turn too.
-            against.append(self._tried(partial(self._turn, self.table, self.newest_table, self._side)))
+            against.append(self._tried(partial(self._turn, self.table, self.description, self._side)))
         return "; ".join(why for why in against if why) or None
 
     def _tried(self, step: Callable[[], str | None]) -> str | None:
@@ -203,17 +203,17 @@ class TableFollower:
 
     def _poll(self) -> str | None:
         now = self._clock()
-        due = now - self._observed >= self.impact.spread(self._settings.read_seconds, LOOKS_PER_SECOND)
+        due = now - self._observed >= self.intervals.spread(self._settings.read_seconds, LOOKS_PER_SECOND)
         if due:
             self._refresh_topic(now)
-        if self.newest_table is None:
+        if self.description is None:
             return self._unanswered
         data = self._read(due)
         if data is not None and (self.table is None or data.table.version > self.table.table.version):
             self.table = data
-            if not due and data.table.partitions > self.newest_table.partitions:
+            if not due and data.table.partitions > self.description.partitions:
                 self._refresh_topic(now)
-        if 0 < self.newest_table.tables <= PARTITION:
+        if 0 < self.description.tables <= PARTITION:
             return (
                 f"topic {self._settings.tables_topic} of routing tables has 1 partition, expected 2: "
                 "heartbeats have none, so that trimtab apply does not see this process; apply adds it"
@@ -221,7 +221,7 @@ class TableFollower:
         return self._unanswered
 
     def _refresh_topic(self, now: float) -> None:
-        if self.newest_table is not None:
+        if self.description is not None:
             self._observed = now  # also where brokers do not answer: all ask them at once then
         try:
             found = self._side.topic()
@@ -229,15 +229,15 @@ class TableFollower:
             self._unanswered = str(error) or type(error).__name__
             return
         self._observed, self._unanswered = now, None
-        if self.newest_table is None or found.topic_id == self.newest_table.topic_id:
-            self.newest_table = found
+        if self.description is None or found.topic_id == self.description.topic_id:
+            self.description = found
         else:
             self.recreated = found.topic_id
 
     def _read(self, deadline: bool) -> PublishedTable | None:
-        settings, topic_id = self._settings, self.newest_table.topic_id if self.newest_table else None
+        settings, topic_id = self._settings, self.description.topic_id if self.description else None
         if settings.tables_topic is not None:
-            if self.newest_table is not None and not self.newest_table.tables:
+            if self.description is not None and not self.description.tables:
                 raise InputError(
                     f"topic {settings.tables_topic} of routing tables: is not there; publish with trimtab "
                     "apply, or create it with 2 partitions, cleanup.policy=compact and segment.ms=60000"
@@ -261,18 +261,18 @@ class TableFollower:
             self.trouble = why
 
     def _send_heartbeat(self) -> None:
-        if self.newest_table is None or self.newest_table.tables <= PARTITION:
+        if self.description is None or self.description.tables <= PARTITION:
             return
         beat, now = self._make_heartbeat(), self._clock()
         changed = (beat.version, tuple(beat.assigned), beat.partitions, beat.member)
-        if now - self._reported_at < self.impact.every_seconds and changed == self._reported:
+        if now - self._reported_at < self.intervals.every_seconds and changed == self._reported:
             return
-        beat.topic_id = self.newest_table.topic_id
-        beat.at, beat.every_seconds = time.time(), self.impact.beat()
+        beat.topic_id = self.description.topic_id
+        beat.at, beat.every_seconds = time.time(), self.intervals.next_interval()
         beat.plain_because = None if beat.version else self.trouble
         self._side.write_record(
             beat_key(self._topic, beat.process),
             heartbeat_bytes(beat),
-            lambda offset: self.impact.appended(offset, self._clock()),
+            lambda offset: self.intervals.appended(offset, self._clock()),
         )
         self._reported_at, self._reported = now, changed

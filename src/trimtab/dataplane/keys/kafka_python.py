@@ -366,7 +366,7 @@ class Consumer:
     def _discover_partitions(self) -> None:
         known = len(self.client.partitions_for_topic(self._topic) or ())
         self.receiving.partitions = known
-        seen = self.receiving.follower.newest_table
+        seen = self.receiving.follower.description
         if seen is not None and known < seen.partitions:
             self.client._cluster.request_update()
 

@@ -165,13 +165,13 @@ class OrderedConsumer:
         self._paused: dict[int, bool] = {}
         self.follower = TableFollower(settings, topic, lambda *_: None, self._send_heartbeat)
         self.follower.start()
-        if self.follower.newest_table is None:
+        if self.follower.description is None:
             self.follower.stop()
             raise InputError(
                 f"topic {topic}: marks name it by its id, and the cluster did not tell it ("
-                f"{self.follower.trouble}); check connection of Following"
+                f"{self.follower.trouble}); check the connection of RoutingConfig"
             )
-        self._topic_id = self.follower.newest_table.topic_id
+        self._topic_id = self.follower.description.topic_id
 
     @property
     def held(self) -> int:
@@ -262,7 +262,7 @@ class OrderedConsumer:
                 self._ask_to_hear(now)
 
     def _ask_to_hear(self, now: float) -> None:
-        if now - self._response_at >= self.follower.impact.spread(POLL_SECONDS, HEARS_PER_SECOND):
+        if now - self._response_at >= self.follower.intervals.spread(POLL_SECONDS, HEARS_PER_SECOND):
             self._polled_at, self._response_at = False, now
             self.follower.submit(self._receive)
 

@@ -46,7 +46,7 @@ class TableRouter:
         self._settled = threading.Event()
         self.follower = TableFollower(settings, topic, self._turn, self._send_heartbeat)
         self.follower.start()
-        table, seen = self.follower.table, self.follower.newest_table
+        table, seen = self.follower.table, self.follower.description
         count = seen.partitions if seen is not None else adapter.partitions(1)
         base = table.table.base if table is not None else settings.base or count
         sender = OrderedSender(base, settings.ordering)
@@ -113,7 +113,7 @@ class TableRouter:
         return (
             f"topic {self._topic} has {topic.partitions} partitions now, and this producer's hash divides by "
             f"the {base} that it began with; one that starts anew would divide by {topic.partitions}, and "
-            f"nearly all keys would move without order: give base={base} in Following, or publish a table"
+            f"nearly all keys would move without order: give base={base} in RoutingConfig, or publish a table"
         )
 
     def _send_heartbeat(self) -> ClientHeartbeat:

@@ -37,7 +37,7 @@ class Consumer(StoreClient):
     ----------
     name
         Under it the offset is kept; one consumer of a name reads at a time.
-    most
+    max_messages
         Messages that may wait here for the program.
     timeout_seconds
         If no master answers for that long, the program gets a `ConnectError`; None for never.
@@ -56,7 +56,7 @@ class Consumer(StoreClient):
         topic: str,
         name: str,
         *,
-        most: int = 200,
+        max_messages: int = 200,
         timeout_seconds: float | None = 60.0,
         closing_seconds: float = 5.0,
     ) -> None:
@@ -69,7 +69,7 @@ class Consumer(StoreClient):
             name,
             nodes=len(cluster.addresses),
             master=self._group % len(cluster.addresses),
-            most=most,
+            max_messages=max_messages,
         )
         self._name, self._closing = name, closing_seconds
         self._messages: deque[StoredMessage] = deque()

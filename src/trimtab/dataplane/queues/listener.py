@@ -32,12 +32,12 @@ class WorkerListener:
     ----------
     worker
         A name that no other worker has.
-    timeout_seconds
+    poll_timeout_seconds
         How long to wait for a message, or for a queue, before looking again.
     """
 
-    def __init__(self, backend: Backend, worker: str, timeout_seconds: float = 1.0) -> None:
-        self.backend, self.poll_timeout_seconds = backend, timeout_seconds
+    def __init__(self, backend: Backend, worker: str, poll_timeout_seconds: float = 1.0) -> None:
+        self.backend, self.poll_timeout_seconds = backend, poll_timeout_seconds
         self._name, self._names = worker, count(1)
         self.worker, self._previous_queue = worker, ""
         self.queue: int | None = None

@@ -236,7 +236,7 @@ class OrderedSimulation:
         due = self.publisher.next_plan_at
         if now < due < inf and due != self._next_deadline:
             self._next_deadline = due
-            self._at(due, "_poll")
+            self._at(due, "_make_table")
 
     def _read(self, now: float, one: int, table: RoutingTable) -> None:
         self._ordered(now, one, self._producers[one].sender.adopt_table(table, now))

@@ -49,7 +49,7 @@ class SequentialModel(Protocol[State]):
     def after(self, state: State, what: Any) -> State | None:
         """Give the state after an operation; None if it cannot have had its answer here."""
 
-    def direct_source_option(self, what: Any) -> bool:
+    def reads(self, what: Any) -> bool:
         """Whether an operation that leaves a state as it is leaves all that come after it so, too."""
 
 
@@ -134,7 +134,7 @@ class _LinearizationSearch(Generic[State]):
                     self.is_abandoned = True
                     return set()
                 after = self._model.after(state, self._part[at].what)
-                if after == state and self._model.direct_source_option(self._part[at].what):
+                if after == state and self._model.reads(self._part[at].what):
                     afters = [(at, state)]
                     break
                 if after is not None:

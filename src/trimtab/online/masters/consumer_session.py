@@ -28,7 +28,7 @@ class ConsumerSession:
         Under this name nodes know the connection that answers come to.
     consumer
         Under this name offsets are kept; one consumer of the name reads at a time.
-    most
+    max_messages
         Messages that are asked for at once, and that may wait for the program.
     timeout_seconds
         After that long without an answer another node is asked.
@@ -86,7 +86,7 @@ class ConsumerSession:
         *,
         nodes: int,
         master: int = 0,
-        most: int = 100,
+        max_messages: int = 100,
         timeout_seconds: float = 1.0,
         again_seconds: float = 0.02,
         most_again_seconds: float = 0.32,
@@ -94,13 +94,13 @@ class ConsumerSession:
         keep_seconds: float = 0.5,
     ) -> None:
         self._client, self._group, self._topic, self._consumer = client, group, topic, consumer
-        self._nodes, self.master, self._max_messages = nodes, master, most
+        self._nodes, self.master, self._max_messages = nodes, master, max_messages
         self._timeout, self._again, self._most_again = timeout_seconds, again_seconds, most_again_seconds
         self._pause = again_seconds
         self._idle, self._keep = idle_seconds, keep_seconds
         self.position: int | None = None
         self.done = self.committed_offset = self._number = 0
-        self.has_capacity = most
+        self.has_capacity = max_messages
         self._leaves = self.left = False
         self._requested_at = self._upload_at = inf
         self._next_at = -inf
@@ -189,11 +189,11 @@ class ConsumerSession:
             orders.append(self._pull(now, min(self._max_messages, self.has_capacity)))
         return orders
 
-    def _pull(self, now: float, most: int) -> SendMessage:
+    def _pull(self, now: float, max_messages: int) -> SendMessage:
         self._number += 1
         self._requested_at = now
         offset = -1 if self.position is None else self.position
-        pull = FetchRequest(self._client, self._consumer, self._topic, self._number, offset, most)
+        pull = FetchRequest(self._client, self._consumer, self._topic, self._number, offset, max_messages)
         return SendMessage(self.master, self._group, pull, False)
 
     def _upload(self, node: int, cycle: int) -> SendMessage:

@@ -26,7 +26,10 @@ DOWN = KeyConsumerGroup("audit", DONE)
     ("group", "told"),
     [
         (AUDIT, "member a1 of group audit would break the order of keys that move"),
-        (NEWER, "group audit speaks the newer group protocol .* vouch for them with --set execution.keys.un"),
+        (
+            NEWER,
+            "group audit speaks the newer group protocol .* vouch for them with --set execution.keys.allow_unverified",
+        ),
         (DOWN, "group audit has commits on the topic and no members, .* or vouch for it with --set"),
     ],
 )

@@ -72,7 +72,7 @@ def test_a_topic_made_anew_between_look_and_publication_gets_no_table(tmp_path: 
 
 
 def test_one_broker_that_lags_ends_nothing(tmp_path: Path) -> None:
-    """It does not know the topic for a moment (`settle_seconds`)."""
+    """It does not know the topic for a moment (`metadata_lag_seconds`)."""
     world = World()
     states = []
 
@@ -148,7 +148,7 @@ def test_a_torn_table_is_replaced_when_asked(tmp_path: Path) -> None:
         )
         == []
     )
-    state = carried_out(world, a_plan(), tmp_path, replace=True)
+    state = carried_out(world, a_plan(), tmp_path, overwrite_invalid=True)
     first, second = world.tables
     assert (state.status, first.version, second.version) == ("finished", 8, 9)
     assert first.keys[b"ann"].earlier == (0, 1, 2, 3)
@@ -161,7 +161,7 @@ def test_routes_before_a_torn_table_stay(tmp_path: Path) -> None:
     world = World()
     world.tables = [RoutingTable(3, 4, 4, {900: Route((3,))})]
     world.damaged, world.newest = TORN, 5
-    assert carried_out(world, a_plan(), tmp_path, replace=True).status == "finished"
+    assert carried_out(world, a_plan(), tmp_path, overwrite_invalid=True).status == "finished"
     assert world.tables[1].version == 6
     assert world.tables[1].groups[900] == Route((3,))
     assert world.tables[1].keys[b"ann"].earlier == (PLACE,)
@@ -169,7 +169,7 @@ def test_routes_before_a_torn_table_stay(tmp_path: Path) -> None:
     again = prepare(a_plan(), world.observe(ORDERS), False)
     assert [str(step.kind) for step in again.steps] == ["publish", "settle"]
     (tmp_path / "again").mkdir()
-    assert carried_out(world, a_plan(), tmp_path / "again", replace=True).status == "finished"
+    assert carried_out(world, a_plan(), tmp_path / "again", overwrite_invalid=True).status == "finished"
     assert world.tables[-1].groups == world.tables[2].groups
     assert (world.damaged, len(world.tables)) == ("", 4)
 

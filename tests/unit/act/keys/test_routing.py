@@ -137,7 +137,7 @@ def test_a_plan_is_taken_back(tmp_path: Path) -> None:
     ("change", "told"),
     [
         ({"wrapped": False}, "member m1 of group billing would break the order of keys that move"),
-        ({"tells": False}, "nobody is seen to keep order"),
+        ({"sends_heartbeats": False}, "nobody is seen to keep order"),
         ({"topic_id": "another"}, "deleted and made anew"),
         ({"partitions": 5}, "somebody has added some"),
     ],

@@ -41,7 +41,7 @@ class Nodes:
             2: {0: report(7), 1: report(14)},
         }
 
-    def preferred(self) -> MapChanged:
+    def preferred_map(self) -> MapChanged:
         """The first map."""
         return MapChanged(1, (0, 1))
 

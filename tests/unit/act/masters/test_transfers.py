@@ -66,7 +66,7 @@ class Store:
     def __init__(self, looks: int = 2, **masters: str | None) -> None:
         self.masters, self.looks, self.version = dict(masters), looks, 1
         self.wanted: dict[str, tuple[str, int]] = {}
-        self.asked: list[Mapping[str, str]] = []
+        self.requested: list[Mapping[str, str]] = []
         self.refuse: dict[str, int] = {}
         self.behind: set[str] = set()
         self.faster = 0
@@ -81,8 +81,8 @@ class Store:
         able = {group: frozenset({"0", "1", "2"} - self.behind) for group in seen}
         return MastersObservation("id", "store", self.version, seen, able, frozenset({"0", "1", "2"}))
 
-    def ask_for(self, base: int, targets: Mapping[str, str]) -> TransferRequestResult:
-        self.asked.append(dict(targets))
+    def request_transfers(self, base: int, targets: Mapping[str, str]) -> TransferRequestResult:
+        self.requested.append(dict(targets))
         if self.faster:
             self.faster -= 1
             self.version += 1
@@ -163,7 +163,7 @@ def test_a_few_are_asked_for_at_once(tmp_path: Path) -> None:
     store = Store(a="0", b="0", c="0")
     settings = TransferSettings(masters=TransferLimits(max_in_flight=2))
     state = carried_out(store, a_plan(a=("0", "1"), b=("0", "2"), c=("0", "1")), tmp_path, settings)
-    assert store.asked == [{"a": "1", "b": "2"}, {"c": "1"}]
+    assert store.requested == [{"a": "1", "b": "2"}, {"c": "1"}]
     assert store.masters == {"a": "1", "b": "2", "c": "1"}
     assert (state.status, [record.state for record in state.records]) == ("finished", ["done"] * 3)
 
@@ -173,7 +173,7 @@ def test_what_moved_by_itself_is_not_asked_for(tmp_path: Path) -> None:
     store = Store(a="1", b="0")
     plan = a_plan(a=("0", "1"), b=("0", "2"))
     carried_out(store, plan, tmp_path)
-    assert store.asked == [{"b": "2"}]
+    assert store.requested == [{"b": "2"}]
 
 
 def test_a_plan_that_does_not_fit_any_more_is_refused() -> None:
@@ -204,7 +204,7 @@ def test_a_refusal_is_tried_again(tmp_path: Path) -> None:
     store = Store(a="0")
     store.refuse["a"] = 2
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path)
-    assert (state.status, len(store.asked), state.records[0].attempts) == ("finished", 3, 2)
+    assert (state.status, len(store.requested), state.records[0].attempts) == ("finished", 3, 2)
     assert 1000.0 < (state.records[0].ended_at or 0) < 1010.0  # not only when it should have been there
 
 
@@ -213,7 +213,7 @@ def test_a_map_of_somebody_else_is_built_upon(tmp_path: Path) -> None:
     store = Store(a="0")
     store.faster = 1
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path)
-    assert (state.status, len(store.asked)) == ("finished", 2)
+    assert (state.status, len(store.requested)) == ("finished", 2)
 
 
 def test_what_never_comes_is_asked_for_again_and_given_up(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_what_never_comes_is_asked_for_again_and_given_up(tmp_path: Path) -> Non
     store = Store(looks=10**9, a="0")
     settings = TransferSettings(max_attempts=3, masters=TransferLimits(transfer_timeout_seconds=5.0))
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path, settings)
-    assert (state.status, len(store.asked)) == ("incomplete", 3)
+    assert (state.status, len(store.requested)) == ("incomplete", 3)
     assert state.records[0].reason == "is not there after 5 s (3 attempts)"
     assert 1015.0 <= (state.records[0].ended_at or 0) < 1020.0
 
@@ -233,7 +233,7 @@ def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
     plan = a_plan(a=("0", "1"))
 
     def meanwhile(now: float) -> None:
-        assert now >= 1010 or not store.asked
+        assert now >= 1010 or not store.requested
         if now >= 1010:
             store.behind = set()
 
@@ -279,10 +279,10 @@ def test_a_stop_lets_come_what_was_asked_for(tmp_path: Path) -> None:
     state = execution.live(execution.when_asked(Runner.stop))
     assert (state.status, state.reason) == ("stopped", "stopped on request")
     assert [record.state for record in state.records] == ["done", "pending"]
-    assert execution.store.asked == [{"a": "1"}]
+    assert execution.store.requested == [{"a": "1"}]
     state = execution.live()
     assert state.status == "finished"
-    assert execution.store.asked == [{"a": "1"}, {"b": "2"}]
+    assert execution.store.requested == [{"a": "1"}, {"b": "2"}]
     assert execution.store.masters == {"a": "1", "b": "2"}
 
 
@@ -291,7 +291,7 @@ def test_a_cancel_takes_nothing_back(tmp_path: Path) -> None:
     execution = two_steps(tmp_path)
     state = execution.live(execution.when_asked(Runner.cancel))
     assert (state.status, [record.state for record in state.records]) == ("cancelled", ["done", "pending"])
-    assert execution.store.asked == [{"a": "1"}]
+    assert execution.store.requested == [{"a": "1"}]
     assert execution.store.masters == {"a": "1", "b": "0"}
     assert execution.journal.state(execution.number).status == "cancelled"
 
@@ -301,7 +301,7 @@ def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
     execution = two_steps(tmp_path, looks=10**9)
     state = execution.live(execution.when_asked(Runner.stop))
     assert (state.status, [record.state for record in state.records]) == ("stopped", ["pending"] * 2)
-    assert execution.store.asked == [{"a": "1"}]
+    assert execution.store.requested == [{"a": "1"}]
     assert state.records[0].reason == "is not there after 60 s"
     assert execution.now < 1000.0 + 60.0 + 5.0
 
@@ -315,7 +315,7 @@ def test_a_killed_execution_is_resumed(tmp_path: Path) -> None:
     execution = two_steps(tmp_path)
 
     def dies(runner: Runner[MastersExecutionState]) -> None:
-        if execution.store.asked:
+        if execution.store.requested:
             raise Killed
 
     with pytest.raises(Killed):
@@ -324,7 +324,7 @@ def test_a_killed_execution_is_resumed(tmp_path: Path) -> None:
         execution.store.observe([])
     state = execution.live()
     assert (state.status, [record.state for record in state.records]) == ("finished", ["done"] * 2)
-    assert execution.store.asked == [{"a": "1"}, {"b": "2"}]
+    assert execution.store.requested == [{"a": "1"}, {"b": "2"}]
 
 
 def test_what_a_killed_execution_asked_for_in_vain_is_asked_for_again(tmp_path: Path) -> None:
@@ -336,8 +336,8 @@ def test_what_a_killed_execution_asked_for_in_vain_is_asked_for_again(tmp_path: 
 
     with pytest.raises(Killed):
         execution.live(execution.when_asked(dies))
-    assert execution.store.asked == []
+    assert execution.store.requested == []
     state = execution.live()
     assert state.status == "finished"
-    assert execution.store.asked == [{"a": "1"}, {"b": "2"}]
+    assert execution.store.requested == [{"a": "1"}, {"b": "2"}]
     assert execution.now < 1060.0  # not only when it should have been there

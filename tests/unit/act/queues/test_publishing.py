@@ -112,7 +112,7 @@ def test_a_plan_that_is_published_already_does_nothing(tmp_path: Path) -> None:
     carried_out(server, plan, tmp_path)
     again = prepare(plan, server.observe(), False)
     assert again.steps == ()
-    assert again.comparison.standing == {"weight/vote": "already done"}
+    assert again.comparison.fit == {"weight/vote": "already done"}
 
 
 def test_weights_that_changed_since_are_not_overwritten() -> None:

@@ -48,7 +48,7 @@ class Patient:
 
     commits: ClassVar[dict[int, int]] = {}
 
-    def patience(self, seconds: float) -> float:
+    def poll_timeout(self, seconds: float) -> float:
         """At once."""
         return 0.0
 

@@ -74,7 +74,7 @@ def test_a_turn_is_taken_though_no_table_can_be_read(monkeypatch: pytest.MonkeyP
         def read(self, *_: object) -> dict[bytes, bytes]:
             raise OSError("away")
 
-        def tell(self, *_: object) -> None:
+        def write_record(self, *_: object) -> None:
             """Nobody hears it."""
 
     monkeypatch.setattr(module, "MetadataConnection", Away)
@@ -99,7 +99,7 @@ class Tables(Side):
     def __init__(self, tables: int) -> None:
         super().__init__()
         self.found, self.table = TopicDescription("id", 3, tables), b""
-        self.looks = self.direct_source_option = 0
+        self.looks = self.reads = 0
         self.heartbeats: list[ClientHeartbeat] = []
 
     def topic(self) -> TopicDescription:
@@ -107,10 +107,10 @@ class Tables(Side):
         return self.found
 
     def read(self, key: bytes) -> bytes | None:
-        self.direct_source_option += 1
+        self.reads += 1
         return self.table or None
 
-    def tell(self, key: bytes, value: bytes, appended: Any) -> None:
+    def write_record(self, key: bytes, value: bytes, appended: Any) -> None:
         found = read_heartbeat(value)
         assert found is not None
         self.heartbeats.append(found)
@@ -133,7 +133,7 @@ def test_a_topic_of_tables_that_is_not_there_is_asked_for_seldom() -> None:
     for _ in range(20):
         follower._look_and_tell()
         now[0] += 0.2
-    assert (side.looks, side.direct_source_option, side.heartbeats) == (2, 0, [])
+    assert (side.looks, side.reads, side.heartbeats) == (2, 0, [])
     told = "is not there; publish with trimtab apply, or create it with 2 partitions, cleanup.policy=compact"
     assert f"{told} and segment.ms=60000" in str(follower.trouble)
 
@@ -162,7 +162,7 @@ def test_a_table_that_names_an_added_partition_has_the_topic_looked_at_at_once()
     side.table = table_bytes(PublishedTable("t", "id", RoutingTable(1, 3, 4)))
     now[0] += 0.2
     follower._look_and_tell()
-    assert follower.newest_table == TopicDescription("id", 4, 2)
+    assert follower.description == TopicDescription("id", 4, 2)
     now[0] += 0.2
     follower._look_and_tell()
     assert side.looks == 2
@@ -184,7 +184,7 @@ def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.Lo
         follower._look_and_tell()
     assert (side.looks, follower.trouble) == (3, "away")
     assert len(caplog.records) == 1
-    assert side.direct_source_option == 21
+    assert side.reads == 21
 
 
 def test_a_member_that_joined_anew_is_told_at_once() -> None:
@@ -205,5 +205,7 @@ def test_a_member_that_joined_anew_is_told_at_once() -> None:
 
 def test_heartbeats_that_are_too_rare_are_refused() -> None:
     """Whoever publishes waits for five of them before it takes a process for gone."""
-    with pytest.raises(SettingsError, match=r"beat_seconds is 30, expected 20 at most"):
+    with pytest.raises(
+        SettingsError, match=r"RoutingConfig.heartbeat_interval_seconds is 30, expected 20 at most"
+    ):
         RoutingConfig({}, heartbeat_interval_seconds=30)

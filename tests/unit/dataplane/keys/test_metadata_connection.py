@@ -127,11 +127,11 @@ def test_partitions_of_members_are_those_of_the_topic(monkeypatch: pytest.Monkey
     """Two members have three of ours; one waits for its share; a group without members tells nothing."""
     side = MetadataConnection({}, "t")
     two = [member(t=[0, 2], u=[7]), member(t=[1]), {"member_id": "w", "member_assignment": None}]
-    monkeypatch.setattr(side, "_asked", lambda: Admin(two))
+    monkeypatch.setattr(side, "_request", lambda: Admin(two))
     assert side.assigned("g") == {0, 1, 2}
-    monkeypatch.setattr(side, "_asked", lambda: Admin([]))
+    monkeypatch.setattr(side, "_request", lambda: Admin([]))
     assert side.assigned("g") is None
-    monkeypatch.setattr(side, "_asked", lambda: Admin([member(u=[7])]))
+    monkeypatch.setattr(side, "_request", lambda: Admin([member(u=[7])]))
     assert side.assigned("g") == set()
 
 

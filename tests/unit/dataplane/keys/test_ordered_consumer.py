@@ -13,7 +13,7 @@ import pytest
 
 from trimtab.dataplane.keys import ordered_consumer as module
 from trimtab.dataplane.keys.checkpoints import InMemoryCheckpointStore
-from trimtab.dataplane.keys.follower import Pace
+from trimtab.dataplane.keys.follower import RequestIntervals
 from trimtab.dataplane.keys.ordered_consumer import OrderedConsumer
 from trimtab.dataplane.keys.ordered_producer import OrderedProducer
 from trimtab.dataplane.keys.settings import RoutingConfig
@@ -25,9 +25,9 @@ from trimtab.online.keys.order.sender import OrderedSender
 from trimtab.online.keys.order.settings import OrderingConfig
 
 
-def stamped(stamp: Stamp, topic_id: str = "t", fill: bool = False) -> list[tuple[str, bytes]]:
+def stamped(stamp: Stamp, topic_id: str = "t", is_gap_filler: bool = False) -> list[tuple[str, bytes]]:
     """Headers of a record that one run of a producer wrote."""
-    return [(HEADER, stamp_bytes(topic_id, "p", stamp, fill))]
+    return [(HEADER, stamp_bytes(topic_id, "p", stamp, is_gap_filler))]
 
 
 WAITS = stamped(Stamp(1, ((9, 1),)))
@@ -37,8 +37,8 @@ class Unfollowed:
     """A follower that asks nobody."""
 
     recreated = table = trouble = None
-    pace = Pace(3.0)
-    seen = SimpleNamespace(topic_id="t", partitions=2)
+    intervals = RequestIntervals(3.0)
+    description = SimpleNamespace(topic_id="t", partitions=2)
     asked: tuple[Callable[[Any], None], ...] = ()
 
     def __init__(self, *_: Any) -> None:
@@ -47,9 +47,9 @@ class Unfollowed:
     def start(self) -> None:
         """Nothing begins."""
 
-    def ask(self, question: Callable[[Any], None]) -> None:
+    def submit(self, job: Callable[[Any], None]) -> None:
         """Nothing is answered; the test may look."""
-        self.asked = (*self.asked, question)
+        self.asked = (*self.asked, job)
 
 
 @pytest.fixture
@@ -323,8 +323,8 @@ def test_commits_are_asked_for_while_a_fence_waits_for_them(
     receiving.turn()
     assert len(follower.asked) == 2
     receiving._polled_at = True
-    follower.pace = Pace(3.0)
-    follower.pace.processes = 5000.0
+    follower.intervals = RequestIntervals(3.0)
+    follower.intervals.processes = 5000.0
     now += 2
     receiving.turn()
     assert len(follower.asked) == 2
@@ -333,14 +333,14 @@ def test_commits_are_asked_for_while_a_fence_waits_for_them(
     assert len(follower.asked) == 3
 
 
-class CountedMarks(InMemoryCheckpointStore):
+class CountedCheckpoints(InMemoryCheckpointStore):
     """Marks that count what is asked of them."""
 
     reads = writes = 0
 
     def read(self, name: bytes) -> int:
         """See `CheckpointStore`."""
-        self.direct_source_option += 1
+        self.reads += 1
         return super().read(name)
 
     def write(self, name: bytes, number: int) -> None:
@@ -353,12 +353,12 @@ def test_records_that_wait_for_nothing_need_one_mark_for_all(
     receiving: OrderedConsumer, handled: list[object]
 ) -> None:
     """Of keys that no table has moved: a mark a partition and transaction, not one a record."""
-    marks = receiving._marks = CountedMarks()
+    marks = receiving._marks = CountedCheckpoints()
     for offset in range(500):
         receiving.received(offset % 2, offset // 2, b"key %d" % offset, (), offset)
     receiving.turn()
     assert handled == list(range(500))
-    assert (marks.direct_source_option, marks.writes) == (4, 2)
+    assert (marks.reads, marks.writes) == (4, 2)
     for partition in (0, 1):
         receiving.assigned(partition, 100)
     for offset in range(100, 251):

@@ -30,17 +30,17 @@ class Client:
         self.filled: list[tuple[bytes, int, Headers]] = []
         self.failing = False
 
-    def hands_over(self) -> bool:
+    def may_hold_unsent_record(self) -> bool:
         return False
 
     def flush(self, seconds: float) -> bool:
         self.flushing.set()
         return self.let.wait(seconds)
 
-    def partitions(self, wanted: int) -> int:
+    def partitions(self, desired: int) -> int:
         return self.known
 
-    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
         if self.failing:
             self.failing = False
             failed()
@@ -180,7 +180,7 @@ class Refusing(Client):
         super().__init__()
         self.asked, self._slow = 0, slow
 
-    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
         self.asked += 1
         assert self.asked < 100, "for ever"
         self._slow()

@@ -101,7 +101,7 @@ class Load:
         self.partitions = len(backlog)
         self.load = TopicLoad(topic_id, base, in_use, backlog, backlog, [100.0] * len(backlog))
 
-    def ask(self, known: int) -> None:
+    def request_partition(self, known: int) -> None:
         """Noted."""
         self.asked.append(known)
 

@@ -23,7 +23,7 @@ class Beside:
     """A follower that has read nothing yet; its thread is the test."""
 
     table: PublishedTable | None = None
-    seen: TopicDescription | None = TopicDescription("id", 3)
+    description: TopicDescription | None = TopicDescription("id", 3)
     recreated: str | None = None
 
     def __init__(self, *_: Any) -> None:
@@ -53,7 +53,7 @@ class Client:
     def __init__(self, deaf: bool = False) -> None:
         self.asked, self.room, self._deaf = 0, False, deaf
 
-    def hands_over(self) -> bool:
+    def may_hold_unsent_record(self) -> bool:
         """Nobody does."""
         return False
 
@@ -62,11 +62,11 @@ class Client:
         self.room = True
         return True
 
-    def partitions(self, wanted: int) -> int:
+    def partitions(self, desired: int) -> int:
         """As many as anybody asks for."""
-        return max(3, wanted)
+        return max(3, desired)
 
-    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
         """Refuse it at once, as a full queue does."""
         self.asked += 1
         assert self.asked < 100, "for ever"
@@ -123,7 +123,7 @@ def test_added_partitions_without_a_table_are_told_with_both_ways_out() -> None:
     assert turn(guide, None) is None
     told = str(turn(guide, None, partitions=4))
     assert "has 4 partitions now, and this producer's hash divides by the 3 that it began with" in told
-    assert "give base=3 in Following, or publish a table" in told
+    assert "give base=3 in RoutingConfig, or publish a table" in told
 
 
 def test_a_base_that_is_given_is_nothing_to_tell() -> None:

@@ -181,11 +181,11 @@ def test_a_cluster_that_is_not_there_is_told_with_its_addresses() -> None:
 
     async def story() -> None:
         cluster = StoreConfig("c", (f"127.0.0.1:{free_ports(1)[0]}",), 1)
-        async with Producer(cluster, "t", patience_seconds=0.3) as producer:
+        async with Producer(cluster, "t", timeout_seconds=0.3) as producer:
             for _ in range(2):
                 with pytest.raises(ConnectError, match=f"not answered in 0.3 s .*{cluster.addresses[0]}"):
                     await producer.send(b"")
-        async with Consumer(cluster, "t", "reader", patience_seconds=0.3) as consumer:
+        async with Consumer(cluster, "t", "reader", timeout_seconds=0.3) as consumer:
             with pytest.raises(ConnectError, match="a question of consumer reader of topic t"):
                 await consumer.receive()
 
@@ -198,7 +198,7 @@ def test_another_clusters_nodes_are_told(tmp_path: Path, capsys: pytest.CaptureF
     async def story() -> None:
         async with running(configuration(tmp_path)) as cluster:
             other = StoreConfig("other", cluster.addresses, 2)
-            async with Producer(other, "t", patience_seconds=0.5) as producer:
+            async with Producer(other, "t", timeout_seconds=0.5) as producer:
                 sentence = "node 0 refuses: client .* is of cluster 'other', expected 'c': refused"
                 with pytest.raises(ConnectError, match=sentence):
                     await producer.send(b"")
@@ -275,7 +275,7 @@ def test_a_node_whose_disk_takes_nothing_more_ends(
         given = configuration(tmp_path)
         node = asyncio.create_task(NodeProcess(given).run())
         cluster = StoreConfig(given.cluster, tuple(given.addresses), given.groups)
-        async with Producer(cluster, "t", patience_seconds=4.0) as producer:
+        async with Producer(cluster, "t", timeout_seconds=4.0) as producer:
             await producer.send(b"kept")
             with monkeypatch.context() as patch:
                 patch.setattr(segments, "write_all", fails)

@@ -76,7 +76,7 @@ async def sent_and_read(cluster: StoreConfig) -> None:
 
 async def refused(cluster: StoreConfig, sentence: str) -> None:
     """A producer is told why none of its messages is answered."""
-    async with Producer(cluster, "t", patience_seconds=1.0) as producer:
+    async with Producer(cluster, "t", timeout_seconds=1.0) as producer:
         with pytest.raises(ConnectError, match=sentence):
             await producer.send(b"")
 

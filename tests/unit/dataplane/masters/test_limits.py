@@ -61,12 +61,12 @@ async def running(folder: Path, nodes: int = 1) -> AsyncIterator[StoreConfig]:
         assert not any(task.done() for task in tasks)
 
 
-async def begun(cluster: StoreConfig, who: int | str = "cl") -> Line:
+async def begun(cluster: StoreConfig, peer: int | str = "cl") -> Line:
     """A connection to node 0."""
     reader, writer = await asyncio.open_connection(HOST, int(cluster.addresses[0].rpartition(":")[2]))
     shared = configuration(Path(), 0, list(cluster.addresses)).shared
     await introduce(
-        reader, writer, PeerIdentity("c", who, TransportSecurity().opened(), incarnation=7, shared=shared), 0
+        reader, writer, PeerIdentity("c", peer, TransportSecurity().opened(), incarnation=7, shared=shared), 0
     )
     return reader, writer
 
@@ -95,9 +95,9 @@ async def stored(cluster: StoreConfig) -> None:
 
 
 WRONG: list[tuple[Callable[[], bytes], str]] = [
-    (lambda: encoded((0, ProduceRequest("cl", 5))), "message Publish has other fields here"),  # type: ignore[arg-type]
-    (lambda: encoded((0, ProduceRequest(7, MessageRecord("t", "p", 1, b"")))), "message Publish has"),  # type: ignore[arg-type]
-    (lambda: encoded((0, FetchRequest("cl", "c", "t", 1, -1, "all"))), "message Pull has other"),  # type: ignore[arg-type]
+    (lambda: encoded((0, ProduceRequest("cl", 5))), "message ProduceRequest has other fields here"),  # type: ignore[arg-type]
+    (lambda: encoded((0, ProduceRequest(7, MessageRecord("t", "p", 1, b"")))), "message ProduceRequest has"),  # type: ignore[arg-type]
+    (lambda: encoded((0, FetchRequest("cl", "c", "t", 1, -1, "all"))), "message FetchRequest has other"),  # type: ignore[arg-type]
     (
         lambda: encoded((0, FetchRequest("cl", "n" * 256, "t", 1, -1, 9))),
         "a consumer has 256 bytes, expected 255",

@@ -67,6 +67,6 @@ def test_a_node_waits_before_its_own_term_begins(tmp_path: Path, monkeypatch: py
         return begun(*told)
 
     monkeypatch.setattr(process, "outlast", waits)
-    monkeypatch.setattr(NodeProcess, "_begun", begins)
+    monkeypatch.setattr(NodeProcess, "_started", begins)
     NodeProcess(given)._log.close()
     assert story == ["waited", "begun"]

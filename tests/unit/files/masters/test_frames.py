@@ -114,7 +114,10 @@ def test_what_is_wrong_further_inside_is_refused(wrong: Any) -> None:
         (b"\x91" * 5000 + b"\x01", "no MessagePack .maximum recursion"),
         (b"\xa1\xff", "no MessagePack .'utf-8' codec"),
         (b"\xdd\xff\xff\xff\xff", "no MessagePack .*truncated"),
-        (msgspec.msgpack.encode(msgspec.msgpack.Ext(17, b"\x92\xa1\xff\x01")), "message Publish has other"),
+        (
+            msgspec.msgpack.encode(msgspec.msgpack.Ext(17, b"\x92\xa1\xff\x01")),
+            "message ProduceRequest has other",
+        ),
         (msgspec.msgpack.encode(raw(99)), "message 99 is not known here, expected 1 to 48: update this node"),
     ],
 )

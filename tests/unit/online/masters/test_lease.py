@@ -12,9 +12,9 @@ NOW = 100.0
 """When a lease of these tests has run for long."""
 
 
-def lease(life: int = 1) -> tuple[NodeContext, MastershipLease]:
+def lease(incarnation: int = 1) -> tuple[NodeContext, MastershipLease]:
     """Of a node 0 that has run long enough to know what it may believe."""
-    station = NodeContext(0, 3, life, StoreSettings(margin=MARGIN), now=0.0)
+    station = NodeContext(0, 3, incarnation, StoreSettings(margin=MARGIN), now=0.0)
     one = MastershipLease(station, SECONDS)
     station.now = NOW
     return station, one

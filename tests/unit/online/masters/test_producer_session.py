@@ -16,7 +16,7 @@ WINDOW = 256
 
 def sending() -> ProducerSession:
     """A producer `p` of topic `t`, which asks node 0 of three first."""
-    return ProducerSession("client", 7, "t", "p", nodes=3, patience_seconds=1.0, again_seconds=0.02)
+    return ProducerSession("client", 7, "t", "p", nodes=3, timeout_seconds=1.0, again_seconds=0.02)
 
 
 def accepted(posted: int = 0) -> ProducerSession:

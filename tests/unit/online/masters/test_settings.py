@@ -30,7 +30,7 @@ SHARE = "a share, 0 or more and below 1"
         ({"cycle_seconds": inf}, f"cycle_seconds is inf, expected {ABOVE_ZERO}"),
         ({"sync_seconds": 0.0}, f"sync_seconds is 0, expected {ABOVE_ZERO}"),
         ({"upload_seconds": -1.0}, f"upload_seconds is -1, expected {ZERO_TOO}"),
-        ({"mute_seconds": nan}, f"mute_seconds is nan, expected {ZERO_TOO}"),
+        ({"backoff_seconds": nan}, f"backoff_seconds is nan, expected {ZERO_TOO}"),
         ({"batch_seconds": -0.1}, f"batch_seconds is -0.1, expected {ZERO_TOO}"),
         ({"max_lag_entries": -1}, f"max_lag_entries is -1, expected {ZERO_TOO}"),
         ({"drift": -1.0, "margin": -0.4}, f"drift is -1, expected {SHARE}"),

@@ -82,12 +82,18 @@ def test_limits_can_be_messages_or_seconds_of_work() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"sign": "other"}, "queues.sign is 'other', expected one of meant, printed"),
+        ({"trend_sign": "other"}, "queues.trend_sign is 'other', expected one of corrected, literal"),
         ({"window_seconds": 0.0}, "queues.window_seconds is 0.0, expected seconds above 0"),
         ({"cycle_seconds": math.inf}, "queues.cycle_seconds is inf"),
-        ({"damping": 1.1}, "queues.damping is 1.1, expected above 0 and at most 1"),
-        ({"light": 0.9}, "queues.overload is 0.8, expected light <= overload"),
-        ({"light": math.nan}, "queues.overload is 0.8, expected light <= overload"),
+        ({"trend_damping": 1.1}, "queues.trend_damping is 1.1, expected above 0 and at most 1"),
+        (
+            {"light_threshold": 0.9},
+            "queues.overload_threshold is 0.8, expected light_threshold <= overload_threshold",
+        ),
+        (
+            {"light_threshold": math.nan},
+            "queues.overload_threshold is 0.8, expected light_threshold <= overload_threshold",
+        ),
     ],
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, object], said: str) -> None:

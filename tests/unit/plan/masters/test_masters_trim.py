@@ -69,7 +69,7 @@ def test_groups_of_a_dead_node_go_to_those_that_have_least() -> None:
     assert plan.bound.transfers == 2
 
 
-def test_a_drained_node_is_emptied_and_a_muted_one_gets_nothing() -> None:
+def test_a_drained_node_is_emptied_and_an_excluded_one_gets_nothing() -> None:
     """Node 0 leaves, node 2 takes no more: all of it goes to node 1, however uneven that is."""
     groups = (a_group(0, 0), a_group(1, 0), a_group(2, 2))
     plan = plan_masters(a_snapshot(*groups), MastersSettings(drain=("0",), excluded_nodes=("2",)))
@@ -79,7 +79,7 @@ def test_a_drained_node_is_emptied_and_a_muted_one_gets_nothing() -> None:
     assert plan.problems[0].kind == "unmet_goal"
 
 
-def test_a_muted_node_gets_nothing_though_it_is_empty() -> None:
+def test_an_excluded_node_gets_nothing_though_it_is_empty() -> None:
     """What leaves node 0 goes to node 1, which has some already."""
     plan = plan_masters(
         a_snapshot(a_group(0, 0), a_group(1, 1)), MastersSettings(drain=("0",), excluded_nodes=("2",))
@@ -88,7 +88,7 @@ def test_a_muted_node_gets_nothing_though_it_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"), [("drain", ("9",)), ("muted", ("1", "9")), ("weights", {"9": 2.0})]
+    ("name", "asked"), [("drain", ("9",)), ("excluded_nodes", ("1", "9")), ("weights", {"9": 2.0})]
 )
 def test_a_node_that_is_not_there_is_refused(name: str, asked: object) -> None:
     """Somebody who mistypes a node hears so, and not that all is balanced."""

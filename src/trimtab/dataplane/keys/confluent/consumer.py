@@ -120,7 +120,7 @@ class Consumer:
         )
         self._commit(self.receiving.pending_commits())
         self.receiving.member = self.client.memberid()
-        seen = self.receiving.follower.newest_table
+        seen = self.receiving.follower.description
         assert seen is not None
         self.receiving.partitions = seen.partitions
 

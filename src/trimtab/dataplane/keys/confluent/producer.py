@@ -221,7 +221,7 @@ class Producer(confluent_kafka.Producer):
             else:
                 headers = [*(headers.items() if isinstance(headers, dict) else headers), (name, header)]
             if stamp.sequence:
-                text = header if text is None and since is None else partial(header, told=text, since=since)
+                text = header if text is None and since is None else partial(header, text=text, since=since)
         try:
             self._own(self._topic, value, key, place, text, None, timestamp, headers)
         except BaseException:

@@ -99,7 +99,7 @@ class LogModel:
             what = what.read
         return state if self._read(log, what.offset, what.max_messages) == what.messages else None
 
-    def direct_source_option(self, what: OperationKind) -> bool:
+    def reads(self, what: OperationKind) -> bool:
         """All but new messages: kept offsets only rise, so that one which raises nothing here never will."""
         return not isinstance(what, MessageAppended)
 

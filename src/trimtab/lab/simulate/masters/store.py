@@ -43,9 +43,9 @@ class SimulatedLogStore:
         self.stored: dict[int, GroupSnapshot] = {}
         self.history: dict[tuple[int, int], Entry] = {}
 
-    def ask(self, ask: StoreRequest) -> tuple[list[StoreEvent], list[StoreEvent]]:
+    def request(self, request: StoreRequest) -> tuple[list[StoreEvent], list[StoreEvent]]:
         """Do what is asked; the answer to the node that asks, and what all that watch see."""
-        group, asked = ask
+        group, asked = request
         if isinstance(asked, CreateEntries):
             return self._create(group, asked)
         if isinstance(asked, StoreSnapshot):

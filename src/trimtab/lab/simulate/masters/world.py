@@ -359,7 +359,7 @@ class StoreWorld:
             if self.chance.random() < 0.5:
                 self.at(self.store_away_until, self._ask, machine, incarnation, ask)
             return
-        answers, seen = self.store.ask(ask)
+        answers, seen = self.store.request(ask)
         for answer in answers:
             self._deliver_later(machine, incarnation, answer)
         for other in self.machines:

@@ -151,7 +151,7 @@ def test_kills_look_for_a_map_that_was_lost(
     """The one that was published last is there, or a later one, of which nobody was told."""
     cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, kill_test.GROUPS, TransportSecurity())
     monkeypatch.setattr(kill_test, "SETTLE_SECONDS", 0.0)
-    paxos = SimpleNamespace(preferred=lambda: MapChanged(version, preferred))
+    paxos = SimpleNamespace(preferred_map=lambda: MapChanged(version, preferred))
     run = kill_test.StoreKillTest(
         SimpleNamespace(state=SimpleNamespace(cluster=cluster), paxos=paxos, publish=lambda preferred: 4),  # type: ignore[arg-type]
         seed=1,

@@ -392,7 +392,7 @@ def test_an_ideal_node_that_dies_after_the_takeover_holds_nobody_up_for_longer_t
 
 
 def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
-    """Its consumers would get less than was there; it catches up, and the group is muted."""
+    """Its consumers would get less than was there; it catches up, and the group is left alone."""
     bench = Bench(max_lag_entries=1)
     master = bench.elected()
     bench.run(bench.settings.cycle_seconds)  # a node that starts leaves the token alone for so long
