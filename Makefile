@@ -9,10 +9,10 @@ export PYTHON
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' Makefile | expand -t 20
 
-demo: .venv/.runtime ## level a real six-broker Kafka cluster on this machine, in under six minutes
+demo: .venv/.runtime ## balance a real six-broker Kafka cluster on this machine, in under six minutes
 	@$(bin)/trimtab demo
 
-demo-queues: .venv/.runtime ## queues that level themselves by learned weights, on a real server, in under six minutes
+demo-queues: .venv/.runtime ## queues that balance themselves by learned weights, on a real server, in under six minutes
 	@$(bin)/trimtab demo queues
 
 demo-keys: .venv/.runtime ## a hot key spread over partitions, each key's order kept, on real brokers, in under six minutes
@@ -21,10 +21,10 @@ demo-keys: .venv/.runtime ## a hot key spread over partitions, each key's order 
 demo-masters: .venv/.runtime ## a node is killed, masters pile up and are spread again under load, in under four minutes
 	@$(bin)/trimtab demo masters
 
-demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this machine, in under five minutes
+demo-bundles: .venv/.runtime ## balance a real three-broker Pulsar cluster on this machine, in under five minutes
 	@$(bin)/trimtab demo bundles
 
-interactive: .venv/.dev ## votes, quizzes and questions on queues level by work: examples/interactive, until Ctrl-C
+interactive: .venv/.dev ## votes, quizzes and questions on queues balanced by work: examples/interactive, until Ctrl-C
 	@$(bin)/python examples/interactive/run.py
 
 # The planner is compiled while the checks run, or each test process would compile it for itself.

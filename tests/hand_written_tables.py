@@ -50,7 +50,7 @@ def lake_with(
         target = lake.tables / name / "one"
         target.mkdir(parents=True)
         pyarrow.parquet.write_table(pa.Table.from_pylist(rows, schema=schema), target / "rows.parquet")
-        times = [microseconds(row[level.time_column(name)]) for row in rows]
+        times = [microseconds(row[balancer.time_column(name)]) for row in rows]
         span = (min(times), max(times))
         manifest = manifest.replaced(name, [(span[0], span[1] + 1)], f"{name}/one", span)
     publish_manifest(lake.tables, manifest)
