@@ -70,7 +70,7 @@ def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     schema("replicas-snapshot-1").validate(json.loads(FORMAT.to_json(snapshot)))
     plan = trim.plan(snapshot, read_settings(None, [], {}).balancers["replicas"])
-    schema("plan-1").validate(json.loads(plan_bytes(plan)))
+    schema("replicas-plan-1").validate(json.loads(plan_bytes(plan)))
 
 
 BEYOND_THE_PLAN_SCHEMA = {
@@ -88,7 +88,7 @@ BEYOND_THE_PLAN_SCHEMA = {
 @pytest.mark.parametrize("kind", sorted(set(SLIPS) - BEYOND_THE_PLAN_SCHEMA))
 def test_the_schema_of_bundle_plans_refuses_what_the_reader_refuses(kind: str) -> None:
     """Misspelt fields, numbers as text, names of another level: found before anything is handed over."""
-    validator = schema("bundle-plan-1")
+    validator = schema("bundles-plan-1")
     assert validator.is_valid(json.loads(bundle_plan_bytes(a_plan())))
     assert not validator.is_valid(json.loads(changed(SLIPS[kind][0])))
 

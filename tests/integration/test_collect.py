@@ -160,11 +160,11 @@ def checked(sandbox: KafkaSandbox, endpoints: dict[int, str], folder: Path) -> d
     )
     assert done.returncode == 1, done.stderr  # the lake is empty, and some brokers lead nothing
     findings = json.loads(done.stdout)["findings"]
-    return {one["subject"]: (one["grade"], one["told"]) for one in findings if one["part"] == "Kafka"} | {
+    return {one["subject"]: (one["grade"], one["text"]) for one in findings if one["part"] == "Kafka"} | {
         "ticked": (
             "",
             next(
-                (one["told"] for one in findings if one["grade"] == "fine" and one["subject"] == "metrics"),
+                (one["text"] for one in findings if one["grade"] == "fine" and one["subject"] == "metrics"),
                 "",
             ),
         )

@@ -166,7 +166,7 @@ def test_mistakes_are_told_as_everywhere() -> None:
         (lambda plan: trimtab.predicted(SNAPSHOTS["replicas"]), "ReplicasSnapshot is no plan"),
         (
             lambda plan: trimtab.plan_text(plan, SNAPSHOTS["bundles"]),
-            "plan is of balance replicas.*of bundles",
+            "plan is of balancer replicas.*of bundles",
         ),
         (lambda plan: trimtab.plan_text(plan, "snapshot.json"), "str is no snapshot"),
         (lambda plan: trimtab.measures(plan), "ReplicasPlan is no snapshot"),

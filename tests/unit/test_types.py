@@ -94,8 +94,8 @@ def test_attributes_of_plans_and_snapshots_are_known(checked: str) -> None:
     for line, types in (
         ("6", ["SnapshotReference"]),
         ("7", ["Quality"]),
-        ("8", ["Move", "BundleMove", "Takeover"]),
-        ("9", ["Cost", "BundleCost", "TakeoverCost"]),
+        ("8", ["ReplicaMove", "BundleMove", "MastershipTransfer"]),
+        ("9", ["ReplicaCost", "BundleCost", "TransferCost"]),
     ):
         (said,) = (one for one in told if one.startswith(f"use.py:{line}: note"))
         assert all(f".{name}" in said for name in types), said

@@ -28,7 +28,7 @@ class Finding:
     text
         How it is, and what that means.
     remedy
-        What to do about it; empty where it is fine, or where `told` says it already.
+        What to do about it; empty where it is fine, or where `text` says it already.
     """
 
     part: str

@@ -117,7 +117,7 @@ def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
     _change_head(path, "json_set(head, '$.balancer', 'masters')")
     with (
         Journal(path, CODECS) as journal,
-        pytest.raises(ActError, match="of level masters, this trimtab carries out replicas, bundles"),
+        pytest.raises(ActError, match="of balancer masters, this trimtab carries out replicas, bundles"),
     ):
         journal.state(1)
 

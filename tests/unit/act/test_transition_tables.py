@@ -10,8 +10,8 @@ from trimtab.act.bundles import steps as bundles
 from trimtab.act.execution.state import FINAL, STATUS_TRANSITIONS, ExecutionStatus
 from trimtab.act.replicas.steps import ACTIVE, ENDED, STEP_TRANSITIONS, ReplicaStepState
 
-LEVELS = Path(__file__).parents[3] / "docs" / "levels"
-PAGE, BUNDLES_PAGE = LEVELS / "replicas-execution.md", LEVELS / "bundles-execution.md"
+BALANCERS = Path(__file__).parents[3] / "docs" / "balancers"
+PAGE, BUNDLES_PAGE = BALANCERS / "replicas-execution.md", BALANCERS / "bundles-execution.md"
 
 
 def table(name: str, page: Path = PAGE) -> dict[str, set[str]]:

@@ -90,7 +90,7 @@ def test_a_plan_is_carried_out_and_the_receipt_says_so(
     assert server.cluster.namespaces["pulsar/system"].properties == {}
     with pytest.raises(SystemExit):
         main(["execution", "list"])
-    assert "bundles  simulated" in capsys.readouterr().out
+    assert "bundles   simulated" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["execution", "show"])
     assert f"unload {FIRST} {one} -> {two}, 5 clients  done" in capsys.readouterr().out
@@ -106,7 +106,7 @@ def test_the_receipt_as_json(
     receipt = json.loads(capsys.readouterr().out)
     (outcome,) = receipt["outcomes"]
     assert (receipt["status"], outcome["state"], outcome["target"]) == ("finished", "done", two)
-    assert 0 < outcome["under_way_seconds"] < 10
+    assert 0 < outcome["in_flight_seconds"] < 10
 
 
 def test_a_plan_that_the_cluster_has_overtaken_is_refused_and_rebased(

@@ -82,7 +82,7 @@ def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, d
     assert document["exit_code"] == code
     found: dict[str, tuple[str, str]] = {}
     for one in document["findings"]:
-        text = f"{one['told']}; {one['remedy']}" if one["remedy"] else one["told"]
+        text = f"{one['text']}; {one['remedy']}" if one["remedy"] else one["text"]
         before = found.get(one["subject"], ("", ""))[1]
         found[one["subject"]] = (one["grade"], f"{before} | {text}" if before else text)
     return code, found

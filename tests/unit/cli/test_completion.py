@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 SHELLS = {
-    "bash": ({"COMP_WORDS": "{line}", "COMP_CWORD": "{place}"}, "{word}"),
-    "zsh": ({"_TYPER_COMPLETE_ARGS": "{line}"}, '"{word}"'),
-    "fish": ({"_TYPER_COMPLETE_ARGS": "{line}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}, "{word}"),
+    "bash": ({"COMP_WORDS": "{line}", "COMP_CWORD": "{place}"}, "{text}"),
+    "zsh": ({"_TYPER_COMPLETE_ARGS": "{line}"}, '"{text}"'),
+    "fish": ({"_TYPER_COMPLETE_ARGS": "{line}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}, "{text}"),
 }
 """How each shell asks, and the form in which it is told a word."""
 

@@ -99,7 +99,7 @@ def test_compacting_an_empty_lake_changes_nothing(tmp_path: Path, capsys: pytest
 
 def test_truth_needs_a_loads_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong folder is named."""
-    code, told = said(capsys, "truth", str(tmp_path), f"--lake={tmp_path}")
+    code, told = said(capsys, "accuracy", str(tmp_path), f"--lake={tmp_path}")
     assert code == 2
     assert "holds no *.truth.jsonl" in told
 

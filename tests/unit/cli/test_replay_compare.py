@@ -171,9 +171,9 @@ def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
     file.write_text('[spark]\nmemory = "3g"\n', encoding="utf-8")
     monkeypatch.setenv("TRIMTAB_SETTINGS", str(file))
 
-    def started(settings: SessionSettings, say: Callable[[str], None]) -> SimpleNamespace:
+    def started(settings: SessionSettings, print_progress: Callable[[str], None]) -> SimpleNamespace:
         assert (settings.memory, settings.master, settings.large_job) == ("3g", None, False)
-        say("starting Spark")
+        print_progress("starting Spark")
         return session
 
     monkeypatch.setattr("trimtab.observe.session.spark_session", started)

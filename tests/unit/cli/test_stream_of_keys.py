@@ -24,9 +24,9 @@ class Told(threading.Event):
         super().__init__()
         self.log, self.most, self.waited = list[str](), most, list[float]()
 
-    def look(self) -> None:
+    def sample_offsets(self) -> None:
         """Of a reading."""
-        self.log.append("look")
+        self.log.append("sample")
 
     def read(self, session: object, options: dict[str, str]) -> None:
         """Of a reading."""
@@ -53,8 +53,8 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
         told.log.append("close")
 
     def built(session: object, lakes: list[Any], *_: object, **__: object) -> dict[str, Any]:
-        told.log += [f"tables of {one.level.name}" for one in lakes]
-        return {one.level.name: SimpleNamespace(snapshots=("s",)) for one in lakes}
+        told.log += [f"tables of {one.balancer.name}" for one in lakes]
+        return {one.balancer.name: SimpleNamespace(snapshots=("s",)) for one in lakes}
 
     monkeypatch.setattr(offset_sampling, "open_reading", opened)
     monkeypatch.setattr(fetch, "spark_kafka_jars", lambda say: ())
@@ -71,10 +71,10 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
 def test_a_stream_reads_the_topic_anew_at_every_trigger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One look before Spark starts, then readings, of its own tables alone; all is closed in the end."""
+    """One sample of offsets before Spark starts, then readings, of its own tables alone; all is closed in the end."""
     told = typed(tmp_path, monkeypatch, "stream", "--trigger=30s")
     assert told.log == [
-        "open orders", "look", *["read b1:9092", "tables of keys"] * 3, "stop", "close"
+        "open orders", "sample", *["read b1:9092", "tables of keys"] * 3, "stop", "close"
     ]  # fmt: skip
     assert all(29 < one <= 30 for one in told.waited), "what a reading takes is part of the trigger"
 
@@ -85,4 +85,4 @@ def test_one_reading_is_enough_where_one_is_asked_for(
 ) -> None:
     """Of a run, and of a stream that is to end by itself."""
     told = typed(tmp_path, monkeypatch, *words)
-    assert told.log == ["open orders", "look", "read b1:9092", "tables of keys", "stop", "close"]
+    assert told.log == ["open orders", "sample", "read b1:9092", "tables of keys", "stop", "close"]

@@ -112,7 +112,7 @@ def test_a_worker_hands_a_partition_over_in_order_and_its_end_last(named: Any) -
     taken = [paced.poll(5.0) for _ in range(2)]
     assert {one.partition() for one in taken} == {0, 1}
     paced.forget({1})
-    assert all(one[2].partition() == 0 for one in paced._next_deadline)
+    assert all(one[2].partition() == 0 for one in paced._due)
     taken += [paced.poll(5.0) for _ in range(3)]
     assert [one for one in taken if one.partition() == 0] == first
     assert paced.poll(0.0) is None
@@ -125,7 +125,7 @@ def test_partitions_that_share_a_worker_wait_for_one_another(named: Any) -> None
         workers = SimulatedConsumers(24, ConsumerCapacity(0.01))
         paced = takers.Paced(Client([Message(one, 0) for one in range(3)]), workers, 0.0, shared)
         assert paced.poll(0.0) is None
-        due = sorted(at for at, _, _ in paced._next_deadline)
+        due = sorted(at for at, _, _ in paced._due)
         assert [at - due[0] for at in due] == pytest.approx(begins, abs=50.0)
 
 
@@ -138,7 +138,7 @@ def test_what_is_taken_from_a_worker_was_not_done(named: Any) -> None:
     paced.forget({1})
     paced._client.messages = [Message(1, 0)]
     assert paced.poll(0.0) is None
-    assert [due - takers.time.monotonic() for due, _, _ in paced._next_deadline] == pytest.approx(
+    assert [due - takers.time.monotonic() for due, _, _ in paced._due] == pytest.approx(
         [100.0], abs=50.0
     )
 

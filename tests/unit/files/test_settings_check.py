@@ -26,7 +26,7 @@ def checked(
 
 def test_each_fault_is_named_and_the_rest_holds(tmp_path: Path) -> None:
     """A key nobody knows, one of the wrong type, and one out of range, beside one that is sound."""
-    text = "[replicas]\nthetta = 0.5\ntheta = 2\nepsilon = 'much'\nidle_usage = 0.02\n"
+    text = "[replicas]\nthetta = 0.5\ntheta = 2\nepsilon = 'much'\nmin_utilization = 0.02\n"
     found = checked(tmp_path, text, "replicas")
     assert [one.partition(": ")[2] for one in found.faults] == [
         "replicas.thetta is not a setting; did you mean replicas.theta?",

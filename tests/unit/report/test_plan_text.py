@@ -59,22 +59,22 @@ def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named
     ("settings", "shown", "told"),
     [
         ({}, "80.0%.*10.0%", "every goal holds"),
-        ({"goals": ("rack", "theta")}, r"80.0% +$", "what was requested .*goals: rack, theta"),
+        ({"goals": ("rack", "theta")}, r"80.0% +$", "the request is met .*goals: rack, theta"),
         (
             {"demote": (1,), "goals": ("rack",)},
             None,
-            "what was requested .*no leader on broker 1; goals: rack",
+            "the request is met .*no leader on broker 1; goals: rack",
         ),
         (
             {"fix_offline_replicas": True, "drain": (3,)},
             r"80.0% +$",
-            "what was requested .*empty broker 3; repair what is",
+            "the request is met .*empty broker 3; repair what is",
         ),
-        ({"replication_factor": {"t": 2}}, r"80.0% +$", "what was requested .*2 replicas of t; goals: rack"),
+        ({"replication_factor": {"t": 2}}, r"80.0% +$", "the request is met .*2 replicas of t; goals: rack"),
     ],
 )
 def test_only_goals_that_were_asked_for_are_shown(settings: dict, shown: str | None, told: str) -> None:
-    """A plan that levels nothing has no row for epsilon, and its sentence names what it was asked for."""
+    """A plan that balances nothing has no row for epsilon, and its sentence names what it was asked for."""
     brokers = [broker(b, capacity=(100.0,) * 4) for b in (1, 2, 3)]
     made = snapshot(brokers, [partition("t", p, [1 + p % 2, 2 - p % 2], load=(1, 1, 1, 1)) for p in range(6)])
     plan = trim.plan(made, ReplicasSettings(**settings))

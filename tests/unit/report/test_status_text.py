@@ -32,7 +32,7 @@ broker 2 h2   20% ▼-50%   30%   +0%   10% ▼-50%   30% ▲+50%
 resource     peak    θ  worst γ      ε       σ       η
 CPU           60%  80%    50.0%  10.0%  0.2500  0.0500  not balanced
 disk          84%  80%     0.0%  10.0%  0.0000  0.0500  not balanced
-network in    30%  80%     3.4%  10.0%  0.0172  0.0500  level
+network in    30%  80%     3.4%  10.0%  0.0172  0.0500  balanced
 network out    1%  80%   100.0%  10.0%  0.5000  0.0500  idle, not judged
 ! broker 2: CPU 50% below the mean > epsilon 10%, and 1 more broker
 ! broker 1: disk 84% > theta 80%, and 1 more broker
@@ -98,7 +98,7 @@ def test_the_whole_text_reads_without_colours(tmp_path: Path) -> None:
     assert printed(status_of(tmp_path, UNEVEN), held=standing(LOADS)) == SHOWN_TEXT
 
 
-def test_a_level_cluster_is_told_so(tmp_path: Path) -> None:
+def test_a_balanced_cluster_is_named(tmp_path: Path) -> None:
     """What was measured lately is uneven, the snapshot from which a plan would be made is balanced."""
     even = dict.fromkeys((1, 2, 3), (0.4, 0.3, 0.2, 0.2))
     text = printed(status_of(tmp_path, UNEVEN), held=standing(even))
@@ -121,7 +121,7 @@ def test_a_gap_and_a_clock_that_was_ahead_are_told(tmp_path: Path) -> None:
     assert "samples up to 2026-11-21T12:20:00Z are not used: the clock of a collector was ahead" in text
 
 
-def test_what_is_left_alone_is_not_called_level(tmp_path: Path) -> None:
+def test_what_is_left_alone_is_not_called_balanced(tmp_path: Path) -> None:
     """An idle resource may be far from even: no goal is missed, and it is named."""
     idle = {1: (0.4, 0.3, 0.2, 0.009), 2: (0.4, 0.3, 0.2, 0.0), 3: (0.4, 0.3, 0.2, 0.0)}
     text = printed(status_of(tmp_path, UNEVEN), held=standing(idle))
@@ -133,20 +133,20 @@ def test_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> None:
     """Why is said, and no resource is called balanced."""
     text = printed(status_of(tmp_path, UNEVEN), held="lake has no snapshots")
     assert "No goal is judged, for want of a snapshot: lake has no snapshots" in text
-    assert "level." not in text
+    assert "balanced." not in text
     document = status_document(status_of(tmp_path / "2", UNEVEN), "none", LATER)
     assert (document["snapshot"], document["resources"]) == (None, {})
 
 
 def test_eta_decides_nothing(tmp_path: Path) -> None:
-    """Each broker within ε, and σ above η since capacities differ: level."""
+    """Each broker within ε, and σ above η since capacities differ: balanced."""
     usage = {1: (0.0, 0.44, 0.0, 0.0), 2: (0.0, 0.4, 0.0, 0.0)}
     held = standing(usage)
     document = status_document(status_of(tmp_path, UNEVEN), held, LATER)["resources"]["disk"]
     assert document["holds"] == {"theta": True, "epsilon": True}
     tight = standing_with_sigma(held, 0.2)
     assert tight.violations == ()
-    assert "disk          44%  80%     4.8%  10.0%  0.2000  0.0500  level" in printed(
+    assert "disk          44%  80%     4.8%  10.0%  0.2000  0.0500  balanced" in printed(
         status_of(tmp_path / "2", UNEVEN), held=tight
     )
 

@@ -183,8 +183,8 @@ class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
                     return BundleLoadChecked(self.clock())
                 traffic = port.traffic()
                 return cast("BundleLoadChecked", self.sense(state.records, self.clock(), traffic))
-            case ReadBrokerBalancing(everywhere):
-                return self.event(BrokerBalancingRead, port.read_balancing(everywhere=everywhere))
+            case ReadBrokerBalancing(all_brokers):
+                return self.event(BrokerBalancingRead, port.read_balancing(all_brokers=all_brokers))
             case WriteBrokerBalancing(values):
                 return self.event(BrokerBalancingWritten, port.write_balancing(values))
             case UnloadBundles(targets):

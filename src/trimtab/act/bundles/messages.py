@@ -24,7 +24,7 @@ class ObserveBundles(Query):
 
 @dataclass(frozen=True)
 class ReadBrokerBalancing(Query):
-    """Find out how the switches stand; `everywhere` asks every broker, too. Answer: `BrokerBalancingRead`."""
+    """Find out how the switches stand; `all_brokers` asks every broker, too. Answer: `BrokerBalancingRead`."""
 
     all_brokers: bool = False
 

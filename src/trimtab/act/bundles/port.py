@@ -143,8 +143,8 @@ class BundlesPort(ClaimPort, Protocol):
         """
         ...
 
-    def read_balancing(self, *, everywhere: bool = False) -> BrokerBalancing:
-        """The switches that are set for all brokers; `everywhere`: and what every broker makes of them."""
+    def read_balancing(self, *, all_brokers: bool = False) -> BrokerBalancing:
+        """The switches that are set for all brokers; `all_brokers`: and what every broker makes of them."""
         ...
 
     def traffic(self) -> Mapping[str, BundleTraffic]:

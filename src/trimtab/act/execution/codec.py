@@ -66,9 +66,9 @@ class StateCodecs:
     Attributes
     ----------
     by_balancer
-        Level -> its codec.
+        Balancer -> its codec.
     unnamed
-        Level of the executions that name none.
+        Balancer of the executions that name none.
     """
 
     by_balancer: Mapping[str, StateCodec]
@@ -80,11 +80,11 @@ class StateCodecs:
         Raises
         ------
         ActError
-            If this trimtab knows no such level.
+            If this trimtab knows no such balancer.
         """
         if balancer not in self.by_balancer:
             raise ActError(
-                f"the execution is of level {balancer}, this trimtab carries out {', '.join(self.by_balancer)}: "
+                f"the execution is of balancer {balancer}, this trimtab carries out {', '.join(self.by_balancer)}: "
                 "use the trimtab that began it"
             )
         return self.by_balancer[balancer]

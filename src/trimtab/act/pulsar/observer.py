@@ -95,10 +95,10 @@ class PulsarObserver:
         )
 
     @failing()
-    def read_balancing(self, *, everywhere: bool = False) -> BrokerBalancing:
+    def read_balancing(self, *, all_brokers: bool = False) -> BrokerBalancing:
         """See `BundlesPort.read_balancing`."""
         overrides = self._overrides()
-        if not everywhere:
+        if not all_brokers:
             return BrokerBalancing(overrides)
         told = self._each(sorted(self._admin.brokers()), self._admin.runtime_configuration)
         self._raise_if_refused(told.values())

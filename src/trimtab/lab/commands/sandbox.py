@@ -277,7 +277,7 @@ def _up(system: str, name: str, **options: Any) -> None:
     state, fresh = start_named(
         name,
         row.state,
-        lambda folder: row.start(**options, folder=folder, say=print_progress),
+        lambda folder: row.start(**options, folder=folder, print_progress=print_progress),
         print_progress,
     )
     typer.echo(row.describe(state))
@@ -295,7 +295,7 @@ def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **option
 
     row = system_of(system)
     state = require_named(name, row.state)
-    done = row.skew(state, row.skewed(state, draw, rate), remove=remove, say=print_progress, **options)
+    done = row.skew(state, row.skewed(state, draw, rate), remove=remove, print_progress=print_progress, **options)
     typer.echo(done if remove else f"{done}; now load them: {command(system, name, 'load')}")
 
 

@@ -85,7 +85,7 @@ class Ended:
         """See `Journal.write`."""
         self.states.append(state)
 
-    def take_requests(self, execution: int) -> list[tuple[str, str]]:
+    def pop_requests(self, execution: int) -> list[tuple[str, str]]:
         """See `Journal.pop_requests`."""
         return []
 

@@ -219,7 +219,7 @@ SLIPS: dict[str, tuple[Callable[[Any], object], str]] = {
     ),
     "a verdict that is none": (
         lambda plan: plan.update(verdict="fine"),
-        r'\$\.verdict is "fine", expected one of level, balanced',
+        r'\$\.verdict is "fine", expected one of balanced, improved',
     ),
 }
 

@@ -22,7 +22,7 @@ def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Pat
     found = read_settings(path, ["bundles.epsilon.message_rate=0.4"], environment).balancers["bundles"]
     assert found.theta == (0.6, 0.7, 0.7, 0.7)
     assert found.epsilon == (0.1, 0.1, 0.1, 0.4)
-    assert (found.max_unloads, found.unowned, found.excluded_namespaces) == (5, "assign", ("a/*",))
+    assert (found.max_unloads, found.unowned_bundles, found.excluded_namespaces) == (5, "assign", ("a/*",))
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,11 @@ def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Pat
         ("theta=1.5", "bundles.theta is 1.5, expected a fraction above 0, at most 1"),
         ("epsilon.cpu=0", "bundles.epsilon is 0.0, expected a fraction above 0, below 1"),
         ("epsilon.disk=0.1", "epsilon.disk"),
-        ("unowned=keep", 'bundles.unowned_bundles is "keep", expected one of leave, assign'),
+        ("unowned_bundles=keep", 'bundles.unowned_bundles is "keep", expected one of leave, assign'),
         ("max_unloads=-1", "bundles.max_unloads is -1, expected 0 or more"),
         ("grace_seconds=-3", "bundles.grace_seconds is -3.0, expected 0 or more"),
         ("max_bundles_per_namespace=0", "expected 1 or more"),
-        ("grace=3", "is not a setting; known are epsilon"),
+        ("grace=3", "is not a setting; known are allow_splits, epsilon"),
     ],
 )
 def test_what_is_out_of_range_or_unknown_is_refused(word: str, said: str) -> None:

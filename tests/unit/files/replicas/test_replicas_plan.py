@@ -149,7 +149,7 @@ def edit(*path: object, value: object) -> Callable[[dict], object]:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (edit("verdict", value="fine"), '$.verdict is "fine", expected one of level, balanced'),
+        (edit("verdict", value="fine"), '$.verdict is "fine", expected one of balanced, improved'),
         (edit("balancer", value="bundles"), '$.balancer is "bundles"'),
         (edit("format", value="trimtab/replicas-snapshot/1"), "$.format"),
         (edit("moves", 0, "kind", value="swap"), '$.moves[0].kind is "swap"'),
