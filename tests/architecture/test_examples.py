@@ -104,9 +104,9 @@ def test_the_snapshot_of_the_formats_page_is_one(tmp_path: Path) -> None:
     assert len(read_snapshot(path).partitions) == 1
 
 
-def test_the_script_of_the_level_page_makes_the_snapshot_it_shows(tmp_path: Path) -> None:
+def test_the_script_of_the_balancer_page_makes_the_snapshot_it_shows(tmp_path: Path) -> None:
     """Whoever runs the script gets the cluster that the page plans for."""
-    text = (ROOT / "docs" / "levels" / "replicas.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "balancers" / "replicas.md").read_text(encoding="utf-8")
     script = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
     found = read_snapshot(tmp_path / "snapshot.json")
