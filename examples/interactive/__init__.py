@@ -1,1 +1,1 @@
-"""An interactive message system: votes, quizzes and questions of many channels, on queues balanced by work."""
+"""An interactive message system: votes, quizzes and questions, on queues balanced by work."""

@@ -1,7 +1,7 @@
 """The public names with their exact types: a snapshot or a plan is of one of the balancers.
 
-At run time `trimtab.api` finds the balancer by the value's kind, and names no balancer. `tests/unit/test_types.py`
-holds this file to it.
+At run time `trimtab.api` finds the balancer by the value's kind, and names no balancer.
+`tests/unit/test_types.py` holds this file to it.
 """
 
 from pathlib import Path

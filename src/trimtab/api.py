@@ -1,7 +1,7 @@
 """The functions and values behind `import trimtab`, for notebooks, scripts and services of one's own.
 
-One function a verb, over every balancer: the balancer is found by the value's own kind. `docs/python.md` shows them
-and says what is stable.
+One function a verb, over every balancer: the balancer is found by the value's own kind. `docs/python.md`
+shows them and says what is stable.
 """
 
 from __future__ import annotations

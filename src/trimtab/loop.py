@@ -1,7 +1,7 @@
 """One turn of the whole: `act(plan(observe()))`.
 
-Pure composition, generic in what a balancer observes, plans and reports; who calls it how often is a matter of
-the balancer's cadence (`trimtab.balancers`).
+Pure composition, generic in what a balancer observes, plans and reports; who calls it how often is a matter
+of the balancer's cadence (`trimtab.balancers`).
 """
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""Contracts of import-linter that read the rows of balancers: a new balancer is held to them without a word added.
+"""Contracts of import-linter that read the rows of balancers: a new balancer is held to them without a word
+added.
 
 In `layers`, `{levels}` and `{systems}` stand for all of them side by side; in other lists, an item with one
 of them stands for as many items.
@@ -51,8 +52,8 @@ def _spread(modules: list[str]) -> Iterator[str]:
 class Strangers(Contract):
     """Levels are strangers to one another in every room, and shared code knows none of them.
 
-    A module of a balancer is imported by that level alone, by its systems' modules, and by the lab. That holds
-    for every room at once, also for one that is not there yet.
+    A module of a balancer is imported by that level alone, by its systems' modules, and by the lab. That
+    holds for every room at once, also for one that is not there yet.
     """
 
     type_name = "strangers"

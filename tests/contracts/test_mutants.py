@@ -21,9 +21,7 @@ def mutants(*arguments: str) -> "subprocess.CompletedProcess[str]":
     [
         CORE,
         pytest.param(("--quick", "--rotation", "10"), marks=pytest.mark.timeout(1800)),
-        pytest.param(
-            ("--slow", "--rotation", "10"), marks=(pytest.mark.long, pytest.mark.timeout(3600))
-        ),
+        pytest.param(("--slow", "--rotation", "10"), marks=(pytest.mark.long, pytest.mark.timeout(3600))),
     ],
     ids=["role_aware", "quick", "slow"],
 )

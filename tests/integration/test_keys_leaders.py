@@ -112,7 +112,8 @@ def test_order_outlives_a_leader_and_transactions_beside(
     effects = SqliteEffects(tmp_path / "effects")
     takers = [
         AnyConsumer(
-            client, place.bootstrap, topic, f"g-{topic}", SqliteEffects(tmp_path / "effects"), place.following,
+            client, place.bootstrap, topic, f"g-{topic}", SqliteEffects(tmp_path / "effects"),
+            place.following,
             isolation_level="read_committed",
         )
         for _ in range(2)

@@ -1,4 +1,4 @@
-"""The balancer `keys` from end to end: real records through Spark, a plan, a table that real clients follow."""
+"""Balancer `keys` from end to end: real records through Spark, a plan, a table that real clients follow."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ async def _read(sandbox: MastersSandbox, messages: int) -> list[bytes]:
 
 
 def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
-    """Masters, preferred nodes, both, all, and members of etcd beside them: the ledger of every topic holds."""
+    """Masters, preferred nodes, both, all, and members of etcd: the ledger of every topic holds."""
     with MastersSandbox.start(
         NODES, GROUPS, lease_seconds=LEASE_SECONDS, engine=ETCD.name, folder=tmp_path / "kills"
     ) as sandbox:

@@ -1,4 +1,6 @@
-"""Real node processes on a real etcd that share no file: their preferred map is published in the store itself."""
+"""Real node processes on a real etcd that share no file: their preferred map is published in the store
+itself.
+"""
 
 from __future__ import annotations
 

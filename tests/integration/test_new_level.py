@@ -1,4 +1,4 @@
-"""A new balancer is a folder in each room and a row: the toy balancer `balls` is added to a copy, and used."""
+"""A new balancer is a folder in each package and a row: the toy balancer `balls` is added to a copy."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
 
 
 def test_layers_hold_with_a_new_level(source: Path) -> None:
-    """The contracts of the house say of the new balancer what they say of the others, without a word added."""
+    """The import contracts hold for the new balancer as for the others, without a line added."""
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache", "--config", ROOT / "pyproject.toml"],
         env={**os.environ, "PYTHONPATH": str(source)},

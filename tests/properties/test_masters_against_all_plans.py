@@ -1,4 +1,4 @@
-"""Plans of the balancer `masters` against all plans of small clusters, enumerated here without the planner."""
+"""Plans of balancer `masters` against all plans of small clusters, enumerated here without the planner."""
 
 from __future__ import annotations
 

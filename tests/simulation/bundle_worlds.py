@@ -107,7 +107,7 @@ class BundleWorld:
             self.bed.cluster.settle()
         raise AssertionError(f"no final status after {attempts} lives\n{self}")
 
-    def judge(self) -> list[str]:
+    def evaluate(self) -> list[str]:
         """Everything that is wrong at the end."""
         assert self.state is not None
         for _ in range(100):

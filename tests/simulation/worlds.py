@@ -145,7 +145,7 @@ class World:
             self.pass_time(float(self.generator.choice([0.1, 5.0, 60.0, 400.0])))
         raise AssertionError(f"no final status after {attempts} lives\n{self}")
 
-    def judge(self) -> list[str]:
+    def evaluate(self) -> list[str]:
         """Everything that is wrong at the end, and was on the way."""
         assert self.state is not None
         # What was in flight for others, and brokers still down, get the time they need.

@@ -63,7 +63,7 @@ def bundle_plan_of(
         seed=0,
         settings={},
         snapshot=SnapshotReference(cluster, "2026-11-21T05:00:00Z", "0" * 64),
-        verdict=Verdict.BALANCED if moves else Verdict.BALANCED,
+        verdict=Verdict.BALANCED,
         moves=tuple(numbered),
         assignments=tuple(BundleAssignment(bundle, before[bundle], after[bundle]) for bundle in before),
         predicted=Prediction(NONE, NONE),

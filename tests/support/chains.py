@@ -240,7 +240,9 @@ def told_sigma(printed: str) -> dict[str, float]:
 def require_true_status(
     printed: str, snapshot: Mapping[str, Any], resources: Mapping[str, str]
 ) -> dict[str, Judged]:
-    """`status` calls balanced what is balanced by a snapshot, names the rest, and says which snapshot that was."""
+    """`status` calls balanced what is balanced by a snapshot, names the rest, and says which snapshot that
+    was.
+    """
     truth = judge(snapshot, resources)
     told = told_words(printed)
     assert {word: told[word] for word in truth} == {word: one.text for word, one in truth.items()}, printed

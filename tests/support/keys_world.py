@@ -77,7 +77,8 @@ class World:
         return KeysObservation(
             "here", self.topic_id, self.tables[-1] if self.tables else None, (0,) * self.partitions, ends,
             "billing", (billing, *self.more),
-            (*clients, *self._not_yet_gone()) if self.sends_heartbeats and self.there else (), self.sends_heartbeats,
+            (*clients, *self._not_yet_gone()) if self.sends_heartbeats and self.there else (),
+            self.sends_heartbeats,
             self.there, damaged=self.damaged, newest=max(self.version, self.newest),
         )  # fmt: skip
 

@@ -133,7 +133,8 @@ class Lease:
             if self._me.token not in claims or self._conflicting_claim(claims) is not None:
                 self._stands = False
                 raise ActError(
-                    f"{self._conflicting_claim(claims) or 'another trimtab'} has taken over cluster {self._cluster_id}: "
+                    f"{self._conflicting_claim(claims) or 'another trimtab'} has taken over cluster "
+                    f"{self._cluster_id}: "
                     "this trimtab steps back and touches nothing more; see `trimtab execution list` there"
                 )
             if self._next_deadline or now - self._me.renewed_at >= self._lease_seconds / 4:

@@ -1,7 +1,7 @@
 """The composition root: a row for every balancer, and the only place that joins a balancer's rooms.
 
-Each name in `BALANCER_NAMES` is a folder of this package, whose `BALANCER` says where the balancer's parts stand. A
-new balancer is a folder in each room, and a name here.
+Each name in `BALANCER_NAMES` is a folder of this package, whose `BALANCER` says where the balancer's parts
+stand. A new balancer is a folder in each room, and a name here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A balancer as a value: one place where load piles up, and the names of its parts in every room.
 
-A row holds names only, so that the table of balancers costs nothing to read: `trimtab --help` shows every balancer
-without loading one.
+A row holds names only, so that the table of balancers costs nothing to read: `trimtab --help` shows every
+balancer without loading one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ImportedT = TypeVar("ImportedT")
 
 @dataclass(frozen=True, slots=True)
 class LazyImport(Generic[ImportedT]):
-    """A part of a balancer or a system in some room, by the name of the place where it stands: `module:name`."""
+    """A part of a balancer or a system in some package, named by its location: `module:name`."""
 
     place: str
 
@@ -271,7 +271,8 @@ class Balancer:
     further_systems
         Further systems that it acts on, which `trimtab plan NAME --system` names.
     programs
-        What `trimtab NAME` runs, in a sentence, where the balancer has programs of its own (`trimtab.cli.NAME`).
+        What `trimtab NAME` runs, in a sentence, where the balancer has programs of its own
+        (`trimtab.cli.NAME`).
     live_status
         Observe: one look at a cluster without a lake, from a connection and the settings of collectors.
     findings

@@ -60,7 +60,8 @@ def planner_of(balancer: Balancer, strategy: str) -> Planner:
 
 
 def opened_plan(path: Path) -> tuple[Balancer, JsonDocument]:
-    """A plan file that is read so far that its level is known; `from_document` of the balancer's plans reads on.
+    """A plan file that is read so far that its level is known; `from_document` of the balancer's plans reads
+    on.
 
     Raises
     ------

@@ -47,8 +47,8 @@ def run(
 ) -> None:
     """Build the tables anew from raw samples, over all history or a part, and write the newest snapshots.
 
-    Every balancer that has samples in the lake gets its tables. With --keys Spark first reads the records of a
-    topic themselves, and only that level's tables are built.
+    Every balancer that has samples in the lake gets its tables. With --keys Spark first reads the records of
+    a topic themselves, and only that level's tables are built.
     """
     from trimtab.cli.bodies import pipeline as body
 
@@ -82,8 +82,8 @@ def stream(
 ) -> None:
     """Keep tables and snapshots up to date with what arrives, exactly once; end with Ctrl-C.
 
-    A topic holds the samples of one balancer (--balancer; else of the first); a lake's files tell theirs. With
-    --keys the records of a topic themselves are read at each trigger.
+    A topic holds the samples of one balancer (--balancer; else of the first); a lake's files tell theirs.
+    With --keys the records of a topic themselves are read at each trigger.
     """
     from trimtab.cli.bodies import pipeline as body
 

@@ -63,7 +63,8 @@ def _command(balancer: Balancer) -> Any:
 
     plan.__doc__ = f"""Plan moves of {balancer.title}; changes nothing.
 
-    Exit code 0: the plan levels or improves the cluster, or it is balanced. 3: some hard limit cannot be met by
+    Exit code 0: the plan levels or improves the cluster,
+    or it is balanced. 3: some hard limit cannot be met by
     any plan; the problems say why. 2: the input or a setting is wrong, and nothing was written.
     """
     return with_options(plan, () if balancer.plan_options is None else balancer.plan_options())

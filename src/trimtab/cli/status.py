@@ -37,7 +37,8 @@ def status(
 
     Reads what `trimtab pipeline` made of the samples; starts no JVM and asks no cluster. With the address of
     one (--bootstrap, --pulsar-admin, --queues) it asks that instead: what lies where at this moment.
-    With --keys it shows a topic as it was last read: which keys, and how balanced they are over its partitions.
+    With --keys it shows a topic as it was last read: which keys, and how balanced they are over its
+    partitions.
     """
     from trimtab.cli.bodies import status as body
 

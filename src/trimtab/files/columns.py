@@ -16,7 +16,9 @@ from trimtab.model.load import FloatArray
 
 LongArray = NDArray[np.int64]
 Columns = Mapping[str, Any]
-"""By field: `TextColumn`, an array of whole numbers or flags, loads of shape (rows, resources), or `ListColumn`."""
+"""By field: `TextColumn`, an array of whole numbers or flags, loads of shape (rows, resources), or
+`ListColumn`.
+"""
 
 LEFT_OUT = -1
 """Stands in `ListColumn.count` for a list that the file leaves out, and in numbers and codes for null."""

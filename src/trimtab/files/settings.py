@@ -145,7 +145,7 @@ class Settings:
         return table
 
     def _eager(self, name: str) -> Section[Any] | None:
-        """The section of a balancer; None for those that are made on request, which have no key per resource."""
+        """The section of a balancer; None for sections made on request, which have no key per resource."""
         found = self._sections.get(name)
         return found if isinstance(found, Section) else None
 

@@ -1,4 +1,4 @@
-"""Snapshots in files: one reader and one writer for every balancer, as JSON or as a folder of Parquet tables."""
+"""Snapshots in files: one reader and one writer for all balancers, as JSON or a folder of Parquet tables."""
 
 import contextlib
 import gc
@@ -58,7 +58,8 @@ class SnapshotContents:
 
 @dataclass(frozen=True)
 class SnapshotFormat(Generic[SnapshotT]):
-    """The reader and the writer of the snapshots of one balancer, as `.json`, `.json.gz` or a folder of tables.
+    """The reader and the writer of the snapshots of one balancer, as `.json`, `.json.gz` or a folder of
+    tables.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The base of the plans of all balancers: moves, what they achieve and predict, and why a goal cannot be met."""
+"""The base of all plans: moves, what they achieve and predict, and why a goal cannot be met."""
 
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum

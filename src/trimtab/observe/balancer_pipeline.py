@@ -1,4 +1,4 @@
-"""A balancer's part of the pipeline as a value, down to its stages; everything else is one mechanism for all."""
+"""A balancer's part of the pipeline as a value, down to its stages; all balancers share the rest."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class TableStage:
     ----------
     make
         The transformation: a function named after the table that it makes, whose arguments are named after
-        the tables that it reads, and `settings`. Their columns are those in the balancer's `schemas`, their rows
-        reach as far back as the stage says; the frame returned has exactly the columns of its own table.
+        the tables that it reads, and `settings`. Their columns are those in the balancer's `schemas`, their
+        rows reach as far back as the stage says; the frame returned has exactly the columns of its own table.
         An argument `span` is two instants (microseconds) between which all rows to be made lie, both
         included; None where there are none. An argument `samples` is how many the step takes in.
     reach
@@ -94,8 +94,8 @@ class BalancerPipeline:
     name
         Of the balancer, as in formats of snapshots.
     place
-        The balancer's folder in a lake, and its table below `[pipeline]`; empty for the one balancer whose samples
-        and tables lie in the lake itself.
+        The balancer's folder in a lake, and its table below `[pipeline]`; empty for the one balancer whose
+        samples and tables lie in the lake itself.
     resources
         Names, in the order of the limits in `settings`.
     settings

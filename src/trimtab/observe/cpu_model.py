@@ -34,8 +34,8 @@ def fitted(
     Parameters
     ----------
     windows
-        With `cluster`, `window_end`, `kind`, `broker` and `cpu`, reaching `cpu_fit_windows` further back than the
-        windows wanted; and `counted`, where a balancer tells counters from estimates.
+        With `cluster`, `window_end`, `kind`, `broker` and `cpu`, reaching `cpu_fit_windows` further back than
+        the windows wanted; and `counted`, where a balancer tells counters from estimates.
     causes
         What brokers carry, per second, by the name of its column in the table made.
     columns

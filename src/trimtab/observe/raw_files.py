@@ -109,8 +109,8 @@ def _remove_abandoned(lake: Lake, index: RawIndex, oldest: float) -> int:
 def consumed_by_stream(lake: Lake, manifest: Manifest) -> set[str] | None:
     """Landed files that the stream over them needs no longer; None where there is no such stream.
 
-    Names relative to the balancer's folder, of the micro-batches before the last one published: Spark may still
-    ask for the files of that one.
+    Names relative to the balancer's folder, of the micro-batches before the last one published: Spark may
+    still ask for the files of that one.
     """
     stream = stream_over_raw(lake)
     if stream is None:

@@ -45,8 +45,8 @@ class MeasuredLoad:
     ticks
         The instants, where they are known.
     load, capacity
-        Shape (instants, brokers, resources), in the balancer's units, where they are told; NaN where a resource
-        is not known, or has no capacity.
+        Shape (instants, brokers, resources), in the balancer's units, where they are told; NaN where a
+        resource is not known, or has no capacity.
     """
 
     brokers: tuple[int | str, ...]

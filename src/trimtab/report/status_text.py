@@ -230,7 +230,8 @@ def _verdict(
     inside = goal_status.intra_broker
     if inside is not None and inside.violation_count:
         yield (
-            f"[red]![/] {inside.violation_count} of {inside.number} {inside.name} are above θ, or further than ε from "
+            f"[red]![/] {inside.violation_count} of {inside.number} {inside.name} are above θ, or further "
+            "than ε from "
             f"the mean of their broker's. `trimtab plan {status.balancer}` balances them too."
         )
     yield from (

@@ -112,7 +112,9 @@ def test_the_receipt_as_json(
 def test_a_plan_that_the_cluster_has_overtaken_is_refused_and_rebased(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One bundle has another owner, one was split by somebody else: named; the rest goes on with --skip-changed."""
+    """One bundle has another owner, one was split by somebody else: named; the rest goes on with
+    --skip-changed.
+    """
     one, two, three = server.ids
     third, fourth = f"{NAMESPACE}/0x80000000_0xc0000000", f"{NAMESPACE}/0xc0000000_0xffffffff"
     plan = bundle_plan_of(unload(FIRST, one, two), unload(third, one, two), unload(fourth, one, two))

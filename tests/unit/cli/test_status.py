@@ -145,7 +145,7 @@ def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
     key = "public/shop/0x00000000_0xffffffff"
     rows = {
         "brokers": [{"cluster": "pulsar", "tick": NOON, "broker": "a:1", "broker_state": "alive"}],
-        "bundles": [{"cluster": "pulsar", "tick": NOON, "bundle": key, "owner": "a:1", "told": False}],
+        "bundles": [{"cluster": "pulsar", "tick": NOON, "bundle": key, "owner": "a:1", "is_known": False}],
     }
     bundles = lake_with(tmp_path / "lake", rows, BUNDLES)
     write_newest_snapshots(bundles, bundles.manifest(), BundlesPipelineSettings())

@@ -71,7 +71,9 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
 def test_a_stream_reads_the_topic_anew_at_every_trigger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sample of offsets before Spark starts, then readings, of its own tables alone; all is closed in the end."""
+    """One sample of offsets before Spark starts, then readings, of its own tables alone; all is closed in the
+    end.
+    """
     told = typed(tmp_path, monkeypatch, "stream", "--trigger=30s")
     assert told.log == [
         "open orders", "sample", *["read b1:9092", "tables of keys"] * 3, "stop", "close"

@@ -138,9 +138,7 @@ def test_what_is_taken_from_a_worker_was_not_done(named: Any) -> None:
     paced.forget({1})
     paced._client.messages = [Message(1, 0)]
     assert paced.poll(0.0) is None
-    assert [due - takers.time.monotonic() for due, _, _ in paced._due] == pytest.approx(
-        [100.0], abs=50.0
-    )
+    assert [due - takers.time.monotonic() for due, _, _ in paced._due] == pytest.approx([100.0], abs=50.0)
 
 
 def test_partitions_go_to_whoever_has_least(named: Any) -> None:

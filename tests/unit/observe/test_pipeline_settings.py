@@ -90,8 +90,8 @@ def test_tables_of_older_lakes_are_taken() -> None:
     shared = {"window_seconds", "slide_seconds", "lateness_seconds", "gap_seconds", "cpu_fit_windows"}
     replicas, bundles = (set(one) for one in each_balancer())
     assert replicas == shared | {"record_size_window_seconds", "traffic_baseline_seconds"}
-    own = {"horizon_seconds", "trend_windows", "profile_weeks", "departure_retention_seconds", "history_weight",
-           "usage_weights"}  # fmt: skip
+    own = {"horizon_seconds", "trend_windows", "profile_weeks", "departure_retention_seconds",
+           "history_weight", "usage_weights"}  # fmt: skip
     assert bundles == shared | {f"bundles.{name}" for name in own}
 
 
@@ -104,9 +104,7 @@ def test_a_lake_whose_tables_knew_goals_goes_on(tmp_path: Path) -> None:
     )
     require_same_settings(Lake(tmp_path, REPLICAS), older, settings, whole=False)
     with pytest.raises(ObserveError, match="made with gap_seconds = 300.0, not 60"):
-        require_same_settings(
-            Lake(tmp_path, REPLICAS), older, replace(settings, gap_seconds=60), whole=False
-        )
+        require_same_settings(Lake(tmp_path, REPLICAS), older, replace(settings, gap_seconds=60), whole=False)
 
 
 def test_slides_as_long_as_windows_follow_them() -> None:

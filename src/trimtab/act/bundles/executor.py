@@ -44,14 +44,15 @@ def warnings(
     if over:
         found.append(
             f"{over[0].bundle} alone has {over[0].sessions} clients, more than "
-            f"execution.bundles.max_sessions_per_minute ({settings.limits.max_sessions_per_minute}): they are "
+            f"execution.bundles.max_sessions_per_minute ({settings.limits.max_sessions_per_minute}): they "
+            "are "
             "disconnected at once, since a bundle moves as a whole"
         )
     return found
 
 
 def sense(plan: BundlePlan, newest: NewestSnapshot, settings: UnloadSettings) -> BundleLoadCheck | None:
-    """See `Executor.sense`: the load of the newest snapshots, and of the brokers; None where there is none."""
+    """See `Executor.sense`: the load of the newest snapshots and of the brokers; None where none is known."""
     first = newest()
     return (
         BundleLoadCheck(plan, first[1], newest) if first is not None and settings.limits.check_load else None

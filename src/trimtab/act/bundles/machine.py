@@ -115,7 +115,9 @@ class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
 
     @classmethod
     def evaluate(cls, state: BundlesExecutionState) -> BundlesExecutionState:
-        """See `ExecutionMachine.evaluate`: switches that others changed; steps whose turn has come, or never will."""
+        """See `ExecutionMachine.evaluate`: switches that others changed; steps whose turn has come, or never
+        will.
+        """
         seen = state.observation
         theirs = foreign_switch_changes(state, seen)
         if theirs:
@@ -154,7 +156,9 @@ class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
     def end(
         cls, state: BundlesExecutionState, outcome: ExecutionStatus
     ) -> tuple[BundlesExecutionState, Command]:
-        """See `ExecutionMachine.end`: how the switches stand is read anew, others may have changed them since."""
+        """See `ExecutionMachine.end`: how the switches stand is read anew, others may have changed them
+        since.
+        """
         return super().end(replace(state, overrides=None), outcome)
 
     @classmethod

@@ -24,7 +24,7 @@ class ObserveBundles(Query):
 
 @dataclass(frozen=True)
 class ReadBrokerBalancing(Query):
-    """Find out how the switches stand; `all_brokers` asks every broker, too. Answer: `BrokerBalancingRead`."""
+    """Read the switches, with `all_brokers` on every broker. Answer: `BrokerBalancingRead`."""
 
     all_brokers: bool = False
 
@@ -54,7 +54,9 @@ class SplitBundle(Command):
 
 @dataclass(frozen=True)
 class ResolveOwners(Command):
-    """Ask who serves these bundles, as a client would: one without an owner gets one. Answer: `OwnersResolved`."""
+    """Ask who serves these bundles, as a client would: one without an owner gets one. Answer:
+    `OwnersResolved`.
+    """
 
     bundles: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""Steps and states as plain JSON values, for the journal: the fields of the balancer's own types, by msgspec."""
+"""Steps and states as plain JSON values for the journal: fields of the balancer's own types, by msgspec."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -84,7 +84,8 @@ class StateCodecs:
         """
         if balancer not in self.by_balancer:
             raise ActError(
-                f"the execution is of balancer {balancer}, this trimtab carries out {', '.join(self.by_balancer)}: "
+                f"the execution is of balancer {balancer}, this trimtab carries out "
+                f"{', '.join(self.by_balancer)}: "
                 "use the trimtab that began it"
             )
         return self.by_balancer[balancer]

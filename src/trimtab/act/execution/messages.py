@@ -2,7 +2,8 @@
 
 A runner performs one order at a time. Each is answered by exactly one event of those that its docstring
 names, or by `CommandFailed`; `StopRequested`, `CancelRequested` and `Resumed` come from outside at any time.
-Orders and facts of a balancer's own system stand with its state machine (`trimtab.act.replicas.messages`, ...).
+Orders and facts of a balancer's own system stand with its state machine (`trimtab.act.replicas.messages`,
+...).
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The `[execution]` table of trimtab.toml: patience that all balancers share, and each balancer's own keys."""
+"""The `[execution]` table of trimtab.toml: the shared retry policy, and each balancer's own keys."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, make_dataclass

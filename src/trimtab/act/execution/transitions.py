@@ -1,4 +1,4 @@
-"""The changes of state that are the same at every balancer: requests, failures, looks, brokers that are gone."""
+"""State changes that all balancers share: requests, failures, observations, missing brokers."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace

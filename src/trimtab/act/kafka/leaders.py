@@ -48,7 +48,9 @@ class LeadersPort(BrokerConfigClaims):
         )
 
     def request_transfers(self, base: int, targets: Mapping[str, str]) -> TransferRequestResult:
-        """See `MastersPort.request_transfers`; who is not the preferred replica by now, or not in sync, is refused."""
+        """See `MastersPort.request_transfers`; who is not the preferred replica by now, or not in sync, is
+        refused.
+        """
         seen = self.observe(list(targets))
         wrong = {
             name: Failure("NotElected", seen.hindered.get(name, "is not there any more"), True)

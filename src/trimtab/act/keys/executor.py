@@ -61,7 +61,8 @@ def prepare(plan: KeysPlan, observation: KeysObservation, rebase: bool) -> Prepa
     before = plan.partitions - plan.cost.partitions
     if len(observation.ends) not in (before, plan.partitions) or table.base != plan.base:
         raise ActError(
-            f"topic {plan.topic} has {len(observation.ends)} partitions and its hash divides by {table.base}, "
+            f"topic {plan.topic} has {len(observation.ends)} partitions and its hash divides by "
+            f"{table.base}, "
             f"and the plan was made for {before} and {plan.base}: somebody has added some; observe it and "
             "plan again"
         )

@@ -128,7 +128,10 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
         vouched = state.settings.publishing.allow_unverified
 
         def expired(one: RoutingStepRecord) -> RoutingStepRecord:
-            told_for = f"{missing(one.step, found, vouched)}, for {longest:g} s (execution.keys.follow_timeout_seconds)"
+            told_for = (
+                f"{missing(one.step, found, vouched)}, for {longest:g} s "
+                "(execution.keys.follow_timeout_seconds)"
+            )
             return one.end(PublishedStepState.FAILED, now, told_for)
 
         late = [one for one in state.active if now - (one.started_at or now) >= longest]

@@ -37,7 +37,8 @@ def unverified_reason(found: KeysObservation, settings: KeysExecutionSettings) -
     for one in found.groups:
         if one.unlisted_reason:
             return (
-                f"group {one.name} {one.unlisted_reason}, so that nobody sees whether they keep order: let its "
+                f"group {one.name} {one.unlisted_reason}, so that nobody sees whether they keep order: let "
+                "its "
                 f"consumers use group.protocol=classic, or vouch for them with {VOUCH}"
             )
         if one.down:

@@ -48,7 +48,9 @@ class PaxosPort:
         )
 
     def request_transfers(self, base: int, targets: Mapping[str, str]) -> TransferRequestResult:
-        """See `MastersPort.request_transfers`: the next map; groups that are not asked for stay as they are in it."""
+        """See `MastersPort.request_transfers`: the next map; groups that are not asked for stay as they are
+        in it.
+        """
 
         def publish() -> int | None:
             found = self._nodes.preferred_map()

@@ -159,7 +159,9 @@ class ReplicasMachine(ExecutionMachine[ClusterPort, ReplicasExecutionState]):
 
     @classmethod
     def before_batch(cls, state: ReplicasExecutionState) -> tuple[ReplicasExecutionState, Command | None]:
-        """See `ExecutionMachine.before_batch`: drained brokers are cordoned; the load is sensed for each batch."""
+        """See `ExecutionMachine.before_batch`: drained brokers are cordoned; the load is sensed for each
+        batch.
+        """
         order = order_to_cordon(state)
         if order is not None:
             return state, order
@@ -171,7 +173,9 @@ class ReplicasMachine(ExecutionMachine[ClusterPort, ReplicasExecutionState]):
 
     @classmethod
     def give_back(cls, state: ReplicasExecutionState) -> tuple[ReplicasExecutionState, Command | None]:
-        """See `ExecutionMachine.give_back`: the throttle, then the cordons, with which the end is written down."""
+        """See `ExecutionMachine.give_back`: the throttle, then the cordons, with which the end is written
+        down.
+        """
         order = order_for_throttle(state, [])
         return (state, order) if order is not None else order_to_end_cordons(state)
 

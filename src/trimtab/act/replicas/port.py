@@ -1,4 +1,5 @@
-"""The one way an execution of this balancer reaches a cluster, and what it sees there, in Kafka's ids and names.
+"""The one way an execution of this balancer reaches a cluster, and what it sees there, in Kafka's ids and
+names.
 
 `trimtab.act.kafka.port.KafkaAdminPort` is the real one; tests bring fakes. Rules for every adapter, besides
 those of `trimtab.act.port`:

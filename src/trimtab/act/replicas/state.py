@@ -1,4 +1,4 @@
-"""The state of an execution of this balancer: a value; `machine` makes each from the one before and an event."""
+"""The state of an execution of this balancer: a value that `machine` makes from the last and an event."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Final

@@ -194,7 +194,8 @@ def warnings(initial: float | None, default: ThrottleConfig, own: OwnRates) -> l
     if initial is not None and lowest is not None and lowest < initial:
         found.append(
             f"a throttle of {rate_text(lowest)} is set for all brokers, lower than ours of "
-            f"{rate_text(initial)}: ours holds while copies are in flight, then theirs is put back; keep to it "
+            f"{rate_text(initial)}: ours holds while copies are in flight, then theirs is put back; keep to "
+            "it "
             f"with --throttle {lowest:.0f}"
         )
     for broker, rates in sorted(own.items()):

@@ -115,7 +115,8 @@ def _check_together(values: Mapping[str, Any], *, listed: bool, simulated: bool,
         )
     if values["state_file"] is not None and (listed or several or values["spark"]):
         raise SettingsError(
-            "--state-file holds the memory of one strategy and no figures; leave it out, or replay one strategy "
+            "--state-file holds the memory of one strategy and no figures; leave it out, or replay one "
+            "strategy "
             "without --json, --chart, --pause and --spark"
         )
     if values["spark"] and not simulated and values["out"] is None:

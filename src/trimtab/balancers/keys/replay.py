@@ -74,7 +74,8 @@ def _stream(values: Mapping[str, Any]) -> tuple[KeyStream, str, int]:
     file, law = values["records"], values["key_distribution"]
     if (file is None) == (law is None):
         raise SettingsError(
-            "nothing to replay: name a file by --records, or a law of keys by --key-distribution, like zipf:1.2"
+            "nothing to replay: name a file by --records, or a law of keys by --key-distribution, like "
+            "zipf:1.2"
             if file is None
             else "--records is a recording and --key-distribution is none: name one"
         )

@@ -121,7 +121,7 @@ def _preview(
 
 
 def known_staleness_warnings(snapshot: SnapshotReference, age_seconds: float) -> list[str]:
-    """See `staleness_warnings`: with the executions that the state folder knows, which is not made for that."""
+    """See `staleness_warnings`: with the executions of the state folder, which is not created for that."""
     return staleness_warnings(snapshot, known_executions(), time.time(), age_seconds)
 
 
@@ -202,6 +202,7 @@ def _reject_options_of_other_systems(
         for option in other.apply_options:
             if option.name not in ours and values[option.name] is not None:
                 raise InputError(
-                    f"{option.flag} is for plans of {other.name}, and {path} is one of {balancer.name}: leave "
+                    f"{option.flag} is for plans of {other.name}, and {path} is one of {balancer.name}: "
+                    "leave "
                     f"it out; {balancer.impact}"
                 )

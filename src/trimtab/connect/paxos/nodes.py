@@ -1,4 +1,4 @@
-"""The nodes of a store of Paxos groups, asked side by side; and its preferred map, in a file or in the store."""
+"""The nodes of a store of Paxos groups, called concurrently, and its preferred map."""
 
 from __future__ import annotations
 
@@ -249,7 +249,8 @@ class PaxosNodes:
             reads = "reads its map in the store" if told.in_store else "does not read its map in the store"
             if not told.in_store or len(told.preferred) != self.configuration.groups:
                 raise ConnectError(
-                    f"node {node} of store {self.cluster} {reads} and has {len(told.preferred)} groups, expected "
+                    f"node {node} of store {self.cluster} {reads} and has {len(told.preferred)} groups, "
+                    "expected "
                     f'"map": "{STORE}" and {self.configuration.groups} groups as in {self._node_json}: give '
                     "all nodes the same, and start them again"
                 )

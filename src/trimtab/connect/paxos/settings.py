@@ -17,8 +17,8 @@ class PaxosConnection:
     Parameters
     ----------
     node
-        Configuration of any of its nodes: it names all addresses, the groups, the place of the preferred map, and
-        what guards connections.
+        Configuration of any of its nodes: it names all addresses, the groups, the place of the preferred map,
+        and what guards connections.
     timeout_seconds
         How long one node's answers may take.
     """

@@ -44,7 +44,9 @@ class ProducerAdapter(Protocol):
     quiet: bool
 
     def may_hold_unsent_record(self) -> bool:
-        """Whether a thread may have looked into `OrderedProducer.plain` without the lock, its record not sent yet."""
+        """Whether a thread may have looked into `OrderedProducer.plain` without the lock, its record not sent
+        yet.
+        """
         ...
 
     def flush(self, seconds: float) -> bool:

@@ -64,14 +64,16 @@ class RoutingConfig:
                 raise SettingsError(f"RoutingConfig.{name} is {value!r}, expected seconds above 0")
         if self.heartbeat_interval_seconds > LONGEST_SECONDS:
             raise SettingsError(
-                f"RoutingConfig.heartbeat_interval_seconds is {self.heartbeat_interval_seconds:g}, expected {LONGEST_SECONDS:g} at most: "
+                f"RoutingConfig.heartbeat_interval_seconds is {self.heartbeat_interval_seconds:g}, expected "
+                f"{LONGEST_SECONDS:g} at most: "
                 "trimtab apply waits for a process that was killed until five heartbeats are missing"
             )
         if self.base is not None and self.base < 1:
             raise SettingsError(f"RoutingConfig.base is {self.base}, expected 1 partition or more")
         if self.tables_topic is not None and self.table_file is not None:
             raise SettingsError(
-                f"RoutingConfig: tables come from {self.tables_topic} and from {self.table_file}; name one place"
+                f"RoutingConfig: tables come from {self.tables_topic} and from {self.table_file}; name one "
+                "place"
             )
 
 

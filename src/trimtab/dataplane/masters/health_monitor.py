@@ -96,7 +96,8 @@ class HealthMonitor:
     def lacks_map(self) -> None:
         """No map is published in the store, as far as the node knows."""
         self._limited_log.log(
-            f"node {self._node} finds no preferred map in the store, and no transfer is made for lack of one: "
+            f"node {self._node} finds no preferred map in the store, and no transfer is made for lack of "
+            "one: "
             "publish a map with `trimtab apply` or `trimtab masters publish`"
         )
 

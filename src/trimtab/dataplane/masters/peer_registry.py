@@ -12,6 +12,8 @@ from trimtab.model.errors import InputError
 
 @dataclass(slots=True)
 class PeerConnection:
+    """The connection of a peer, with the incarnation that opened it."""
+
     incarnation: int
     writer: asyncio.StreamWriter
     last_activity_at: float

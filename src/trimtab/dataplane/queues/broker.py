@@ -139,8 +139,10 @@ class BalancedBroker(AsyncBroker):
         check_numbers(
             {
                 "queues": queues, "capacity": capacity, "enqueue_timeout_seconds": enqueue_timeout_seconds,
-                "max_async_tasks": max_async_tasks, "heartbeat_timeout_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
-                "hang_timeout_seconds": hang_timeout_seconds, "max_overtake_seconds": max_overtake_seconds, "slots": slots,
+                "max_async_tasks": max_async_tasks, "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+                "max_worker_crashes": max_worker_crashes,
+                "hang_timeout_seconds": hang_timeout_seconds, "max_overtake_seconds": max_overtake_seconds,
+                "slots": slots,
             },
             _reject,
         )  # fmt: skip
@@ -160,7 +162,8 @@ class BalancedBroker(AsyncBroker):
             from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 
             settings: dict[str, Any] = {
-                "heartbeat_timeout_seconds": heartbeat_timeout_seconds, "max_worker_crashes": max_worker_crashes,
+                "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+                "max_worker_crashes": max_worker_crashes,
                 "max_overtake_seconds": max_overtake_seconds, "hand_seconds": HANDOVER_SECONDS,
             }  # fmt: skip
             self.backend = (
@@ -300,7 +303,8 @@ class BalancedBroker(AsyncBroker):
     async def kick(self, message: BrokerMessage) -> None:
         """Dispatch a message to the queue that the policy chooses.
 
-        Retries and messages of a schedule wait for as long as it takes, whatever `enqueue_timeout_seconds` is.
+        Retries and messages of a schedule wait for as long as it takes, whatever `enqueue_timeout_seconds`
+        is.
 
         Raises
         ------

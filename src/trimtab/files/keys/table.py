@@ -147,7 +147,8 @@ def read_table(
         raise InputError(f"{subject}: is no {FORMAT} ({error}); {REPUBLISH_HINT}") from None
     if found.checksum != _checksum(found):
         raise InputError(
-            f"{subject}: its checksum is not that of its content, so that it was edited or damaged; {REPUBLISH_HINT}"
+            f"{subject}: its checksum is not that of its content, so that it was edited or damaged; "
+            f"{REPUBLISH_HINT}"
         )
     for name, asked, its in (("topic", topic, found.topic), ("topic_id", topic_id, found.topic_id)):
         if asked is not None and asked != its:

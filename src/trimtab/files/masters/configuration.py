@@ -124,7 +124,8 @@ def read_configuration(path: Path) -> NodeConfiguration:
         raise InputError(f"{path} has {found.groups} groups, expected 1 or more")
     if found.preferred_nodes and len(found.preferred_nodes) != found.groups:
         raise InputError(
-            f"{path} has preferred nodes for {len(found.preferred_nodes)} groups, expected {found.groups}: name one for "
+            f"{path} has preferred nodes for {len(found.preferred_nodes)} groups, expected {found.groups}: "
+            "name one for "
             "each group, -1 for whoever likes"
         )
     for place, node in enumerate(found.preferred_nodes):

@@ -22,16 +22,22 @@ from trimtab.online.masters import entries, messages
 
 NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
     1: messages.Prepare, 2: messages.Promise, 3: messages.Rejected, 4: messages.Accept, 5: messages.Accepted,
-    6: messages.Commit, 7: messages.CatchUp, 8: messages.Chosen, 9: messages.GroupSnapshot, 10: messages.NodeHeartbeat,
-    11: messages.ProbeTransfer, 12: messages.TransferProbed, 13: messages.StartTransfer, 14: messages.ConfirmReady, 15: messages.TransferReady,
-    16: messages.TransferEnded, 17: messages.ProduceRequest, 18: messages.ForwardMessage, 19: messages.ProduceResponse,
-    20: messages.FetchRequest, 21: messages.FetchResponse, 22: messages.RequestOffset, 23: messages.OffsetUpload,
+    6: messages.Commit, 7: messages.CatchUp, 8: messages.Chosen, 9: messages.GroupSnapshot,
+    10: messages.NodeHeartbeat,
+    11: messages.ProbeTransfer, 12: messages.TransferProbed, 13: messages.StartTransfer,
+    14: messages.ConfirmReady, 15: messages.TransferReady,
+    16: messages.TransferEnded, 17: messages.ProduceRequest, 18: messages.ForwardMessage,
+    19: messages.ProduceResponse,
+    20: messages.FetchRequest, 21: messages.FetchResponse, 22: messages.RequestOffset,
+    23: messages.OffsetUpload,
     24: messages.OffsetCommitted, 25: messages.Promised, 26: messages.AcceptedAt, 27: messages.ChosenUpTo,
-    28: messages.DescribeGroup, 29: messages.GroupStatus, 30: messages.ReadGroupMetrics, 31: messages.GroupReport,
+    28: messages.DescribeGroup, 29: messages.GroupStatus, 30: messages.ReadGroupMetrics,
+    31: messages.GroupReport,
     32: messages.AskMap, 33: messages.MapIs, 34: messages.ChangeMap,
     37: messages.Rejoin, 38: messages.Rejoined,
     40: entries.NoOp, 41: entries.MessageRecord, 42: entries.AppendMessages, 43: entries.SyncOffsets,
-    44: entries.ClaimMastership, 45: entries.TransferMastership, 46: entries.AcquireToken, 47: entries.PublishMap,
+    44: entries.ClaimMastership, 45: entries.TransferMastership, 46: entries.AcquireToken,
+    47: entries.PublishMap,
     48: entries.ChangeClaims,
 }  # fmt: skip
 """Number to message."""

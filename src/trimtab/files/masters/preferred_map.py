@@ -55,8 +55,10 @@ def read_map(path: Path, nodes: int, groups: int) -> MapChanged:
         found = msgspec.json.decode(path.read_bytes(), type=PreferredMap)
     except FileNotFoundError:
         raise InputError(
-            f'{path} is not there, and is named as the preferred map: correct "map" in the configuration of the '
-            f'node, or write {{"format": "{FORMAT}", "version": 1, "preferred": [...]}} there, with a node or -1 '
+            f'{path} is not there, and is named as the preferred map: correct "map" in the configuration of '
+            "the "
+            f'node, or write {{"format": "{FORMAT}", "version": 1, "preferred": [...]}} there, with a node '
+            f"or -1 "
             f"for each of {groups} groups"
         ) from None
     except (OSError, msgspec.DecodeError) as error:

@@ -1,4 +1,4 @@
-"""Plans of the balancer `replicas` in files: to be read, diffed, reviewed, edited by hand, and applied later."""
+"""Plans of balancer `replicas` in files: to be read, diffed, reviewed, edited by hand, and applied later."""
 
 from collections.abc import Iterator
 

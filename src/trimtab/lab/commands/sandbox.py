@@ -295,7 +295,9 @@ def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **option
 
     row = system_of(system)
     state = require_named(name, row.state)
-    done = row.skew(state, row.skewed(state, draw, rate), remove=remove, print_progress=print_progress, **options)
+    done = row.skew(
+        state, row.skewed(state, draw, rate), remove=remove, print_progress=print_progress, **options
+    )
     typer.echo(done if remove else f"{done}; now load them: {command(system, name, 'load')}")
 
 

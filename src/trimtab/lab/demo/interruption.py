@@ -20,7 +20,9 @@ class DemoInterrupted(BaseException):
 
 @contextlib.contextmanager
 def orderly() -> Iterator[None]:
-    """Within the block the first signal raises `DemoInterrupted`; further ones do not disturb the clearing up."""
+    """Within the block the first signal raises `DemoInterrupted`; further ones do not disturb the clearing
+    up.
+    """
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def interrupt(number: int, _: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""A receipt of the balancer `bundles`: which bundles were split and moved, and what it did to their clients."""
+"""A receipt of balancer `bundles`: which bundles were split and moved, and what it did to their clients."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A plan of the balancer `masters`: whose mastership goes where, in which order, and what clients feel of it."""
+"""A plan of balancer `masters`: whose mastership goes where, in which order, and what clients feel of it."""
 
 from __future__ import annotations
 

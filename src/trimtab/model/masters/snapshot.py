@@ -1,4 +1,4 @@
-"""The snapshot of the balancer `masters`: who is master of which group, and what each group costs its master."""
+"""The snapshot of balancer `masters`: who is master of which group, and what each group costs its master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A receipt of the balancer `replicas`: which partitions got other replicas or leaders, and what was copied."""
+"""A receipt of balancer `replicas`: which partitions got other replicas or leaders, and what was copied."""
 
 from dataclasses import dataclass
 

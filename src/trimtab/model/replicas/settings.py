@@ -72,8 +72,8 @@ class ReplicasSettings:
         How long a partition that received a replica counts as moved lately, where the snapshot says when
         replicas came; 0: never.
     recent_move_cost_factor
-        A partition that received a replica in the last `recent_move_hours` costs so many times its bytes to copy
-        again.
+        A partition that received a replica in the last `recent_move_hours` costs so many times its bytes to
+        copy again.
     theta
         Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
@@ -121,8 +121,9 @@ class ReplicasSettings:
         True: only offline replicas, replicas on draining brokers and leaderless partitions change, besides
         what `drain` and `demote` name.
     rebalance
-        True: `drain`, `demote` and `fix_offline_replicas` also balance the cluster. False: such a plan makes only the
-        moves that the request needs, and those that keep brokers under θ which the request would lift above.
+        True: `drain`, `demote` and `fix_offline_replicas` also balance the cluster. False: such a plan makes
+        only the moves that the request needs, and those that keep brokers under θ which the request would
+        lift above.
     intra_broker_only
         True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for
         what `fix_offline_replicas` asks for beside it.

@@ -85,30 +85,30 @@ class TopicGoals:
             found[:, :, what] += np.bincount(at, minlength=len(self.name) * brokers).reshape(-1, brokers)
         return found
 
-    def band(self, metrics: IntArray, share: float = 1.0) -> IntArray:
+    def band(self, counts: IntArray, share: float = 1.0) -> IntArray:
         """Shape (rows, 2, 2): least and most of replicas and leaders by which a broker counts as even.
 
         With `share` of ε; the numbers next to the mean are always within.
         """
-        mean, reach = self.mean(metrics), self.epsilon * share
+        mean, reach = self.mean(counts), self.epsilon * share
         low = np.minimum(np.ceil(mean * (1 - reach) - ROUNDING), np.floor(mean))
         high = np.maximum(np.floor(mean * (1 + reach) + ROUNDING), np.ceil(mean))
         sides = np.where(self.even, low, 0), np.where(self.even, high, ANY)
         return np.stack(sides, axis=2).astype(np.int32)
 
-    def bounds(self, metrics: IntArray, share: float = 1.0) -> IntArray:
+    def bounds(self, counts: IntArray, share: float = 1.0) -> IntArray:
         """The band, and within it the leaders that every broker is to have: what a search aims at.
 
         Where a topic has too few partitions for that, brokers are to lead what is next below the mean.
         """
-        found = self.band(metrics, share)
-        within = np.minimum(self.minimum, np.floor(self.mean(metrics)[:, LEADERS])).astype(np.int32)
+        found = self.band(counts, share)
+        within = np.minimum(self.minimum, np.floor(self.mean(counts)[:, LEADERS])).astype(np.int32)
         found[:, LEADERS, 0] = np.maximum(found[:, LEADERS, 0], within)
         return found
 
-    def mean(self, metrics: IntArray) -> FloatArray:
+    def mean(self, counts: IntArray) -> FloatArray:
         """Shape (rows, 2): means over the brokers that are counted; 0 where none is."""
-        total = np.where(self.counted[None], metrics, 0).sum(axis=1)
+        total = np.where(self.counted[None], counts, 0).sum(axis=1)
         return np.asarray(total / np.maximum(self.counted.sum(axis=0), 1), dtype=np.float64)
 
 

@@ -43,10 +43,10 @@ def hours(attributed: DataFrame) -> DataFrame:
 def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Load of each bundle `settings.horizon` after each window.
 
-    Intercept and trend are of a straight line through the last `trend_windows`, if it explains enough of them, else
-    their mean; it is followed no longer than it is known, or a minute of a rising load would be drawn on to
-    many times what it is. Where there are enough weeks, the forecast is the mean of that and of what the
-    hour of the week had in them.
+    Intercept and trend are of a straight line through the last `trend_windows`, if it explains enough of
+    them, else their mean; it is followed no longer than it is known, or a minute of a rising load would be
+    drawn on to many times what it is. Where there are enough weeks, the forecast is the mean of that and of
+    what the hour of the week had in them.
     """
     told = _of_bundles(attributed).select("cluster", "window_end", "bundle", "load")
     most = settings.trend_windows

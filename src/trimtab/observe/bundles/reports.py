@@ -103,8 +103,8 @@ def bundles(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
 def departures(bundles: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Bundles that another broker has than the last time they were seen, whoever moved them.
 
-    At `tick` a bundle was seen at `target` for the first time, at `last_observed` at `broker` for the last, no
-    longer than `settings.departure` before.
+    At `tick` a bundle was seen at `target` for the first time, at `last_observed` at `broker` for the last,
+    no longer than `settings.departure` before.
     """
     history = Window.partitionBy("cluster", "bundle").orderBy("tick")
     seen = bundles.select(

@@ -1,4 +1,4 @@
-"""Transformations of the balancer `bundles`, from cleaned samples to the tables that snapshots are made of."""
+"""Transformations of balancer `bundles`, from cleaned samples to the tables that snapshots are made of."""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ BROKERS: Final = columns(
     "max_lag_entries bigint, queries_load double, queries_capacity double, bytes_load double, "
     "bytes_capacity double"
 )
-"""Nodes; the names of the first columns are those that all balancers have. Capacities are the same for all."""
+"""Nodes; the names of the first columns are those that all balancers have. Capacities are the same for all.
+"""
 
 PIPELINE: Final = BalancerPipeline(
     name="masters",

@@ -10,7 +10,7 @@ import numpy as np
 from trimtab.model.replicas.resources import CPU, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.snapshot import NO_HOURS
 from trimtab.observe.columns import SECOND
-from trimtab.observe.replicas.backtest import expected_loads, backtest_of
+from trimtab.observe.replicas.backtest import backtest_of, expected_loads
 from trimtab.observe.snapshots import fields_of
 
 if TYPE_CHECKING:

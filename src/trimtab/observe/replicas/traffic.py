@@ -316,7 +316,8 @@ def _with_sums_before(
             F.max("tick").alias("tick"), F.max("readers").alias("readers")
         )
     rows = rows.unionByName(
-        reading.select(*_PARTITION, "tick", "readers", F.lit(False).alias("_retained")), allowMissingColumns=True
+        reading.select(*_PARTITION, "tick", "readers", F.lit(False).alias("_retained")),
+        allowMissingColumns=True,
     )
     if first == last:
         return rows

@@ -68,8 +68,8 @@ class AcquireToken(NamedTuple):
 class PublishMap(NamedTuple):
     """A map for all nodes, in the log of the token; void unless `expected` is the version published there.
 
-    `preferred` names a node for each group, -1 for whoever likes; `version` is higher than `expected`, which is 0
-    where nothing is published.
+    `preferred` names a node for each group, -1 for whoever likes; `version` is higher than `expected`, which
+    is 0 where nothing is published.
     """
 
     expected: int

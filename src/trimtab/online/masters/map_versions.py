@@ -1,4 +1,6 @@
-"""The preferred map: as it is published in the store, as a node has it, and whether others go by the same one."""
+"""The preferred map: as it is published in the store, as a node has it, and whether others go by the same
+one.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ class MapVersions:
 
     Nodes see maps each in its own time. A node that stays at an older version, though, takes nothing over by
     the newer one, and would by its own: it is passed over, and takes nothing over itself. One version with
-    another content is as bad: each of two preferred nodes would take the group over from the other, without end.
+    another content is as bad: each of two preferred nodes would take the group over from the other, without
+    end.
 
     Parameters
     ----------

@@ -269,9 +269,9 @@ class GroupReport(NamedTuple):
     """What a node has done for a group since its process began, and how the group stands there now.
 
     `life` tells processes apart: counters begin anew with each. `held_seconds` is how long this node has been
-    master without a break, 0 if it is not; `map_version` is that of the preferred map that this node goes by, and
-    `rest_seconds` for how long the group is not given to the node that it names, as far as is known here; the
-    others are those of `GroupStatus` and `GroupMetrics`.
+    master without a break, 0 if it is not; `map_version` is that of the preferred map that this node goes by,
+    and `rest_seconds` for how long the group is not given to the node that it names, as far as is known here;
+    the others are those of `GroupStatus` and `GroupMetrics`.
     """
 
     incarnation: int

@@ -252,7 +252,7 @@ class StoreNode:
         return preferred not in self._heartbeats or number not in self._heartbeats[preferred].excluded
 
     def _rests(self, number: int, preferred: int) -> bool:
-        """Whether any node that is alive knows that the preferred node lost this group soon after it had it."""
+        """Whether any live node knows that the preferred node lost this group soon after it got it."""
         version = self.maps.newest.version
         return self.groups[number].rests.left(self.context.now, preferred) > 0 or any(
             number in beat.resting and beat.version == version and self._alive(node)

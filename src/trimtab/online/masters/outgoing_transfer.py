@@ -51,8 +51,8 @@ class OutgoingTransfer:
     def begin(cls, group: GroupContext, sender: int, start: StartTransfer) -> OutgoingTransfer | None:
         """Begin what the preferred node asks for; None where this node is no master, or it is too late.
 
-        The stamp is this node's own, from before the preferred node looked at what is left of its token: counted
-        from there the bound is never later than the token's end, however long messages took.
+        The stamp is this node's own, from before the preferred node looked at what is left of its token:
+        counted from there the bound is never later than the token's end, however long messages took.
         """
         now, settings = group.context.now, group.context.settings
         until = start.stamp + start.seconds * (1 - settings.margin)

@@ -146,7 +146,9 @@ class PaxosLog:
             self.catch_up(self._ahead)
 
     def next_deadline(self) -> float:
-        """See `Proposer.next_deadline` and `VoteRecovery.next_deadline`; or when a node that has more may be asked."""
+        """See `Proposer.next_deadline` and `VoteRecovery.next_deadline`; or when a node that has more may be
+        asked.
+        """
         ask_at = inf if self._ahead is None else self._catch_up_retry.may_ask_at(self.applied)
         return min(self.proposer.next_deadline(), self.rejoining.next_deadline(), ask_at)
 

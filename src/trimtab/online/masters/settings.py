@@ -24,7 +24,8 @@ _SHARED: Final = ("lease_seconds", "drift", "margin", "cycle_seconds", "scheme",
 class TransferScheme(IntEnum):
     """How a mastership changes hands once the current master has proposed it.
 
-    The first three are those of the source; with the fourth the preferred node is master by the proposal itself.
+    The first three are those of the source; with the fourth the preferred node is master by the proposal
+    itself.
     """
 
     AWAIT = 1

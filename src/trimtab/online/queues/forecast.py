@@ -64,7 +64,8 @@ def forecast_length(
     length, work
         The queue now.
     mean_weight
-        Mean weight of the classes, seconds: r̄ itself, and with `forecast_weight="queue"` that of an empty queue.
+        Mean weight of the classes, seconds: r̄ itself, and with `forecast_weight="queue"` that of an empty
+        queue.
     """
     mean = work / length if settings.forecast_weight == "queue" and length and work > 0 else mean_weight
     if mean > 0:

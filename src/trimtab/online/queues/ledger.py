@@ -45,7 +45,8 @@ class QueueLedger:
     """
 
     __slots__ = (
-        "_forecast", "_forecast_work", "_watched", "arrived", "capacity", "closed", "held", "held_work", "length",
+        "_forecast", "_forecast_work", "_watched", "arrived", "capacity", "closed", "held", "held_work",
+        "length",
         "open", "paused", "served", "work",
     )  # fmt: skip
 

@@ -45,8 +45,8 @@ class SchedulingSettings:
         growth as shrinkage.
     forecast_weight
         The weight that converts forecast work into messages: `mean`, the mean class weight, or `queue`, that
-        of the queue's own messages, as the paper has it: then the weight cancels, and 900 messages of a second
-        are fewer than 1,100 of a tenth.
+        of the queue's own messages, as the paper has it: then the weight cancels, and 900 messages of a
+        second are fewer than 1,100 of a tenth.
     balance_by
         What is balanced: `work`, or the `count` of messages, which is the paper's literal text.
     when_full
@@ -103,7 +103,10 @@ class SchedulingSettings:
         if not self.move_cooldown_seconds >= 0:
             raise _refused("move_cooldown_seconds", self.move_cooldown_seconds, "seconds, 0 or more")
         if not (isfinite(self.overload_threshold) and 0 <= self.light_threshold <= self.overload_threshold):
-            limits = f"light_threshold <= overload_threshold, both 0 or more; light_threshold is {self.light_threshold:g}"
+            limits = (
+                "light_threshold <= overload_threshold, both 0 or more; "
+                f"light_threshold is {self.light_threshold:g}"
+            )
             raise _refused("overload_threshold", self.overload_threshold, limits)
 
 

@@ -98,7 +98,8 @@ def _too_much(problem: ReplicasProblem, log_dir_schedule: LogDirSchedule, theta:
             broker = int(snapshot.brokers.id[b])
             text = (
                 f"disk: the {len(dirs)} log dirs of broker {broker} hold {total:.6g} bytes, more than "
-                f"{100 * theta:g}% of their {room:.6g}, and nothing may leave it: plan without intra_broker_only"
+                f"{100 * theta:g}% of their {room:.6g}, and nothing may leave it: plan without "
+                "intra_broker_only"
             )
             proof: dict[str, object] = {
                 "goal": GOAL,

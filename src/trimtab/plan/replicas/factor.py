@@ -1,8 +1,8 @@
 """Plans for another replication factor: replicas added or dropped, and nothing else moved.
 
 Where replicas go, and which ones go, is decided by every goal that is asked for. Judged is less: these
-partitions' racks and hosts, and that nothing is lifted above θ. What else is not balanced was so before, and a
-plan without `replication_factor` is for that.
+partitions' racks and hosts, and that nothing is lifted above θ. What else is not balanced was so before, and
+a plan without `replication_factor` is for that.
 """
 
 from dataclasses import replace

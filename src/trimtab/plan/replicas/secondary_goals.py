@@ -101,7 +101,8 @@ def _missed(after: SecondaryGoal, violation: GoalViolation) -> Problem:
     figure = "peak_usage" if violation.goal == "theta" else "worst_deviation"
     return Problem(
         "unmet_goal",
-        f"{resource_name(violation.resource)}: {rows} {side} {limit} {100 * violation.limit:g}%, the worst {noun} "
+        f"{resource_name(violation.resource)}: {rows} {side} {limit} {100 * violation.limit:g}%, the worst "
+        f"{noun} "
         f"{violation.broker} at {worst}; no move that was tried helps within the rules",
         resource=violation.resource if violation.resource in RESOURCES else None,
         proof={"goal": goal, f"{noun}s": number, figure: abs(violation.value)},

@@ -47,7 +47,7 @@ NO_TOPICS = TopicTable(np.zeros((0, 0, 2), np.int32), np.zeros((0, 2, 3)), np.ze
 
 def topic_table(request: TopicGoals, replicas: IntArray, leader: IntArray, share: float = 1.0) -> TopicTable:
     """The numbers of a placement, with bounds around its own means of `share` of ε."""
-    tally = request.counts(replicas, leader)
+    counts = request.counts(replicas, leader)
     bounds = np.empty((len(request.name), 2, 3))
     bounds[:, :, :WEIGHT] = request.bounds(tally, share)
     weight = 1.0 / np.maximum(request.mean(tally), SMALL) ** 2
@@ -75,67 +75,67 @@ def topic_rise(table: TopicTable, t: int, change: IntArray) -> float:
 
 
 @leaf
-def topic_term(metrics, bounds, counted, t, b, replicas, leaders):
+def topic_term(counts, bounds, counted, t, b, replicas, leaders):
     """A topic's part of a broker's potential, if it had so many replicas and leaders more."""
     total = 0.0
     for what in range(2):
         if counted[b, what]:
-            number = metrics[t, b, what] + (replicas if what == 0 else leaders)
+            number = counts[t, b, what] + (replicas if what == 0 else leaders)
             off = max(number - bounds[t, what, HIGH], bounds[t, what, LOW] - number, 0.0)
             total += bounds[t, what, WEIGHT] * off * off
     return total
 
 
 @leaf
-def topic_trade(metrics, bounds, counted, t, a, b, replicas, leaders):
+def topic_trade(counts, bounds, counted, t, a, b, replicas, leaders):
     """Terms of a topic at `a` and `b` (-1: nobody) before and after `a` hands so many to `b`."""
     before, after = 0.0, 0.0
     if a >= 0:
-        before += topic_term(metrics, bounds, counted, t, a, 0, 0)
-        after += topic_term(metrics, bounds, counted, t, a, -replicas, -leaders)
+        before += topic_term(counts, bounds, counted, t, a, 0, 0)
+        after += topic_term(counts, bounds, counted, t, a, -replicas, -leaders)
     if b >= 0:
-        before += topic_term(metrics, bounds, counted, t, b, 0, 0)
-        after += topic_term(metrics, bounds, counted, t, b, replicas, leaders)
+        before += topic_term(counts, bounds, counted, t, b, 0, 0)
+        after += topic_term(counts, bounds, counted, t, b, replicas, leaders)
     return before, after
 
 
 @leaf
-def transfer_topic_counts(metrics, bounds, counted, worth, t, a, b, replicas, leaders):
+def transfer_topic_counts(counts, bounds, counted, worth, t, a, b, replicas, leaders):
     """Let the numbers follow a change, and what rests on both brokers."""
     if a >= 0:
-        worth[a, SPREAD] += topic_term(metrics, bounds, counted, t, a, -replicas, -leaders) - topic_term(
-            metrics, bounds, counted, t, a, 0, 0
+        worth[a, SPREAD] += topic_term(counts, bounds, counted, t, a, -replicas, -leaders) - topic_term(
+            counts, bounds, counted, t, a, 0, 0
         )
-        metrics[t, a, 0] -= replicas
-        metrics[t, a, 1] -= leaders
-    worth[b, SPREAD] += topic_term(metrics, bounds, counted, t, b, replicas, leaders) - topic_term(
-        metrics, bounds, counted, t, b, 0, 0
+        counts[t, a, 0] -= replicas
+        counts[t, a, 1] -= leaders
+    worth[b, SPREAD] += topic_term(counts, bounds, counted, t, b, replicas, leaders) - topic_term(
+        counts, bounds, counted, t, b, 0, 0
     )
-    metrics[t, b, 0] += replicas
-    metrics[t, b, 1] += leaders
+    counts[t, b, 0] += replicas
+    counts[t, b, 1] += leaders
 
 
 @leaf
-def add_topic_keys(metrics, bounds, counted, worth, h, keys):
+def add_topic_keys(counts, bounds, counted, worth, h, keys):
     """Add to each broker's key how little it fits as a partner of `h`, by the topics that are off there.
 
     Who has few of what `h` has too many of fits, and who has many of what `h` lacks.
     """
     if worth[h, SPREAD] <= NEGLIGIBLE:
         return
-    for t in range(len(metrics)):
+    for t in range(len(counts)):
         for what in range(2):
             if not counted[h, what]:
                 continue
-            mine = metrics[t, h, what]
+            mine = counts[t, h, what]
             off = max(mine - bounds[t, what, HIGH], 0.0) - max(bounds[t, what, LOW] - mine, 0.0)
             if off != 0.0:
                 for b in range(len(keys)):
-                    keys[b] += bounds[t, what, WEIGHT] * off * (metrics[t, b, what] - mine)
+                    keys[b] += bounds[t, what, WEIGHT] * off * (counts[t, b, what] - mine)
 
 
 @entry
-def _weigh(metrics, bounds, counted, out):
-    for t in range(len(metrics)):
+def _weigh(counts, bounds, counted, out):
+    for t in range(len(counts)):
         for b in range(len(out)):
-            out[b] += topic_term(metrics, bounds, counted, t, b, 0, 0)
+            out[b] += topic_term(counts, bounds, counted, t, b, 0, 0)

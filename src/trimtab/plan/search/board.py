@@ -5,10 +5,11 @@ hundredfold for what lies over θ; a plan is found by making the potentials fall
 mean, the guidance, breaks ties between changes that are equally good for the goals; it never decides whether
 one is accepted.
 
-A balancer's board is a named tuple of its own: the fields of `SearchBoard`, and what the balancer's rules need. The
-rules on who may go where stay with the balancer: numba does not keep on disk what takes a kernel as an argument.
-What moves are items. They may stand in groups, as replicas in a partition or nodes of a group with a master;
-where they stand alone, a group is one item. A load has a row for each role that an item can have.
+A balancer's board is a named tuple of its own: the fields of `SearchBoard`, and what the balancer's rules
+need. The rules on who may go where stay with the balancer: numba does not keep on disk what takes a kernel as
+an argument. What moves are items. They may stand in groups, as replicas in a partition or nodes of a group
+with a master; where they stand alone, a group is one item. A load has a row for each role that an item can
+have.
 
 Kernels take the few arrays they need where they can: a whole board is many arguments for the compiler.
 """

@@ -156,7 +156,8 @@ def forecast_text(
             "  switches the brokers' own shedding and splitting off, and gives both back as they were",
             *lines,
             f"  in all {expected.unloads} unloads that disconnect {expected.sessions} clients for a moment, "
-            f"{expected.splits} splits that disconnect nobody; at most {pace.max_unloads_per_batch} unloads at "
+            f"{expected.splits} splits that disconnect nobody; at most {pace.max_unloads_per_batch} unloads "
+            "at "
             f"once, {pace.max_sessions_per_minute} clients a minute{longer}",
         ]
     else:

@@ -71,7 +71,8 @@ def _load(snapshot: MastersSnapshot) -> Iterator[str]:
     ]
     head = [
         f"{reference.cluster} at {reference.taken_at}: {counted(len(snapshot.nodes), NODE)}, "
-        f"{counted(len(groups), 'group')}, {masters[NO_MASTER]} without a master, {wrong} whose master is not "
+        f"{counted(len(groups), 'group')}, {masters[NO_MASTER]} without a master, {wrong} whose master is "
+        "not "
         f"the ideal one of version {snapshot.version}"
     ]
     if idle:
@@ -135,7 +136,8 @@ def forecast_text(
     lines = [f"  {_step(step)}" for step in steps] or ["  nothing to do"]
     if steps:
         lines.append(
-            f"  in all {counted(len(steps), TRANSFER)}, up to {settings.masters.max_in_flight} asked for at once"
+            f"  in all {counted(len(steps), TRANSFER)}, up to {settings.masters.max_in_flight} asked for at "
+            "once"
         )
     compared = prepared.comparison
     lines += comparison_lines(compared.fit, compared.differences, "takeovers are done already")
@@ -191,7 +193,8 @@ def status_text(status: MastersStatus, every: bool = False) -> Iterator[Renderab
 def _notes(status: MastersStatus) -> Iterator[str]:
     if status.misplaced_groups:
         yield (
-            f"[yellow]![/] {counted(status.misplaced_groups, 'group')} with another master than the map names: nodes "
+            f"[yellow]![/] {counted(status.misplaced_groups, 'group')} with another master than the map "
+            "names: nodes "
             "put that right one by one, where the ideal one is alive"
         )
 

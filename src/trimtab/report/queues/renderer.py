@@ -161,7 +161,8 @@ def forecast_text(
     lines = [f"  publishes {_step(step)}" for step in steps] or ["  nothing to do"]
     if steps:
         lines.append(
-            f"  in all {counted(len(steps), 'change')} in one document, version {prepared.observation.version + 1}; "
+            f"  in all {counted(len(steps), 'change')} in one document, version "
+            f"{prepared.observation.version + 1}; "
             "senders and workers take it up within a second or two"
         )
     compared = prepared.comparison

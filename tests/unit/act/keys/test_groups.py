@@ -28,7 +28,8 @@ DOWN = KeyConsumerGroup("audit", DONE)
         (AUDIT, "member a1 of group audit would break the order of keys that move"),
         (
             NEWER,
-            "group audit speaks the newer group protocol .* vouch for them with --set execution.keys.allow_unverified",
+            "group audit speaks the newer group protocol .* vouch for them with --set "
+            "execution.keys.allow_unverified",
         ),
         (DOWN, "group audit has commits on the topic and no members, .* or vouch for it with --set"),
     ],

@@ -217,7 +217,7 @@ def test_a_map_of_somebody_else_is_built_upon(tmp_path: Path) -> None:
 
 
 def test_what_never_comes_is_asked_for_again_and_given_up(tmp_path: Path) -> None:
-    """After each transfer_timeout_seconds anew, as often as is allowed; then the execution says what is left."""
+    """Again after each transfer_timeout_seconds, up to the limit; then the execution reports what is left."""
     store = Store(looks=10**9, a="0")
     settings = TransferSettings(max_attempts=3, masters=TransferLimits(transfer_timeout_seconds=5.0))
     state = carried_out(store, a_plan(a=("0", "1")), tmp_path, settings)

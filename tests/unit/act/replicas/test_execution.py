@@ -110,7 +110,9 @@ def test_a_foreign_reassignment_is_waited_for(cluster, tmp_path) -> None:
 
 
 def test_a_foreign_reassignment_that_never_ends_stops_us(cluster, tmp_path) -> None:
-    """After `external_change_timeout_seconds` the execution stops, says why, and leaves the other's work alone."""
+    """After `external_change_timeout_seconds` the execution stops, says why, and leaves the other's work
+    alone.
+    """
     cluster.add("other", 0, [5, 6])
     cluster.registered.add(9)
     state = prepared(cluster, PLAN)

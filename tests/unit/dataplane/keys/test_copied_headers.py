@@ -23,7 +23,7 @@ Headers = list[tuple[str, Any]]
 
 
 class Led:
-    """As much of a `TableRouter` as a producer asks for that sends a split key and a key that no table names."""
+    """As much of a `TableRouter` as a producer of a split key and of a key without a route needs."""
 
     def __init__(self, *_: Any) -> None:
         sender = OrderedSender(2)

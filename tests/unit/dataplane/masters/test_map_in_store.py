@@ -1,4 +1,4 @@
-"""A real node, in this process, whose preferred map is in the store itself, and programs that publish there."""
+"""A real node in this process with its preferred map in the store, and programs that publish there."""
 
 from __future__ import annotations
 

@@ -230,7 +230,8 @@ def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
     """Each number of the broker is a key of `[queues]`, -1 for ever; those out of range are refused."""
     file = tmp_path / "trimtab.toml"
     lines = {
-        "queues": 3, "capacity": 7, "max_worker_crashes": 2, "slots": 2, "max_async_tasks": 5, "heartbeat_timeout_seconds": 4.0,
+        "queues": 3, "capacity": 7, "max_worker_crashes": 2, "slots": 2, "max_async_tasks": 5,
+        "heartbeat_timeout_seconds": 4.0,
         "hang_timeout_seconds": 9.0, "max_overtake_seconds": 0.0, "enqueue_timeout_seconds": -1.0,
     }  # fmt: skip
     assert set(lines) == set(NUMBERS)

@@ -119,8 +119,15 @@ def test_the_guard_keeps_each_keys_order_under_any_tables(
     """Nothing overtakes, and everything is done, however tables and news come."""
     still = [[(0.3, 0.5)], [], [(0.2, 0.3), (1.0, 1.4)], []]
     pace = OrderingDelays(heartbeat_seconds=tell_seconds)
-    run = OrderedSimulation(stream(seed), KeysSimulationSettings(4, ConsumerCapacity(40.0, still), poll_seconds=0.1), Drawn(seed, 4),
-                  publish_seconds=0.4, delays=pace, settings=OrderingConfig(run_records=run_records))  # fmt: skip
+    world = KeysSimulationSettings(4, ConsumerCapacity(40.0, still), poll_seconds=0.1)
+    run = OrderedSimulation(
+        stream(seed),
+        world,
+        Drawn(seed, 4),
+        publish_seconds=0.4,
+        delays=pace,
+        settings=OrderingConfig(run_records=run_records),
+    )
     found = run.run()
     assert found.overtaken == 0
     assert min(done - at for done, at in zip(found.done, found.stream.at, strict=True)) > 0

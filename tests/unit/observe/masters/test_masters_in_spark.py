@@ -26,7 +26,8 @@ def group(tick: int, node: int, number: int, **told: Any) -> dict[str, Any]:
     )
     return {
         "cluster": "store", "tick": START + datetime.timedelta(seconds=10 * tick), "kind": "paxos_group",
-        "node": node, "group_number": number, "incarnation": 1, "holds": False, "applied": 100, "accepted": True,
+        "node": node, "group_number": number, "incarnation": 1, "holds": False, "applied": 100,
+        "accepted": True,
         "flags": 0,
         **{f"{name}_total": value for name, value in totals.items()}, **told,
     }  # fmt: skip

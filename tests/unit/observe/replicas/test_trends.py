@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, RESOURCES
 from trimtab.observe.columns import ddl
-from trimtab.observe.replicas.backtest import METHODS, Backtest, expected_loads, backtest_of
+from trimtab.observe.replicas.backtest import METHODS, Backtest, backtest_of, expected_loads
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.profiles import profiles
 from trimtab.observe.replicas.schemas import DAYS, HOURS, PROFILES, TRENDS

@@ -206,7 +206,7 @@ def test_somebody_leads_where_only_the_lost_one_did() -> None:
 
 
 def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
-    """The current master may still be in it when the node that asked for it has learnt the token's log anew."""
+    """The current master may still be in it when the requesting node has learnt the token's log again."""
     bench = Bench(groups=2)
     bench.run(bench.settings.cycle_seconds + 1.0)
     preferred = next(node for node in range(3) if node not in (bench.masters(0) + bench.masters(1)))

@@ -38,7 +38,7 @@ def proposes(message: Any, kind: Any) -> bool:
 
 
 def checking(**settings: Any) -> tuple[Bench, ReplicatedGroup, Received]:
-    """A current master that has asked the preferred node once more, and the answer, which did not come yet."""
+    """A current master that has asked the preferred node once more, and the answer still in transit."""
     bench = Bench(**settings)
     assert bench.elected() == MASTER
     bench.holds = lambda sender, receiver, message: isinstance(message, TransferReady)

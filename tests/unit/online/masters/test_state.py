@@ -66,7 +66,7 @@ def test_offsets_under_another_fence_are_void_and_offsets_only_rise() -> None:
 
 
 def test_a_takeover_counts_only_behind_the_mastership_that_it_ends() -> None:
-    """One that was chosen after the current master renewed, or by another than the master, changes nothing."""
+    """A transfer chosen after the current master renewed, or by another node, changes nothing."""
     state = mastered(0)
     state.apply(2, ClaimMastership(0, (LIFE, 2), 1))
     for current_master, expected in ((0, 1), (2, 2)):
@@ -78,7 +78,9 @@ def test_a_takeover_counts_only_behind_the_mastership_that_it_ends() -> None:
 
 
 def test_what_is_asked_for_in_a_takeover_counts_only_while_nothing_else_has_changed() -> None:
-    """The preferred node dies, another becomes master, and then the preferred node's question is chosen after all."""
+    """The preferred node dies, another becomes master, and then the preferred node's question is chosen after
+    all.
+    """
     state = mastered(0)
     state.apply(2, TransferMastership(0, 1, 1, TransferScheme.EXPIRE, (LIFE + 1, 1)))
     late = ClaimMastership(1, (LIFE + 1, 2), 2)

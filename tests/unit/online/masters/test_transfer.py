@@ -162,7 +162,7 @@ def test_the_ideal_node_becomes_master(scheme: TransferScheme) -> None:
 
 
 def begun(**settings: Any) -> tuple[Bench, int, int]:
-    """A transfer of a group whose one consumer was asked for its offset; current master and preferred node."""
+    """A transfer of a group whose consumer was asked for its offset; current master and preferred node."""
     bench = Bench(**settings)
     master = bench.elected()
     preferred = (master + 1) % 3
@@ -524,7 +524,7 @@ def test_by_the_first_scheme_the_ideal_node_is_the_first_to_try() -> None:
 
 
 def test_a_takeover_that_is_found_after_a_term_makes_nobody_wait_for_another_one() -> None:
-    """Its current master is gone, and the term that it gave to the preferred node is over when it is chosen."""
+    """Its current master is gone, and the term it gave to the preferred node is over when it is chosen."""
     bench, master, preferred = begun(scheme=TransferScheme.INSTATE)
     bench.holds = lambda sender, receiver, message: (
         isinstance(message, Accepted) and sender != master and phase(bench, master) is TransferPhase.HANDING

@@ -186,7 +186,9 @@ def test_a_partition_bigger_than_any_dir_may_hold_is_proven() -> None:
 
 
 def test_dirs_too_full_in_all_are_proven_where_nothing_may_leave() -> None:
-    """Twice 42 of 50 bytes: no order of them is within θ; a broker more would be, but for `intra_broker_only`."""
+    """Twice 42 of 50 bytes: no order of them is within θ; a broker more would be, but for
+    `intra_broker_only`.
+    """
     parts = [held(name, 21, where) for name, where in zip("wxyz", ["/a", "/a", "/b", "/b"], strict=True)]
     plan = planned(parts, [broker(1, dirs=DISKS), broker(2)], intra_broker_only=True)
     assert plan.verdict is Verdict.INFEASIBLE

@@ -1,4 +1,4 @@
-"""Clusters with hardly any room that can be balanced, because they were balanced before they were scrambled."""
+"""Clusters with little free capacity that can be balanced: they were balanced before they were scrambled."""
 
 from collections.abc import Callable
 from functools import cache

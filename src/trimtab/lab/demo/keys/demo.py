@@ -103,7 +103,8 @@ def run(screen: DemoOutput, out: Path, seed: int, settings: KeysSettings, *, qui
         _, hot, full = names_drawn(seed)
         screen.step(f"Let {PRODUCERS} producers send, and {PARTITIONS} consumers receive")
         screen.print_lines(
-            f"{RATE:.0f} records/s of {KEY_DISTRIBUTION.keys:,} keys, by Zipf's law with exponent {KEY_DISTRIBUTION.exponent:g}: the "
+            f"{RATE:.0f} records/s of {KEY_DISTRIBUTION.keys:,} keys, by Zipf's law with exponent "
+            f"{KEY_DISTRIBUTION.exponent:g}: the "
             f"most frequent one has {KEY_DISTRIBUTION.shares()[0]:.0%}.\n"
             f"Each consumer can do {CONSUMER_PER_SECOND:.0f} records/s, by the clock: all together are used "
             f"to {RATE / PARTITIONS / CONSUMER_PER_SECOND:.0%}, but\n"

@@ -100,7 +100,8 @@ def demo_setup(seed: int, sample_seconds: float, print_progress: ProgressCallbac
         stack.callback(pipeline.close)
         admin = stack.enter_context(open_admin(sandbox.connection, request_timeout_ms=15_000))
         load = KeyedLoad(
-            key_distribution=KEY_DISTRIBUTION, names=names, partitions=PARTITIONS, rate=RATE, producers=PRODUCERS,
+            key_distribution=KEY_DISTRIBUTION, names=names, partitions=PARTITIONS, rate=RATE,
+            producers=PRODUCERS,
             consumers=PARTITIONS, consumer_rate=CONSUMER_PER_SECOND,
         )  # fmt: skip
         loaded = LoadedTopic(sandbox.connection, admin, folder / "work", load)

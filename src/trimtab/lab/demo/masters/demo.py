@@ -90,7 +90,8 @@ def _summary(
 ) -> bool:
     sandbox.publish([NO_MASTER] * GROUPS)
     screen.print_lines(
-        "an empty preferred map is published: no group has a preferred node, so a node that comes back takes no\n"
+        "an empty preferred map is published: no group has a preferred node, so a node that comes back takes "
+        "no\n"
         "masterships back. With the sandbox's own map it would take back its own after a lease"
     )
     nodes = PaxosNodes(PaxosConnection(sandbox.state.configuration(VICTIM)))

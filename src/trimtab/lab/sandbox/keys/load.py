@@ -112,7 +112,8 @@ class LoadedTopic:
         load, name = self.load, f"{role}-{number}-{self._run}"
         work = WorkerTask(
             role, "kafka-python", self._bootstrap, load.topic, name, str(self.folder), GROUP,
-            key_distribution=load.key_distribution.text, names=load.names, rate=load.rate / load.producers, consumes=load.consumer_rate,
+            key_distribution=load.key_distribution.text, names=load.names, rate=load.rate / load.producers,
+            consumes=load.consumer_rate,
             start_seconds=2.0, ordering=OrderingConfig(),
         )  # fmt: skip
         command = [sys.executable, "-m", worker.__name__, work.text()]
@@ -223,7 +224,8 @@ def run_keyed_load(
         closing.callback(loaded.close)
         loaded.start()
         print_progress(
-            f"{load.rate:g} records/s with keys by {load.key_distribution.text} to topic {load.topic}, {load.consumers} "
+            f"{load.rate:g} records/s with keys by {load.key_distribution.text} to topic {load.topic}, "
+            f"{load.consumers} "
             f"consumers at {load.consumer_rate:g} records/s each; Ctrl-C stops"
         )
         until = time.monotonic() + (seconds or float("inf"))

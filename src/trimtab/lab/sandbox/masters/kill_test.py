@@ -164,7 +164,7 @@ class StoreKillTest:
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _compare_masters(self) -> None:
-        """Ask all nodes again and again, kills or not; a `StoreViolation` where two are master of one group."""
+        """Poll all nodes, also during kills; raise `StoreViolation` where two are master of one group."""
         while not self._clients.stopping.is_set():
             self._masterships.check_round(
                 await query_group_status(self._sandbox.state.cluster, LEASE_SECONDS / 8)
@@ -224,7 +224,8 @@ class StoreKillTest:
                 time.sleep(0.1)
                 continue
             raise StoreViolation(
-                f"version {published.version} of the map was published as {list(published.preferred)}, and the "
+                f"version {published.version} of the map was published as {list(published.preferred)}, and "
+                "the "
                 f"nodes have version {found.version}, {list(found.preferred)}"
             )
 

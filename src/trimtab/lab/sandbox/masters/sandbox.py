@@ -102,7 +102,8 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         secret
             Whether nodes and clients have to know one, drawn here.
         map_in_store
-            Whether the preferred map is published in the store itself; otherwise it is a file that nodes watch.
+            Whether the preferred map is published in the store itself; otherwise it is a file that nodes
+            watch.
         proxied
             Whether nodes reach one another, and members of etcd, through a proxy of this process, which can
             be cut; clients never do, nor do members among themselves.

@@ -58,7 +58,9 @@ def describe(state: MastersSandboxState) -> str:
 
 
 def _preferred(state: MastersSandboxState) -> tuple[tuple[int, ...], str]:
-    """The preferred map, and where it is; with -1 for all groups where it is in the store and no node answers."""
+    """The preferred map, and where it is; with -1 for all groups where it is in the store and no node
+    answers.
+    """
     try:
         version, preferred = MastersSandbox(state).paxos.preferred_map()
     except ConnectError as error:

@@ -36,7 +36,9 @@ def valkey() -> str:
 def server_command(
     port: int, folder: Path, binary: str | None = None, options: Sequence[str] = DURABLE
 ) -> list[str]:
-    """The command line of a server on 127.0.0.1 whose files lie in a folder; parameters as `RedisServerProcess`."""
+    """The command line of a server on 127.0.0.1 whose files lie in a folder; parameters as
+    `RedisServerProcess`.
+    """
     where = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--save", ""]
     return [binary or valkey(), *where, *options]
 

@@ -159,7 +159,8 @@ class SimulatedStoreConsumer:
         world = self._world
         self._reading = ConsumerSession(
             self.client, self.group, self.topic, self.name, nodes=world.nodes,
-            master=self.group % world.nodes, max_messages=MAX_BURST, idle_seconds=self._interval, keep_seconds=1.0,
+            master=self.group % world.nodes, max_messages=MAX_BURST, idle_seconds=self._interval,
+            keep_seconds=1.0,
         )  # fmt: skip
         self._requested: int | None = None
         self._closing_until = inf

@@ -20,8 +20,8 @@ class AppliedLogs:
     Attributes
     ----------
     hands
-        Transfers for which a current master handed its mastership over, by group and version of that: whether all
-        consumers had handed in their offsets.
+        Transfers for which a current master handed its mastership over, by group and version of that: whether
+        all consumers had handed in their offsets.
     switches
         Transfers in logs, by group and slot: the fence before, and whether it was such a clean one.
     """

@@ -16,8 +16,8 @@ def transfer_seconds(
 ) -> list[float]:
     """Seconds from the current master's proposal to the preferred node's mastership, sorted.
 
-    One group on three nodes, L = 10 s, R = 2.5 s, producer and consumer at work; the preferred map names another
-    node every 40 s or so, at a moment of chance.
+    One group on three nodes, L = 10 s, R = 2.5 s, producer and consumer at work; the preferred map names
+    another node every 40 s or so, at a moment of chance.
     """
     world = StoreWorld(
         seed,

@@ -100,8 +100,8 @@ class StoreWorld:
     blind
         Nodes that never see a map.
     connected
-        Whether what clients say comes over connections, to nodes and on to preferred nodes, which keep the order
-        and lose nothing unless they are cut; else as all that nodes say to one another, which is worse.
+        Whether what clients say comes over connections, to nodes and on to preferred nodes, which keep the
+        order and lose nothing unless they are cut; else as all that nodes say to one another, which is worse.
 
     Attributes
     ----------

@@ -1,4 +1,5 @@
-"""A snapshot of Kafka's brokers seen as masterships: leaders are masters, preferred replicas the preferred ones.
+"""A snapshot of Kafka's brokers seen as masterships: leaders are masters, preferred replicas the preferred
+ones.
 
 Nothing else of a partition moves when its leader does, so that its load here is what a leader carries more
 than a follower.

@@ -77,7 +77,8 @@ def map_problems(reports: dict[int, dict[int, GroupReport]]) -> list[str]:
         for group, report in reports[node].items():
             rests[group] = max(rests.get(group, 0.0), report.rest_seconds)
     problems += [
-        f"group {group} is not given to its preferred node for {seconds:,.0f} s: that node lost it soon after a "
+        f"group {group} is not given to its preferred node for {seconds:,.0f} s: that node lost it soon "
+        "after a "
         "transfer; see why it stands still or ends, or name another node in the map"
         for group, seconds in sorted(rests.items())
         if seconds

@@ -15,8 +15,8 @@ from trimtab.online.queues.policy import OwnQueue
 class SizeInterval(OwnQueue):
     """The queue whose interval a weight lies in: short messages never wait behind long ones.
 
-    Nor can they help: work is balanced only as far as classes can be cut into equal parts, and a class is never
-    cut. It stands here as the counter-example.
+    Nor can they help: work is balanced only as far as classes can be cut into equal parts, and a class is
+    never cut. It stands here as the counter-example.
 
     Parameters
     ----------
