@@ -49,10 +49,10 @@ def topic_table(request: TopicGoals, replicas: IntArray, leader: IntArray, share
     """The numbers of a placement, with bounds around its own means of `share` of ε."""
     counts = request.counts(replicas, leader)
     bounds = np.empty((len(request.name), 2, 3))
-    bounds[:, :, :WEIGHT] = request.bounds(tally, share)
-    weight = 1.0 / np.maximum(request.mean(tally), SMALL) ** 2
+    bounds[:, :, :WEIGHT] = request.bounds(counts, share)
+    weight = 1.0 / np.maximum(request.mean(counts), SMALL) ** 2
     bounds[:, :, WEIGHT] = np.maximum(np.rint(weight / UNIT), 1.0) * UNIT
-    return TopicTable(tally, bounds, request.counted)
+    return TopicTable(counts, bounds, request.counted)
 
 
 def topic_potential(table: TopicTable) -> FloatArray:
