@@ -66,9 +66,9 @@ SCHEMES = {
         "marked_round_robin",
         replace(
             THRESHOLD,
-            limits="share",
+            threshold_unit="share",
             light_threshold=0.3,
-            overload=0.3,
+            overload_threshold=0.3,
             window_seconds=1.0,
             cycle_seconds=1.0,
         ),

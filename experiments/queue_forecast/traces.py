@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from schemes import QUEUES, Scheme
+from schemes import QUEUES
 
 from trimtab.files.atomic import write_atomically
 from trimtab.history.queues.messages import ReplayedMessage
-from trimtab.history.queues.world import QueuesWorld
+from trimtab.history.queues.world import DispatchScheme, QueuesWorld
 from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy
@@ -106,14 +106,14 @@ def messages(
     return made, list(names[now]), rates
 
 
-def schemes(rates: list[tuple[float, float]], speed: list[float]) -> dict[str, Scheme]:
+def schemes(rates: list[tuple[float, float]], speed: list[float]) -> dict[str, DispatchScheme]:
     """Every policy, and the forecast over marked round-robin and over least-work-left."""
 
-    def made(policy: str, scheduling: SchedulingSettings | None = None) -> Scheme:
+    def made(policy: str, scheduling: SchedulingSettings | None = None) -> DispatchScheme:
         def make(ledger: QueueLedger) -> DispatchPolicy:
             return POLICIES[policy](ledger, DispatchInputs(random.Random(1).random, rates, speed))
 
-        return Scheme(policy=make, scheduling=scheduling)
+        return DispatchScheme(policy=make, scheduling=scheduling)
 
     # Limits of the paper's queues of 10,000 would call these light always: seconds of work are what counts.
     drain = SchedulingSettings(
@@ -130,7 +130,7 @@ def schemes(rates: list[tuple[float, float]], speed: list[float]) -> dict[str, S
 
 
 def measured(
-    scheme: Scheme, name: str, loads: list[ReplayedMessage], names: list[str], speed: list[float]
+    scheme: DispatchScheme, name: str, loads: list[ReplayedMessage], names: list[str], speed: list[float]
 ) -> dict[str, Any]:
     """Waits and sojourns of one run, of all messages and of the class with the shortest mean."""
     capacity = [CAPACITY * (QUEUES if name == "central_queue" else 1)] * QUEUES

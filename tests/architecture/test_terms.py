@@ -147,7 +147,6 @@ def test_banned_words_are_found_in_every_notation(name: str, word: str | None) -
     assert fault(name) == word
 
 
-@pytest.mark.xfail(reason="classes are renamed package by package: docs/terms.md", strict=True)
 def test_a_class_name_stands_for_one_thing() -> None:
     """Parallel contexts, such as clients of one library each, may share a few names."""
     names = collections.Counter(one.name for one in all_identifiers() if one.kind == "class")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RANGE = 0.6
 """Deviations beyond ±60 % of the mean get the strongest colour, as in the drawn heat map."""
-ABOVE, BELOW, LEVEL = (0xC8, 0x3E, 0x2B), (0x2B, 0x6C, 0xB8), (0xF2, 0xF2, 0xF0)
+ABOVE, BELOW, BALANCED = (0xC8, 0x3E, 0x2B), (0x2B, 0x6C, 0xB8), (0xF2, 0xF2, 0xF0)
 DARK, LIGHT = "#1c2430", "#ffffff"
 
 
@@ -110,6 +110,6 @@ def _cell(panel: HeatmapPanel, row: int, column: int, epsilon: float) -> object:
 def _style(deviation: float) -> str:
     strength = min(1.0, abs(deviation) / RANGE)
     strong = ABOVE if deviation > 0 else BELOW
-    colour = [round(level + (target - level) * strength) for level, target in zip(LEVEL, strong, strict=True)]
+    colour = [round(pale + (target - pale) * strength) for pale, target in zip(BALANCED, strong, strict=True)]
     ink = LIGHT if strength > 0.62 else DARK
     return f"{ink} on #{colour[0]:02x}{colour[1]:02x}{colour[2]:02x}"

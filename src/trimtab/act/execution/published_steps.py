@@ -13,7 +13,7 @@ class PublishedStepState(StrEnum):
     """How far a step is."""
 
     PENDING = "pending"
-    ASKED = "asked"
+    REQUESTED = "requested"
     DONE = "done"
     FAILED = "failed"
 
@@ -22,7 +22,7 @@ class PublishedStepState(StrEnum):
 class PublishedStepRecord(StepRecord[StepT, PublishedStepState], Generic[StepT]):
     """A step and how far it is."""
 
-    ACTIVE: ClassVar = frozenset({PublishedStepState.ASKED})
+    ACTIVE: ClassVar = frozenset({PublishedStepState.REQUESTED})
     ENDED: ClassVar = frozenset({PublishedStepState.DONE, PublishedStepState.FAILED})
 
     state: PublishedStepState = PublishedStepState.PENDING

@@ -74,7 +74,7 @@ class PublishingMachine(ExecutionMachine[PortT, PublishingT]):
         state = state.changing(
             [record for record in state.records if record.step.number in numbers],
             lambda one: replace(
-                one, state=PublishedStepState.ASKED, started_at=state.now, advanced_at=state.now
+                one, state=PublishedStepState.REQUESTED, started_at=state.now, advanced_at=state.now
             ),
         )
         return replace(state, batches=state.batches + 1, fresh=False)

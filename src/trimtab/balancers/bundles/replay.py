@@ -207,7 +207,7 @@ def _on_spark(
                 scenarios,
                 measured_by,
                 out,
-                lambda standings: progress.on_spark(standings, len(scenarios) + 1),
+                lambda statuses: progress.on_spark(statuses, len(scenarios) + 1),
                 warn,
             )
     finally:

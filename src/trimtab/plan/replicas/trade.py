@@ -12,7 +12,7 @@ from trimtab.plan.replicas.topics import SPREAD, topic_trade
 from trimtab.plan.search.board import helps, value
 from trimtab.plan.search.compiled import leaf
 
-NOTHING, NOBODY = -1, -1
+NOTHING, NO_BROKER = -1, -1
 """The row of a side that gains or loses none, and a side that nothing is asked of."""
 
 
@@ -43,7 +43,7 @@ def relief(g, a, row):
         )
         fall += before - after
     if len(g.spreads) > 0:
-        before, after = at_topics(g, a, NOBODY, row, NOTHING)
+        before, after = at_topics(g, a, NO_BROKER, row, NOTHING)
         fall += before - after
     return fall
 
@@ -59,7 +59,7 @@ def potential_increase(g, b, add, drop):
         )
         worse += after - before - guided
     if len(g.spreads) > 0:
-        before, after = at_topics(g, NOBODY, b, add, drop)
+        before, after = at_topics(g, NO_BROKER, b, add, drop)
         worse += after - before
     return worse
 
@@ -86,7 +86,7 @@ def at_hosts(use, band, worth, one, two, gives, gets):
 
 @leaf
 def at_topics(g, a, b, gives, gets):
-    """Terms of the topics at two brokers (`NOBODY`: none) before and after a trade."""
+    """Terms of the topics at two brokers (`NO_BROKER`: none) before and after a trade."""
     given, got = -1, -1
     if gives >= 0:
         given = g.rule[gives // 2, TOPIC]

@@ -74,7 +74,7 @@ class BallsMachine(ExecutionMachine[Any, BallsState]):
         numbers = {step.number for step in batch}
         requested = [record for record in state.records if record.step.number in numbers]
         state = state.changing(
-            requested, lambda one: replace(one, state=PublishedStepState.ASKED, started_at=state.now)
+            requested, lambda one: replace(one, state=PublishedStepState.REQUESTED, started_at=state.now)
         )
         targets = {step.ball: step.target for step in batch}
         return replace(state, batches=state.batches + 1, fresh=False), Put(targets)
