@@ -103,7 +103,7 @@ def test_etcd_answers_as_its_model_does(member: tuple[SandboxProcess, str]) -> N
         return found
 
     store = SimulatedLogStore()
-    model = [[*chain(*store.ask(StoreRequest(0, asked)))] for asked in STORY]
+    model = [[*chain(*store.request(StoreRequest(0, asked)))] for asked in STORY]
     model += [[], [StoreEvent(0, one) for one in store.read(0, 1)]]
     assert [parted(found) for found in tried(member[1], story)] == [parted(found) for found in model]
 

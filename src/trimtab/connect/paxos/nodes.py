@@ -94,7 +94,7 @@ class PaxosNodes:
             try:
                 found[node] = answer.result()
             except _NO_ANSWER as error:
-                why.append(f"{addresses[node]}: {_said(error)}")
+                why.append(f"{addresses[node]}: {_error_text(error)}")
         if not found:
             raise ConnectError(f"no node of store {self.cluster} answers ({'; '.join(why)}): start them")
         return found
@@ -103,7 +103,7 @@ class PaxosNodes:
         """The reports of one node."""
         groups, found = self.configuration.groups, dict[int, GroupReport]()
         with self._connected(node) as line:
-            line.say(*((group, ReadGroupMetrics(line.client)) for group in range(groups)))
+            line.send(*((group, ReadGroupMetrics(line.client)) for group in range(groups)))
             while len(found) < groups:
                 group, message = line.poll()
                 if isinstance(message, GroupReport):
@@ -268,7 +268,7 @@ class PaxosNodes:
         if newest.version != base:
             return None
         change = PublishMap(newest.published, *observation)
-        told = self._change(change, before, lambda told: told.published > newest.published)
+        told = self._change(change, before, lambda status: status.published > newest.published)
         return observation.version if told.map == observation else None
 
     def _change_claims_in_store(self, added: frozenset[str], removed: frozenset[str]) -> None:
@@ -306,12 +306,12 @@ class PaxosNodes:
         for node in before:
             try:
                 with self._connected(node) as line:
-                    line.say((CLUSTER, ChangeMap(change)))
+                    line.send((CLUSTER, ChangeMap(change)))
                     while (told := line.map()).applied <= newest or not is_done(told):
                         line.wait()
                     return told
             except _NO_ANSWER as error:
-                why.append(f"{addresses[node]}: {_said(error)}")
+                why.append(f"{addresses[node]}: {_error_text(error)}")
         needed = f"a majority of the {len(addresses)} nodes must run and reach one another"
         if self.configuration.etcd:
             needed = "a majority of the members of etcd must run, and nodes must reach them"
@@ -339,7 +339,7 @@ class _Line:
     def __init__(self, line: socket.socket, client: str, until: float) -> None:
         self._line, self._until, self.client = line, until, client
 
-    def say(self, *text: tuple[int, Any]) -> None:
+    def send(self, *text: tuple[int, Any]) -> None:
         """Send messages, each for a group."""
         self._line.sendall(b"".join(map(encoded, text)))
 
@@ -353,7 +353,7 @@ class _Line:
 
     def map(self) -> MapIs:
         """What the node knows of the map now."""
-        self.say((CLUSTER, AskMap(self.client)))
+        self.send((CLUSTER, AskMap(self.client)))
         while not isinstance(told := self.poll()[1], MapIs):
             pass
         return told
@@ -365,7 +365,7 @@ class _Line:
         time.sleep(AGAIN_SECONDS)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or "what it sent is no frame"
 
 

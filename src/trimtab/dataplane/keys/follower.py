@@ -25,9 +25,9 @@ from trimtab.model.errors import InputError
 LOG = logging.getLogger("trimtab.keys")
 TURN_SECONDS = 0.2
 """Longest pause between two looks at the topic of tables."""
-BEATS_PER_SECOND: Final = 50.0
+HEARTBEATS_PER_SECOND: Final = 50.0
 """Heartbeats that all processes together write, as long as none waits `LONGEST_SECONDS`: up to 1,000."""
-LOOKS_PER_SECOND: Final = 500.0
+POLLS_PER_SECOND: Final = 500.0
 """Questions what the topic is, by all processes together."""
 
 Job = Callable[[MetadataConnection], None]
@@ -75,7 +75,7 @@ class RequestIntervals:
             self._started = last
             rate = (last[0] - begun[0]) / (last[1] - begun[1])
             self.processes = max(1.0, rate * self.every_seconds)
-            self.every_seconds = min(LONGEST_SECONDS, self.spread(self._least_seconds, BEATS_PER_SECOND))
+            self.every_seconds = min(LONGEST_SECONDS, self.spread(self._least_seconds, HEARTBEATS_PER_SECOND))
         return self.every_seconds
 
     def spread(self, least_seconds: float, per_second: float) -> float:
@@ -133,7 +133,7 @@ class TableFollower:
         self._polled_at, self._stopping = threading.Event(), threading.Event()
         self._reported_at, self._observed = -inf, -inf
         self._reported: tuple[object, ...] = ()
-        self._unanswered: str | None = None
+        self._timeout_error: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"trimtab-keys-{topic}", daemon=True)
 
     def start(self) -> None:
@@ -155,7 +155,7 @@ class TableFollower:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._look_and_tell()
+            self._poll_and_report()
             self._work()
         with suppress(KafkaError, OSError):
             if self._reported:
@@ -164,7 +164,7 @@ class TableFollower:
                 )
         self._side.close()
 
-    def _look_and_tell(self) -> None:
+    def _poll_and_report(self) -> None:
         self._log(self._poll_error())
         self._polled_at.set()
         with suppress(KafkaError, OSError):
@@ -203,11 +203,11 @@ class TableFollower:
 
     def _poll(self) -> str | None:
         now = self._clock()
-        due = now - self._observed >= self.intervals.spread(self._settings.read_seconds, LOOKS_PER_SECOND)
+        due = now - self._observed >= self.intervals.spread(self._settings.read_seconds, POLLS_PER_SECOND)
         if due:
             self._refresh_topic(now)
         if self.description is None:
-            return self._unanswered
+            return self._timeout_error
         data = self._read(due)
         if data is not None and (self.table is None or data.table.version > self.table.table.version):
             self.table = data
@@ -218,7 +218,7 @@ class TableFollower:
                 f"topic {self._settings.tables_topic} of routing tables has 1 partition, expected 2: "
                 "heartbeats have none, so that trimtab apply does not see this process; apply adds it"
             )
-        return self._unanswered
+        return self._timeout_error
 
     def _refresh_topic(self, now: float) -> None:
         if self.description is not None:
@@ -226,9 +226,9 @@ class TableFollower:
         try:
             found = self._side.topic()
         except (InputError, KafkaError, OSError) as error:
-            self._unanswered = str(error) or type(error).__name__
+            self._timeout_error = str(error) or type(error).__name__
             return
-        self._observed, self._unanswered = now, None
+        self._observed, self._timeout_error = now, None
         if self.description is None or found.topic_id == self.description.topic_id:
             self.description = found
         else:

@@ -259,9 +259,9 @@ class OrderedConsumer:
             self._apply_released()
             # Who waits for a sequence alone waits for a mark: commits tell it nothing.
             if self._polled_at and self._receiver.waits_at_fence:
-                self._ask_to_hear(now)
+                self._request_commits(now)
 
-    def _ask_to_hear(self, now: float) -> None:
+    def _request_commits(self, now: float) -> None:
         if now - self._response_at >= self.follower.intervals.spread(POLL_SECONDS, HEARS_PER_SECOND):
             self._polled_at, self._response_at = False, now
             self.follower.submit(self._receive)

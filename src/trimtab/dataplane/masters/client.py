@@ -49,7 +49,7 @@ class StoreClient:
             address,
             speaker,
             node,
-            received=lambda told: self._on_connected(node, told),
+            received=lambda message: self._on_connected(node, message),
             ended=lambda: self._on_disconnected(node),
         )
 

@@ -59,7 +59,7 @@ class EtcdLog:
         report: Callable[[StoreEvent], None],
         shared: Shared = (),
     ) -> None:
-        self._client, self._groups, self._tell = client, range(-1, groups), report
+        self._client, self._groups, self._report = client, range(-1, groups), report
         self._cluster, self._shared = cluster, shared
         self._prefix = f"/trimtab/{cluster}/".encode()
         self._states = f"/trimtab-snapshots/{cluster}/".encode()
@@ -175,15 +175,15 @@ class EtcdLog:
         try:
             done, answers = await self._client.transact(compare, puts, [there])
         except ConnectError:
-            self._tell(StoreEvent(group, AppendTimeout(number)))
+            self._report(StoreEvent(group, AppendTimeout(number)))
             return
         if done:
-            self._tell(StoreEvent(group, EntriesCreated(number)))
+            self._report(StoreEvent(group, EntriesCreated(number)))
             return
         found = sorted((bytes(one.key), bytes(value)) for value, one in answers[0])
         begins = bool(found) and found[0][0] == keys[0]
         taken = tuple(_value(*one) for one in found) if begins else ()
-        self._tell(StoreEvent(group, AppendConflict(number, slot, taken)))
+        self._report(StoreEvent(group, AppendConflict(number, slot, taken)))
 
     def _see(self, found: KeyValue) -> None:
         """Tell what was put."""
@@ -192,11 +192,11 @@ class EtcdLog:
         if group not in self._last:
             return
         if which == b"snapshot":
-            self._tell(StoreEvent(group, SnapshotStored(value[0])))
+            self._report(StoreEvent(group, SnapshotStored(value[0])))
         else:
             slot = int(which)
             self._last[group] = max(self._last[group], slot)
-            self._tell(StoreEvent(group, EntriesRead(slot, (value,))))
+            self._report(StoreEvent(group, EntriesRead(slot, (value,))))
 
     async def _now(self) -> int:
         """The revision of the store."""
@@ -222,7 +222,7 @@ class EtcdLog:
     async def _read_and_report(self, group: int, since: int) -> None:
         try:
             for told in await self._read(group, since) or [EntriesRead(since, ())]:
-                self._tell(StoreEvent(group, told))
+                self._report(StoreEvent(group, told))
         except ConnectError:
             pass  # whoever misses something asks again
         finally:
@@ -234,7 +234,7 @@ class EtcdLog:
             revision = await self._now()
             for group in self._groups:
                 for told in await self._read(group, self._last[group] + 1):
-                    self._tell(StoreEvent(group, told))
+                    self._report(StoreEvent(group, told))
             self._revision = revision
         except ConnectError:
             pass

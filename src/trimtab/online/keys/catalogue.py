@@ -51,7 +51,7 @@ class KeyPolicyInputs:
 
 def _key_groups(values: KeyPolicyInputs) -> KeyPolicy:
     if values.table is None:
-        raise SettingsError("policy 'key_groups' goes by a routing table, and was given none: hand one over")
+        raise SettingsError("policy 'key_groups' goes by a routing table, and was inputs none: hand one over")
     return KeyGroups(values.table)
 
 
@@ -59,14 +59,14 @@ POLICIES: Final[dict[str, Callable[[KeyPolicyInputs], KeyPolicy]]] = {
     HashPartitioning.name: lambda _: HashPartitioning(),
     RandomPartition.name: lambda _: RandomPartition(),
     RoundRobinPartition.name: lambda _: RoundRobinPartition(),
-    StickyPartition.name: lambda given: StickyPartition(given.batch_records),
-    AdaptivePartition.name: lambda given: AdaptivePartition(given.batch_records),
+    StickyPartition.name: lambda inputs: StickyPartition(inputs.batch_records),
+    AdaptivePartition.name: lambda inputs: AdaptivePartition(inputs.batch_records),
     PartialKeyGrouping.name: lambda _: PartialKeyGrouping(),
-    DChoices.name: lambda given: DChoices(given.head),
-    WChoices.name: lambda given: WChoices(given.head),
-    BoundedLoads.name: lambda given: BoundedLoads(given.epsilon),
+    DChoices.name: lambda inputs: DChoices(inputs.head),
+    WChoices.name: lambda inputs: WChoices(inputs.head),
+    BoundedLoads.name: lambda inputs: BoundedLoads(inputs.epsilon),
     KeyGroups.name: _key_groups,
-    OverloadOptimisation.name: lambda given: OverloadOptimisation(given.ipooa),
+    OverloadOptimisation.name: lambda inputs: OverloadOptimisation(inputs.ipooa),
 }
 """Name of a policy to how it is made."""
 
@@ -77,7 +77,7 @@ def policy_named(name: str, values: KeyPolicyInputs | None = None) -> KeyPolicy:
     Raises
     ------
     SettingsError
-        If there is none of that name, or it was not given what it needs.
+        If there is none of that name, or it was not inputs what it needs.
     """
     if name not in POLICIES:
         raise SettingsError(f"policy is {name!r}, expected one of {', '.join(POLICIES)}")

@@ -103,7 +103,7 @@ class StoreNode:
             elif number < groups:
                 self.groups[number].recover(lines)
         self.context.orders.clear()
-        self._look_in_store()
+        self._poll_store()
         # When each group wants to be woken: that changes only when something is done with it.
         self._dues = [group.next_deadline() for group in self.groups]
 
@@ -125,7 +125,7 @@ class StoreNode:
                 self._dues[group.number] = group.next_deadline()
         else:
             self._tick()
-        self._look_in_store()
+        self._poll_store()
         if self.token.group != CLUSTER or self._challenged is not None:
             self._hold_token()
         return orders
@@ -160,7 +160,7 @@ class StoreNode:
         else:
             self.token.log.received(sender, message)
 
-    def _look_in_store(self) -> None:
+    def _poll_store(self) -> None:
         """Go by what is published in the store, if it is newer."""
         registry, groups = self.token.registry, len(self.groups)
         if self.token.map_in_store and registry.version > self.maps.newest.version:

@@ -52,25 +52,27 @@ class DispatchInputs:
 
 def _power_of_two(ledger: QueueLedger, values: DispatchInputs) -> DispatchPolicy:
     if values.chance is None:
-        raise SettingsError("policy 'power_of_two' draws queues, and was given no generator: hand one over")
+        raise SettingsError("policy 'power_of_two' draws queues, and was inputs no generator: hand one over")
     return PowerOfTwo(ledger, values.chance)
 
 
 def _size_interval(ledger: QueueLedger, values: DispatchInputs) -> DispatchPolicy:
     if not values.classes:
-        raise SettingsError("policy 'size_interval' needs the classes' weights and rates, and was given none")
+        raise SettingsError(
+            "policy 'size_interval' needs the classes' weights and rates, and was inputs none"
+        )
     return SizeInterval(ledger, equal_work_limits(values.classes, len(ledger)))
 
 
 POLICIES: Final[dict[str, Callable[[QueueLedger, DispatchInputs], DispatchPolicy]]] = {
     RoundRobinQueue.name: lambda ledger, _: RoundRobinQueue(ledger),
     OpenRoundRobinQueue.name: lambda ledger, _: OpenRoundRobinQueue(ledger),
-    CountThreshold.name: lambda ledger, given: CountThreshold(ledger, given.threshold),
+    CountThreshold.name: lambda ledger, inputs: CountThreshold(ledger, inputs.threshold),
     JoinShortestQueue.name: lambda ledger, _: JoinShortestQueue(ledger),
     PowerOfTwo.name: _power_of_two,
     JoinIdleQueue.name: lambda ledger, _: JoinIdleQueue(ledger),
-    MinMin.name: lambda ledger, given: MinMin(ledger, given.speed),
-    LightLoadFirst.name: lambda ledger, given: LightLoadFirst(ledger, given.scheduling),
+    MinMin.name: lambda ledger, inputs: MinMin(ledger, inputs.speed),
+    LightLoadFirst.name: lambda ledger, inputs: LightLoadFirst(ledger, inputs.scheduling),
     LeastWorkLeft.name: lambda ledger, _: LeastWorkLeft(ledger),
     WorkStealing.name: lambda ledger, _: WorkStealing(ledger),
     CentralQueue.name: lambda ledger, _: CentralQueue(ledger),
@@ -85,7 +87,7 @@ def policy_named(name: str, ledger: QueueLedger, values: DispatchInputs | None =
     Raises
     ------
     SettingsError
-        If there is none of that name, or it was not given what it needs.
+        If there is none of that name, or it was not inputs what it needs.
     """
     if name not in POLICIES:
         raise SettingsError(f"queues.policy is {name!r}, expected one of {', '.join(POLICIES)}")

@@ -58,7 +58,7 @@ class World:
             self.now += STEP_SECONDS
             for one in self.processes:
                 if self.now >= one.begins:
-                    one.follower._look_and_tell()
+                    one.follower._poll_and_report()
 
     def per_second(self, seconds: float) -> dict[str, float]:
         """Requests a second of all processes, for so long."""
@@ -167,7 +167,7 @@ def test_the_page_tells_what_idle_processes_cost(count: int, expected: dict[str,
 @pytest.mark.parametrize("count", [200, 500, 1000])
 def test_heartbeats_stay_at_their_bound_in_between(count: int) -> None:
     """As many a second, however many processes write them, before each waits as long as it may."""
-    assert steady(count).per_second(40)["heartbeats"] == pytest.approx(module.BEATS_PER_SECOND, rel=0.2)
+    assert steady(count).per_second(40)["heartbeats"] == pytest.approx(module.HEARTBEATS_PER_SECOND, rel=0.2)
 
 
 def test_processes_that_come_and_go_change_the_pace_of_the_others() -> None:

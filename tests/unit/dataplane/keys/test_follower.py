@@ -131,7 +131,7 @@ def test_a_topic_of_tables_that_is_not_there_is_asked_for_seldom() -> None:
     side = Tables(0)
     follower, now = following(side)
     for _ in range(20):
-        follower._look_and_tell()
+        follower._poll_and_report()
         now[0] += 0.2
     assert (side.looks, side.reads, side.heartbeats) == (2, 0, [])
     told = "is not there; publish with trimtab apply, or create it with 2 partitions, cleanup.policy=compact"
@@ -143,13 +143,13 @@ def test_a_topic_of_tables_without_a_partition_for_heartbeats_is_read_all_the_sa
     side = Tables(1)
     side.table = table_bytes(PublishedTable("t", "id", RoutingTable(1, 3, 3)))
     follower, now = following(side)
-    follower._look_and_tell()
+    follower._poll_and_report()
     assert follower.table is not None
     assert "has 1 partition, expected 2" in str(follower.trouble)
     assert side.heartbeats == []
     side.found = TopicDescription("id", 3, 2)
     now[0] += 2
-    follower._look_and_tell()
+    follower._poll_and_report()
     assert (follower.trouble, len(side.heartbeats)) == (None, 1)
 
 
@@ -157,14 +157,14 @@ def test_a_table_that_names_an_added_partition_has_the_topic_looked_at_at_once()
     """However seldom that is done else: nobody could follow the table before."""
     side = Tables(2)
     follower, now = following(side)
-    follower._look_and_tell()
+    follower._poll_and_report()
     side.found = TopicDescription("id", 4, 2)
     side.table = table_bytes(PublishedTable("t", "id", RoutingTable(1, 3, 4)))
     now[0] += 0.2
-    follower._look_and_tell()
+    follower._poll_and_report()
     assert follower.description == TopicDescription("id", 4, 2)
     now[0] += 0.2
-    follower._look_and_tell()
+    follower._poll_and_report()
     assert side.looks == 2
 
 
@@ -172,7 +172,7 @@ def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.Lo
     """All processes would, five times a second each; that they do not answer is told until they do."""
     side = Tables(2)
     follower, now = following(side)
-    follower._look_and_tell()
+    follower._poll_and_report()
 
     def fails() -> TopicDescription:
         side.looks += 1
@@ -181,7 +181,7 @@ def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.Lo
     side.topic = fails  # type: ignore[method-assign]
     for _ in range(20):
         now[0] += 0.2
-        follower._look_and_tell()
+        follower._poll_and_report()
     assert (side.looks, follower.trouble) == (3, "away")
     assert len(caplog.records) == 1
     assert side.reads == 21
@@ -198,7 +198,7 @@ def test_a_member_that_joined_anew_is_told_at_once() -> None:
 
     follower, now = following(side, beat_of_member)
     for member[0] in ("m1", "m1", "m2", "m2"):
-        follower._look_and_tell()
+        follower._poll_and_report()
         now[0] += 0.2
     assert [one.member for one in side.heartbeats] == ["m1", "m2"]
 
