@@ -4,7 +4,7 @@ Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging
 section 3. With B(j) the utilisation of broker j among N brokers: B̄ = ΣB/N (1), D(j) = B(j)/ΣB (2), mean D =
 1/N (3), γ(j) = |B(j) - B̄|/B̄ = |D(j) - 1/N|·N (4), σ = sqrt(Σ(D(j) - 1/N)²/N) (5), η = ε/N (6).
 
-Where capacities differ, B̄ is the capacity-weighted mean utilisation ΣL/ΣC, the balancer that all brokers can
+Where capacities differ, B̄ is the capacity-weighted mean utilisation ΣL/ΣC, the level that all brokers can
 reach at once; with equal capacities both are the same number.
 """
 
