@@ -51,7 +51,7 @@ WAYS = (
 )
 
 
-async def sent(send: Callable[[], Awaitable[object]], at_once: int, messages: int = 1) -> dict[str, float]:
+async def sent(send: Callable[[], Awaitable[object]], max_in_flight: int, messages: int = 1) -> dict[str, float]:
     """How long a call takes, and messages a second, with so many under way at once.
 
     Parameters
@@ -71,7 +71,7 @@ async def sent(send: Callable[[], Awaitable[object]], at_once: int, messages: in
                 waits.append(now - begun)
 
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(at_once):
+        for _ in range(max_in_flight):
             tasks.create_task(work())
     return {
         "p50": round(share(waits, 50), 6),
@@ -80,15 +80,15 @@ async def sent(send: Callable[[], Awaitable[object]], at_once: int, messages: in
     }
 
 
-async def of_ours(sandbox: MastersSandbox, size: int, at_once: int) -> dict[str, float]:
+async def of_ours(sandbox: MastersSandbox, size: int, max_in_flight: int) -> dict[str, float]:
     """Messages to one group."""
     payload = b"." * size
-    async with Producer(sandbox.state.cluster, "t", window=at_once) as producer:
+    async with Producer(sandbox.state.cluster, "t", window=max_in_flight) as producer:
         await producer.send(payload)
-        return await sent(lambda: producer.send(payload), at_once)
+        return await sent(lambda: producer.send(payload), max_in_flight)
 
 
-async def of_etcd(sandbox: MastersSandbox, size: int, at_once: int, puts: int) -> dict[str, float]:
+async def of_etcd(sandbox: MastersSandbox, size: int, max_in_flight: int, puts: int) -> dict[str, float]:
     """Puts of new keys, to the member that leads: no put is forwarded by another member first."""
     payload, numbers = b"." * size, count()
     async with aetcd.Client("127.0.0.1", await leading_port(sandbox), timeout=TIMEOUT_SECONDS) as client:
@@ -103,7 +103,7 @@ async def of_etcd(sandbox: MastersSandbox, size: int, at_once: int, puts: int) -
             held, _ = await client.transaction([], [make(key, payload) for key in keys], [])
             assert held
 
-        return await sent(put if puts == 1 else transact, at_once, puts)
+        return await sent(put if puts == 1 else transact, max_in_flight, puts)
 
 
 async def leading_port(sandbox: MastersSandbox) -> int:

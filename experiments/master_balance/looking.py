@@ -34,7 +34,7 @@ class Watch:
 
     Attributes
     ----------
-    look_seconds
+    poll_seconds
         From a node's answer to the next question to it.
     asked, held
         When each node was asked last, and when the question was sent to which it answered last that it is.
@@ -44,7 +44,7 @@ class Watch:
         What each node said last; none that is away is here.
     """
 
-    look_seconds: float = LOOK_SECONDS
+    poll_seconds: float = LOOK_SECONDS
     asked: dict[int, float] = field(default_factory=dict)
     held: dict[int, float] = field(default_factory=dict)
     first: dict[int, float] = field(default_factory=dict)
@@ -56,8 +56,8 @@ class Watch:
         cluster = sandbox.state.cluster
         speaker = PeerIdentity(cluster.cluster, "watch", cluster.guard.opened())
         for node, address in enumerate(cluster.addresses):
-            heard, ended = partial(self.heard, node), partial(self.ended, node)
-            self.links.append(PeerLink(address, speaker, node, heard=heard, ended=ended))
+            received, ended = partial(self.received, node), partial(self.ended, node)
+            self.links.append(PeerLink(address, speaker, node, received=received, ended=ended))
             self.ask(node)
         return [asyncio.create_task(link.run()) for link in self.links]
 
@@ -66,7 +66,7 @@ class Watch:
         self.asked[node] = time.monotonic()
         self.links[node].send(encoded((0, DescribeGroup("watch"))))
 
-    def heard(self, node: int, told: Any) -> None:
+    def received(self, node: int, told: Any) -> None:
         """Hear its answer."""
         standing, now = told[1], time.monotonic()
         if standing.holds:

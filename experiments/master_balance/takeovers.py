@@ -137,7 +137,7 @@ def main() -> int:
     """Measure, or tell what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--takeovers", type=int, help="of each scheme; 10 of those that take seconds, 40 of the others"
+        "--transfers", type=int, help="of each scheme; 10 of those that take seconds, 40 of the others"
     )
     parser.add_argument("--schemes", nargs="+", choices=list(SOURCE), default=list(SOURCE))
     parser.add_argument("--engine", choices=sorted(ENGINES), default=EMBEDDED.name, help="what chooses")

@@ -79,17 +79,17 @@ class _Client:
     def _measured(self) -> bool:
         return self._begin <= time.time() < self._end
 
-    def _told(self, future: asyncio.Future[int]) -> None:
+    def _absorb_result(self, future: asyncio.Future[int]) -> None:
         if not future.cancelled():
             self.acknowledged += 1
             self.stored += self._measured
 
     async def produce(self) -> None:
         """Send as fast as messages are acknowledged, then wait until all are."""
-        async with Producer(self._cluster, self._topic, patience_seconds=None) as producer:
+        async with Producer(self._cluster, self._topic, timeout_seconds=None) as producer:
             while time.time() < self._end:
                 future = await producer.post(self._payload)
-                future.add_done_callback(self._handle_store_event)
+                future.add_done_callback(self._absorb_result)
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_SECONDS):
                     await producer.flush()
@@ -99,7 +99,7 @@ class _Client:
         """Read all of the topic, by one reader after another, each under a name of its own."""
         while time.time() < self._end:
             name = f"reader-{time.time()}"
-            async with Consumer(self._cluster, self._topic, name, patience_seconds=None) as consumer:
+            async with Consumer(self._cluster, self._topic, name, timeout_seconds=None) as consumer:
                 await self._consume(consumer)
 
     async def _consume(self, consumer: Consumer) -> None:

@@ -103,7 +103,7 @@ def broker_of(name: str, url: str, capacity: int) -> BalancedBroker:
         policy=policy,
         scheduling=made.scheduling,
         max_overtake_seconds=made.max_overtake_seconds,
-        wait_seconds=None,
+        enqueue_timeout_seconds=None,
         heartbeat_timeout_seconds=30.0,
     )
 

@@ -98,24 +98,24 @@ def one_draw(schemes: dict[str, Any], sizes: Sequence[int], what: str) -> list[d
 
 
 def courses() -> list[dict[str, Any]]:
-    """Lengths, forecasts and states over time under the forecast by work, some hundred looks of each run."""
+    """Lengths, forecasts and states over time under the forecast by work, some hundred samples of each run."""
     rows = []
     for kind in KINDS:
         for size in BIG:
             say(f"course, {kind}, {size:,} messages")
             for name in ("none", "forecast by work"):
-                looks = run(SCHEMES[name], load(size, seeds_of(kind)[0])).looks
-                looks = looks[:: max(1, len(looks) // 240)]
+                samples = run(SCHEMES[name], load(size, seeds_of(kind)[0])).samples
+                samples = samples[:: max(1, len(samples) // 240)]
                 rows.append(
                     {
                         "kind": kind,
                         "size": size,
                         "scheme": name,
-                        "at": [round(one.at, 2) for one in looks],
-                        "length": [list(one.length) for one in looks],
-                        "work": [[round(work, 1) for work in one.work] for one in looks],
-                        "forecast": [[round(value) for value in one.forecast] for one in looks],
-                        "states": ["".join(state.value[0] for state in one.states) for one in looks],
+                        "at": [round(one.at, 2) for one in samples],
+                        "length": [list(one.length) for one in samples],
+                        "work": [[round(work, 1) for work in one.work] for one in samples],
+                        "forecast": [[round(value) for value in one.forecast] for one in samples],
+                        "states": ["".join(state.value[0] for state in one.states) for one in samples],
                     }
                 )
     return rows

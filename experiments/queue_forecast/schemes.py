@@ -24,16 +24,16 @@ SEEDS = tuple(range(1, 10))
 """Draws of the classes at random; the first nine, not chosen."""
 
 AS_PRINTED = SchedulingSettings(
-    balance_by="count", forecast_weight="own", trend_sign="printed", idle_transfer="nothing"
+    balance_by="count", forecast_weight="queue", trend_sign="literal", idle_transfer="nothing"
 )
-BY_COUNT = replace(AS_PRINTED, trend_sign="meant")
+BY_COUNT = replace(AS_PRINTED, trend_sign="corrected")
 BY_WORK = SchedulingSettings(idle_transfer="nothing")
 THRESHOLD = SchedulingSettings(
     threshold_unit="messages",
     light_threshold=3000,
     overload_threshold=3000,
     trend="none",
-    forecast_weight="own",
+    forecast_weight="queue",
     balance_by="count",
     window_seconds=10.0,
     idle_transfer="nothing",
@@ -60,7 +60,7 @@ SCHEMES = {
     "forecast by count": scheme("marked_round_robin", BY_COUNT),
     "forecast by work": scheme("marked_round_robin", BY_WORK),
 }
-"""The paper's three, its own twice: with the sign as printed and as meant; and ours, by work."""
+"""The paper's three, its own twice: with the literal and the corrected sign; and ours, by work."""
 
 RIVALS = {
     "round_robin": scheme("round_robin"),
@@ -79,12 +79,12 @@ RIVALS = {
 """Every policy by itself, without balance scheduling; Min-Min holds messages back for a tenth of a second."""
 
 SWITCHES = {
-    f"{balance}, {length}, {sign}": scheme(
-        "marked_round_robin", replace(BY_WORK, balance_by=balance, forecast_weight=length, trend_sign=sign)
+    f"{balance}, {weight}, {sign}": scheme(
+        "marked_round_robin", replace(BY_WORK, balance_by=balance, forecast_weight=weight, trend_sign=sign)
     )
     for balance in ("count", "work")
-    for length in ("own", "common")
-    for sign in ("printed", "meant")
+    for weight in ("queue", "mean")
+    for sign in ("literal", "corrected")
 }
 OPTIONS = {
     "as it comes": BY_WORK,

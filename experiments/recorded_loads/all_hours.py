@@ -128,7 +128,7 @@ def planner_of(most: int) -> Any:
 
 
 def compare(folder: Path, since: str, step_seconds: float, every_seconds: float, chosen: list[str]) -> None:
-    """A line for each way to plan, or for those chosen, over a recording."""
+    """A line for each method to plan, or for those chosen, over a recording."""
     from trimtab.observe.session import SessionSettings, spark_session
 
     session = spark_session(SessionSettings(large_job=True))
@@ -139,12 +139,12 @@ def compare(folder: Path, since: str, step_seconds: float, every_seconds: float,
         session.stop()
     every = round(every_seconds / step_seconds)
     recent = ReplicasSettings()
-    ways = {load: (trim.plan, replace(recent, load=load)) for load in ("recent", "peak", "forecast")}
-    ways |= {f"{most} hours": (planner_of(most), replace(recent, load="forecast")) for most in (3, 24)}
-    ways = {name: one for name, one in ways.items() if not chosen or name in chosen}
+    methods = {load: (trim.plan, replace(recent, load=load)) for load in ("recent", "peak", "forecast")}
+    methods |= {f"{most} hours": (planner_of(most), replace(recent, load="forecast")) for most in (3, 24)}
+    methods = {name: one for name, one in methods.items() if not chosen or name in chosen}
     brokers = course.initial.brokers
     theta = np.asarray(recent.theta)
-    for name, (planner, settings) in ways.items():
+    for name, (planner, settings) in methods.items():
         begun = time.perf_counter()
         trace = replayed(course, PlanningScenario(planner, settings, every))
         took = (time.perf_counter() - begun) / max(1, int(trace.plans.sum()))
@@ -193,13 +193,13 @@ def main() -> None:
     parser.add_argument("--since", default="2026-11-23T00:00")
     parser.add_argument("--step", type=float, default=900.0, help="seconds")
     parser.add_argument("--every", type=float, default=4 * 3600.0, help="seconds between two plans")
-    parser.add_argument("--way", action="append", help="only this, as '24 hours'; may be repeated")
+    parser.add_argument("--method", action="append", help="only this, as '24 hours'; may be repeated")
     parser.add_argument("--speed", type=int, help="replicas of one cluster to plan for, instead")
     given = parser.parse_args()
     if given.speed:
         speed(given.speed)
     else:
-        compare(given.recording, given.since, given.step, given.every, given.log_dir_schedule or [])
+        compare(given.recording, given.since, given.step, given.every, given.method or [])
 
 
 if __name__ == "__main__":

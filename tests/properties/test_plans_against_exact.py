@@ -53,8 +53,8 @@ def test_infeasible_is_true_and_the_bound_is_below_the_optimum(seed: int) -> Non
     brokers, partitions = cluster(seed)
     plan = trim.plan(snapshot(brokers, partitions), WISHES)
     if plan.verdict is Verdict.INFEASIBLE:
-        assert cheapest(brokers, partitions, balancer=False) is None
-    best = cheapest(brokers, partitions, balancer=True)
+        assert cheapest(brokers, partitions, is_balanced=False) is None
+    best = cheapest(brokers, partitions, is_balanced=True)
     if best is not None:
         assert plan.bound.bytes <= best * (1 + 1e-6) + len(partitions)
     if plan.verdict in (Verdict.BALANCED,):
@@ -66,4 +66,4 @@ def test_infeasible_is_true_and_the_bound_is_below_the_optimum(seed: int) -> Non
                 broker(100 + n, rack=brokers[-1]["rack"], capacity=CAPACITY)
                 for n in range((problem.count or 0) - 1)
             ]
-            assert cheapest([*brokers, *fewer], partitions, balancer=False) is None
+            assert cheapest([*brokers, *fewer], partitions, is_balanced=False) is None
