@@ -25,6 +25,9 @@ STANDARD_PHRASES = re.compile(r"(log|top)_level")
 
 FLAG = re.compile(r"--[a-z][a-z-]+")
 
+STANDARD_NAMES = frozenset({("files.object_store", "tell")})
+"""Methods that the standard library asks for: `io.RawIOBase.tell`."""
+
 QUANTITY_LAST = re.compile(r"(?i)_(most|least|maximum|minimum)$")
 """A limit starts with its quantity: `max_moves`, `min_gain`."""
 
@@ -103,7 +106,9 @@ def test_renamed_packages_have_no_banned_word() -> None:
     found = [
         f"{one.module}:{one.line}: {one.kind} {one.name}: {word}"
         for one in all_identifiers()
-        if package_of(one.module) not in PENDING and (word := fault(one.name)) is not None
+        if package_of(one.module) not in PENDING
+        and (one.module, one.name) not in STANDARD_NAMES
+        and (word := fault(one.name)) is not None
     ]
     assert found == []
 
