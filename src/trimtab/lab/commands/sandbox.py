@@ -252,7 +252,7 @@ def up_masters(
         False, "--secret", help="Let nodes and clients prove that they know a secret."
     ),
     map_in_store: bool = typer.Option(
-        False, "--map-in-store", help="Publish the ideal map in the store itself, not in a file."
+        False, "--map-in-store", help="Publish the preferred map in the store itself, not in a file."
     ),
 ) -> None:
     """Start the nodes, and wait until every group has a master; they go on when this command ends."""
