@@ -51,7 +51,9 @@ WAYS = (
 )
 
 
-async def sent(send: Callable[[], Awaitable[object]], max_in_flight: int, messages: int = 1) -> dict[str, float]:
+async def sent(
+    send: Callable[[], Awaitable[object]], max_in_flight: int, messages: int = 1
+) -> dict[str, float]:
     """How long a call takes, and messages a second, with so many under way at once.
 
     Parameters

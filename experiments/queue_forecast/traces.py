@@ -180,7 +180,9 @@ def intervals(data: Path, most: int = 10_000) -> dict[str, Any]:
             balanced = schemes(rates, [1.0] * QUEUES)[f"{policy}, balanced every 2 s"]
             assert balanced.scheduling is not None
             for rest in (0.0, 20.0, 200.0, 2000.0, 20_000.0, inf):
-                scheme = replace(balanced, scheduling=replace(balanced.scheduling, move_cooldown_seconds=rest))
+                scheme = replace(
+                    balanced, scheduling=replace(balanced.scheduling, move_cooldown_seconds=rest)
+                )
                 found = measured(scheme, policy, loads, names, [1.0] * QUEUES)
                 row = {"recording": "jobs", "weights": knowing, "policy": policy}
                 rows.append(row | {"rest_seconds": None if rest == inf else rest} | found)
