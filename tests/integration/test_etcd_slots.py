@@ -225,7 +225,7 @@ def test_the_largest_that_is_put_at_once_is_taken(
         return told
 
     (told,) = tried(member[1], story)
-    assert type(told.outcome_fields).__name__ == "Created"
+    assert type(told.event).__name__ == "EntriesCreated"
 
 
 def test_pages_are_read_one_after_another(member: tuple[SandboxProcess, str]) -> None:
