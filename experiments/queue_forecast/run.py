@@ -98,7 +98,7 @@ def one_draw(schemes: dict[str, Any], sizes: Sequence[int], what: str) -> list[d
 
 
 def courses() -> list[dict[str, Any]]:
-    """Lengths, forecasts and states over time under the forecast by work, some hundred samples of each run."""
+    """Lengths, forecasts and states over time under the forecast by work, a few hundred samples a run."""
     rows = []
     for kind in KINDS:
         for size in BIG:

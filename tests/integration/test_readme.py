@@ -31,7 +31,7 @@ NETWORK = {"network in": "network_in", "network out": "network_out"}
 TRAFFIC = {"bandwidth in": "bandwidth_in", "bandwidth out": "bandwidth_out", "message rate": "message_rate"}
 SMALL = {"1.25e8": "1e6", "50000": "500"}
 """Capacities in place of the page's, of which the load of the test takes about a third."""
-# All replicas on two of six brokers, in two racks: nothing could be less balanced, nor easier to level.
+# All replicas on two of six brokers, in two racks: nothing could be less balanced, nor easier to balance.
 WORKLOAD = KafkaWorkload((KafkaTopicLoad("readme-orders", (30_000.0,) * 6, consumers=1),), record_bytes=3_000)
 PLACEMENT = SandboxPlacement({"readme-orders": ((1, 3), (3, 1)) * 3}, "controller")
 
@@ -67,7 +67,7 @@ def test_a_status_that_is_not_true_is_noticed() -> None:
     )
     require_true_status(true, snapshot, {"disk": "disk"})
     lies = [
-        ("  not balanced", "  level"),
+        ("  not balanced", "  balanced"),
         ("100.0%", "9.0%"),
         ("of T", "of S"),
         ("disk: not balanced.", "No goal is missed."),

@@ -32,7 +32,8 @@ many times what it is.
 """
 _RESOURCE = r"(CPU|disk|(?:network|bandwidth) (?:in|out)|message rate)"
 _MEASURE = re.compile(
-    rf"^{_RESOURCE} .*? (not balanced|level|idle, not judged|not measured|no capacity, not balanced) *$", re.M
+    rf"^{_RESOURCE} .*? (not balanced|balanced|idle, not judged|not measured|no capacity, not balanced) *$",
+    re.M,
 )
 _CELL = re.compile(r"(?:(?:\d+%|–)\s+)?[▲▼]?([+-]\d+)%|–")
 
@@ -117,14 +118,14 @@ def block_text(command: str) -> str:
 
 
 class Judged(NamedTuple):
-    """A resource of a snapshot: how far the worst broker is from the mean, the fullest, and level or not."""
+    """A resource of a snapshot: how far the worst broker is from the mean, the fullest, and balanced or not."""
 
     worst_deviation: float
     peak: float
     word: str
 
 
-def level_of(snapshot: Mapping[str, Any]) -> str:
+def balancer_of(snapshot: Mapping[str, Any]) -> str:
     """The balancer of a snapshot."""
     return "replicas" if "partitions" in snapshot else "bundles"
 
@@ -135,11 +136,11 @@ def judge(snapshot: Mapping[str, Any], resources: Mapping[str, str]) -> dict[str
     Parameters
     ----------
     snapshot
-        A document of either level.
+        A document of either balancer.
     resources
         Name in the file by name on the screen; those without capacity are left out of the answer.
     """
-    loads = _replica_loads(snapshot) if level_of(snapshot) == "replicas" else _bundle_loads(snapshot)
+    loads = _replica_loads(snapshot) if balancer_of(snapshot) == "replicas" else _bundle_loads(snapshot)
     nominal = snapshot["quality"].get("x_nominal_capacity", [])
     found = {}
     for word, name in resources.items():
@@ -158,8 +159,8 @@ def judge(snapshot: Mapping[str, Any], resources: Mapping[str, str]) -> dict[str
         asked = [name in nominal or mean >= IDLE for mean in means]
         peak = max(max(one) for one in usage)
         uneven = any(far > EPSILON for far, counts in zip(off, asked, strict=True) if counts)
-        level = "balanced" if any(asked) else "idle, not judged"
-        found[word] = Judged(max(off), peak, "not balanced" if uneven or peak > THETA else level)
+        verdict = "balanced" if any(asked) else "idle, not judged"
+        found[word] = Judged(max(off), peak, "not balanced" if uneven or peak > THETA else verdict)
     return found
 
 
@@ -195,7 +196,7 @@ def _add(held: dict[str, float], load: Mapping[str, float]) -> None:
 
 
 def told_words(printed: str) -> dict[str, str]:
-    """What `status` calls each resource: level, not balanced, idle and so on."""
+    """What `status` calls each resource: balanced, not balanced, idle and so on."""
     return {found[1]: found[2] for found in _MEASURE.finditer(printed)}
 
 
@@ -245,21 +246,17 @@ def require_true_status(
     """
     truth = judge(snapshot, resources)
     told = told_words(printed)
-    assert {word: told[word] for word in truth} == {word: one.text for word, one in truth.items()}, printed
-    uneven = [word for word, one in truth.items() if one.text == "not balanced"]
+    assert {word: told[word] for word in truth} == {word: one.word for word, one in truth.items()}, printed
+    uneven = [word for word, one in truth.items() if one.word == "not balanced"]
     left = [word for word, said in told.items() if said not in ("balanced", "not balanced")]
     expected = "Every measured resource is balanced."
     if uneven:
-        expected = (
-            f"{', '.join(uneven)}: not balanced. `trimtab plan {level_of(snapshot)}` finds the fewest moves"
-        )
+        expected = f"{', '.join(uneven)}: not balanced. `trimtab plan {balancer_of(snapshot)}` finds the fewest moves"
     elif left:
         expected = f"No goal is missed; not balanced: {', '.join(left)}."
     assert any(line.startswith(expected) for line in printed.splitlines()), (expected, printed)
     for word, one in truth.items():
-        row = next(
-            line for line in printed.splitlines() if re.match(rf"{word} .* level|{word} .*balanced", line)
-        )
+        row = next(line for line in printed.splitlines() if re.match(rf"{word} .*balanced", line))
         told_worst = float(re.findall(r"(\d+\.\d)%", row)[0]) / 100
         # A file's figures have fewer digits than those that it was written from.
         assert abs(told_worst - one.worst_deviation) <= 0.001 + 0.01 * one.worst_deviation, (
