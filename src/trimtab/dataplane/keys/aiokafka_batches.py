@@ -60,12 +60,12 @@ class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
         return made  # type: ignore[no-any-return]
 
     def drain_by_nodes(
-        self, ignore_nodes: Collection[int], excluded_partitions: Collection[Any] = frozenset()
+        self, ignore_nodes: Collection[int], muted_partitions: Collection[Any] = frozenset()
     ) -> tuple[Any, bool]:
         """What is to be sent now, by node; nothing where the producer needs a new id first."""
         self.expire()
         if not self.numbers_lost:
-            return super().drain_by_nodes(ignore_nodes, excluded_partitions)  # type: ignore[no-any-return]
+            return super().drain_by_nodes(ignore_nodes, muted_partitions)  # type: ignore[no-any-return]
         self.numbers_lost = False
         self._txn_manager._pid_and_epoch = PidAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         self._txn_manager._pid_waiter = self._loop.create_future()

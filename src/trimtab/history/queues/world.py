@@ -25,7 +25,7 @@ from trimtab.online.queues.settings import SchedulingSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchScheme:
-    """How messages are dispatched and queues kept level.
+    """How messages are dispatched and queues balanced.
 
     Attributes
     ----------
