@@ -93,7 +93,7 @@ def make_plan(
     strategy: str | None = None,
     **overrides: object,
 ) -> Plan[Any]:
-    """Find the smallest set of moves that levels a cluster; changes nothing.
+    """Find the smallest set of moves that balances a cluster; changes nothing.
 
     The same snapshot, settings and seed give the same plan. The first plan on a machine compiles the planner,
     which takes a minute or two.

@@ -118,7 +118,7 @@ def block_text(command: str) -> str:
 
 
 class Judged(NamedTuple):
-    """A resource of a snapshot: how far the worst broker is from the mean, the fullest, and balanced or not."""
+    """A resource of a snapshot: the worst deviation from the mean, the fullest broker, and balanced or not."""
 
     worst_deviation: float
     peak: float
@@ -251,7 +251,10 @@ def require_true_status(
     left = [word for word, said in told.items() if said not in ("balanced", "not balanced")]
     expected = "Every measured resource is balanced."
     if uneven:
-        expected = f"{', '.join(uneven)}: not balanced. `trimtab plan {balancer_of(snapshot)}` finds the fewest moves"
+        expected = (
+            f"{', '.join(uneven)}: not balanced. "
+            f"`trimtab plan {balancer_of(snapshot)}` finds the fewest moves"
+        )
     elif left:
         expected = f"No goal is missed; not balanced: {', '.join(left)}."
     assert any(line.startswith(expected) for line in printed.splitlines()), (expected, printed)

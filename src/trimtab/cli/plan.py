@@ -22,7 +22,7 @@ from trimtab.cli.options import (
 )
 
 app = typer.Typer(
-    help="Find the smallest set of moves that levels a cluster; changes nothing.", no_args_is_help=True
+    help="Find the smallest set of moves that balances a cluster; changes nothing.", no_args_is_help=True
 )
 
 FORMAT = typer.Option(

@@ -141,11 +141,11 @@ def section_of(balancers: Iterable[BalancerPipeline]) -> type[Any]:
     """The dataclass that the section `[pipeline]` is bound to: keys of all balancers, with their defaults."""
     shared = _fields(PipelineSettings)
     keys = dict(shared)
-    for level in balancers:
-        own = {name: field for name, field in _fields(level.settings).items() if name not in shared}
-        if level.place:
-            table = dataclasses.make_dataclass(level.place, own.values(), frozen=True)
-            keys[level.place] = (level.place, table, dataclasses.field(default_factory=table))
+    for balancer in balancers:
+        own = {name: field for name, field in _fields(balancer.settings).items() if name not in shared}
+        if balancer.place:
+            table = dataclasses.make_dataclass(balancer.place, own.values(), frozen=True)
+            keys[balancer.place] = (balancer.place, table, dataclasses.field(default_factory=table))
         else:
             keys |= own
     return dataclasses.make_dataclass("Pipeline", keys.values(), frozen=True)
@@ -159,7 +159,7 @@ def settings_of(
     Parameters
     ----------
     section, balancers
-        What the section `[pipeline]` holds, as `section_of` has it of these levels.
+        What the section `[pipeline]` holds, as `section_of` has it of these balancers.
     window_seconds
         Another length of windows than the section's; where slides are as long as windows, they follow.
 
@@ -174,10 +174,10 @@ def settings_of(
             shared["slide_seconds"] = window_seconds
         shared["window_seconds"] = window_seconds
     found = {}
-    for level in balancers:
-        table = getattr(section, level.place) if level.place else section
-        own = {name: getattr(table, name) for name in _fields(level.settings) if name not in shared}
-        found[level.name] = level.settings(**shared, **own)
+    for balancer in balancers:
+        table = getattr(section, balancer.place) if balancer.place else section
+        own = {name: getattr(table, name) for name in _fields(balancer.settings) if name not in shared}
+        found[balancer.name] = balancer.settings(**shared, **own)
     return found
 
 

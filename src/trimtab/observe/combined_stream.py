@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trimtab.observe.stream import StreamSource
 
 POLL_SECONDS = 2.0
-"""Time between two looks for samples of another level."""
+"""Time between two looks for samples of another balancer."""
 
 
 def lakes_with_samples(

@@ -47,7 +47,7 @@ def keep(
     Parameters
     ----------
     lake, lock
-        The lake, of a balancer, and its writer's seat.
+        The lake, of a balancer, and its writer lock.
     ages, settings
         How long things are kept, and the settings of the balancer.
     now
@@ -56,7 +56,7 @@ def keep(
     Raises
     ------
     ObserveError
-        If the seat was lost.
+        If the lock was lost.
     """
     at = time.time() if now is None else now
     before = lake.manifest()

@@ -231,7 +231,7 @@ class Lake:
     def writing(
         self, print_progress: Callable[[str], None] = lambda _: None
     ) -> AbstractContextManager[WriterLock]:
-        """Hold the lake's only seat for a writer of tables, as
+        """Hold the lake's writer lock for a process of tables, as
         `trimtab.observe.writer_lock.hold_writer_lock`.
 
         Parameters

@@ -78,7 +78,7 @@ def run_batch(
     lake
         Where raw samples lie and tables go, of the balancer it is seen from.
     settings
-        Those of the lake's level.
+        Those of the lake's balancer.
     since, until
         Half-open period of ticks; by default all there is.
     print_progress
@@ -96,7 +96,7 @@ def run_batch(
         them.
     """
     with (
-        lake.writing(print_progress) as seat,
+        lake.writing(print_progress) as lock,
         translate_spark_errors(f"lake {lake.path}: the run ended and published nothing"),
     ):
         manifest, index = lake.manifest(), lake.raw_index()
@@ -136,7 +136,7 @@ def run_batch(
         # The tables no longer stand where a stream over the same files stopped: its next start builds them
         # anew.
         remove_folder(lake.checkpoints / "lake")
-        published = seat.publish(replace(progress.manifest, watermark=watermark, streams=streams))
+        published = lock.publish(replace(progress.manifest, watermark=watermark, streams=streams))
         forget(lake.tables)
         snapshots = lake.balancer.write_snapshots(lake, published, settings)
         sweep(lake, published)

@@ -1,6 +1,6 @@
 """Raw files in order: those of days that are over joined into few, those that no longer count removed.
 
-Whoever does this has the seat of the lake's writer. Samples that a stream has not taken in yet stay in the
+Whoever does this holds the writer lock of the lake. Samples that a stream has not taken in yet stay in the
 files they were landed in, for it remembers files by their names.
 """
 

@@ -104,7 +104,7 @@ class PipelineSettings:
     def needed(self, table: str) -> int:
         """The age, microseconds, up to which rows of a table may be asked for by steps to come.
 
-        Levels whose tables look further back add to it.
+        Balancers whose tables look further back add to it.
         """
         del table
         return max(self.gap, self.lateness, self.window, self.cpu_fit_windows * self.slide) + self.lateness

@@ -1,7 +1,7 @@
 """Spark by Spark Connect: a session on a server, whose client has no Spark of its own.
 
 Batch over history works over it. A stream does not: the server would work micro-batches in a Python of its
-own, which goes on when the process that holds the lake's seat is gone.
+own, which goes on when the process that holds the writer lock is gone.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def run_stream(
         Where the tables go; samples of a topic are also landed as raw files there, so that history can be
         built anew.
     settings
-        Those of the lake's level.
+        Those of the lake's balancer.
     source
         Where samples come from.
     trigger_seconds
@@ -118,14 +118,14 @@ def run_stream(
 
     require_classic_spark(session)
     checkpoint = lake.checkpoints / source.name
-    with lake.writing(print_progress) as seat:
+    with lake.writing(print_progress) as lock:
         require_same_settings(lake, lake.manifest(), settings, whole=False)
         if source.topic is None:
-            begin(session, lake, seat, settings, print_progress)
+            begin(session, lake, lock, settings, print_progress)
         writer = (
             _samples(session, lake, settings, source)
             .writeStream.foreachBatch(
-                _MicroBatches(lake, seat, settings, ages, source, checkpoint, print_progress)
+                _MicroBatches(lake, lock, settings, ages, source, checkpoint, print_progress)
             )
             .option("checkpointLocation", spark_address(checkpoint))
         )

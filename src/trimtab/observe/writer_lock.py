@@ -1,12 +1,13 @@
-"""The one seat of a writer of tables, which a writer that lost it cannot publish from.
+"""The lock of the one writer of a lake's tables; a writer that lost it cannot publish.
 
-The seat is a folder of numbered documents: whoever adds the next one has it, and shows by further ones that
-it is still there. A writer that was killed is succeeded at once on its own machine, where its process can be
-looked for, and elsewhere after a lease without a sign of life, measured by the clock of the one who waits.
+The lock is a folder of numbered documents: the process that adds the next one holds it, and shows by further
+ones that it is still there. A writer that was killed is succeeded at once on its own machine, where its
+process can be looked for, and elsewhere after a lease without a sign of life, measured by the clock of the
+one who waits.
 
 Whoever takes over from a writer that never let go first publishes the tables again as they are. The manifest
 that the old writer would publish next has its number taken by that, so it cannot, whatever it believes of the
-seat and of time; and it can hold no other number, because a number is that of the tables it read plus one.
+lock and of time; and it can hold no other number, because a number is that of the tables it read plus one.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ LEASE_SECONDS = 30.0
 """A writer gives a sign of life three times as often."""
 
 _left: set[str] = set()
-"""Tokens of this process' own seats that it let go of, also where the store would not take note of it."""
+"""Tokens of this process' own locks that it released, also where the store would not take note of it."""
 
 
 @dataclass(frozen=True)
 class LakeWriter:
-    """A process that has the seat, or had it.
+    """A process that holds the lock, or held it.
 
     Attributes
     ----------
@@ -49,13 +50,13 @@ class LakeWriter:
     pid, started_at
         Its process, and when that began: tells it from a later one of the same number.
     token
-        Different for every time the seat is taken.
+        Different for every time the lock is acquired.
     epoch
-        Number of the document with which it took the seat; later takers have a larger one.
+        Number of the document with which it acquired the lock; later holders have a larger one.
     signs
         Counts its signs of life.
     left
-        True once it has let go of the seat.
+        True once it has released the lock.
     lease_seconds
         It is succeeded after so long without a sign of life.
     """
@@ -85,7 +86,7 @@ class LakeWriter:
 
 
 class WriterLock:
-    """The seat as its writer has it.
+    """The lock, as its holder has it.
 
     Attributes
     ----------
@@ -113,7 +114,7 @@ class WriterLock:
         Raises
         ------
         ObserveError
-            If the seat was lost; nothing was published then.
+            If the lock was lost; nothing was published then.
         """
         if not self._lost:
             try:
@@ -127,7 +128,7 @@ class WriterLock:
         self._add(replace(self.writer, signs=self.writer.signs + 1))
 
     def leave(self) -> None:
-        """Let go of the seat, unless it is lost."""
+        """Release the lock, unless it is lost."""
         _left.add(self.writer.token)
         if not self._lost:
             # Where this fails, the lease runs out instead, and what made it fail is told already.
@@ -159,7 +160,7 @@ def hold_writer_lock(
     lease_seconds: float = LEASE_SECONDS,
     print_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[WriterLock]:
-    """Hold the seat of the writer of some tables, with signs of life from a thread.
+    """Hold the lock of the writer of some tables, with signs of life from a thread.
 
     Parameters
     ----------
@@ -175,16 +176,16 @@ def hold_writer_lock(
     ObserveError
         If another process is writing.
     """
-    seat = acquire(tables, lease_seconds, print_progress)
+    lock = acquire(tables, lease_seconds, print_progress)
     over = threading.Event()
-    signs = threading.Thread(target=_renewing, args=(seat, over), name="writer-lock", daemon=True)
+    signs = threading.Thread(target=_renewing, args=(lock, over), name="writer-lock", daemon=True)
     signs.start()
     try:
-        yield seat
+        yield lock
     finally:
         over.set()
         signs.join()
-        seat.leave()
+        lock.leave()
 
 
 def acquire(
@@ -194,7 +195,8 @@ def acquire(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> WriterLock:
-    """Take the seat, once whoever has it is known to be gone; `hold_writer_lock` with nothing that keeps it.
+    """Acquire the lock, once its holder is known to have ended; `hold_writer_lock` with nothing that keeps
+    it.
 
     Raises
     ------
@@ -214,7 +216,7 @@ def acquire(
                 sleep(min(1.0, before.lease_seconds / 10))
                 if signs.newest() != found:
                     raise _acquired(tables, str(before))
-    # Also more than what tables were published from, should the folder of the seat have been removed.
+    # Also more than what tables were published from, should the folder of the lock have been removed.
     number = max(0 if found is None else found[0], read_manifest(tables).writer_epoch) + 1
     writer = LakeWriter(
         socket.gethostname(), machine(), os.getpid(), start_time(os.getpid()), secrets.token_hex(8), number,
@@ -224,10 +226,10 @@ def acquire(
         signs.add(number, _encoded(writer))
     except VersionConflictError:
         raise _acquired(tables, "another `trimtab pipeline`") from None
-    seat = WriterLock(tables, signs, number, writer)
+    lock = WriterLock(tables, signs, number, writer)
     if found is not None and (before is None or not before.left):
-        _shut_out(seat)
-    return seat
+        _shut_out(lock)
+    return lock
 
 
 def _shut_out(lock: WriterLock) -> None:

@@ -21,14 +21,14 @@ def demo(
     out: Path | None = typer.Option(
         None,
         "--out",
-        help="Folder for pictures, plan and result; default trimtab-demo, for others trimtab-demo-LEVEL.",
+        help="Folder for pictures, plan and result; default trimtab-demo, for others trimtab-demo-BALANCER.",
     ),
     seed: int = typer.Option(5, "--seed", help="Of the load's rates."),
     quick: bool = typer.Option(False, "--quick", help="Less load and fewer samples: a look, no measurement."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
-    """Start a real cluster here, find its skew, level it under load, and measure whether that helped.
+    """Start a real cluster here, find its skew, balance it under load, and measure whether that helped.
 
     Six Kafka brokers; with `trimtab demo bundles` three Pulsar brokers; with `trimtab demo queues` a server
     of queues with four workers; with `trimtab demo keys` three Kafka brokers and one topic with a hot

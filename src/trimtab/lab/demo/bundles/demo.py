@@ -55,7 +55,7 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
     texts = DemoTexts(
         system="Pulsar",
         cluster="three brokers, a bookie, a metadata store",
-        plan="Plan the smallest disturbance that levels it",
+        plan="Plan the smallest disturbance that balances it",
         question="Did it help, and what did clients notice?",
         records="messages",
         title="Three Pulsar brokers under the same load, before and after balancing",

@@ -67,7 +67,7 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
     texts = DemoTexts(
         system="Kafka",
         cluster="six brokers, and a controller apart",
-        plan="Plan the smallest set of moves that levels it",
+        plan="Plan the smallest set of moves that balances it",
         question="Did it help?",
         records="records",
         title="Six brokers under the same load, before and after balancing",

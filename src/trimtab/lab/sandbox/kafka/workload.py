@@ -130,7 +130,7 @@ def skewed(seed: int = 5, bytes_in_per_second: float = 8_000_000.0, brokers: int
     bytes_in_per_second
         Value bytes of all producers together.
     brokers
-        No partition gets more than 0.55 of a broker's mean share, or no placement could level it.
+        No partition gets more than 0.55 of a broker's mean share, or no placement could balance it.
     """
     draw = random.Random(seed)
     sizes = draw.sample(LIVE_PARTITIONS, len(LIVE_PARTITIONS))
