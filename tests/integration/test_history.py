@@ -167,11 +167,11 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
     ],
 )
 def test_no_row_is_removed_for_its_age_that_a_later_one_is_made_of(
-    level: BalancerPipeline, settings: PipelineSettings
+    balancer: BalancerPipeline, settings: PipelineSettings
 ) -> None:
     """Each table is kept as far back as any stage looks that reads it, from the oldest sample that counts."""
     newest = 10**15
-    for stage in level.stages:
+    for stage in balancer.stages:
         for table, reach in stage.reach.items():
             changed = merged([(newest - settings.lateness, newest)])
             oldest = backward(changed, reach(settings))[0][0] if stage.is_enabled(settings) else newest

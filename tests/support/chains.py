@@ -118,7 +118,7 @@ def block_text(command: str) -> str:
 
 
 class Judged(NamedTuple):
-    """A resource of a snapshot: the worst deviation from the mean, the fullest broker, and balanced or not."""
+    """A resource of a snapshot: the worst deviation from the mean, the fullest broker, and its word."""
 
     worst_deviation: float
     peak: float
