@@ -25,8 +25,10 @@ STANDARD_PHRASES = re.compile(r"(log|top)_level")
 
 FLAG = re.compile(r"--[a-z][a-z-]+")
 
-STANDARD_NAMES = frozenset({("files.object_store", "tell")})
-"""Methods that the standard library asks for: `io.RawIOBase.tell`."""
+STANDARD_NAMES = frozenset(
+    {("files.object_store", "tell"), ("dataplane.keys.aiokafka_batches", "muted_partitions")}
+)
+"""Names that others have given: `io.RawIOBase.tell`, and a parameter of aiokafka's accumulator."""
 
 QUANTITY_LAST = re.compile(r"(?i)_(most|least|maximum|minimum)$")
 """A limit starts with its quantity: `max_moves`, `min_gain`."""
