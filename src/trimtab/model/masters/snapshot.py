@@ -17,6 +17,8 @@ from trimtab.model.values import Amount, Count, Name
 RESOURCES: Final = ("queries", "bytes")
 """What is balanced between nodes: questions of clients a second, and what goes in and out, bytes a second."""
 NO_MASTER: Final = -1
+MIN_LOAD: Final = 1e-9
+"""A group with a lower load, requests or bytes per second, counts as idle."""
 
 
 class NodeState(StrEnum):
@@ -119,12 +121,14 @@ class MastersSnapshot:
     def loads(self) -> FloatArray:
         """Shape (groups, resources): what each group costs its master.
 
-        Where nothing at all goes on, every group counts the same: then masterships themselves are balanced.
+        Without any load every group counts the same: then masterships themselves are balanced.
         """
         found = np.array(
             [(one.queries_per_second, one.bytes_per_second) for one in self.groups], dtype=np.float64
         ).reshape(-1, len(RESOURCES))
-        idle = found.sum(axis=0) <= 0
+        # The capacity of a node is a share of the whole load: of one near the least float it would round to 0.
+        found[found < MIN_LOAD] = 0.0
+        idle = found.sum(axis=0) == 0
         return np.where(idle, 1.0, found)
 
     @property

@@ -280,6 +280,13 @@ def snapshots(draw: st.DrawFn) -> MastersSnapshot:
     return a_snapshot(*groups, states=states)
 
 
+def test_a_load_near_the_least_float_counts_as_none() -> None:
+    """The capacity of a node is a share of the whole load, and would be 0."""
+    found = a_snapshot(a_group(0, 0, 5e-324), a_group(1, 0, 0.0), a_group(2, 1, 0.0))
+    assert found.loads[:, 0].tolist() == [1.0, 1.0, 1.0]
+    assert plan_masters(found, MastersSettings()).verdict is not Verdict.INFEASIBLE
+
+
 @given(snapshots(), st.sampled_from([0.02, 0.1, 0.5]), st.integers(1, 6))
 def test_any_plan_is_sound(snapshot: MastersSnapshot, epsilon: float, most: int) -> None:
     """It ends where it says, gives nobody what it cannot have, and short of ε it makes loads more even."""
