@@ -1,4 +1,4 @@
-"""The chains of the README for one's own cluster, typed as printed, on real clusters under load."""
+"""The README and the pages on one's own cluster, typed as printed, on real clusters under load."""
 
 import re
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_name
 from trimtab.lab.sandbox.pulsar.placing import place_unevenly
 from trimtab.lab.sandbox.pulsar.workload import skewed
 
-PAGE = "README.md"
-KAFKA, PULSAR = "Your own Kafka cluster", "Your own Pulsar cluster"
+PAGE, KAFKA, PULSAR = "README.md", "docs/how-to/kafka.md", "docs/how-to/pulsar.md"
 NOT_TYPED = {
-    f"{PAGE}: Two commands: 1": "`make demo` has its own test, and `make test` runs this one",
+    f"{PAGE}: Install and try: 1": "`make demo` has its own test, and `make test` runs this one",
+    f"{PAGE}: First commands on your own cluster: 1": "each command is one of the page on Kafka",
 }
 NONE = re.compile(r"(?!)")
 NETWORK = {"network in": "network_in", "network out": "network_out"}
@@ -36,14 +36,25 @@ WORKLOAD = KafkaWorkload((KafkaTopicLoad("readme-orders", (30_000.0,) * 6, consu
 PLACEMENT = SandboxPlacement({"readme-orders": ((1, 3), (3, 1)) * 3}, "controller")
 
 
-def test_every_command_of_the_page_is_typed() -> None:
+def test_every_command_of_the_pages_is_typed() -> None:
     """Each block of commands belongs to a chain that is typed, or is left out by name; no other hides any."""
-    chains = {block.name for block in typed(PAGE) if block.heading in (KAFKA, PULSAR)}
-    assert {block.name for block in typed(PAGE)} == chains | set(NOT_TYPED)
-    for block in blocks_of(PAGE):
+    assert {block.name for block in typed(PAGE)} == set(NOT_TYPED)
+    assert [len(typed(page)) for page in (KAFKA, PULSAR)] == [2, 2]
+    for block in (block for page in (PAGE, KAFKA, PULSAR) for block in blocks_of(page)):
         if block.language not in ("sh", "console"):
             assert block.language in ("text", "toml", "python"), block.name
             assert not re.search(r"^\$|^(trimtab|make) ", block.text, re.MULTILINE), block.name
+
+
+def test_the_first_commands_are_those_of_the_page_on_kafka() -> None:
+    """The README shows a part of the chain that is typed."""
+    chain = {_command(line) for block in typed(KAFKA) for line in block.text.splitlines()}
+    (first,) = (block for block in typed(PAGE) if "check" in block.text)
+    assert [line for line in first.text.splitlines() if _command(line) not in chain] == []
+
+
+def _command(line: str) -> str:
+    return line.partition("#")[0].strip()
 
 
 def test_a_line_that_nobody_prints_is_noticed() -> None:
@@ -92,7 +103,7 @@ def kafka_load(six_brokers: KafkaSandbox, tmp_path: Path) -> Iterator[SandboxLoa
 @pytest.mark.timeout(3600)
 def test_kafka(six_brokers: KafkaSandbox, kafka_load: SandboxLoad, tmp_path: Path) -> None:
     """From one look to the last line, which says what the brokers' own counters and log dirs say."""
-    chain, again = (block for block in typed(PAGE) if block.heading == KAFKA)
+    chain, again = typed(KAFKA)
     filled_in = {"broker1:9092": six_brokers.bootstrap}
     with Reader(tmp_path, QUICK, filled_in) as reader:
         _, _, checked, look, _, _, first, _, receipt = reader.type(chain)
@@ -156,9 +167,9 @@ def pulsar_load(three_pulsar_brokers: PulsarSandbox, tmp_path: Path) -> Iterator
 @pytest.mark.timeout(3600)
 def test_pulsar(three_pulsar_brokers: PulsarSandbox, pulsar_load: SandboxLoad, tmp_path: Path) -> None:
     """From one look to the last line, which says what clients did on the brokers that own their topics."""
-    chain, again = (block for block in typed(PAGE) if block.heading == PULSAR)
+    chain, again = typed(PULSAR)
     filled_in = {"http://broker1:8080": ",".join(three_pulsar_brokers.web_urls.values())} | SMALL
-    (settings,) = (block for block in blocks_of(PAGE) if block.heading == PULSAR and block.language == "toml")
+    (settings,) = (block for block in blocks_of(PULSAR) if block.language == "toml")
     with (
         Reader(tmp_path, QUICK, filled_in) as reader,
         PulsarAdmin(three_pulsar_brokers.connection) as admin,

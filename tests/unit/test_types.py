@@ -63,7 +63,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> str:
             (folder / f"page_{page.stem.lower().replace('-', '_')}.py").write_text(program, encoding="utf-8")
     (folder / "use.py").write_text(USE, encoding="utf-8")
     names = sorted(path.name for path in folder.glob("*.py"))
-    assert {"page_readme.py", "page_python.py", "page_queues.py", "page_keys.py"} <= {*names}
+    assert {"page_install.py", "page_python.py", "page_queues.py", "page_keys.py"} <= {*names}
     words = [
         "--strict",
         "--config-file=",
