@@ -10,6 +10,7 @@ from simulate.faults import FaultScript
 from simulate.kafka.cluster import cluster_of
 from simulation.worlds import World
 from support.plans import plan_of
+from tiers import by_tier
 from trimtab.act.applying import prepare
 from trimtab.act.execution.state import Status
 from trimtab.act.replicas.acting import ACTING
@@ -110,7 +111,7 @@ def played(world: World) -> tuple[float | None, float]:
 def test_the_forecast_is_kept(tmp_path: Path) -> None:
     """The same first throttle, and a duration within a factor of 1.5 (or a second, of short ones)."""
     seconds = []
-    for seed in range(12):
+    for seed in range(by_tier(4, 12, 12)):
         world = world_of(tmp_path / str(seed), seed)
         told = expected(world)
         first, took = played(world)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from tiers import by_tier
 from trimtab.lab.simulate.keys.checker import Effects, ViolationError
 from trimtab.lab.simulate.keys.clients import Entry
 from trimtab.lab.simulate.keys.explore import Faults, explore
@@ -63,7 +64,12 @@ def world(plans: Sequence[Sequence[bytes]], *tables: RoutingTable) -> World:
         pytest.param([[A, A], []], [SPLIT], Faults(fails=1), 1500, id="a delivery fails"),
         pytest.param([[A, A], []], [SPLIT], Faults(dead_producers=1), 3000, id="a producer dies"),
         pytest.param(
-            [[A, A, A]], [SPLIT, STILL_SPLIT], Faults(dead_producers=1), 20000, id="another run goes on"
+            [[A, A, A]],
+            [SPLIT, STILL_SPLIT],
+            Faults(dead_producers=1),
+            20000,
+            id="another run goes on",
+            marks=pytest.mark.slow,
         ),
         pytest.param([[A], []], [EXCHANGED], Faults(dead_consumers=1), 200, id="a consumer dies"),
         pytest.param([[A], []], [EXCHANGED], Faults(sleepers=1), 400, id="a consumer sleeps and is replaced"),
@@ -76,7 +82,7 @@ def test_every_interleaving_keeps_the_promises(
     assert explore(world(plans, *tables), faults) >= least
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(by_tier(1, 4, 4)))
 def test_seeded_faults_keep_the_promises(seed: int) -> None:
     """Three producers, three consumers, five partitions; python -m trimtab.lab.simulate.keys runs more."""
     found = simulate(seed, 20_000)
@@ -87,7 +93,7 @@ def test_seeded_faults_keep_the_promises(seed: int) -> None:
     assert found.effects >= 0.9 * found.records
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(by_tier(1, 5, 5)))
 def test_what_retention_deletes_is_all_that_is_lost(seed: int) -> None:
     """Logs are cut past what nobody has consumed: fences and sequences that wait for it wait no longer."""
     found = simulate(seed, 20_000, retention=True)
