@@ -16,6 +16,7 @@ def mutants(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -34,6 +35,7 @@ def test_mutants_are_killed(arguments: tuple[str, ...]) -> None:
     assert done.stdout.count("killed ") >= len(CORE)
 
 
+@pytest.mark.slow
 def test_a_seed_of_the_simulation_that_catches_a_mutant_is_named() -> None:
     """And the invariant that it broke: a rule of the protocol that is taken away shows there."""
     done = mutants("masters_lease-no_margin_for_drift")
