@@ -1,7 +1,7 @@
 # The two commands for a newcomer are `make demo` and `make test`; everything else serves them.
 # Needs Python 3.11+, Java 17+ and make; `make PYTHON=/path/to/python3.12 demo` picks a Python.
 
-.PHONY: help demo demo-bundles demo-queues demo-keys demo-masters interactive warm-lint check test test-long lint bench lock clean
+.PHONY: help demo demo-bundles demo-queues demo-keys demo-masters interactive prepared check test test-long lint bench lock clean
 .DEFAULT_GOAL := help
 bin := .venv/bin
 export PYTHON
@@ -30,23 +30,27 @@ demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this
 interactive: .venv/.dev ## votes, quizzes and questions on queues level by work: examples/interactive, until Ctrl-C
 	@$(bin)/python examples/interactive/run.py
 
-# Three tiers: tests/tiers.py. The planner is compiled while style and types are checked, or each test process
-# would compile it for itself. How tests are handed out to the processes: tests/clusters.py. A test that measures a
-# cluster runs alone, and so do the long ones.
-warm-lint: .venv/.dev
-	@$(bin)/python -m trimtab.lab.demo.warm_up $(warm) & $(MAKE) --no-print-directory lint || { kill $$!; exit 1; }; wait
+# Three tiers: tests/tiers.py. Planners are compiled while style and types are checked, or each test process would
+# compile them for itself; a first collection does the same for the bytecode of the tests. How tests are handed out
+# to the processes: tests/clusters.py. A test that measures a cluster runs alone, and so do the long ones.
+prepared: .venv/.dev
+	@$(bin)/python -m trimtab.lab.demo.warm_up $(warm) & { $(MAKE) --no-print-directory lint && \
+	    $(bin)/pytest --tier $(tier) --collect-only --quiet --quiet; } || { kill $$!; exit 1; }; wait
 
-check: warm := replicas bundles
-check: warm-lint ## style, types, layers and every test that starts no cluster and no Spark, in under five minutes
-	$(bin)/pytest --tier check --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 15
+check: warm := replicas requests bundles
+check: tier := check
+check: prepared ## style, types, layers and every test that starts no cluster and no Spark, in under five minutes
+	$(bin)/pytest --tier $(tier) --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 15
 
-test: warm-lint ## what CI runs: `make check` with more examples, and tests on real clusters, in under 20 minutes
-	$(bin)/pytest --tier test -m "not alone" --numprocesses 4 --dist loadscope --no-loadscope-reorder --durations 25
-	$(bin)/pytest --tier test -m alone tests/integration
+test: tier := test
+test: prepared ## what CI runs: `make check` with more examples, and tests on real clusters, in under 20 minutes
+	$(bin)/pytest --tier $(tier) -m "not alone" --numprocesses 4 --dist loadscope --no-loadscope-reorder --durations 25
+	$(bin)/pytest --tier $(tier) -m alone tests/integration
 
-test-long: warm-lint ## every test there is, before a release: tutorial, all demos, second systems, more seeds
-	$(bin)/pytest --tier long -m "not alone and not long" --numprocesses 4 --dist loadscope --no-loadscope-reorder --durations 25
-	$(bin)/pytest --tier long -m "alone or long" --durations 25
+test-long: tier := long
+test-long: prepared ## every test there is, before a release: tutorial, all demos, second systems, more seeds
+	$(bin)/pytest --tier $(tier) -m "not alone and not long" --numprocesses 4 --dist loadscope --no-loadscope-reorder --durations 25
+	$(bin)/pytest --tier $(tier) -m "alone or long" --durations 25
 
 lint: .venv/.dev ## style, types and layers only
 	$(bin)/ruff format --check .
