@@ -35,7 +35,7 @@ interactive: .venv/.dev ## votes, quizzes and questions on queues level by work:
 # to the processes: tests/clusters.py. A test that measures a cluster runs alone, and so do the long ones.
 prepared: .venv/.dev
 	@$(bin)/python -m trimtab.lab.demo.warm_up $(warm) & { $(MAKE) --no-print-directory lint && \
-	    $(bin)/pytest --tier $(tier) --collect-only --quiet --quiet; } || { kill $$!; exit 1; }; wait
+	    { $(bin)/pytest --tier $(tier) --collect-only --quiet >/dev/null; true; }; } || { kill $$!; exit 1; }; wait
 
 check: warm := replicas requests bundles
 check: tier := check

@@ -103,7 +103,9 @@ class Transactions:
                     raise
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    "client", [CLIENTS[0], *(pytest.param(one, marks=pytest.mark.long) for one in CLIENTS[1:])]
+)
 def test_order_outlives_a_leader_and_transactions_beside(
     sandbox: KafkaSandbox, place: Place, client: str, tmp_path: Path
 ) -> None:
