@@ -30,14 +30,16 @@ demo-bundles: .venv/.runtime ## level a real three-broker Pulsar cluster on this
 interactive: .venv/.dev ## votes, quizzes and questions on queues level by work: examples/interactive, until Ctrl-C
 	@$(bin)/python examples/interactive/run.py
 
-# Three tiers: tests/tiers.py. Planners are compiled while style and types are checked, or each test process would
-# compile them for itself; a first collection does the same for the bytecode of the tests. How tests are handed out
-# to the processes: tests/clusters.py. A test that measures a cluster runs alone, and so do the long ones.
+# Three tiers: tests/tiers.py. Planners and the bytecode of tests are compiled while style and types are checked, or
+# each test process would compile them for itself. How tests are handed out to the processes: tests/clusters.py. A
+# test that measures a cluster runs alone, and so do the long ones.
+warm := replicas bundles spark
 prepared: .venv/.dev
-	@$(bin)/python -m trimtab.lab.demo.warm_up $(warm) & { $(MAKE) --no-print-directory lint && \
-	    { $(bin)/pytest --tier $(tier) --collect-only --quiet >/dev/null; true; }; } || { kill $$!; exit 1; }; wait
+	@{ $(bin)/python -m trimtab.lab.demo.warm_up $(warm); $(bin)/pytest --tier $(tier) --collect-only -q >/dev/null; } & \
+	    { $(MAKE) --no-print-directory lint && $(bin)/python -m trimtab.lab.demo.warm_up requests; } || \
+	    { kill $$!; exit 1; }; wait
 
-check: warm := replicas requests bundles
+check: warm := replicas bundles
 check: tier := check
 check: prepared ## style, types, layers and every test that starts no cluster and no Spark, in under five minutes
 	$(bin)/pytest --tier $(tier) --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 15

@@ -28,7 +28,9 @@ def begin_warm_up(level: str) -> Process:
     return spawn(command, Path.cwd(), Path(os.devnull), outlive=False)
 
 
-def warm_up_replicas(settings: Sequence[ReplicasSettings] = (ReplicasSettings(),)) -> None:
+def warm_up_replicas(
+    settings: Sequence[ReplicasSettings] = (ReplicasSettings(),), hosts: tuple[str, ...] = ("a", "b", "c")
+) -> None:
     """Plan something tiny, so that the first real plan does not wait for the compiler."""
     from trimtab.plan.replicas.trim import plan
 
@@ -41,7 +43,7 @@ def warm_up_replicas(settings: Sequence[ReplicasSettings] = (ReplicasSettings(),
         quality=Quality(),
         brokers=Brokers(
             id=np.array([1, 2, 3]),
-            host=("a", "b", "c"),
+            host=hosts,
             rack=("a", "b", "c"),
             state=np.zeros(3, dtype=np.int8),
             capacity=np.full((3, 4), 4.0),
@@ -64,7 +66,7 @@ def warm_up_replicas(settings: Sequence[ReplicasSettings] = (ReplicasSettings(),
 
 
 def warm_up_requests() -> None:
-    """The same for topics, replication factors and brokers that are emptied."""
+    """The same for topics, replication factors, brokers that are emptied, and hosts of several brokers."""
     warm_up_replicas(
         (
             ReplicasSettings(goals=(*DEFAULT_GOALS, "topic_replicas", "topic_leaders")),
@@ -73,6 +75,7 @@ def warm_up_requests() -> None:
             ReplicasSettings(demote=(1, 2, 3)),
         )
     )
+    warm_up_replicas((ReplicasSettings(goals=(*DEFAULT_GOALS, "host_load")),), hosts=("a", "b", "b"))
 
 
 def warm_up_bundles() -> None:
