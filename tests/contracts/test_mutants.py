@@ -20,7 +20,7 @@ def mutants(*arguments: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize(
     "arguments",
     [
-        CORE,
+        pytest.param(CORE, marks=pytest.mark.long),  # the next one shows the same of others
         pytest.param(("--quick", "--rotation", "10"), marks=pytest.mark.timeout(1800)),
         pytest.param(("--slow", "--rotation", "10"), marks=(pytest.mark.long, pytest.mark.timeout(3600))),
     ],

@@ -15,7 +15,7 @@ from trimtab.levels.planning import planner_of
 from trimtab.levels.settings import read_settings
 from trimtab.plan.replicas.role_aware import REPAIRS
 
-SEEDS = range(by_tier(6, 24, 24))
+SEEDS = range(by_tier(6, 12, 24))
 WISHES = {
     "default": [],
     "wide": ["replicas.epsilon=0.3", 'replicas.goals=["rack","theta"]'],
