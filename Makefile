@@ -35,9 +35,9 @@ interactive: .venv/.dev ## votes, quizzes and questions on queues level by work:
 # test that measures a cluster runs alone, and so do the long ones.
 warm := replicas bundles spark
 prepared: .venv/.dev
-	@{ $(bin)/python -m trimtab.lab.demo.warm_up $(warm); $(bin)/pytest --tier $(tier) --collect-only -q >/dev/null; } & \
-	    { $(MAKE) --no-print-directory lint && $(bin)/python -m trimtab.lab.demo.warm_up requests; } || \
-	    { kill $$!; exit 1; }; wait
+	@$(bin)/python -m trimtab.lab.demo.warm_up $(warm) & { $(MAKE) --no-print-directory lint && \
+	    $(bin)/python -m trimtab.lab.demo.warm_up requests && \
+	    { $(bin)/pytest --tier $(tier) --collect-only --quiet >/dev/null || true; }; } || { kill $$!; exit 1; }; wait
 
 check: warm := replicas bundles
 check: tier := check
