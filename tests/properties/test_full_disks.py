@@ -86,7 +86,7 @@ def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
 @pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("reading", READINGS)
 @settings(
-    max_examples=int(MORE or by_tier(4, 12, 20)),
+    max_examples=int(MORE or by_tier(4, 20, 20)),
     derandomize=MORE is None,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
