@@ -41,11 +41,11 @@ prepared: .venv/.dev
 
 check: warm := replicas bundles
 check: tier := check
-check: prepared ## style, types, layers and every test that starts no cluster and no Spark, in under five minutes
+check: prepared ## style, types, layers and every test that starts no cluster and no Spark (goal: five minutes)
 	$(bin)/pytest --tier $(tier) --numprocesses 3 --dist loadscope --no-loadscope-reorder --durations 15
 
 test: tier := test
-test: prepared ## what CI runs: `make check` with more examples, and tests on real clusters, in under 20 minutes
+test: prepared ## what CI runs: `make check` with more examples, and tests on real clusters (goal: 20 minutes)
 	$(bin)/pytest --tier $(tier) -m "not alone" --numprocesses 4 --dist loadscope --no-loadscope-reorder --durations 25
 	$(bin)/pytest --tier $(tier) -m alone tests/integration
 

@@ -35,7 +35,7 @@ def test_mutants_are_killed(arguments: tuple[str, ...]) -> None:
     assert done.stdout.count("killed ") >= len(CORE)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_seed_of_the_simulation_that_catches_a_mutant_is_named() -> None:
     """And the invariant that it broke: a rule of the protocol that is taken away shows there."""
     done = mutants("masters_lease-no_margin_for_drift")

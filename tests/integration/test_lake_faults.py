@@ -107,6 +107,7 @@ def test_no_rights_to_a_table(spark: SparkSession, folder: Lake) -> None:
     assert folder.manifest().tables == BEFORE.tables
 
 
+@pytest.mark.long
 def test_no_room_for_a_publication_ends_the_stream_which_goes_on_later(
     spark: SparkSession, folder: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
