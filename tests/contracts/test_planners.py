@@ -7,6 +7,7 @@ import pytest
 
 from support.plan_checker import check
 from support.random_snapshots import random_snapshot
+from tiers import by_tier
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
 from trimtab.balancers.settings import read_settings
@@ -14,7 +15,7 @@ from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
 from trimtab.plan.replicas.role_aware import REPAIRS
 
-SEEDS = range(24)
+SEEDS = range(by_tier(6, 12, 24))
 WISHES = {
     "default": [],
     "wide": ["replicas.epsilon=0.3", 'replicas.goals=["rack","theta"]'],

@@ -12,6 +12,7 @@ import pytest
 from contracts.test_formats import BROKEN_VALUES, small
 from support.random_snapshots import random_snapshot
 from support.recordings import skewed, tick, written
+from tiers import by_tier
 from trimtab.balancers.settings import read_settings
 from trimtab.files.bundles.plan import bundle_plan_bytes
 from trimtab.files.bundles.reports import read_reports, report_line
@@ -62,7 +63,7 @@ def test_the_schema_refuses_what_the_reader_refuses(kind: str) -> None:
     assert not validator.is_valid(document)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(by_tier(5, 20, 20)))
 def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
     """Sound snapshots, our own export of them, and the plan made from them."""
     document = random_snapshot(seed)

@@ -80,7 +80,10 @@ def test_an_unload_that_nothing_asks_for_any_more_is_dropped(trial: PulsarTrial,
     trial.assert_given_back()
 
 
-@pytest.mark.parametrize(("write", "what"), [("5", "resume"), ("10", "resume"), ("9", "cancel")])
+@pytest.mark.parametrize(
+    ("write", "what"),
+    [pytest.param("5", "resume", marks=pytest.mark.long), ("10", "resume"), ("9", "cancel")],
+)
 def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, write: str, what: str) -> None:
     """`kill -9` leaves the balancing off; whoever comes back gives it back, and a second apply is refused."""
     leader, first, second = trial.brokers

@@ -73,6 +73,7 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> La
     return lake
 
 
+@pytest.mark.long
 def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, tmp_path: Path) -> None:
     """Late, double and out-of-order reports in micro-batches, with a stop in between, end in one batch's
     tables.

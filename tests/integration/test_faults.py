@@ -11,6 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
 from support.trials import TRIMTAB, Trial, finish, running_trial, was_killed
+from tiers import by_tier
 from trimtab.act.replicas.port import ClusterObservation, ThrottleConfig, TopicPartition
 from trimtab.files.replicas.plan import read_plan
 from trimtab.model.plan import Verdict
@@ -56,10 +57,10 @@ def there_and_back(trial: Trial, topic: str) -> tuple[Plan, Plan]:
 
 
 def test_killed_at_every_step_and_resumed(trial: Trial) -> None:
-    """A kill -9 at each write of the journal in turn; `execution resume` finishes it, clean."""
+    """A kill -9 at each write of the journal (in the tier `test` each third); a resume finishes it, clean."""
     plans = there_and_back(trial, "resumed")
     files = [trial.write(f"resumed-{n}", plan) for n, plan in enumerate(plans)]
-    for write in range(1, 100):
+    for write in range(1, 100, by_tier(3, 3, 1)):
         plan, file = plans[write % 2 == 0], files[write % 2 == 0]
         code, said = finish(trial.apply(file, crash_at=str(write), throttle=QUICK))
         if not was_killed(code):
@@ -94,6 +95,7 @@ def test_killed_and_cancelled(trial: Trial) -> None:
     assert turn > 2, "the hook did not kill it"
 
 
+@pytest.mark.long
 def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
     """All replicas lie in one dir of broker 1: planned, killed at every other write, resumed, read back."""
     sizes = {0: 3 * MB, 1: 2 * MB, 2: MB}
@@ -172,6 +174,7 @@ def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:
     trial.assert_whole(plan)
 
 
+@pytest.mark.long
 def test_a_source_dies_in_mid_copy(trial: Trial) -> None:
     """The other replica takes over as the source; the plan is finished without the dead one."""
     trial.create("source", {0: [4, 2]}, BIG)
@@ -210,6 +213,7 @@ def test_another_tool_reassigns_something_else(trial: Trial) -> None:
     trial.assert_clean(["ours", "theirs"])
 
 
+@pytest.mark.long
 def test_another_tool_takes_our_partition_over(trial: Trial) -> None:
     """What somebody else asked for last stands; trimtab says so and ends the rest of its plan."""
     trial.create("taken", {0: [1, 2], 1: [1, 2]}, BIG)
@@ -226,6 +230,7 @@ def test_another_tool_takes_our_partition_over(trial: Trial) -> None:
     trial.assert_clean(["taken"])
 
 
+@pytest.mark.long
 def test_a_topic_is_deleted_in_mid_copy(trial: Trial) -> None:
     """Its steps are skipped, the others go through, no list of throttled replicas stays behind."""
     trial.create("doomed", {0: [1, 2]}, BIG)
@@ -241,6 +246,7 @@ def test_a_topic_is_deleted_in_mid_copy(trial: Trial) -> None:
     trial.assert_clean(["spared"])
 
 
+@pytest.mark.long
 def test_the_replication_factor_is_changed_in_mid_plan(trial: Trial) -> None:
     """A partition that got a third replica from somebody else is left as they want it."""
     trial.create("grown", {0: [1, 2], 1: [1, 2]}, BIG)
@@ -328,7 +334,7 @@ def test_the_controller_restarts_in_mid_copy(trial: Trial) -> None:
     trial.assert_whole(plan)
 
 
-@pytest.mark.parametrize("state", ["state", "elsewhere"])
+@pytest.mark.parametrize("state", [pytest.param("state", marks=pytest.mark.long), "elsewhere"])
 def test_a_second_trimtab_is_refused(trial: Trial, state: str) -> None:
     """By name and since when, whether it shares the first one's state folder or not; the first goes on."""
     topic = f"contested-{state}"

@@ -73,6 +73,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     return content(lake)
 
 
+@pytest.mark.long
 def test_history_by_the_day_goes_on_after_kill_9_and_makes_the_same_tables(
     whole: dict[str, list[dict[str, Any]]],
     spark: SparkSession,

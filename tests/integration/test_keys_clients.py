@@ -19,7 +19,7 @@ from kafka.net.connection import KafkaConnection
 
 from support.asking import ask
 from support.kafka_classes import sent_by_java
-from support.keys_place import TABLES, Place, effects_in_order, wait_until
+from support.keys_place import FIRST_CLIENT_IN_TEST, TABLES, Place, effects_in_order, wait_until
 from trimtab.dataplane.keys.metadata_connection import MetadataConnection
 from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
@@ -222,7 +222,7 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     effects_in_order(effects, sent)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, tmp_path: Path) -> None:
     """Producer and consumer of the old one say so; new ones begin at the beginning, old marks or not."""
     topic = place.topic(1)
@@ -270,7 +270,7 @@ def _made(place: Place, topic: str) -> bool:
     return bool(ask(place.connection, make))
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path) -> None:
     """3,000 records wait for ten of another partition: no more than 300 and a batch are fetched till then."""
     topic = place.topic(2)
@@ -378,7 +378,7 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
         assert asked[name] <= per_second * seconds + 10, name
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_a_record_that_is_sent_again_with_its_headers_takes_effect_again(
     place: Place, client: str, tmp_path: Path
 ) -> None:

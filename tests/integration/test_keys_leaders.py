@@ -14,9 +14,9 @@ import confluent_kafka
 import pytest
 
 from support.asking import ask
-from support.keys_place import Place, effects_in_order, wait_until
+from support.keys_place import FIRST_CLIENT_IN_TEST, Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 
@@ -103,7 +103,7 @@ class Transactions:
                     raise
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_order_outlives_a_leader_and_transactions_beside(
     sandbox: KafkaSandbox, place: Place, client: str, tmp_path: Path
 ) -> None:

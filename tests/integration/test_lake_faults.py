@@ -83,6 +83,7 @@ def room(spark: SparkSession) -> Iterator[Callable[[int], None]]:
     resource.prlimit(java, resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.long
 def test_no_room_for_what_spark_writes(
     spark: SparkSession, folder: Lake, room: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ def test_no_rights_to_a_table(spark: SparkSession, folder: Lake) -> None:
     assert folder.manifest().tables == BEFORE.tables
 
 
+@pytest.mark.long
 def test_no_room_for_a_publication_ends_the_stream_which_goes_on_later(
     spark: SparkSession, folder: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_no_room_for_a_publication_ends_the_stream_which_goes_on_later(
     assert folder.table("traffic").num_rows == 8
 
 
+@pytest.mark.long
 def test_a_store_that_shuts_us_out_or_is_gone(
     spark: SparkSession, s3: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ async def _struck(sandbox: MastersSandbox) -> None:
         assert await later.receive() == found[-1]
 
 
+@pytest.mark.long
 def test_all_nodes_start_again_on_what_etcd_holds(sandbox: MastersSandbox) -> None:
     """They keep nothing themselves."""
     asyncio.run(_send(sandbox, 5))
@@ -99,6 +100,7 @@ async def _read(sandbox: MastersSandbox, messages: int) -> list[bytes]:
         return [(await consumer.receive()).payload for _ in range(messages)]
 
 
+@pytest.mark.long
 def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
     """Masters, preferred nodes, both, all, and members of etcd: the ledger of every topic holds."""
     with MastersSandbox.start(

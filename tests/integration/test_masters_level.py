@@ -106,6 +106,7 @@ def test_masters_of_a_store_are_spread_under_load(store: MastersSandbox, tmp_pat
     assert 0 not in store.masters()
 
 
+@pytest.mark.long
 def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
     three_brokers: KafkaSandbox, tmp_path: Path
 ) -> None:

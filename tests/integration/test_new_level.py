@@ -48,6 +48,7 @@ def boxes(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path) -> None:
     """It is looked at, sampled, piped through Spark, planned, applied and replayed; then it is balanced."""
 

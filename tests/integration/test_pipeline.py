@@ -205,6 +205,7 @@ def test_truncated_raw_file_is_named_and_left_out(
     assert done.samples == raw.num_rows
 
 
+@pytest.mark.long
 def test_sparks_classes_come_from_its_archive(tmp_path: Path) -> None:
     """Half of what a start takes is loading and checking fifteen thousand classes."""
     make_archive()

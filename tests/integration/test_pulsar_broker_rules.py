@@ -260,7 +260,7 @@ WANTED = {
 """What each rule must have answered more than ten times, so that it says something."""
 
 
-@pytest.mark.parametrize("version", ["4.0.7", "4.2.4"])
+@pytest.mark.parametrize("version", [pytest.param("4.0.7", marks=pytest.mark.long), "4.2.4"])
 def test_rules_are_those_of_pulsars_own_classes(version: str, tmp_path: Path) -> None:
     """What owners split cycle after cycle, whom each filter leaves, and what may leave its broker."""
     kinds = Counter(

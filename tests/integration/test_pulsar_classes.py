@@ -110,7 +110,10 @@ def answer(
     }
 
 
-@pytest.mark.parametrize(("version", "variant"), [("4.0.7", "pulsar-4.0"), ("4.2.4", "pulsar-4.2")])
+@pytest.mark.parametrize(
+    ("version", "variant"),
+    [pytest.param("4.0.7", "pulsar-4.0", marks=pytest.mark.long), ("4.2.4", "pulsar-4.2")],
+)
 def test_decisions_are_those_of_pulsars_own_classes(version: str, variant: str, tmp_path: Path) -> None:
     """Every shedder, placement and split decision of hundreds of ticks, to the last; all of them act."""
     runs = [run for seed in SEEDS for run in drawn(seed, version)]

@@ -150,6 +150,7 @@ def test_a_plan_is_carried_out_while_clients_work(trial: PulsarTrial, tmp_path: 
     assert found.confirmed > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("write", "what"), [("5", "resume"), ("10", "resume"), ("9", "cancel")])
 def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, write: str, what: str) -> None:
     """`kill -9` leaves the balancing off; whoever comes back goes on from what the cluster shows."""
@@ -176,6 +177,7 @@ def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, wri
         trial.wait("every bundle served", lambda: None not in map(trial.owner, trial.keys))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_real_brokers_do_what_the_simulated_ones_do(
     empty: PulsarTrial, story: Callable[[Stage], None]

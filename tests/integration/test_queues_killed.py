@@ -249,7 +249,7 @@ def test_the_server_is_away_in_mid_burst(
     _true_counters(server.url)
 
 
-@pytest.mark.parametrize("away_seconds", [0.3, 4.0])
+@pytest.mark.parametrize("away_seconds", [0.3, pytest.param(4.0, marks=pytest.mark.long)])
 def test_a_living_worker_keeps_its_work_over_a_restart_of_the_server(
     own_server: Server, workers: Callable[..., Workers], tmp_path: Path, away_seconds: float
 ) -> None:

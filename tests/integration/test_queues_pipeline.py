@@ -79,6 +79,7 @@ def samples() -> list[pa.Table]:
     return [*files[:3], files[4], files[2], files[3], *files[5:]]
 
 
+@pytest.mark.long
 def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, tmp_path: Path) -> None:
     """Every table, row by row, and the snapshot of the newest tick."""
     lakes = {name: Lake(tmp_path / name, PIPELINE) for name in ("batch", "stream")}

@@ -100,6 +100,7 @@ def kafka_load(six_brokers: KafkaSandbox, tmp_path: Path) -> Iterator[SandboxLoa
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_kafka(six_brokers: KafkaSandbox, kafka_load: SandboxLoad, tmp_path: Path) -> None:
     """From one look to the last line, which says what the brokers' own counters and log dirs say."""

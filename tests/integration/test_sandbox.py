@@ -186,6 +186,7 @@ def test_a_recorded_draw_is_made_again(three_brokers, admin):
     delete_topics(three_brokers.connection, ["drawn"])
 
 
+@pytest.mark.long
 def test_a_client_that_ends_is_told(three_brokers, tmp_path):
     """A load on a topic that does not exist ends, and says which client and why."""
     workload = KafkaWorkload((KafkaTopicLoad("absent", (1_000.0,), consumers=1),), record_bytes=1_000)

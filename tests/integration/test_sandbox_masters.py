@@ -36,7 +36,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     typed("down")
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize(
+    "engine", [pytest.param(one, marks=[pytest.mark.long] * (one == "etcd")) for one in sorted(ENGINES)]
+)
 def test_a_sandbox_is_started_loaded_robbed_of_a_node_and_stopped(run, engine: str) -> None:  # type: ignore[no-untyped-def]
     """Under load one node is killed: all is acknowledged and read back, and its groups have other masters."""
     if engine == "etcd":

@@ -203,6 +203,7 @@ def test_a_secured_broker_lets_in_only_who_has_a_token_and_ends_with_its_owner(o
     assert not any(group.exists() for group in state.control_groups)
 
 
+@pytest.mark.long
 def test_up_and_down_with_the_extensible_load_manager(own_state):
     """The commands start, show, load and stop a sandbox; a second `up` shows the one that runs."""
     up = _trimtab("sandbox", "pulsar", "up", "--brokers", "1", "--load-manager", "extensible")

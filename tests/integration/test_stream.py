@@ -122,7 +122,8 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     assert_same(lake, history)
 
 
-@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("turn", [0, 1])
 def test_stream_and_batch_agree_on_gaps_and_executions(
     spark: SparkSession, tmp_path: Path, turn: int
 ) -> None:
@@ -175,6 +176,7 @@ def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) 
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_stream_from_a_topic_makes_the_same_tables(
     history: Lake, six_brokers: KafkaSandbox, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.bundle_plan_checker import check_plan
 from support.bundle_snapshots import random_bundles_snapshot, small_snapshot
+from tiers import by_tier
 from trimtab.files.bundles.plan import bundle_plan_bytes, bundle_plan_from
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
@@ -20,7 +21,7 @@ from trimtab.plan.bundles.trim import plan_bundles
 EVEN = BundlesSettings(epsilon=(0.2, 0.2, 0.2, 0.2), allow_splits=False)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=by_tier(5, 20, 20), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     wild=st.booleans(),
@@ -92,7 +93,7 @@ def test_small_plans_are_nearly_as_cheap_as_the_best() -> None:
     assert np.mean(np.array(ratios) == 1.0) >= 0.9
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=by_tier(5, 15, 15), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_a_levelled_cluster_is_left_alone(seed: int) -> None:
     """A plan carried out is not followed by another."""
@@ -136,7 +137,7 @@ def fractional(snapshot: BundlesSnapshot, asked: BundlesSettings) -> float | Non
     return float(solver.getInfo().objective_function_value)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_tier(5, 25, 25), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_bound_lies_below_the_fractional_optimum_and_near_it(seed: int) -> None:
     """Eight brokers and a hundred bundles in two views: what a linear programme may cut, no plan can beat."""

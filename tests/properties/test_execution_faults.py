@@ -13,6 +13,7 @@ from support.fake_port import FakeCluster, random_cluster
 from support.invariants import forbidden_changes, violations
 from support.memory_journal import MemoryJournal
 from support.plans import plan_of
+from tiers import by_tier
 from trimtab.act.execution.messages import Command, Failure, Finish, Suspend
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import TopicPartition
@@ -246,7 +247,7 @@ class Faults(RuleBasedStateMachine):
 
 
 Faults.TestCase.settings = settings(
-    max_examples=150,
+    max_examples=by_tier(30, 150, 150),
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking these takes minutes

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from support.drawn_clusters import READINGS, cluster_documents, wishes
 from support.plan_checker import check
+from tiers import by_tier
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.balancer import PlanRequest
 from trimtab.cli.bodies import plan as body
@@ -91,7 +92,7 @@ def filled(document: dict[str, Any], plan: dict[str, Any]) -> list[str]:
 @pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("reading", READINGS)
 @settings(
-    max_examples=int(MORE or 20),
+    max_examples=int(MORE or by_tier(4, 20, 20)),
     derandomize=MORE is None,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

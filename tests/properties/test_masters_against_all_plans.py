@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from support.master_snapshots import a_group, a_snapshot
+from tiers import by_tier
 from trimtab.files.masters.settings import MastersSettings
 from trimtab.model.masters.plan import MastersPlan
 from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot, NodeState
@@ -18,7 +19,7 @@ from trimtab.model.plan import Verdict
 from trimtab.plan.masters.trim import plan_masters
 
 NODES = 3
-CASES = 3000
+CASES = by_tier(300, 3000, 3000)
 BATCHES = 8
 
 

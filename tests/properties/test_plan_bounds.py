@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.replica_clusters import broker, partition, snapshot
+from tiers import by_tier
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
@@ -67,7 +68,7 @@ def _meets(serving: list, partitions: list, choice: tuple, capacity: tuple, mean
     )
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=by_tier(5, 25, 25), suppress_health_check=list(HealthCheck))
 @given(tiny())
 def test_no_plan_that_meets_the_goals_costs_less_than_the_bound(cluster: tuple[list, list]) -> None:
     """Every placement is tried: none that meets the goals is cheaper than the bound, none exists where

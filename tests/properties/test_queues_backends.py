@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from support.queue_backends import Opened, checked, in_process, message, redis_streams
 from support.redis_server import Server, binaries
+from tiers import by_tier
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.envelope import Delivery
 from trimtab.online.queues.messages import MoveMessages
@@ -233,7 +234,7 @@ def test_any_sequence_agrees_with_lists(opened: tuple[Opened, int]) -> None:
     run_state_machine_as_test(
         machine(backend),
         settings=settings(
-            max_examples=examples,
+            max_examples=by_tier(examples // 3, examples, examples),
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[*HealthCheck],

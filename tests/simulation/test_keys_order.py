@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from tiers import by_tier
 from trimtab.lab.simulate.keys.checker import KeysInvariantError, SimulatedEffects
 from trimtab.lab.simulate.keys.clients import SimulatedLogEntry
 from trimtab.lab.simulate.keys.explore import FaultRates, explore
@@ -65,7 +66,12 @@ def world(plans: Sequence[Sequence[bytes]], *tables: RoutingTable) -> KeysWorld:
         pytest.param([[A, A], []], [SPLIT], FaultRates(fails=1), 1500, id="a delivery fails"),
         pytest.param([[A, A], []], [SPLIT], FaultRates(dead_producers=1), 3000, id="a producer dies"),
         pytest.param(
-            [[A, A, A]], [SPLIT, STILL_SPLIT], FaultRates(dead_producers=1), 20000, id="another run goes on"
+            [[A, A, A]],
+            [SPLIT, STILL_SPLIT],
+            FaultRates(dead_producers=1),
+            20000,
+            id="another run goes on",
+            marks=pytest.mark.slow,
         ),
         pytest.param([[A], []], [EXCHANGED], FaultRates(dead_consumers=1), 200, id="a consumer dies"),
         pytest.param(
@@ -80,7 +86,7 @@ def test_every_interleaving_keeps_the_promises(
     assert explore(world(plans, *tables), faults) >= least
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(by_tier(1, 4, 4)))
 def test_seeded_faults_keep_the_promises(seed: int) -> None:
     """Three producers, three consumers, five partitions; python -m trimtab.lab.simulate.keys runs more."""
     found = simulate(seed, 20_000)
@@ -91,7 +97,7 @@ def test_seeded_faults_keep_the_promises(seed: int) -> None:
     assert found.effects >= 0.9 * found.records
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(by_tier(1, 5, 5)))
 def test_what_retention_deletes_is_all_that_is_lost(seed: int) -> None:
     """Logs are cut past what nobody has consumed: fences and sequences that wait for it wait no longer."""
     found = simulate(seed, 20_000, retention=True)

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tiers import by_tier
 from trimtab.lab.simulate.masters.checkers import StoreInvariantError
 from trimtab.lab.simulate.masters.disk import SimulatedDisk
 from trimtab.lab.simulate.masters.faults import FAULTS, end_all, schedule
@@ -16,7 +17,7 @@ from trimtab.online.masters.rejoin import ALL_RESTARTED
 from trimtab.online.masters.settings import StoreSettings, TransferScheme
 from trimtab.online.masters.token import CLUSTER
 
-SEEDS = 20
+SEEDS = by_tier(5, 20, 20)
 FAULT_SECONDS = 60.0
 
 

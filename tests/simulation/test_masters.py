@@ -8,13 +8,14 @@ from functools import partial
 
 import pytest
 
+from tiers import by_tier
 from trimtab.lab.simulate.masters import world
 from trimtab.lab.simulate.masters.clock import DriftingClock
 from trimtab.lab.simulate.masters.run import run
 from trimtab.online.masters.engines import ENGINES
 from trimtab.online.masters.log import ConsensusEngine
 
-SEEDS = 8
+SEEDS = by_tier(3, 8, 8)
 BEYOND = 3
 SHOWED = {26: 0, 27: 0, 31: 0, 39: 0, 164: 0, 444: 0, 690: 0, 1095: 0, 4692: 1, 5026: 0}
 """Seeds that catch mistakes of `tests/mutants.toml` which the first ones let pass, or caught some of ours.
@@ -36,7 +37,7 @@ def test_no_seed_breaks_an_invariant(engine: ConsensusEngine) -> None:
         assert told.undecided == 0, f"seed {seed}: {told.undecided} histories were given up"
         transfers, stored, clean = transfers + len(told.transfers), stored + told.stored, clean + told.clean
     # Faults that let nothing happen would find nothing either.
-    assert transfers > 30 and stored > 2000 and clean > 20
+    assert transfers > 3 * SEEDS and stored > 250 * SEEDS and clean > 2 * SEEDS
 
 
 def test_what_struck_is_counted() -> None:

@@ -10,6 +10,7 @@ from simulate.checkers.deeds import never_both_at_once
 from simulate.faults import ControllerRestarted, FaultScript
 from simulate.kafka.port import SimulatedPort
 from simulation.worlds import ACTOR, World, random_world
+from tiers import by_tier
 from trimtab.act import lease as lease_module
 from trimtab.act import runner as runner_module
 from trimtab.act.lease import Lease
@@ -90,7 +91,7 @@ def watched_by(world: World, rival: Rival) -> Callable[[float], None]:
     return with_rival
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(by_tier(10, 40, 40)))
 def test_a_second_trimtab_never_acts_while_the_first_does(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from support.asking import ask
@@ -17,15 +18,15 @@ from trimtab.files.keys.heartbeat import PARTITION as BEATS
 from trimtab.files.keys.heartbeat import ClientHeartbeat, read_heartbeat
 from trimtab.files.keys.table import PARTITION, PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.model.keys.routing import RoutingTable
-
-if TYPE_CHECKING:
-    import pytest
 
 TABLES = "trimtab-tables"
 PATIENCE_SECONDS = 90.0
 _numbers = count()
+
+FIRST_CLIENT_IN_TEST = [CLIENTS[0], *(pytest.param(one, marks=pytest.mark.long) for one in CLIENTS[1:])]
+"""Clients for tests that take all of them in the tier `long` alone."""
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:

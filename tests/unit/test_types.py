@@ -17,6 +17,8 @@ import pytest
 import trimtab
 from trimtab.balancers import BALANCERS
 
+pytestmark = pytest.mark.slow  # mypy reads pages and the package again
+
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "src" / "trimtab" / "__init__.pyi"
 PAGES = [ROOT / "README.md", ROOT / "docs" / "python.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]

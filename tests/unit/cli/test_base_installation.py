@@ -142,6 +142,7 @@ def test_every_verb_has_a_row() -> None:
     assert there == covered
 
 
+@pytest.mark.slow
 def test_each_verb_asks_for_its_extra_alone(home: Path) -> None:
     """Somebody has installed no extra, and tries everything."""
     rows = _rows()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from trimtab.observe.manifest import Ranges
 
+pytestmark = pytest.mark.spark
+
 START = microseconds(NOON)
 RANGES: list[Ranges] = [
     [],

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.spark
+
 STREAM = "0b7e5f9e-7f3c-4d0a-9c52-0d8a6d6a9f10"
 NAME = f"stream-{STREAM}-000000007"
 NIGHT = datetime.datetime(2026, 11, 21, 23, 59, tzinfo=datetime.UTC)

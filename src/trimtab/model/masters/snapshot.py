@@ -126,7 +126,7 @@ class MastersSnapshot:
         found = np.array(
             [(one.queries_per_second, one.bytes_per_second) for one in self.groups], dtype=np.float64
         ).reshape(-1, len(RESOURCES))
-        # The capacity of a node is a share of the whole load: of one near the least float it would round to 0.
+        # The capacity of a node is a share of the whole load, which would round to 0 near the least float.
         found[found < MIN_LOAD] = 0.0
         idle = found.sum(axis=0) == 0
         return np.where(idle, 1.0, found)
