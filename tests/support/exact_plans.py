@@ -88,7 +88,7 @@ class _Program:
     """A mixed-integer program of who holds and who leads each partition; all variables are 0 or 1."""
 
     def __init__(self, judge: RequestJudge, brokers: list[int]) -> None:
-        self.evaluate, self.brokers = judge, brokers
+        self.judge, self.brokers = judge, brokers
         self.holds: dict[tuple[Any, int], int] = {}
         self.leads: dict[tuple[Any, int], int] = {}
         self.costs: list[float] = []
@@ -96,7 +96,7 @@ class _Program:
 
     def solved(self) -> float | None:
         """The bytes copied."""
-        if not all(self._partition(key) for key in self.evaluate.partitions):
+        if not all(self._partition(key) for key in self.judge.partitions):
             return None
         self._loads()
         if not self.costs:
@@ -140,7 +140,7 @@ class _Program:
 
     def _partition(self, key: Any) -> bool:
         """Its variables and its rules of placement; False where it can be held or led by nobody."""
-        judge, row = self.evaluate, self.evaluate.partitions[key]
+        judge, row = self.judge, self.judge.partitions[key]
         first, led = judge.first_list[key], judge.first_leader[key]
         leaving = judge.must_leave(key) if judge.evacuates_all else set()
         stays = [broker for broker in first if broker not in leaving]
@@ -179,15 +179,15 @@ class _Program:
 
         That is at least 1 where the leader goes, less 1 for each other replica that goes.
         """
-        first, led = self.evaluate.first_list[key], self.evaluate.first_leader[key]
-        row = {self._variable(self.evaluate.size(key)): 1.0}
+        first, led = self.judge.first_list[key], self.judge.first_leader[key]
+        row = {self._variable(self.judge.size(key)): 1.0}
         for broker in first:
             if (key, broker) in self.holds:
                 row[self.holds[key, broker]] = 1.0 if broker == led else -1.0
         self._row(2.0 - len(first), math.inf, row)
 
     def _leader(self, key: Any, wrong: bool, source: set[int]) -> bool:
-        judge = self.evaluate
+        judge = self.judge
         first, led = judge.first_list[key], judge.first_leader[key]
         if not wrong and led not in self.brokers:
             return True
@@ -209,7 +209,7 @@ class _Program:
         return bool(roles)
 
     def _spread(self, key: Any, first: list[int], leaving: set[int]) -> None:
-        judge = self.evaluate
+        judge = self.judge
         for goal in ("rack", "host"):
             if goal not in judge.settings["goals"]:
                 continue
@@ -224,7 +224,7 @@ class _Program:
                     self._row(0.0, most, {self.holds[key, b]: 1.0 for b in inside})
 
     def _loads(self) -> None:
-        judge = self.evaluate
+        judge = self.judge
         theta = judge._limit("theta")
         before = judge.load(judge.first_list, judge.first_leader)
         for broker in self.brokers:
@@ -250,7 +250,7 @@ class _Program:
 
     def _arrivals(self, broker: int, keys: list[Any], held: float) -> None:
         """Room for all that arrives, in one log dir, before anything leaves."""
-        judge = self.evaluate
+        judge = self.judge
         theta = judge._limit("theta")["disk"]
         capacity = judge.brokers[broker].get("capacity", {}).get("disk", math.inf)
         room = theta * capacity - held

@@ -1012,7 +1012,7 @@ class Judge:
     @property
     def evacuates_all(self) -> bool:
         """Dead brokers, offline log dirs and partitions without leader are part of what is asked for."""
-        others = ("drain", "fix_offline", "add", "rebalance")
+        others = ("drain", "fix_offline_replicas", "add", "rebalance")
         demotes_alone = self.demoted and not any(self.settings.get(name) for name in others)
         return not (self.resized or self.dirs_alone or demotes_alone)
 
