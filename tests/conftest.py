@@ -106,6 +106,14 @@ def _fixtures(item: pytest.Item) -> list[str]:
     return getattr(item, "fixturenames", [])
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Executions of tests are in a folder of their own, not among those of the user who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search of `trim` that takes a fraction of the usual time, for tests that ask for no good plan."""

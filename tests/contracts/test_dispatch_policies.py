@@ -133,7 +133,7 @@ def test_a_policy_that_is_not_there_or_lacks_something_is_refused() -> None:
     assert DEFAULT == "least_work_left"
     with pytest.raises(SettingsError, match="queues.policy is 'fair', expected one of round_robin, "):
         policy_named("fair", QueueLedger([1]))
-    with pytest.raises(SettingsError, match="'power_of_two' draws queues, and was given no generator"):
+    with pytest.raises(SettingsError, match="'power_of_two' draws queues and needs a generator"):
         policy_named("power_of_two", QueueLedger([1]))
-    with pytest.raises(SettingsError, match="'size_interval' needs the classes' weights and rates"):
+    with pytest.raises(SettingsError, match="'size_interval' needs the weights and rates of the classes"):
         policy_named("size_interval", QueueLedger([1]))

@@ -91,7 +91,7 @@ def test_a_policy_that_is_not_there_or_lacks_something_is_refused() -> None:
     """The error names the setting and what it may be, or what is missing."""
     with pytest.raises(SettingsError, match="^policy is 'fair', expected one of hash, "):
         policy_named("fair")
-    with pytest.raises(SettingsError, match="'key_groups' goes by a routing table, and was given none"):
+    with pytest.raises(SettingsError, match="'key_groups' needs a routing table"):
         policy_named("key_groups")
     with pytest.raises(SettingsError, match="^batch_records is 0"):
         policy_named("sticky", KeyPolicyInputs(batch_records=0))

@@ -206,7 +206,7 @@ def machine(opened: Opened) -> type[RuleBasedStateMachine]:
         def counters_are_true(self) -> None:
             self.run(checked(self.backend))
             model = self.model
-            for queue, one in enumerate(self.run(self.backend.look()).queues):
+            for queue, one in enumerate(self.run(self.backend.counts()).queues):
                 assert one.length == len(model.there(queue))
                 assert one.held == len(model.held[queue])
                 assert one.work_microseconds == sum(model.weight[name] for name in model.there(queue))

@@ -51,7 +51,7 @@ class KeyPolicyInputs:
 
 def _key_groups(values: KeyPolicyInputs) -> KeyPolicy:
     if values.table is None:
-        raise SettingsError("policy 'key_groups' goes by a routing table, and was inputs none: hand one over")
+        raise SettingsError("policy 'key_groups' needs a routing table: pass one")
     return KeyGroups(values.table)
 
 

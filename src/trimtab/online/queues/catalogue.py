@@ -52,15 +52,13 @@ class DispatchInputs:
 
 def _power_of_two(ledger: QueueLedger, values: DispatchInputs) -> DispatchPolicy:
     if values.chance is None:
-        raise SettingsError("policy 'power_of_two' draws queues, and was inputs no generator: hand one over")
+        raise SettingsError("policy 'power_of_two' draws queues and needs a generator: pass one")
     return PowerOfTwo(ledger, values.chance)
 
 
 def _size_interval(ledger: QueueLedger, values: DispatchInputs) -> DispatchPolicy:
     if not values.classes:
-        raise SettingsError(
-            "policy 'size_interval' needs the classes' weights and rates, and was inputs none"
-        )
+        raise SettingsError("policy 'size_interval' needs the weights and rates of the classes")
     return SizeInterval(ledger, equal_work_limits(values.classes, len(ledger)))
 
 
