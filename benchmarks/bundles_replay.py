@@ -22,16 +22,16 @@ from results import write_result
 from trimtab.files.bundles.decisions import decision_file, decision_line
 from trimtab.files.bundles.recording import read_recording
 from trimtab.history.bundles.compare import compare
-from trimtab.history.bundles.effect import ruler
-from trimtab.history.bundles.recording import FileRecording
-from trimtab.history.bundles.replay import Scenario
+from trimtab.history.bundles.effect import metric_spec
+from trimtab.history.bundles.recording import FileReportRecording
+from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.history.bundles.spark import replay_on_spark
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded, write_recording
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.observe.session import SessionSettings, spark_session
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
-from trimtab.plan.pulsar.decision import Decision
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.decision import ShedDecision
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.strategies import placer
 
 TRIMTAB = str(Path(sys.executable).parent / "trimtab")
@@ -86,14 +86,14 @@ def main() -> None:
     print(f"peak memory of one strategy's replay: {memory}")
 
 
-def scenarios() -> dict[str, Scenario]:
+def scenarios() -> dict[str, ShedderScenario]:
     """Every shedder of Pulsar's with its placement, in the simulated world."""
     found = {}
     for name in PULSARS:
         one = shedder(name)
         placed = "AvgShedder" if name == "AvgShedder" else "LeastLongTermMessageRate"
         place = None if one.extensible else placer(placed)
-        found[name] = Scenario(one, Options(), placer=place, world_answers=True)
+        found[name] = ShedderScenario(one, PulsarBrokerConfig(), placer=place, world_answers=True)
     return found
 
 
@@ -120,10 +120,10 @@ def local(path: Path, out: Path) -> tuple[float, float]:
     with ExitStack() as files:
         write = {name: files.enter_context(decision_file(out / f"{name}.jsonl")) for name in PULSARS}
 
-        def told(name: str, seen: ReportTick, one: Decision) -> None:
-            write[name](decision_line(seen.at, one.unloads, one.destinations, one.why))
+        def told(name: str, seen: ReportTick, one: ShedDecision) -> None:
+            write[name](decision_line(seen.at, one.unloads, one.destinations, one.facts))
 
-        compare(read_recording(path), scenarios(), ruler(Options()), told)
+        compare(read_recording(path), scenarios(), metric_spec(PulsarBrokerConfig()), told)
     return since(begun)
 
 
@@ -132,7 +132,9 @@ def on_spark(master: str, path: Path, out: Path) -> tuple[float, float]:
     session = spark_session(SessionSettings(master=master))
     try:
         begun = now()
-        replay_on_spark(session, FileRecording(path), scenarios(), ruler(Options()), out)
+        replay_on_spark(
+            session, FileReportRecording(path), scenarios(), metric_spec(PulsarBrokerConfig()), out
+        )
         return since(begun)
     finally:
         session.stop()
@@ -180,7 +182,7 @@ def peak_megabytes(path: Path, scratch: Path, cluster: RecordedCluster, ticks: i
     """The largest resident size of `trimtab replay bundles` over the first so many ticks."""
     begin = f"{cluster.begins + ticks * cluster.tick_seconds:.0f}"
     until = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(begin)))
-    command = [TRIMTAB, "replay", "bundles", "--reports", str(path), "--world", "simulated"]
+    command = [TRIMTAB, "replay", "bundles", "--reports", str(path), "--mode", "simulated"]
     options = ["--until", until, "--out", str(scratch / "out.jsonl")]
     started = subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(started.pid, 0)

@@ -1,4 +1,4 @@
-"""Seconds of one decision on the level `bundles`: 1,000 brokers, 100,000 bundles, 1,000,000 topics.
+"""Seconds of one decision on the balancer `bundles`: 1,000 brokers, 100,000 bundles, 1,000,000 topics.
 
 A decision is timed in a round in which the strategy acts: those that wait for several hits have had them. Its
 view is new each time, so that nothing is computed beforehand. A whole round is what a replay does at a tick:
@@ -21,7 +21,7 @@ from results import write_result
 from timing import time_call
 
 from support.bundle_views import update_bundles
-from trimtab.history.bundles.replay import ReplayState, Scenario, first_state, step
+from trimtab.history.bundles.replay import ReplayState, ShedderScenario, first_state, step
 from trimtab.lab.simulate.bundle_instances import skewed_bundles
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
 from trimtab.model.bundles.range import bundle_positions, initial_boundaries, topic_hashes
@@ -33,12 +33,12 @@ from trimtab.plan.bundles.trim import plan_bundles
 from trimtab.plan.pulsar.assign.select import PlacementRules, select_broker, select_broker_extensible
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.split.extensible import SplitState
 from trimtab.plan.pulsar.split.extensible import find_splits as find_splits_extensible
 from trimtab.plan.pulsar.split.modular import find_splits
 from trimtab.plan.pulsar.strategies import PLACERS, placer
-from trimtab.plan.pulsar.view import BrokerLoad, LoadView
+from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
 
 LIMIT_SECONDS = 2.0
 BROKERS, BUNDLES, TOPICS = 1000, 100_000, 1_000_000
@@ -78,16 +78,16 @@ def decisions(rounds: list[ReportTick], runs: int) -> list[dict[str, Any]]:
         placed = None
         if not one.extensible:
             placed = placer("AvgShedder" if name == "AvgShedder" else "LeastLongTermMessageRate")
-        scenario = Scenario(one, Options(), placer=placed)
+        scenario = ShedderScenario(one, PulsarBrokerConfig(), placer=placed)
         at, state = acting(rounds, scenario)
 
-        def whole(scenario: Scenario = scenario, at: int = at, state: ReplayState = state) -> object:
+        def whole(scenario: ShedderScenario = scenario, at: int = at, state: ReplayState = state) -> object:
             return step(rounds[at], scenario, state)
 
         table = update_bundles(state.bundles, rounds[at].brokers.values())
 
         def alone(
-            scenario: Scenario = scenario,
+            scenario: ShedderScenario = scenario,
             at: int = at,
             state: ReplayState = state,
             table: BundleTable = table,
@@ -103,7 +103,7 @@ def decisions(rounds: list[ReportTick], runs: int) -> list[dict[str, Any]]:
     return rows
 
 
-def acting(rounds: list[ReportTick], scenario: Scenario) -> tuple[int, ReplayState]:
+def acting(rounds: list[ReportTick], scenario: ShedderScenario) -> tuple[int, ReplayState]:
     """The first round in which something is unloaded, and the state before it; else the last."""
     state = first_state(scenario)
     for number, tick in enumerate(rounds[:-1]):
@@ -123,7 +123,7 @@ def placements(tick: ReportTick, runs: int) -> list[dict[str, Any]]:
         chosen = placer(name)
 
         def place(chosen: Any = chosen) -> object:
-            rules = PlacementRules(chosen, Options())
+            rules = PlacementRules(chosen, PulsarBrokerConfig())
             before = AssignmentState(chosen.initial)
             select = select_broker_extensible if chosen.extensible else select_broker
             return select(bundle, fresh_view(tick, table), rules, before, np.random.default_rng(0))
@@ -135,7 +135,7 @@ def placements(tick: ReportTick, runs: int) -> list[dict[str, Any]]:
 def splits(tick: ReportTick, runs: int) -> list[dict[str, Any]]:
     """Which bundles are too large, in both load managers."""
     table = update_bundles(EMPTY_TABLE, tick.brokers.values())
-    options = Options(namespace_bundle_max_topics=12, namespace_maximum_bundles=1_000_000)
+    options = PulsarBrokerConfig(namespace_bundle_max_topics=12, namespace_maximum_bundles=1_000_000)
 
     def modular() -> object:
         return find_splits(fresh_view(tick, table), options)
@@ -176,9 +176,11 @@ def hashing(count: int, runs: int) -> dict[str, Any]:
     return row(f"{count:,} topic names to their bundles", hashed, runs)
 
 
-def fresh_view(tick: ReportTick, table: BundleTable) -> LoadView:
+def fresh_view(tick: ReportTick, table: BundleTable) -> LeaderLoadView:
     """What the leader knows, with nothing computed from it yet."""
-    return LoadView(tick.at, {name: BrokerLoad(one) for name, one in tick.brokers.items()}, replace(table))
+    return LeaderLoadView(
+        tick.at, {name: BrokerLoad(one) for name, one in tick.brokers.items()}, replace(table)
+    )
 
 
 def row(what: str, call: Callable[[], object], runs: int) -> dict[str, Any]:

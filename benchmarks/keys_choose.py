@@ -24,10 +24,10 @@ from kafka.partitioner import murmur2 as of_the_client
 from results import write_result
 
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
-from trimtab.online.keys.catalogue import POLICIES, Given, policy_named
-from trimtab.online.keys.load import Content, LoadView
+from trimtab.online.keys.catalogue import POLICIES, KeyPolicyInputs, policy_named
+from trimtab.online.keys.load import PartitionContent, PartitionLoadView
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
-from trimtab.online.keys.settings import CHOICES, Ipooa
+from trimtab.online.keys.settings import CHOICES, IpooaSettings
 
 PARTITIONS = 24
 KEYS = 10_000
@@ -38,10 +38,10 @@ CAPACITY, LOOK_RECORDS = 10_000.0, 1000
 """Records a second of a consumer, so that what is sent until the next look overloads no idle partition."""
 SHARE_RUNS = 20
 """Runs of which it is counted how many records went elsewhere than home."""
-ROWS: dict[str, tuple[str, Ipooa]] = {
-    **{name: (name, Ipooa()) for name in POLICIES if name != "ipooa"},
+ROWS: dict[str, tuple[str, IpooaSettings]] = {
+    **{name: (name, IpooaSettings()) for name in POLICIES if name != "ipooa"},
     **{f"ipooa, candidate by {one}" if one != "least" else "ipooa, least-loaded candidate":
-       ("ipooa", Ipooa(candidate=one)) for one in CHOICES["candidate"]},
+       ("ipooa", IpooaSettings(candidate=one)) for one in CHOICES["candidate"]},
 }  # fmt: skip
 """Policies by the names of their rows."""
 
@@ -68,15 +68,15 @@ def chooser(name: str) -> tuple[Callable[[bytes], int], Callable[[], None]]:
     hottest = {HOTTEST: Route((0, 1, 2, 3))}
     table = RoutingTable(1, PARTITIONS, PARTITIONS, moved, hottest)
     policy_name, settings = ROWS[name]
-    policy = policy_named(policy_name, Given(table=table, ipooa=settings))
-    view = LoadView(PARTITIONS, capacity=CAPACITY)
+    policy = policy_named(policy_name, KeyPolicyInputs(table=table, ipooa=settings))
+    view = PartitionLoadView(PARTITIONS, capacity=CAPACITY)
     groups, contents = group_count(PARTITIONS), random.Random(3)
     for place in range(PARTITIONS):
         shares = [contents.random() for _ in range(groups)]
-        view.content[place] = Content([one / sum(shares) for one in shares], (1.0,))
+        view.content[place] = PartitionContent([one / sum(shares) for one in shares], (1.0,))
     half = [CAPACITY if place % 2 else 0.0 for place in range(PARTITIONS)]
     choose, draw = policy.choose, chance.random
-    return lambda key: choose(key, view, draw), lambda: view.looked(half, half)
+    return lambda key: choose(key, view, draw), lambda: view.reset_counts(half, half)
 
 
 def measured(name: str, keys: list[bytes], runs: int) -> dict[str, float]:

@@ -36,16 +36,16 @@ from results import write_result
 from trimtab.dataplane.keys import aiokafka as ours_aiokafka
 from trimtab.dataplane.keys import confluent as ours_confluent
 from trimtab.dataplane.keys import kafka_python as ours_kafka_python
-from trimtab.dataplane.keys.marks import InMemoryMarks, Marks
+from trimtab.dataplane.keys.checkpoints import CheckpointStore, InMemoryCheckpointStore
+from trimtab.dataplane.keys.ordered_consumer import OrderedConsumer
 from trimtab.dataplane.keys.partitioners import PolicyPartitioner
-from trimtab.dataplane.keys.receiving import Receiving
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
 from trimtab.files.keys.table import PublishedTable, write_table
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import Effects
+from trimtab.lab.sandbox.keys.clients import SqliteEffects
 from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.catalogue import Given
+from trimtab.online.keys.catalogue import KeyPolicyInputs
 from trimtab.online.keys.murmur2 import key_group
 from trimtab.online.keys.order.messages import Stamp
 
@@ -165,7 +165,9 @@ def by_partitioner(value: bytes) -> Callable[[Any, list[bytes]], None]:
 
 def without_order(kind: type[PolicyPartitioner] = PolicyPartitioner) -> PolicyPartitioner:
     """A partitioner by the same table."""
-    return kind("key_groups", Given(table=RoutingTable(1, PARTITIONS, PARTITIONS, MOVED, SPLIT)), seed=1)
+    return kind(
+        "key_groups", KeyPolicyInputs(table=RoutingTable(1, PARTITIONS, PARTITIONS, MOVED, SPLIT)), seed=1
+    )
 
 
 def in_batches(producer: Any, keys: list[bytes]) -> None:
@@ -194,7 +196,7 @@ class Tables:
     def settle(self, producer: Any) -> None:
         """Let a producer see that all that it waits for has taken effect."""
         self.publish((2**40,) * PARTITIONS)
-        while producer._guide.sending.version < self._version:
+        while producer._router.sending.version < self._version:
             time.sleep(0.05)
 
 
@@ -284,7 +286,9 @@ def end() -> None:
     CLOCK[:] = time.perf_counter() - CLOCK[0], time.process_time() - CLOCK[1]
 
 
-def producers(bootstrap: str, following: Following, tables: Tables) -> dict[str, tuple[int, dict[str, Run]]]:
+def producers(
+    bootstrap: str, following: RoutingConfig, tables: Tables
+) -> dict[str, tuple[int, dict[str, Run]]]:
     """Each client's records a run, and its producers."""
     same = {"bootstrap_servers": bootstrap, "acks": "all", "enable_idempotence": True}
     large = {
@@ -367,9 +371,9 @@ def compared(records: int, runs: dict[str, Run], rounds: int) -> dict[str, float
     return medians
 
 
-def guard_cost(following: Following, marks: Marks, stamped: bool, count: int) -> float:
+def guard_cost(following: RoutingConfig, marks: CheckpointStore, stamped: bool, count: int) -> float:
     """Nanoseconds from received to done of a record whose handler does nothing, in steps of 500."""
-    receiving = Receiving(following, TOPIC, "benchmark", "benchmark", lambda _: None, marks)
+    receiving = OrderedConsumer(following, TOPIC, "benchmark", "benchmark", lambda _: None, marks)
     try:
         receiving.assigned(0, 0)
         keys = draws(count)
@@ -389,9 +393,11 @@ def guard_cost(following: Following, marks: Marks, stamped: bool, count: int) ->
         receiving.close()
 
 
-def held_bytes(following: Following, count: int) -> float:
+def held_bytes(following: RoutingConfig, count: int) -> float:
     """Bytes that a record takes which waits at a fence, each of a key of its own, its content apart."""
-    receiving = Receiving(following, TOPIC, "benchmark", "benchmark", lambda _: None, InMemoryMarks())
+    receiving = OrderedConsumer(
+        following, TOPIC, "benchmark", "benchmark", lambda _: None, InMemoryCheckpointStore()
+    )
     try:
         receiving.assigned(0, 0)
         keys = [b"held-%08d" % number for number in range(count)]
@@ -422,17 +428,17 @@ def main() -> None:
         topic_id = str(admin.describe_topics([TOPIC])[0]["topic_id"])
         file = Path(folder) / "table.json"
         tables = Tables(topic_id, file)
-        following = Following({"bootstrap_servers": bootstrap}, table_file=file, read_seconds=0.2)
+        following = RoutingConfig({"bootstrap_servers": bootstrap}, table_file=file, read_seconds=0.2)
         clients = {}
         for name, (records, runs) in producers(bootstrap, following, tables).items():
             row = clients[name] = compared(records, runs, given.rounds)
             print(name, {part: round(value, 2) for part, value in row.items()}, flush=True)
-        effects = Effects(Path(folder) / "effects")
+        effects = SqliteEffects(Path(folder) / "effects")
         guard = {
-            "plain, marks in memory": guard_cost(following, InMemoryMarks(), False, 100_000),
-            "split, marks in memory": guard_cost(following, InMemoryMarks(), True, 100_000),
-            "plain, marks in SQLite": guard_cost(following, effects.marks, False, 30_000),
-            "split, marks in SQLite": guard_cost(following, effects.marks, True, 30_000),
+            "plain, marks in memory": guard_cost(following, InMemoryCheckpointStore(), False, 100_000),
+            "split, marks in memory": guard_cost(following, InMemoryCheckpointStore(), True, 100_000),
+            "plain, marks in SQLite": guard_cost(following, effects.checkpoints, False, 30_000),
+            "split, marks in SQLite": guard_cost(following, effects.checkpoints, True, 30_000),
         }
         held = held_bytes(following, 20_000)
         print(guard, held)

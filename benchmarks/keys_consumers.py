@@ -34,9 +34,14 @@ from results import write_result
 from trimtab.dataplane.keys import aiokafka as ours_aiokafka
 from trimtab.dataplane.keys import confluent as ours_confluent
 from trimtab.dataplane.keys import kafka_python as ours_kafka_python
-from trimtab.dataplane.keys.marks import InMemoryMarks, Marks, PostgresMarks, SqliteMarks
-from trimtab.dataplane.keys.receiving import HEAR_SECONDS
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.checkpoints import (
+    CheckpointStore,
+    InMemoryCheckpointStore,
+    PostgresCheckpointStore,
+    SqliteCheckpointStore,
+)
+from trimtab.dataplane.keys.ordered_consumer import POLL_SECONDS
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.postgres import postgres_server
 
@@ -65,17 +70,17 @@ class Clock:
 
     def __init__(self, records: int) -> None:
         self.left, self.done = records, False
-        self._begun = 0.0, 0.0
+        self._started = 0.0, 0.0
         self.seconds = self.cpu_seconds = 0.0
 
     def handle(self, record: Any) -> None:
         """The handler."""
         self.left -= 1
-        if self._begun == (0.0, 0.0):
-            self._begun = time.perf_counter(), time.process_time()
+        if self._started == (0.0, 0.0):
+            self._started = time.perf_counter(), time.process_time()
         if not self.left:
-            self.seconds = time.perf_counter() - self._begun[0]
-            self.cpu_seconds = time.process_time() - self._begun[1]
+            self.seconds = time.perf_counter() - self._started[0]
+            self.cpu_seconds = time.process_time() - self._started[1]
             self.done = True
 
 
@@ -88,13 +93,13 @@ class Commits:
     def due(self) -> bool:
         """Whether it does now."""
         now = time.monotonic()
-        if now - self._at < HEAR_SECONDS or self._clock.left == self._left:
+        if now - self._at < POLL_SECONDS or self._clock.left == self._left:
             return False
         self._at, self._left = now, self._clock.left
         return True
 
 
-def kafka_python(bootstrap: str, topic: str, group: str, clock: Clock, marks: Marks | None) -> None:
+def kafka_python(bootstrap: str, topic: str, group: str, clock: Clock, marks: CheckpointStore | None) -> None:
     """On kafka-python; plain without marks."""
     if marks is None:
         config = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
@@ -107,7 +112,7 @@ def kafka_python(bootstrap: str, topic: str, group: str, clock: Clock, marks: Ma
                 client.commit()
         client.close(autocommit=False)
         return
-    following = Following({"bootstrap_servers": bootstrap})
+    following = RoutingConfig({"bootstrap_servers": bootstrap})
     ours = ours_kafka_python.Consumer(
         topic, group, clock.handle, marks, following, bootstrap_servers=bootstrap
     )
@@ -116,7 +121,7 @@ def kafka_python(bootstrap: str, topic: str, group: str, clock: Clock, marks: Ma
     ours.close()
 
 
-def on_aiokafka(bootstrap: str, topic: str, group: str, clock: Clock, marks: Marks | None) -> None:
+def on_aiokafka(bootstrap: str, topic: str, group: str, clock: Clock, marks: CheckpointStore | None) -> None:
     """On aiokafka; plain without marks."""
 
     async def plain() -> None:
@@ -134,8 +139,8 @@ def on_aiokafka(bootstrap: str, topic: str, group: str, clock: Clock, marks: Mar
                 await client.commit()
         await client.stop()
 
-    async def guarded(marks: Marks) -> None:
-        following = Following({"bootstrap_servers": bootstrap})
+    async def guarded(marks: CheckpointStore) -> None:
+        following = RoutingConfig({"bootstrap_servers": bootstrap})
         ours = ours_aiokafka.Consumer(
             topic, group, clock.handle, marks, following, bootstrap_servers=bootstrap
         )
@@ -147,7 +152,7 @@ def on_aiokafka(bootstrap: str, topic: str, group: str, clock: Clock, marks: Mar
     asyncio.run(plain() if marks is None else guarded(marks))
 
 
-def on_confluent(bootstrap: str, topic: str, group: str, clock: Clock, marks: Marks | None) -> None:
+def on_confluent(bootstrap: str, topic: str, group: str, clock: Clock, marks: CheckpointStore | None) -> None:
     """On confluent-kafka; plain without marks."""
     config = {"bootstrap.servers": bootstrap, **QUICK_FETCH}
     if marks is None:
@@ -169,14 +174,14 @@ def on_confluent(bootstrap: str, topic: str, group: str, clock: Clock, marks: Ma
                 client.commit(asynchronous=False)
         client.close()
         return
-    following = Following({"bootstrap_servers": bootstrap})
+    following = RoutingConfig({"bootstrap_servers": bootstrap})
     ours = ours_confluent.Consumer(topic, group, clock.handle, marks, following, config)
     while not clock.done:
         ours.step()
     ours.close()
 
 
-CLIENTS: dict[str, Callable[[str, str, str, Clock, Marks | None], None]] = {
+CLIENTS: dict[str, Callable[[str, str, str, Clock, CheckpointStore | None], None]] = {
     "kafka-python": kafka_python,
     "aiokafka": on_aiokafka,
     "confluent-kafka": on_confluent,
@@ -184,7 +189,7 @@ CLIENTS: dict[str, Callable[[str, str, str, Clock, Marks | None], None]] = {
 
 
 @contextmanager
-def marks_named(name: str, folder: Path, address: str) -> Iterator[Marks | None]:
+def marks_named(name: str, folder: Path, address: str) -> Iterator[CheckpointStore | None]:
     """New marks at one of the places; None for the plain loop."""
     if name == "marks in SQLite":
         database = sqlite3.connect(
@@ -193,12 +198,12 @@ def marks_named(name: str, folder: Path, address: str) -> Iterator[Marks | None]
         with closing(database):
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = OFF")
-            yield SqliteMarks(database)
+            yield SqliteCheckpointStore(database)
     elif name == "marks in PostgreSQL":
         with psycopg.connect(address) as connection:
-            yield PostgresMarks(connection)
+            yield PostgresCheckpointStore(connection)
     else:
-        yield None if name == OWN else InMemoryMarks()
+        yield None if name == OWN else InMemoryCheckpointStore()
 
 
 def compared(client: str, bootstrap: str, folder: Path, address: str, rounds: int) -> dict[str, Any]:

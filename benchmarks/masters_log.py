@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.files.masters.log import SEGMENT_BYTES, NodeLog
-from trimtab.online.masters.entries import Append, Record
-from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, Promised, Snapshot
-from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.entries import AppendMessages, MessageRecord
+from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
+from trimtab.online.masters.settings import StoreSettings
 from trimtab.online.masters.state import GroupState
 
 PAYLOAD_BYTES = 1000
@@ -34,7 +34,7 @@ class Load:
     """Groups that get batches in turn."""
 
     def __init__(self, groups: int) -> None:
-        settings = MasterSettings()
+        settings = StoreSettings()
         self._states = [GroupState(settings.keep_bytes) for _ in range(groups)]
         self._entries = settings.snapshot_entries
         self._slot = 0
@@ -45,15 +45,17 @@ class Load:
         slot, found = self._slot, []
         first = (slot - 1) * MESSAGES + 1
         for group, state in enumerate(self._states):
-            records = (Record("topic", "producer", first + n, bytes(PAYLOAD_BYTES)) for n in range(MESSAGES))
-            entry = Append(0, tuple(records))
+            records = (
+                MessageRecord("topic", "producer", first + n, bytes(PAYLOAD_BYTES)) for n in range(MESSAGES)
+            )
+            entry = AppendMessages(0, tuple(records))
             state.apply(slot, entry)
             found += [(group, AcceptedAt(slot, (1, 0), entry)), (group, ChosenUpTo(slot))]
             if slot == 1:
                 found.append((group, Promised((1, 0))))
             # Not all in one moment, as chance has it.
             if (slot + group * self._entries // len(self._states)) % self._entries == 0:
-                found.append((group, Snapshot(slot, state.snapshot())))
+                found.append((group, GroupSnapshot(slot, state.snapshot())))
         return found
 
 
@@ -86,13 +88,13 @@ async def written(folder: Path, groups: int, most_bytes: int, segment_bytes: int
             log.write(group, line)
         encodings.append(time.perf_counter() - at)
         at = time.perf_counter()
-        taken = log.take()
+        taken = log.next_flush()
         encodings.append(time.perf_counter() - at)
         done += len(taken.data)
         at = time.perf_counter()
         await asyncio.to_thread(log.put, taken)
         syncs.append(time.perf_counter() - at)
-        if log.compaction_due and compacting is None:
+        if log.needs_compaction and compacting is None:
             compacting = asyncio.create_task(compact())
         if len(syncs) % 20 == 0:
             most = max(most, sum(one.stat().st_size for one in folder.iterdir()))

@@ -34,7 +34,7 @@ from timing import time_commands
 from support.object_store import object_store
 from synthetic_telemetry import START, SyntheticCluster
 from trimtab.files import object_store as store
-from trimtab.files.store import Place, place_of, remove_folder
+from trimtab.files.store import Location, place_of, remove_folder
 from trimtab.observe.arrow_types import arrow_schema
 from trimtab.observe.lake import Lake, instant, microseconds
 from trimtab.observe.manifest import Manifest, new_path
@@ -104,7 +104,7 @@ def landed(lake: Lake, size: tuple[int, int]) -> Figures:
 
 def built(lake: Lake, size: tuple[int, int]) -> Figures:
     """The last hour of the month through Spark."""
-    return measured(trimtab("pipeline", "run", "--heavy", f"--until={NEXT_DAY:{TIME}}", lake=lake))
+    return measured(trimtab("pipeline", "run", "--large-job", f"--until={NEXT_DAY:{TIME}}", lake=lake))
 
 
 def copied(lake: Lake, size: tuple[int, int]) -> Figures:
@@ -155,7 +155,7 @@ def copy_samples(lake: Lake, size: tuple[int, int]) -> int:
         joined = Path(str(lake.joined)) / name / "joined-0.parquet"
         rows += write_moved(Path(str(hour)), joined, moves_of(day))
         index = index.with_joined(name, joined.name, (), time.time())
-    publish_index(lake.home, index)
+    publish_index(lake.folder, index)
     hour.unlink()
     return rows
 
@@ -175,7 +175,7 @@ def newest(lake: Lake, size: tuple[int, int]) -> Figures:
     record is known, it comes out as the hour before.
     """
     words = [f"--since={NEXT_DAY:{TIME}}", f"--until={NEXT_DAY + HOUR:{TIME}}"]
-    told = measured(trimtab("pipeline", "run", "--heavy", *words, lake=lake))
+    told = measured(trimtab("pipeline", "run", "--large-job", *words, lake=lake))
     columns = ["tick", "topic", "partition", "bytes_in", "bytes_out", "bytes_per_record", "flags"]
     found = lake.table("traffic", columns, NEXT_DAY + HOUR / 2, NEXT_DAY + HOUR)
     wanted = later(lake.table("traffic", columns, NEXT_DAY - HOUR / 2, NEXT_DAY), HOUR)
@@ -192,7 +192,9 @@ def kept(lake: Lake, size: tuple[int, int]) -> Figures:
 
 def kept_shorter(lake: Lake, size: tuple[int, int]) -> Figures:
     """The same with ages of a day less, so that a whole day goes."""
-    return order(lake, f"--set=lake.raw_days={MONTH - 1}", f"--set=lake.tables_days={MONTH - 1}")
+    return order(
+        lake, f"--set=lake.raw_retention_days={MONTH - 1}", f"--set=lake.table_retention_days={MONTH - 1}"
+    )
 
 
 def order(lake: Lake, *words: str) -> Figures:
@@ -247,7 +249,7 @@ def read(lake: Lake, size: tuple[int, int]) -> Figures:
     return {**told, "rows": rows}
 
 
-def paths_of(lake: Lake, manifest: Manifest, table: str) -> Iterator[Place]:
+def paths_of(lake: Lake, manifest: Manifest, table: str) -> Iterator[Location]:
     """The files of a table."""
     for entry in manifest.tables[table]:
         yield from finished_files(lake.tables / entry.path)
@@ -257,7 +259,9 @@ def rest_of_day(lake: Lake, size: tuple[int, int]) -> Figures:
     """The other 23 hours of the day after the month at once, through Spark, out of joined samples."""
     begin, end = NEXT_DAY + HOUR, NEXT_DAY + DAY
     told = measured(
-        trimtab("pipeline", "run", "--heavy", f"--since={begin:{TIME}}", f"--until={end:{TIME}}", lake=lake)
+        trimtab(
+            "pipeline", "run", "--large-job", f"--since={begin:{TIME}}", f"--until={end:{TIME}}", lake=lake
+        )
     )
     return {**told, "samples": lake.table("cleaned", ["tick"], begin, end).num_rows}
 
@@ -351,7 +355,7 @@ def taken(pid: int) -> tuple[int, float]:
     return memory, processors
 
 
-def bytes_below(place: Place) -> int:
+def bytes_below(place: Location) -> int:
     """Bytes of all files below a folder of this machine."""
     return sum(path.stat().st_size for path in Path(str(place)).rglob("*") if path.is_file())
 

@@ -171,7 +171,8 @@ def _queues_dispatch() -> str:
     counts = [row["5"]["count_ns"] for row in rows["policies"].values()]
     return (
         "## Dispatch of messages\n\n"
-        "The level `queues`: choosing a queue for a message, one thread of plain Python, while messages are "
+        "The balancer `queues`: choosing a queue for a message, one thread of plain Python, while messages "
+        "are "
         "sent and finished in turn. The least of many short runs of 1,000 messages, with the same run "
         "without choosing taken off: what that does (counting a message in and out) takes "
         f"{min(counts):,} to {max(counts):,} ns at five queues. What a thief spends on finding work comes on "
@@ -200,7 +201,8 @@ def _queues_count() -> str:
     ]
     return (
         "## Messages a second by the number of queues\n\n"
-        f"The level `queues` on a Valkey server: one sender with {rows['at_once']} messages on their way at "
+        f"The balancer `queues` on a Valkey server: one sender with {rows['at_once']} messages on their way "
+        "at "
         "once, and no workers. Numbers of queues take turns; medians of the rounds. The share is of the rate "
         f"at the fewest queues; at 100 queues {rows['least_share_at_100']} is wanted. Processor times are "
         "those of one message. A claim is what a worker costs the server that stands by, once a second.\n\n"
@@ -290,7 +292,7 @@ def _keys_choose() -> str:
     ]  # fmt: skip
     return (
         "## Choice of partitions\n\n"
-        "The level `keys`: choosing the partition of a record and counting it, 24 partitions, keys of 12 "
+        "The balancer `keys`: choosing the partition of a record and counting it, 24 partitions, keys of 12 "
         "bytes, one thread of plain Python; the least of many short runs of 1,000 records, the median of "
         "three such figures. At the beginning of each run the load is looked at, and half of the partitions "
         "are overloaded. *Elsewhere*: drawn records that went to another partition than the plain hash's. "
@@ -319,7 +321,8 @@ def _keys_clients() -> str:
     guard = [(name, f"{value:,.0f} ns") for name, value in rows["guard_ns"].items()]
     return (
         "## Clients that keep order\n\n"
-        "The level `keys`: records a second of a producer with its client's own partitioner (murmur2), and "
+        "The balancer `keys`: records a second of a producer with its client's own partitioner (murmur2), "
+        "and "
         "of ours, which follows a table with a split key, a tenth of all records, and a tenth of the groups "
         "elsewhere, whose records carry a fence until it is passed: the same 100 bytes a record, unless "
         f"said, and settings, medians of {rows['rounds']} rounds of runs, processor time of the "
@@ -369,7 +372,8 @@ def _keys_consumers() -> str:
     sizes = ", ".join(f"{records:,} on {client}" for client, records in found["records"].items())
     return (
         "## Consumers that keep order\n\n"
-        "The level `keys`: records a second of a consumer that keeps order, by where its marks lie, and of a "
+        "The balancer `keys`: records a second of a consumer that keeps order, by where its marks lie, and "
+        "of a "
         "plain poll loop on the same client in the same run. Records of 100 bytes of keys that no table has "
         f"moved, {sizes}, 24 partitions, a handler that does nothing, commits as often; medians of "
         f"{found['rounds']} rounds. SQLite and PostgreSQL run on the same machine and do not wait for the "
@@ -412,7 +416,8 @@ def _compared(rows: dict[str, Any]) -> str:
         f"{of['raw_rows']:,} raw rows ({of['partitions']} partitions, three replicas each, "
         f"{of['ticks']} ticks, {of['files']} files) to the tables {', '.join(of['same_results'])}; "
         "nothing is written down if engines differ in any of them. Spark also writes `cleaned` in the same "
-        f"job. Starting Spark took {of['spark_start_seconds']} s, apart; it runs with `--heavy`, and *first* "
+        f"job. Starting Spark took {of['spark_start_seconds']} s, apart; it runs with `--large-job`, and "
+        "*first* "
         "is its first turn, in which its JVM still compiles. The stream takes the same rows in a micro-batch "
         "for each file, and makes all tables and snapshots.\n\n"
         + _table(words, body)
@@ -480,7 +485,7 @@ def _month() -> str:
     looked, read = ({**found[one]} for one in ("looked", "read"))
     asked, rows = looked.pop("requests"), read.pop("rows")
     commands = {
-        "the hour after the month, upon it: `pipeline run --heavy --since`": newest,
+        "the hour after the month, upon it: `pipeline run --large-job --since`": newest,
         f"the 23 hours after that at once, {found['rest_of_day']['samples'] / 1e6:.1f} million rows": found[
             "rest_of_day"
         ],
@@ -543,7 +548,7 @@ def _accuracy() -> str:
         (
             name.replace("_", " "),
             one["measure"],
-            one["level"],
+            one["scope"],
             _percent(one["share_error"]),
             _percent(one["bias"]),
         )
@@ -553,7 +558,7 @@ def _accuracy() -> str:
     return (
         "## Attribution against truth\n\n"
         "Six real brokers; the load generator knows what every partition got. *Misplaced* is the share of "
-        "the total laid at the wrong partition or broker, which is what levelling depends on; *bias* is the "
+        "the total laid at the wrong partition or broker, which is what balancing depends on; *bias* is the "
         "error of the total (consumers are sent compressed bytes, the generator counts what it unpacked). "
         "More in [pipeline.md](pipeline.md).\n\n"
         + _table(("run", "measure", "per", "misplaced", "bias of the total"), body)

@@ -165,7 +165,7 @@ def _bars(axes: Axes, labels: list[str], series: list[tuple[list[Any], Any, str 
 
 
 def _label(one: dict[str, Any]) -> str:
-    return f"{MEASURES[one['measure']]} per {one['level']}"
+    return f"{MEASURES[one['measure']]} per {one['scope']}"
 
 
 def _written(figure: Figure, name: str) -> Path:

@@ -43,7 +43,7 @@ from trimtab.observe.replicas import stages
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.session import SessionSettings, spark_session
-from trimtab.observe.stream import Source, run_stream
+from trimtab.observe.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +152,7 @@ def compared(asked: argparse.Namespace) -> dict[str, Any]:
         told(f"{rows:,} raw rows: {asked.partitions} partitions x 3 replicas x {asked.ticks} ticks")
         begun = time.perf_counter()
         session = spark_session(
-            SessionSettings(master="local[2]", memory="3g", heavy=True), scratch / "spark"
+            SessionSettings(master="local[2]", memory="3g", large_job=True), scratch / "spark"
         )
         start_seconds = time.perf_counter() - begun
         try:
@@ -225,7 +225,7 @@ def engines(
         other = Lake(scratch / "stream", REPLICAS)
         shutil.rmtree(other.path, ignore_errors=True)
         shutil.copytree(lake.raw, other.raw)
-        run_stream(session, other, settings, Source(most_per_batch=1), once=True)
+        run_stream(session, other, settings, StreamSource(max_per_batch=1), once=True)
 
     return {
         "scan": lambda: pyarrow.dataset.dataset(files).to_table(),

@@ -19,14 +19,14 @@ import pyarrow.parquet
 from results import write_result
 
 from trimtab.lab.demo.replicas.demo import LIVE_BYTES
-from trimtab.lab.demo.replicas.world import CLUSTER, level_capacity, watched
+from trimtab.lab.demo.replicas.world import CLUSTER, balanced_capacity, watched
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.accuracy import bytes_by_partition
 from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between
-from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill, with_flat_disk
+from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics, with_flat_disk
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import skewed
-from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.truth import read_truth
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
@@ -57,7 +57,9 @@ def main() -> None:
         session = spark_session(SessionSettings())
         stack.callback(session.stop)
         settings = ReplicasPipelineSettings(
-            window_seconds=2 * INTERVAL_SECONDS, slide_seconds=2 * INTERVAL_SECONDS, learning_seconds=120
+            window_seconds=2 * INTERVAL_SECONDS,
+            slide_seconds=2 * INTERVAL_SECONDS,
+            record_size_window_seconds=120,
         )
         for name, where in (("with_metrics", lake), ("without_metrics", bare)):
             run_batch(session, where, settings)
@@ -73,11 +75,11 @@ def measure(lake: Lake, truth: Path, workload: Any, ticks: int) -> None:
     """Sample a loaded cluster of our own; it is gone afterwards."""
     with contextlib.ExitStack() as stack:
         properties = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
-        sandbox = stack.enter_context(KafkaSandbox.start(6, properties=properties, say=say))
-        fill(sandbox.connection, workload, None, say)
-        load = stack.enter_context(Load.start(sandbox.connection, workload, truth))
+        sandbox = stack.enter_context(KafkaSandbox.start(6, properties=properties, print_progress=say))
+        preload_topics(sandbox.connection, workload, None, say)
+        load = stack.enter_context(SandboxLoad.start(sandbox.connection, workload, truth))
         time.sleep(20.0)  # fresh brokers spend CPU on compiling themselves
-        capacity = level_capacity(workload, 6, 0.25)
+        capacity = balanced_capacity(workload, 6, 0.25)
         world = stack.enter_context(watched(sandbox, load, lake, INTERVAL_SECONDS, capacity, truth))
         world.sample(ticks)
 
@@ -106,7 +108,7 @@ def tell(name: str, summaries: list[dict[str, Any]]) -> None:
             f"{key} {'-' if row[key] is None else f'{100 * row[key]:.2f} %'}"
             for key in ("bias", "weighted_error", "median_error", "share_error")
         )
-        print(f"  {row['measure']:<10} per {row['level']:<10} {row['entities']:>4}  {figures}")
+        print(f"  {row['measure']:<10} per {row['scope']:<10} {row['entities']:>4}  {figures}")
 
 
 def say(line: str) -> None:

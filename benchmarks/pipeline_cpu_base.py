@@ -15,7 +15,7 @@ from results import write_result
 from trimtab.model.imbalance import imbalance
 from trimtab.model.replicas.resources import CPU, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.plan.replicas import trim
 
@@ -86,7 +86,7 @@ def snapshot(cluster: TrueCluster, choice: str) -> ReplicasSnapshot:
         factor = 1 + cluster.idle / carried
         leader_load[:, CPU] *= factor[first]
         follower_load[:, CPU] *= factor[second]
-    brokers = Brokers(
+    brokers = ReplicaBrokers(
         np.arange(1, BROKERS + 1),
         tuple(f"h{one // 2}" for one in range(BROKERS)),
         tuple(f"r{one % 3}" for one in range(BROKERS)),

@@ -120,7 +120,7 @@ def _queries(settings: ReplicasPipelineSettings) -> dict[str, str]:
                     {part.format("previous_tick", "previous_tick")}, {part.format("leader", "leader")},
                     {part.format("previous_leader", "previous_leader")}, {part.format("replicas", "replicas")},
                     {part.format("in_sync", "in_sync")}, {part.format("adding", "adding")},
-                    first(end_offset - start_offset) FILTER (kind = 'partition') AS records_kept,
+                    first(end_offset - start_offset) FILTER (kind = 'partition') AS records_stored,
                     first(records_in * (1.0::DOUBLE / elapsed_us)) FILTER (kind = 'partition') AS records_in_per_us,
                     {part.format("records_dropped", "records_dropped")}, {part.format("flags", "own_flags")},
                     list({{broker: broker, size: size_bytes,
@@ -138,7 +138,7 @@ def _queries(settings: ReplicasPipelineSettings) -> dict[str, str]:
                     coalesce(list_max(list_transform(complete, lambda it: it.size)), list_max(list_transform(held, lambda it: it.size))) AS size_bytes,
                     len(list_filter(held, lambda it: NOT list_contains(insync, it.broker))) > 0 AS outsider FROM chosen)
             SELECT cluster, tick, topic, partition, leader, replicas, in_sync, elapsed_us, size_bytes,
-                round(records_in_per_us * elapsed_us)::BIGINT AS records_in, records_out::BIGINT AS records_out, records_kept,
+                round(records_in_per_us * elapsed_us)::BIGINT AS records_in, records_out::BIGINT AS records_out, records_stored,
                 round(grown * elapsed_us)::BIGINT AS growth_bytes,
                 own_flags | (CASE WHEN records_dropped > 0 OR grown < 0 THEN 256 ELSE 0 END)
                 | (CASE WHEN len(copying) > 0 OR outsider THEN 512 ELSE 0 END)
@@ -150,7 +150,7 @@ def _queries(settings: ReplicasPipelineSettings) -> dict[str, str]:
             weighed AS (
                 SELECT * EXCLUDE (teaches), coalesce(
                     sum(CASE WHEN teaches THEN growth_bytes END) OVER recent / sum(CASE WHEN teaches THEN records_in END) OVER recent,
-                    CASE WHEN records_kept > 0 THEN size_bytes / records_kept END) AS bytes_per_record
+                    CASE WHEN records_stored > 0 THEN size_bytes / records_stored END) AS bytes_per_record
                 FROM learned WINDOW recent AS (PARTITION BY cluster, topic, partition ORDER BY epoch_us(tick)
                     RANGE BETWEEN {settings.learning - 1} PRECEDING AND CURRENT ROW)),
             expected AS (SELECT *, round(records_in * bytes_per_record)::BIGINT AS expected FROM weighed),

@@ -32,7 +32,7 @@ from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.session import SessionSettings, spark_session
-from trimtab.observe.stream import Source, run_stream
+from trimtab.observe.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ def point(asked: argparse.Namespace) -> dict[str, Any]:
             SessionSettings(
                 master=asked.master,
                 memory="3g",
-                heavy=True,
+                large_job=True,
                 cores=0 if asked.master.startswith("local[") else 2,
                 executor_memory=None if asked.master.startswith("local[") else "2g",
             ),
@@ -160,7 +160,7 @@ def _live(session: SparkSession, lake: Lake) -> list[tuple[float, dict[str, floa
             told.append((time.perf_counter(), cpu_seconds()))
             print(f"    {line}", file=sys.stderr, flush=True)
 
-    run_stream(session, lake, SETTINGS, Source(most_per_batch=1), once=True, say=say)
+    run_stream(session, lake, SETTINGS, StreamSource(max_per_batch=1), once=True, print_progress=say)
     return [(later[0] - before[0], _less(later[1], before[1])) for before, later in pairwise(told)]
 
 

@@ -132,7 +132,7 @@ def growth(changes: pl.LazyFrame) -> pl.LazyFrame:
         "adding",
         "records_dropped",
         "flags",
-        (c("end_offset") - c("start_offset")).alias("records_kept"),
+        (c("end_offset") - c("start_offset")).alias("records_stored"),
         (c("records_in") * (1.0 / c("elapsed_us"))).alias("records_in_per_us"),
         c("in_sync").fill_null(c("replicas")).alias("insync"),
     )
@@ -172,7 +172,7 @@ def growth(changes: pl.LazyFrame) -> pl.LazyFrame:
         "size_bytes",
         whole(c("records_in_per_us") * c("elapsed_us")).alias("records_in"),
         "records_out",
-        "records_kept",
+        "records_stored",
         whole(c("grown") * c("elapsed_us")).alias("growth_bytes"),
         c("flags")
         | bit((c("records_dropped") > 0).fill_null(False) | (c("grown") < 0).fill_null(False), 256)
@@ -195,7 +195,7 @@ def traffic(logs: pl.LazyFrame, changes: pl.LazyFrame, settings: ReplicasPipelin
         for name, new in (("growth_bytes", "bytes"), ("records_in", "records"))
     )
     learned = pl.when(c("records") > 0).then(c("bytes") / c("records"))
-    stock = pl.when(c("records_kept") > 0).then(c("size_bytes") / c("records_kept"))
+    stock = pl.when(c("records_stored") > 0).then(c("size_bytes") / c("records_stored"))
     weighed = (
         taught.with_columns(bytes_per_record=pl.coalesce(learned, stock))
         .with_columns(expected=whole(c("records_in") * c("bytes_per_record")))

@@ -15,9 +15,9 @@ import time
 
 from results import write_result
 
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
 from trimtab.lab.simulate.instances import lognormal_skew
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 
@@ -38,10 +38,10 @@ def measured(name: str, brokers: int, replicas: int, seed: int) -> dict[str, obj
     """One plan: its time and its quality."""
     snapshot = lognormal_skew(brokers, replicas, seed)
     started, used = time.perf_counter(), time.process_time()
-    plan = planner_of(LEVELS["replicas"], STRATEGIES[name].strategy)(snapshot, STRATEGIES[name])
+    plan = planner_of(BALANCERS["replicas"], STRATEGIES[name].strategy)(snapshot, STRATEGIES[name])
     wall, cpu = time.perf_counter() - started, time.process_time() - used
     after = plan.predicted.after
-    met = plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED)
+    met = plan.verdict in (Verdict.BALANCED,)
     return {
         "strategy": name,
         "brokers": brokers,
@@ -92,7 +92,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for settings in STRATEGIES.values():
         # Compiles what is not yet.
-        planner_of(LEVELS["replicas"], settings.strategy)(lognormal_skew(6, 60, 0), settings)
+        planner_of(BALANCERS["replicas"], settings.strategy)(lognormal_skew(6, 60, 0), settings)
     rows = []
     for brokers, replicas, seeds in (*SIZES, *([LARGE] if arguments.large else [])):
         for name in STRATEGIES:

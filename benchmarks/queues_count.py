@@ -17,10 +17,10 @@ from pathlib import Path
 from redis.asyncio import Redis
 from results import write_result
 
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 from trimtab.dataplane.queues.backend import Backend
-from trimtab.files.queues.exchange import Keys
-from trimtab.lab.sandbox.queues.server import QueueServer
+from trimtab.files.queues.exchange import RedisKeys
+from trimtab.lab.sandbox.queues.server import RedisServerProcess
 
 QUEUES = (4, 32, 100, 1000)
 AT_ONCE = 100
@@ -31,7 +31,7 @@ LEAST_SHARE = 0.5
 
 async def measured(url: str, queues: int, messages: int) -> dict[str, float]:
     """Messages a second, and milliseconds of the sender's and of the server's processor for each."""
-    broker = LevelledBroker(url, name="count", queues=queues, capacity=10 * messages, scheduling=None)
+    broker = BalancedBroker(url, name="count", queues=queues, capacity=10 * messages, scheduling=None)
 
     async def vote(number: int) -> None: ...
 
@@ -52,7 +52,7 @@ async def measured(url: str, queues: int, messages: int) -> dict[str, float]:
         seconds, of_sender = time.perf_counter() - begun, time.process_time() - used
         of_server = await _cpu_seconds(client) - of_server
         claim_seconds = await _claims(broker.backend, client, queues)
-    lengths = [one.length for one in (await broker.backend.look()).queues]
+    lengths = [one.length for one in (await broker.backend.counts()).queues]
     await broker.shutdown()
     if sum(lengths) != messages + 1:
         raise RuntimeError(f"{sum(lengths)} of {messages + 1} messages lie in {queues} queues")
@@ -70,7 +70,7 @@ async def _claims(backend: Backend, client: Redis, queues: int) -> float:
     until, life = round(time.time() * 1000) + 3_600_000, 3_600_000
     marks = {"owner": "somebody", "until": until, "life": life}
     await client.hset(
-        Keys("count").counts,
+        RedisKeys("count").counts,
         mapping={f"{name}:{queue}": value for name, value in marks.items() for queue in range(queues)},
     )
     before = await _cpu_seconds(client)
@@ -93,7 +93,9 @@ def main() -> None:
     given = options.parse_args()
     found: dict[int, list[dict[str, float]]] = {queues: [] for queues in QUEUES}
     with tempfile.TemporaryDirectory() as folder:
-        server = QueueServer(Path(folder), options=("--appendonly", "yes", "--appendfsync", "everysec"))
+        server = RedisServerProcess(
+            Path(folder), options=("--appendonly", "yes", "--appendfsync", "everysec")
+        )
         try:
             for _ in range(given.rounds):
                 for queues, each in found.items():

@@ -15,8 +15,8 @@ from collections import deque
 
 from results import write_result
 
-from trimtab.online.queues.catalogue import POLICIES, Given, policy_named
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.catalogue import POLICIES, DispatchInputs, policy_named
+from trimtab.online.queues.ledger import QueueLedger
 
 WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)
 QUEUES = (5, 50, 500)
@@ -24,12 +24,12 @@ LIMITS_NS = {"round_robin": 60, "marked_round_robin": 60, "least_work_left": 200
 """At five queues, as the paper has them."""
 
 
-def begun(name: str, queues: int) -> tuple[Ledger, object, deque[tuple[int, float]]]:
+def begun(name: str, queues: int) -> tuple[QueueLedger, object, deque[tuple[int, float]]]:
     """A ledger with two messages a queue, the policy over it, and those messages."""
     # A central queue holds everything; the others are never near their capacity either.
-    ledger = Ledger([10 * queues + 10] * queues)
+    ledger = QueueLedger([10 * queues + 10] * queues)
     classes = [(weight, 1.0) for weight in WEIGHTS]
-    policy = policy_named(name, ledger, Given(chance=random.Random(1).random, classes=classes))
+    policy = policy_named(name, ledger, DispatchInputs(chance=random.Random(1).random, classes=classes))
     there: deque[tuple[int, float]] = deque()
     for number in range(2 * queues):
         ledger.enqueued(number % queues, WEIGHTS[number % len(WEIGHTS)])
@@ -40,7 +40,7 @@ def begun(name: str, queues: int) -> tuple[Ledger, object, deque[tuple[int, floa
 def choosing(name: str, queues: int, weights: list[float]) -> tuple[float, list[int]]:
     """Seconds of choosing and counting, and what was chosen."""
     ledger, policy, there = begun(name, queues)
-    choose, enqueued, taken, finished = policy.choose, ledger.enqueued, ledger.taken, ledger.finished  # type: ignore[attr-defined]
+    choose, enqueued, taken, finished = policy.choose, ledger.enqueued, ledger.started, ledger.finished  # type: ignore[attr-defined]
     chosen: list[int] = []
     note = chosen.append
     start = time.perf_counter()
@@ -58,7 +58,7 @@ def choosing(name: str, queues: int, weights: list[float]) -> tuple[float, list[
 def counting(name: str, queues: int, weights: list[float], chosen: list[int]) -> float:
     """Seconds of counting alone, over the same choices."""
     ledger, _, there = begun(name, queues)
-    enqueued, taken, finished = ledger.enqueued, ledger.taken, ledger.finished
+    enqueued, taken, finished = ledger.enqueued, ledger.started, ledger.finished
     again: list[int] = []
     note = again.append
     start = time.perf_counter()

@@ -33,8 +33,8 @@ from redis import Redis  # noqa: E402
 from results import read_result, write_result  # noqa: E402 - beside this file
 from rivals.workload import RECORD, RECOVERY_SECONDS  # noqa: E402
 
-from trimtab.files.queues.exchange import Keys  # noqa: E402
-from trimtab.lab.sandbox.queues.server import QueueServer  # noqa: E402
+from trimtab.files.queues.exchange import RedisKeys  # noqa: E402
+from trimtab.lab.sandbox.queues.server import RedisServerProcess  # noqa: E402
 
 WORKERS = 4
 SHORT_SECONDS, LONG_SECONDS, SHORT_SHARE = 0.005, 0.25, 0.8
@@ -78,8 +78,8 @@ PROGRAMS = {
     "taskiq-redis, stream, tuned": Program(
         "on_taskiq", "1 task at once, reads 1", _tuned(RIVAL_BROKER="stream")
     ),
-    "trimtab": Program("on_taskiq", "100 tasks at once", {"RIVAL_BROKER": "levelled"}),
-    "trimtab, as its page says": Program("on_taskiq", "1 task at once", _tuned(RIVAL_BROKER="levelled")),
+    "trimtab": Program("on_taskiq", "100 tasks at once", {"RIVAL_BROKER": "balanced"}),
+    "trimtab, as its page says": Program("on_taskiq", "1 task at once", _tuned(RIVAL_BROKER="balanced")),
     "trimtab, limits within reach": Program(
         "on_taskiq", "1 task at once, light 0.25 s, overload 5 s, T 2 s", _tuned(RIVAL_BROKER="forecast")
     ),
@@ -89,7 +89,7 @@ PROGRAMS = {
 class Run:
     """One program on an empty server: its workers, a sender, and what the workers wrote down."""
 
-    def __init__(self, program: Program, server: QueueServer, folder: Path) -> None:
+    def __init__(self, program: Program, server: RedisServerProcess, folder: Path) -> None:
         self.program, self.folder = program, folder
         self._records = folder / "records"
         self._records.mkdir(parents=True)
@@ -190,7 +190,7 @@ class Run:
 
 
 @contextmanager
-def running(name: str, server: QueueServer) -> Iterator[Run]:
+def running(name: str, server: RedisServerProcess) -> Iterator[Run]:
     """A run of a program; its processes are gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         server.empty()
@@ -202,18 +202,18 @@ def running(name: str, server: QueueServer) -> Iterator[Run]:
                 run.kill()
 
 
-def _cpu_seconds(server: QueueServer) -> float:
+def _cpu_seconds(server: RedisServerProcess) -> float:
     return (server.process.cpu_seconds() if server.process else None) or 0.0
 
 
-def _orders(server: QueueServer) -> dict[str, int]:
+def _orders(server: RedisServerProcess) -> dict[str, int]:
     """Messages that balance scheduling has moved, and pauses, since the server was emptied."""
     with Redis.from_url(server.url) as client:
-        found = client.hmget(f"{Keys('queues').counts}", ["moved", "pauses"])
+        found = client.hmget(f"{RedisKeys('queues').counts}", ["moved", "pauses"])
     return dict(zip(("moved", "pauses"), (int(one or 0) for one in found), strict=True))
 
 
-def throughput(name: str, server: QueueServer, messages: int) -> dict[str, Any]:
+def throughput(name: str, server: RedisServerProcess, messages: int) -> dict[str, Any]:
     """Empty tasks from one sender to workers that wait: how many are sent in a second, and how many done.
 
     Sender, server and workers share this machine, so that the figure is what a message costs all of them.
@@ -250,7 +250,7 @@ def bursts(size: int, seconds: float) -> list[tuple[float, list[tuple[int, float
     ]
 
 
-def waits(name: str, server: QueueServer, size: int, seconds: float) -> dict[str, Any]:
+def waits(name: str, server: RedisServerProcess, size: int, seconds: float) -> dict[str, Any]:
     """Mean and p99 seconds from when a message was accepted until it was begun, by class."""
     plan = bursts(size, seconds)
     with running(name, server) as run:
@@ -279,7 +279,7 @@ def waits(name: str, server: QueueServer, size: int, seconds: float) -> dict[str
         return found
 
 
-def killed(name: str, server: QueueServer, messages: int = 200) -> dict[str, Any]:
+def killed(name: str, server: RedisServerProcess, messages: int = 200) -> dict[str, Any]:
     """Kill a worker in a backlog and start another; what never came back, and what was done twice.
 
     What is not there three times the recovery time after the rest counts as lost; a program that would bring
@@ -333,7 +333,9 @@ def main() -> None:
     runs, seconds = (1, 8.0) if given.quick else (given.runs, given.seconds)
     rows: dict[str, dict[str, Any]] = {name: {"settings": PROGRAMS[name].settings} for name in given.only}
     with tempfile.TemporaryDirectory() as folder:
-        server = QueueServer(Path(folder), options=("--appendonly", "yes", "--appendfsync", "everysec"))
+        server = RedisServerProcess(
+            Path(folder), options=("--appendonly", "yes", "--appendfsync", "everysec")
+        )
         try:
             if "throughput" in given.what:
                 found: dict[str, list[dict[str, Any]]] = {name: [] for name in given.only}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+import tiers
 from clusters import CLUSTERS, SHARED, cluster_of, end_unused, has_spark
 from flaky import cause_of
 
@@ -21,14 +22,28 @@ if TYPE_CHECKING:
     from support.object_store import ObjectStore
     from support.redis_server import Server
 
-# A busy machine is no failure: Hypothesis would call an example wrong that took 0.2 seconds.
-settings.register_profile("no_deadline", deadline=None)
-settings.load_profile("no_deadline")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--long`: also tests that say by other means, in many minutes, what others have said."""
-    parser.addoption("--long", action="store_true", help="also tests marked as long")
+    """`--tier`: the size of the run; see `tiers.py`."""
+    parser.addoption(
+        "--tier", choices=tiers.TIERS, default=tiers.DEFAULT, help="how much to run: see tests/tiers.py"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the tier, and with it how many examples Hypothesis tries.
+
+    There is no deadline: Hypothesis would call an example wrong that took 0.2 seconds on a busy machine.
+    """
+    tier = config.getoption("--tier")
+    tiers.begin(tier)
+    settings.register_profile(tier, deadline=None, max_examples=tiers.examples())
+    settings.load_profile(tier)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what `check` runs nothing of."""
+    return True if config.getoption("--tier") == "check" and collection_path == tiers.INTEGRATION else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -45,12 +60,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 f"{item.nodeid} is marked {marked or 'for no cluster'}, and tests/clusters.py has it under "
                 f"{cluster_of(item.nodeid) or 'none'}: correct one of the two"
             )
+        if "spark" in _fixtures(item) and not item.get_closest_marker("spark"):
+            raise pytest.UsageError(f"{item.nodeid} uses the fixture `spark`: mark it `spark`")
         if cause_of(item.nodeid) is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
-    if not config.getoption("--long"):
-        left_out = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    left_out = [item for item in items if not tiers.is_in_tier(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if tiers.is_in_tier(item)]
     items.sort(key=_turn)
 
 
@@ -88,6 +104,14 @@ def _turn(item: pytest.Item) -> tuple[int, bool, bool]:
 
 def _fixtures(item: pytest.Item) -> list[str]:
     return getattr(item, "fixturenames", [])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Executions of tests are in a folder of their own, not among those of the user who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture

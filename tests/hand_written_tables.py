@@ -14,7 +14,7 @@ from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.observe.level_pipeline import LevelPipeline
+    from trimtab.observe.balancer_pipeline import BalancerPipeline
 
 _PLAIN = {
     "string": pa.string(),
@@ -36,10 +36,12 @@ def arrow_type(kind: str) -> pa.DataType:
     return _PLAIN[kind]
 
 
-def lake_with(folder: Path, tables: dict[str, list[dict[str, Any]]], level: LevelPipeline = REPLICAS) -> Lake:
+def lake_with(
+    folder: Path, tables: dict[str, list[dict[str, Any]]], balancer: BalancerPipeline = REPLICAS
+) -> Lake:
     """A lake whose tables hold exactly these rows; columns left out are null."""
-    lake = Lake(folder, level)
-    columns = level.tables
+    lake = Lake(folder, balancer)
+    columns = balancer.tables
     manifest = Manifest()
     for name, rows in tables.items():
         schema = pa.schema([(column, arrow_type(kind)) for column, kind in columns[name]])
@@ -48,7 +50,7 @@ def lake_with(folder: Path, tables: dict[str, list[dict[str, Any]]], level: Leve
         target = lake.tables / name / "one"
         target.mkdir(parents=True)
         pyarrow.parquet.write_table(pa.Table.from_pylist(rows, schema=schema), target / "rows.parquet")
-        times = [microseconds(row[level.time_column(name)]) for row in rows]
+        times = [microseconds(row[balancer.time_column(name)]) for row in rows]
         span = (min(times), max(times))
         manifest = manifest.replaced(name, [(span[0], span[1] + 1)], f"{name}/one", span)
     publish_manifest(lake.tables, manifest)

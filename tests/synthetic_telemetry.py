@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from trimtab.files.store import Place
+from trimtab.files.store import Location
 from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.parquet import write_rows
 
@@ -233,14 +233,14 @@ class SyntheticCluster:
         return pa.concat_tables(tables).sort_by("tick")
 
 
-def land(table: pa.Table, raw: Place, name: str) -> None:
+def land(table: pa.Table, raw: Location, name: str) -> None:
     """Write one file per day into a lake's raw folder, as collectors do."""
     days = pa.compute.strftime(table["tick"], format="%Y-%m-%d")
     for day in pa.compute.unique(days).to_pylist():
         write_rows(raw / f"date={day}" / f"{name}.parquet", table.filter(pa.compute.equal(days, day)))
 
 
-def land_by_tick(table: pa.Table, raw: Place, prefix: str = "tick") -> None:
+def land_by_tick(table: pa.Table, raw: Location, prefix: str = "tick") -> None:
     """One file per tick, as a collector leaves them."""
     for place, tick in enumerate(pa.compute.unique(table["tick"])):
         land(table.filter(pa.compute.equal(table["tick"], tick)), raw, f"{prefix}-{place:05d}")

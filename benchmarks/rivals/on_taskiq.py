@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING
 from taskiq_redis import ListQueueBroker, RedisStreamBroker
 
 from rivals.workload import RECOVERY_SECONDS, TUNED, URL, occupy
-from trimtab.dataplane.queues import LevelledBroker
-from trimtab.online.queues.settings import Scheduling
+from trimtab.dataplane.queues import BalancedBroker
+from trimtab.online.queues.settings import SchedulingSettings
 
 if TYPE_CHECKING:
     from taskiq import AsyncBroker
 
 WORKERS = int(os.environ.get("RIVAL_WORKERS", "4"))
-FORECAST = Scheduling(window_seconds=0.5, cycle_seconds=2.0, limits="seconds", light=0.25, overload=5.0)
-"""Limits that bursts of 200 and the backlog of a killed worker reach; those of `LevelledBroker` are shares of
+FORECAST = SchedulingSettings(
+    window_seconds=0.5,
+    cycle_seconds=2.0,
+    threshold_unit="seconds",
+    light_threshold=0.25,
+    overload_threshold=5.0,
+)
+"""Limits that bursts of 200 and the backlog of a killed worker reach; those of `BalancedBroker` are shares of
 10,000 messages."""
 
 
@@ -31,8 +37,8 @@ def made(name: str) -> AsyncBroker:
     if name == "stream":
         return RedisStreamBroker(URL)
     if name == "forecast":
-        return LevelledBroker(URL, queues=WORKERS, scheduling=FORECAST, wait_seconds=None)
-    return LevelledBroker(URL, queues=WORKERS)
+        return BalancedBroker(URL, queues=WORKERS, scheduling=FORECAST, wait_seconds=None)
+    return BalancedBroker(URL, queues=WORKERS)
 
 
 broker = made(os.environ["RIVAL_BROKER"])
@@ -50,7 +56,7 @@ def send(messages: list[tuple[int, float]]) -> list[float]:
 
 
 async def _send(messages: list[tuple[int, float]]) -> list[float]:
-    ours, accepted = isinstance(broker, LevelledBroker), []
+    ours, accepted = isinstance(broker, BalancedBroker), []
     await broker.startup()
     for number, seconds in messages:
         kicker = work.kicker()

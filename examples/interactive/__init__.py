@@ -1,1 +1,1 @@
-"""An interactive message system: votes, quizzes and questions of many channels, on queues level by work."""
+"""An interactive message system: votes, quizzes and questions, on queues balanced by work."""

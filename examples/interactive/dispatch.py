@@ -11,7 +11,7 @@ from taskiq.exceptions import SendTaskError
 from interactive.messages import STRANDS, Message, Refused, key_of
 from interactive.processing import TASK_SECONDS, Tasks
 from interactive.rules import Rules
-from trimtab.dataplane.queues import LevelledBroker, retry_after_seconds
+from trimtab.dataplane.queues import BalancedBroker, retry_after_seconds
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class Dispatcher:
     """Sends messages into queues; a message is accepted when its queue has it, not before."""
 
-    def __init__(self, broker: LevelledBroker, tasks: Tasks) -> None:
+    def __init__(self, broker: BalancedBroker, tasks: Tasks) -> None:
         self._broker, self._tasks = broker, tasks
         self._split: set[str] = set()
 

@@ -24,7 +24,7 @@ from interactive.messages import Message, Refused
 from interactive.processing import Tasks, make_broker
 from interactive.rules import Rules, read_rules
 from interactive.store import AWAY, Store
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 from trimtab.dataplane.queues.ending import ended
 from trimtab.model.errors import ConnectError, InputError
 
@@ -48,7 +48,7 @@ class Gateway:
     """
 
     def __init__(
-        self, broker: LevelledBroker, store: Store, file: Path, clock: Callable[[], float] = time.monotonic
+        self, broker: BalancedBroker, store: Store, file: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.broker, self.store, self.file, self._clock = broker, store, file, clock
         self.dispatcher = Dispatcher(broker, Tasks(broker, store))
@@ -58,7 +58,7 @@ class Gateway:
         self._under_way: Counter[str] = Counter()
         self._dead: list[str] = []
         self._shown: tuple[float, str] = (float("-inf"), "")
-        self._looking = asyncio.Lock()
+        self._poll_task = asyncio.Lock()
 
     @property
     def rules(self) -> Rules:
@@ -154,7 +154,7 @@ class Gateway:
 
     async def shown(self) -> str:
         """The state of everything as JSON; at most a quarter of a second old."""
-        async with self._looking:
+        async with self._poll_task:
             if self._clock() - self._shown[0] >= TURN_SECONDS:
                 self._shown = (self._clock(), json.dumps(await self._look()))
             return self._shown[1]
@@ -164,7 +164,7 @@ class Gateway:
         found: dict[str, Any] = {"rules": rules.version, "rules_error": self.rules_error, "dead": self._dead}
         try:
             results = await self.store.results(list(rules.businesses))
-            counts = await self.broker.backend.look()
+            counts = await self.broker.backend.counts()
         except (*AWAY, ConnectError) as error:
             return {**found, "away": f"the server of the queues is away, and waited for: {error}"}
         found["queues"] = [
@@ -367,7 +367,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--rules", type=Path, required=True, help="the rule file")
     arguments = parser.parse_args()
-    broker = make_broker(arguments.url, arguments.queues, wait_seconds=2.0)
+    broker = make_broker(arguments.url, arguments.queues, enqueue_timeout_seconds=2.0)
     gateway = Gateway(broker, Store(arguments.url), arguments.rules)
     web.run_app(
         make_app(gateway),

@@ -10,7 +10,7 @@ from typing import Any
 from interactive.messages import Message
 from interactive.rules import Business, Effect
 from interactive.store import Store, patiently
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
 Row = list[str]
 
@@ -18,9 +18,9 @@ TASK_SECONDS = 0.003
 """What a task costs besides its messages."""
 
 
-def make_broker(url: str, queues: int, **settings: Any) -> LevelledBroker:
+def make_broker(url: str, queues: int, **settings: Any) -> BalancedBroker:
     """The broker as gateway and workers have it, alike but for who waits how long."""
-    return LevelledBroker(url, name="interactive", queues=queues, life_seconds=3.0, **settings)
+    return BalancedBroker(url, name="interactive", queues=queues, heartbeat_timeout_seconds=3.0, **settings)
 
 
 class Tasks:
@@ -35,7 +35,7 @@ class Tasks:
         A mark behind everything that a strand was given before a drain.
     """
 
-    def __init__(self, broker: LevelledBroker, store: Store) -> None:
+    def __init__(self, broker: BalancedBroker, store: Store) -> None:
         async def process(business: str, version: str, rows: list[Row]) -> None:
             rules = await patiently(lambda: store.rules(version))
             rule = rules.businesses.get(business) if rules else None

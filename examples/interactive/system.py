@@ -13,8 +13,8 @@ from pathlib import Path
 from redis import Redis
 
 from trimtab.lab.sandbox.ports import free_ports
-from trimtab.lab.sandbox.processes import Process, end, kill, running, spawn
-from trimtab.lab.sandbox.queues.server import QueueServer
+from trimtab.lab.sandbox.processes import SandboxProcess, end, kill, running, spawn
+from trimtab.lab.sandbox.queues.server import RedisServerProcess
 from trimtab.model.errors import SandboxError
 
 FOLDER = Path(__file__).parent
@@ -44,14 +44,14 @@ class System:
 
     def __init__(self, folder: Path, rules: Path, workers: int = 2, port: int | None = None) -> None:
         self.folder, self.started = folder, Counter[str]()
-        self.server = QueueServer(folder / "server")
+        self.server = RedisServerProcess(folder / "server")
         self.port = free_ports(1, without=[self.server.port])[0] if port is None else port
         server = ["--url", self.server.url, "--queues", str(workers)]
         self._commands = {
             "gateway": ["interactive.gateway", *server, "--port", str(self.port), "--rules", str(rules)],
             **{f"worker {one}": ["interactive.processing", *server] for one in range(1, workers + 1)},
         }
-        self.parts: dict[str, Process] = {}
+        self.parts: dict[str, SandboxProcess] = {}
         try:
             self.tend()
             self.wait_until_it_answers()
@@ -152,7 +152,7 @@ class System:
         end(self.parts.values(), 10.0)
         self.server.stop()
 
-    def _spawn(self, name: str, command: list[str]) -> Process:
+    def _spawn(self, name: str, command: list[str]) -> SandboxProcess:
         path = os.pathsep.join([str(FOLDER.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
         program = ["/usr/bin/env", f"PYTHONPATH={path}", sys.executable, "-m", *command]
         return spawn(program, self.folder, self.folder / f"{name.replace(' ', '-')}.log", outlive=False)

@@ -1,4 +1,4 @@
-"""Six brokers on three hosts, two log dirs each, under a load uneven over all three: levelled, measured.
+"""Six brokers on three hosts, two log dirs each, under a load uneven over all three: balanced, measured.
 
     python experiments/hosts_and_disks/run.py             # some minutes; writes result.json
     python experiments/hosts_and_disks/run.py --tables    # prints the tables of README.md
@@ -32,18 +32,18 @@ from measure import clients_between, figures_of, look_for_records, validity_of  
 
 from trimtab.act.kafka.port import KafkaAdminPort  # noqa: E402
 from trimtab.act.replicas.port import TopicPartition  # noqa: E402
-from trimtab.act.replicas.settings import ExecutionSettings  # noqa: E402
+from trimtab.act.replicas.settings import ReplicasExecutionSettings  # noqa: E402
 from trimtab.connect.kafka.client import admin_client  # noqa: E402
 from trimtab.files.atomic import write_atomically  # noqa: E402
 from trimtab.files.replicas.snapshot import read_snapshot  # noqa: E402
-from trimtab.lab.demo.interruption import Interrupted, orderly  # noqa: E402
+from trimtab.lab.demo.interruption import DemoInterrupted, orderly  # noqa: E402
 from trimtab.lab.demo.machine import MachineLog  # noqa: E402
-from trimtab.lab.demo.replicas.demo import level_kafka  # noqa: E402
-from trimtab.lab.demo.sampling import Sampling as World  # noqa: E402
-from trimtab.lab.demo.turn import Pipeline  # noqa: E402
+from trimtab.lab.demo.replicas.demo import balance_kafka  # noqa: E402
+from trimtab.lab.demo.sampling import SampledSandbox as World  # noqa: E402
+from trimtab.lab.demo.turn import DemoPipeline  # noqa: E402
 from trimtab.lab.demo.warm_up import warm_up_replicas  # noqa: E402
-from trimtab.lab.sandbox.kafka.placement import Placement  # noqa: E402
-from trimtab.lab.sandbox.kafka.workload import Workload, read_workload  # noqa: E402
+from trimtab.lab.sandbox.kafka.placement import SandboxPlacement  # noqa: E402
+from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload  # noqa: E402
 from trimtab.model.imbalance import sigma_threshold  # noqa: E402
 from trimtab.model.replicas.log_dirs import dir_balance  # noqa: E402
 from trimtab.model.replicas.resources import RESOURCES  # noqa: E402
@@ -64,7 +64,7 @@ SETTINGS = ReplicasSettings(goals=ASKED)
 HOST_OF = {broker: (broker - 1) // 2 for broker in range(1, 7)}
 
 
-def uneven(workload: Workload, draw: random.Random) -> Placement:
+def uneven(workload: KafkaWorkload, draw: random.Random) -> SandboxPlacement:
     """Leaders mostly on broker 1 and 2 (host h1); the other replica on another host."""
     replicas = {}
     for topic in workload.topics:
@@ -74,10 +74,10 @@ def uneven(workload: Workload, draw: random.Random) -> Placement:
             others = [broker for broker in HOST_OF if HOST_OF[broker] != HOST_OF[leader]]
             lists.append((leader, *draw.sample(others, topic.replication_factor - 1)))
         replicas[topic.name] = tuple(lists)
-    return Placement(replicas, "by hand", SEED)
+    return SandboxPlacement(replicas, "by hand", SEED)
 
 
-def pile_up(world: World, placement: Placement, draw: random.Random) -> None:
+def pile_up(world: World, placement: SandboxPlacement, draw: random.Random) -> None:
     """Put most replicas into the first log dir of their broker, and wait until they lie there."""
     admin = admin_client(world.sandbox.connection)
     try:
@@ -124,7 +124,7 @@ def hosts_of(figures: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def observed(world: World, pipeline: Pipeline, processor: MachineLog) -> tuple[dict[str, Any], Any]:
+def observed(world: World, pipeline: DemoPipeline, processor: MachineLog) -> tuple[dict[str, Any], Any]:
     """Samples through the pipeline: figures of hosts, brokers and log dirs, and the snapshot."""
     time.sleep(SETTLE_SECONDS)
     period = world.sample(SAMPLES)
@@ -143,7 +143,7 @@ def measure() -> dict[str, Any]:
     with loaded_cluster(
         workload, placement, interval_seconds=INTERVAL_SECONDS, disks=(DISK,) * len(HOST_OF)
     ) as world:
-        pipeline = Pipeline(scratch(world), PIPELINE)
+        pipeline = DemoPipeline(scratch(world), PIPELINE)
         try:
             with processor.running():
                 begun = time.monotonic()
@@ -158,8 +158,8 @@ def measure() -> dict[str, Any]:
                 say(f"{plan.verdict}: {plan.cost}")
                 started = time.time()
                 state = world.sandbox.state.folder / "state"
-                receipt = level_kafka(
-                    world.sandbox, plan, snapshot, state, ExecutionSettings(throttle="none")
+                receipt = balance_kafka(
+                    world.sandbox, plan, snapshot, state, ReplicasExecutionSettings(throttle="none")
                 )
                 seconds = time.time() - started
                 meanwhile = clients_between(world, started, time.time() + 1.0, processor)
@@ -271,7 +271,7 @@ def main() -> int:
     try:
         with orderly():
             document["measured"] = measure()
-    except Interrupted as interrupted:
+    except DemoInterrupted as interrupted:
         print("interrupted; nothing is written", file=sys.stderr)
         return interrupted.exit_code
     given.out.mkdir(parents=True, exist_ok=True)

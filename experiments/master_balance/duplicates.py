@@ -22,11 +22,11 @@ from looking import MESSAGE_BYTES, Watch, ended, look, share
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.consumer import Consumer, Message
+from trimtab.dataplane.masters.consumer import Consumer, StoredMessage
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.messages import AskUpload, Send, Upload
+from trimtab.online.masters.messages import OffsetUpload, RequestOffset, SendMessage
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "duplicates.json"
@@ -58,30 +58,32 @@ class Reader(Consumer):
         A node of which it hears nothing.
     """
 
-    def __init__(self, *given: Any, way: str, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.way, self.paused, self.asked, self.deaf_to = way, False, False, -1
+    def __init__(self, *values: Any, method: str, **named: Any) -> None:
+        super().__init__(*values, **named)
+        self.method, self.paused, self.asked, self.deaf_to = method, False, False, -1
         self.got: list[tuple[str, int]] = []
 
-    def _came(self, node: int, told: Any) -> None:
-        if isinstance(told[1], AskUpload):
+    def _on_connected(self, node: int, told: Any) -> None:
+        if isinstance(told[1], RequestOffset):
             self.asked = True
-            self.paused = self.paused or self.way == "is paused"
-            if self.way == "drops the question":
+            self.paused = self.paused or self.method == "is paused"
+            if self.method == "drops the question":
                 return
         if not self.paused and node != self.deaf_to:
-            super()._came(node, told)
+            super()._on_connected(node, told)
 
-    def _carry_out(self, orders: Sequence[Send]) -> None:
+    def _carry_out(self, orders: Sequence[SendMessage]) -> None:
         # A pause keeps what it would say about its offset; a question that is lost is asked again.
-        super()._carry_out([one for one in orders if not (self.paused and isinstance(one.message, Upload))])
+        super()._carry_out(
+            [one for one in orders if not (self.paused and isinstance(one.message, OffsetUpload))]
+        )
 
     async def read(self) -> None:
         """Read for good, and be done with each message at once."""
         async for message in self:
             self.note(message)
 
-    def note(self, message: Message) -> None:
+    def note(self, message: StoredMessage) -> None:
         """Take note of a message."""
         self.got.append((message.producer, message.sequence))
         self.done(message)
@@ -109,14 +111,14 @@ def fresh(before: Sequence[tuple[str, int]], got: Sequence[tuple[str, int]]) -> 
     return left
 
 
-async def one(sandbox: MastersSandbox, watch: Watch, way: str) -> dict[str, int]:
+async def one(sandbox: MastersSandbox, watch: Watch, method: str) -> dict[str, int]:
     """A takeover with two consumers: one that goes on, and one behind which another of its name begins."""
     # The names stay the same: a master asks a name that has gone for its offset too, and waits for it.
     cluster, ideal = sandbox.state.cluster, (watch.master + 1) % NODES
-    async with Reader(cluster, "t", "stays", way=way) as stays:
+    async with Reader(cluster, "t", "stays", method=method) as stays:
         reading = [asyncio.create_task(stays.read())]
         try:
-            async with Reader(cluster, "t", "leaves", way=way) as leaves:
+            async with Reader(cluster, "t", "leaves", method=method) as leaves:
                 reading.append(asyncio.create_task(leaves.read()))
                 await asyncio.sleep(BEFORE_SECONDS + CHANCE.random())
                 # It ends before the next master serves it: what that hands out is another matter.
@@ -131,7 +133,7 @@ async def one(sandbox: MastersSandbox, watch: Watch, way: str) -> dict[str, int]
                 assert stays.asked and leaves.asked, "the master did not ask for offsets"
                 await ended([reading.pop()])
             stays.paused = False
-            async with Reader(cluster, "t", "leaves", way="hands it in") as later:
+            async with Reader(cluster, "t", "leaves", method="hands it in") as later:
                 reading.append(asyncio.create_task(later.read()))
                 await asyncio.sleep(BEHIND_SECONDS)
             look([task for task in reading if not task.done()])
@@ -145,7 +147,7 @@ async def one(sandbox: MastersSandbox, watch: Watch, way: str) -> dict[str, int]
     }
 
 
-async def measured(sandbox: MastersSandbox, takeovers: int, way: str) -> dict[str, Any]:
+async def measured(sandbox: MastersSandbox, takeovers: int, method: str) -> dict[str, Any]:
     """Takeovers one after another."""
     watch = Watch(LOOK_SECONDS)
     tasks = watch.begin(sandbox)
@@ -163,33 +165,33 @@ async def measured(sandbox: MastersSandbox, takeovers: int, way: str) -> dict[st
                 await asyncio.sleep(LOOK_SECONDS)
             while len(rows) < takeovers:
                 look(tasks)
-                rows.append(await one(sandbox, watch, way))
-                print(f"{way} {len(rows)}: {rows[-1]}", file=sys.stderr, flush=True)
+                rows.append(await one(sandbox, watch, method))
+                print(f"{method} {len(rows)}: {rows[-1]}", file=sys.stderr, flush=True)
     finally:
         await ended(tasks)
     return {"takeovers": len(rows), **{name: [row[name] for row in rows] for name in rows[0]}}
 
 
 def table(result: dict[str, Any]) -> str:
-    """A row for each way."""
+    """A row for each method."""
     lines = [
         "| the consumer | takeovers | twice to itself | twice to the next of its name "
         "| of that, behind dropping by (producer, sequence) |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for way, found in result["ways"].items():
+    for method, found in result["ways"].items():
         cells = [
             " / ".join(f"{share(found[what], percent):.0f}" for percent in (50, 100))
             for what in ("same", "later", "dropped")
         ]
-        lines.append(f"| {way}: {WAYS[way]} | {found['takeovers']} | {' | '.join(cells)} |")
+        lines.append(f"| {method}: {WAYS[method]} | {found['takeovers']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def main() -> int:
     """Measure, or tell what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--takeovers", type=int, default=20, help="of each way")
+    parser.add_argument("--transfers", type=int, default=20, help="of each method")
     parser.add_argument("--tables", action="store_true", help="print the table of the result")
     parser.add_argument("--write", action="store_true", help="put it into the page")
     given = parser.parse_args()
@@ -199,8 +201,8 @@ def main() -> int:
         return 0
     ways = {}
     with MastersSandbox.start(NODES, 1, lease_seconds=LEASE_SECONDS) as sandbox:
-        for way in WAYS:
-            ways[way] = asyncio.run(measured(sandbox, given.takeovers, way))
+        for method in WAYS:
+            ways[method] = asyncio.run(measured(sandbox, given.transfers, method))
     result = {"cores": os.cpu_count(), "load_average": os.getloadavg()[0], "ways": ways}
     write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
     print(table(result))

@@ -24,7 +24,7 @@ from page import tell
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, settings_for
 from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.settings import StoreSettings
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "failovers.json"
@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 60.0
 
 
 async def failed_over(
-    sandbox: MastersSandbox, kills: int, settings: MasterSettings, chance: random.Random
+    sandbox: MastersSandbox, kills: int, settings: StoreSettings, chance: random.Random
 ) -> dict[str, Any]:
     """Kill the master again and again; the dead node is started again between."""
     watch, clients = Watch(LOOK_SECONDS), Clients()

@@ -51,7 +51,9 @@ WAYS = (
 )
 
 
-async def sent(send: Callable[[], Awaitable[object]], at_once: int, messages: int = 1) -> dict[str, float]:
+async def sent(
+    send: Callable[[], Awaitable[object]], max_in_flight: int, messages: int = 1
+) -> dict[str, float]:
     """How long a call takes, and messages a second, with so many under way at once.
 
     Parameters
@@ -71,7 +73,7 @@ async def sent(send: Callable[[], Awaitable[object]], at_once: int, messages: in
                 waits.append(now - begun)
 
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(at_once):
+        for _ in range(max_in_flight):
             tasks.create_task(work())
     return {
         "p50": round(share(waits, 50), 6),
@@ -80,15 +82,15 @@ async def sent(send: Callable[[], Awaitable[object]], at_once: int, messages: in
     }
 
 
-async def of_ours(sandbox: MastersSandbox, size: int, at_once: int) -> dict[str, float]:
+async def of_ours(sandbox: MastersSandbox, size: int, max_in_flight: int) -> dict[str, float]:
     """Messages to one group."""
     payload = b"." * size
-    async with Producer(sandbox.state.cluster, "t", window=at_once) as producer:
+    async with Producer(sandbox.state.cluster, "t", window=max_in_flight) as producer:
         await producer.send(payload)
-        return await sent(lambda: producer.send(payload), at_once)
+        return await sent(lambda: producer.send(payload), max_in_flight)
 
 
-async def of_etcd(sandbox: MastersSandbox, size: int, at_once: int, puts: int) -> dict[str, float]:
+async def of_etcd(sandbox: MastersSandbox, size: int, max_in_flight: int, puts: int) -> dict[str, float]:
     """Puts of new keys, to the member that leads: no put is forwarded by another member first."""
     payload, numbers = b"." * size, count()
     async with aetcd.Client("127.0.0.1", await leading_port(sandbox), timeout=TIMEOUT_SECONDS) as client:
@@ -103,7 +105,7 @@ async def of_etcd(sandbox: MastersSandbox, size: int, at_once: int, puts: int) -
             held, _ = await client.transaction([], [make(key, payload) for key in keys], [])
             assert held
 
-        return await sent(put if puts == 1 else transact, at_once, puts)
+        return await sent(put if puts == 1 else transact, max_in_flight, puts)
 
 
 async def leading_port(sandbox: MastersSandbox) -> int:
@@ -141,13 +143,13 @@ def compared(given: argparse.Namespace) -> dict[str, Any]:
             for engine in (EMBEDDED, ETCD)
         )
         calls = (
-            partial(of_ours, own, at_once=1),
-            partial(of_ours, own, at_once=WINDOW),
-            partial(of_ours, other, at_once=1),
-            partial(of_ours, other, at_once=WINDOW),
-            partial(of_etcd, other, at_once=1, puts=1),
-            partial(of_etcd, other, at_once=WINDOW, puts=1),
-            partial(of_etcd, other, at_once=1, puts=TRANSACTION),
+            partial(of_ours, own, max_in_flight=1),
+            partial(of_ours, own, max_in_flight=WINDOW),
+            partial(of_ours, other, max_in_flight=1),
+            partial(of_ours, other, max_in_flight=WINDOW),
+            partial(of_etcd, other, max_in_flight=1, puts=1),
+            partial(of_etcd, other, max_in_flight=WINDOW, puts=1),
+            partial(of_etcd, other, max_in_flight=1, puts=TRANSACTION),
         )
         sizes: dict[str, dict[str, list[dict[str, float]]]] = {}
         for size in given.sizes:

@@ -15,12 +15,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.handshake import Speaker
-from trimtab.dataplane.masters.links import Link
+from trimtab.dataplane.masters.handshake import PeerIdentity
+from trimtab.dataplane.masters.links import PeerLink
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.masters.frames import encoded
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.messages import AskStanding, Publish, Published, Send
+from trimtab.online.masters.messages import DescribeGroup, ProduceRequest, ProduceResponse, SendMessage
 
 LOOK_SECONDS = 0.001
 """From a node's answer to the next question to it."""
@@ -34,7 +34,7 @@ class Watch:
 
     Attributes
     ----------
-    look_seconds
+    poll_seconds
         From a node's answer to the next question to it.
     asked, held
         When each node was asked last, and when the question was sent to which it answered last that it is.
@@ -44,29 +44,29 @@ class Watch:
         What each node said last; none that is away is here.
     """
 
-    look_seconds: float = LOOK_SECONDS
+    poll_seconds: float = LOOK_SECONDS
     asked: dict[int, float] = field(default_factory=dict)
     held: dict[int, float] = field(default_factory=dict)
     first: dict[int, float] = field(default_factory=dict)
     holds: dict[int, bool] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
+    links: list[PeerLink] = field(default_factory=list)
 
     def begin(self, sandbox: MastersSandbox) -> list[asyncio.Task[None]]:
         """Connect to all nodes."""
         cluster = sandbox.state.cluster
-        speaker = Speaker(cluster.cluster, "watch", cluster.guard.opened())
+        speaker = PeerIdentity(cluster.cluster, "watch", cluster.guard.opened())
         for node, address in enumerate(cluster.addresses):
-            heard, ended = partial(self.heard, node), partial(self.ended, node)
-            self.links.append(Link(address, speaker, node, heard=heard, ended=ended))
+            received, ended = partial(self.received, node), partial(self.ended, node)
+            self.links.append(PeerLink(address, speaker, node, received=received, ended=ended))
             self.ask(node)
         return [asyncio.create_task(link.run()) for link in self.links]
 
     def ask(self, node: int) -> None:
         """Ask a node."""
         self.asked[node] = time.monotonic()
-        self.links[node].send(encoded((0, AskStanding("watch"))))
+        self.links[node].send(encoded((0, DescribeGroup("watch"))))
 
-    def heard(self, node: int, told: Any) -> None:
+    def received(self, node: int, told: Any) -> None:
         """Hear its answer."""
         standing, now = told[1], time.monotonic()
         if standing.holds:
@@ -74,7 +74,7 @@ class Watch:
             if not self.holds.get(node):
                 self.first[node] = now
         self.holds[node] = standing.holds
-        asyncio.get_running_loop().call_later(self.look_seconds, self.ask, node)
+        asyncio.get_running_loop().call_later(self.poll_seconds, self.ask, node)
 
     def ended(self, node: int) -> None:
         """A node has gone: ask again as soon as it is back."""
@@ -102,20 +102,20 @@ class SeenProducer(Producer):
         self.forwarded: list[float] = []
         self._sent_to: dict[int, set[int]] = {}
 
-    def _carry_out(self, orders: Sequence[Send]) -> None:
+    def _carry_out(self, orders: Sequence[SendMessage]) -> None:
         for order in orders:
-            if isinstance(order.message, Publish) and isinstance(order.to, int):
+            if isinstance(order.message, ProduceRequest) and isinstance(order.to, int):
                 self._sent_to.setdefault(order.message.record.sequence, set()).add(order.to)
         super()._carry_out(orders)
 
-    def _heard(self, now: float, node: int, message: Any) -> Sequence[Send]:
-        if isinstance(message, Published) and message.verdict == "stored":
+    def _handle_response(self, now: float, node: int, message: Any) -> Sequence[SendMessage]:
+        if isinstance(message, ProduceResponse) and message.verdict == "stored":
             # One answer tells of all messages before it, too: only its own was stored by who says so.
             if node not in self._sent_to.get(message.sequence, {node}):
                 self.forwarded.append(time.monotonic())
             for sequence in [one for one in self._sent_to if one <= message.sequence]:
                 del self._sent_to[sequence]
-        return super()._heard(now, node, message)
+        return super()._handle_response(now, node, message)
 
 
 @dataclass

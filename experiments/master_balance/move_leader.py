@@ -28,7 +28,7 @@ from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.online.masters.engines import ETCD
-from trimtab.online.masters.settings import Scheme
+from trimtab.online.masters.settings import TransferScheme
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "move_leader.json"
@@ -44,7 +44,7 @@ CALL_SECONDS = 2.0
 """What aetcd waits for an answer; etcd itself gives up after 5 s and two elections."""
 QUIET_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0
-OURS = (Scheme.EXPIRE, Scheme.INSTATE)
+OURS = (TransferScheme.EXPIRE, TransferScheme.INSTATE)
 
 
 @dataclass

@@ -21,17 +21,17 @@ from looking import Clients, Watch, ended, longest, look, share, shares
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.standings import ask_standings, masters_of
+from trimtab.dataplane.masters.group_status import masters_of, query_group_status
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.online.masters.engines import EMBEDDED, ENGINES
-from trimtab.online.masters.settings import Scheme
+from trimtab.online.masters.settings import TransferScheme
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "takeovers.json"
 NODES = 3
 LEASE_SECONDS = 10.0
-SLOW = Scheme.AWAIT, Scheme.ADVANCE
+SLOW = TransferScheme.AWAIT, TransferScheme.ADVANCE
 QUIET_SECONDS = 0.5
 """Before and after a takeover, in which clients are looked at, too."""
 PATIENCE_SECONDS = 90.0
@@ -42,7 +42,7 @@ SOURCE = {"await": "7.5 to 12.5 s", "advance": ".02 to 2.5 s", "expire": ".02 s"
 """From the proposal to the next master, by the source: L = 10 s, R = 2.5 s, P = 10 ms."""
 
 
-async def measured(sandbox: MastersSandbox, takeovers: int, scheme: Scheme) -> dict[str, Any]:
+async def measured(sandbox: MastersSandbox, takeovers: int, scheme: TransferScheme) -> dict[str, Any]:
     """Move one group from node to node."""
     watch, clients = Watch(), Clients()
     tasks = watch.begin(sandbox)
@@ -94,14 +94,14 @@ async def measured(sandbox: MastersSandbox, takeovers: int, scheme: Scheme) -> d
 async def followed(sandbox: MastersSandbox) -> dict[str, float]:
     """How many masterships move while one map of all groups follows the other; nobody sends or reads."""
     cluster = sandbox.state.cluster
-    masters = masters_of(await ask_standings(cluster), cluster.groups)
+    masters = masters_of(await query_group_status(cluster), cluster.groups)
     begun, maps = time.monotonic(), 0
     while (passed := time.monotonic() - begun) < FOLLOW_SECONDS:
         masters = [(master + 1) % NODES for master in masters]
         sandbox.publish(masters)
         maps += 1
         until = time.monotonic() + cluster.groups * PATIENCE_SECONDS
-        while masters_of(await ask_standings(cluster), cluster.groups) != masters:
+        while masters_of(await query_group_status(cluster), cluster.groups) != masters:
             if time.monotonic() > until:
                 raise SystemExit(f"a map of {cluster.groups} groups is not followed in {until - begun:.0f} s")
             await asyncio.sleep(FOLLOW_LOOK_SECONDS)
@@ -137,7 +137,7 @@ def main() -> int:
     """Measure, or tell what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--takeovers", type=int, help="of each scheme; 10 of those that take seconds, 40 of the others"
+        "--transfers", type=int, help="of each scheme; 10 of those that take seconds, 40 of the others"
     )
     parser.add_argument("--schemes", nargs="+", choices=list(SOURCE), default=list(SOURCE))
     parser.add_argument("--engine", choices=sorted(ENGINES), default=EMBEDDED.name, help="what chooses")
@@ -150,8 +150,8 @@ def main() -> int:
         return 0
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {"schemes": {}}
     for name in given.schemes:
-        scheme, before = Scheme[name.upper()], os.getloadavg()[0]
-        takeovers = given.takeovers or (10 if scheme in SLOW else 40)
+        scheme, before = TransferScheme[name.upper()], os.getloadavg()[0]
+        takeovers = given.transfers or (10 if scheme in SLOW else 40)
         start = partial(
             MastersSandbox.start, NODES, lease_seconds=LEASE_SECONDS, scheme=scheme, engine=given.engine
         )

@@ -22,11 +22,11 @@ import numpy as np
 from looking import median
 from page import tell
 
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.atomic import write_atomically
-from trimtab.lab.sandbox.control_groups import MEMBERS, ControlGroup, make_control_group, remove
+from trimtab.lab.sandbox.cgroups import MEMBERS, NodeCgroup, make_control_group, remove
 from trimtab.lab.sandbox.masters.clients import topics_of
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
@@ -69,7 +69,7 @@ class _Client:
         Messages that a reader got for a second time in its life, or that stand in the topic twice.
     """
 
-    def __init__(self, cluster: MastersCluster, topic: str, size: int, begin: float, *, still: bool) -> None:
+    def __init__(self, cluster: StoreConfig, topic: str, size: int, begin: float, *, still: bool) -> None:
         self._cluster, self._topic, self._payload = cluster, topic, b"." * size
         self._begin, self._end = begin, begin + SECONDS
         self._still, self._last = still, -2
@@ -79,17 +79,17 @@ class _Client:
     def _measured(self) -> bool:
         return self._begin <= time.time() < self._end
 
-    def _told(self, future: asyncio.Future[int]) -> None:
+    def _absorb_result(self, future: asyncio.Future[int]) -> None:
         if not future.cancelled():
             self.acknowledged += 1
             self.stored += self._measured
 
     async def produce(self) -> None:
         """Send as fast as messages are acknowledged, then wait until all are."""
-        async with Producer(self._cluster, self._topic, patience_seconds=None) as producer:
+        async with Producer(self._cluster, self._topic, timeout_seconds=None) as producer:
             while time.time() < self._end:
                 future = await producer.post(self._payload)
-                future.add_done_callback(self._told)
+                future.add_done_callback(self._absorb_result)
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_SECONDS):
                     await producer.flush()
@@ -99,7 +99,7 @@ class _Client:
         """Read all of the topic, by one reader after another, each under a name of its own."""
         while time.time() < self._end:
             name = f"reader-{time.time()}"
-            async with Consumer(self._cluster, self._topic, name, patience_seconds=None) as consumer:
+            async with Consumer(self._cluster, self._topic, name, timeout_seconds=None) as consumer:
                 await self._consume(consumer)
 
     async def _consume(self, consumer: Consumer) -> None:
@@ -107,7 +107,7 @@ class _Client:
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SECONDS) as limit:
                 while time.time() < self._end and offset != self._last:
-                    message = await consumer.take()
+                    message = await consumer.receive()
                     new = message.offset > offset and message.sequence > lasts.get(message.producer, 0)
                     offset, lasts[message.producer] = message.offset, message.sequence
                     self.twice += not new
@@ -126,12 +126,12 @@ class _Client:
         return {name: getattr(self, name) for name in names}
 
 
-def _client(cluster: MastersCluster, topic: str, size: int, work: str, begin: float, told: Any) -> None:
+def _client(cluster: StoreConfig, topic: str, size: int, work: str, begin: float, told: Any) -> None:
     client = _Client(cluster, topic, size, begin, still=work == "consume")
     told.put(asyncio.run(client.work(work)))
 
 
-async def _filled(cluster: MastersCluster, topic: str, size: int) -> None:
+async def _filled(cluster: StoreConfig, topic: str, size: int) -> None:
     """Store so many messages in a topic that readers have something to read."""
     async with Producer(cluster, topic) as producer:
         for _ in range(min(FILL_MESSAGES, FILL_BYTES // size)):
@@ -139,7 +139,7 @@ async def _filled(cluster: MastersCluster, topic: str, size: int) -> None:
         await producer.flush()
 
 
-def measured(sandbox: MastersSandbox, groups: list[ControlGroup], size: int, work: str) -> dict[str, Any]:
+def measured(sandbox: MastersSandbox, groups: list[NodeCgroup], size: int, work: str) -> dict[str, Any]:
     """One turn: messages a second over all groups, and what each node used of its share."""
     cluster, told = sandbox.state.cluster, multiprocessing.Queue()
     begin = time.time() + WARM_SECONDS
@@ -166,7 +166,7 @@ def measured(sandbox: MastersSandbox, groups: list[ControlGroup], size: int, wor
     }
 
 
-def _used_seconds(group: ControlGroup) -> float:
+def _used_seconds(group: NodeCgroup) -> float:
     """Processor time of a control group."""
     for folder in group.folders:
         if (folder / "cpuacct.usage").exists():
@@ -231,7 +231,7 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def compared(sandbox: MastersSandbox, groups: list[ControlGroup], given: argparse.Namespace) -> None:
+def compared(sandbox: MastersSandbox, groups: list[NodeCgroup], given: argparse.Namespace) -> None:
     """Measure every size and kind of work under both layouts, in turns, and write the result after each."""
     rows: list[dict[str, Any]] = []
     if given.add and RESULT.exists():

@@ -14,9 +14,9 @@ from streams import PARTITIONS
 
 PLANNED = (
     f"pipeline.keys.capacity_per_second={WORKER_PER_SECOND * PARTITIONS / MEMBERS:g}",
-    "pipeline.keys.keys_most=100", f"keys.consumers={GROUP}", "keys.theta=0.9", "keys.epsilon=0.02",
+    "pipeline.keys.max_keys=100", f"keys.consumer_group={GROUP}", "keys.theta=0.9", "keys.epsilon=0.02",
 )  # fmt: skip
-"""What the level is told: of consumers what they can do, for a quarter of the load does not show it."""
+"""What the balancer is told: of consumers what they can do, for a quarter of the load does not show it."""
 
 
 class Failed(RuntimeError):
@@ -61,12 +61,12 @@ network_out_bytes_per_second = {limit:.0f}
 [replicas]
 excluded_topics = ["__*", "trimtab-*"]
 """
-"""Of the level `replicas`: a broker can carry five times what comes in on average, so that ε counts."""
+"""Of the balancer `replicas`: a broker can carry five times what comes in on average, so that ε counts."""
 TICKS = 6
 
 
 def brokers_by_commands(task: Task) -> dict[str, Any]:
-    """Sample the brokers under load, plan, and move partitions: the level `replicas`."""
+    """Sample the brokers under load, plan, and move partitions: the balancer `replicas`."""
     folder, begun = Path(task.folder), time.monotonic()
     lake, plan, settings = folder / "lake", folder / "plan.json", folder / "trimtab.toml"
     settings.write_text(SETTINGS.format(limit=5 * task.per_second / QUARTER * RECORD_BYTES / BROKERS))

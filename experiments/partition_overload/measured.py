@@ -10,7 +10,7 @@ from control import WORKER_PER_SECOND
 from simulated import DEADLINE_SECONDS, figures_of
 from streams import PARTITIONS
 
-from trimtab.history.keys.course import Course
+from trimtab.history.keys.simulation import KeysSimulationRun
 from trimtab.history.keys.stream import KeyStream
 from trimtab.online.keys.consumption import repaired
 
@@ -21,7 +21,9 @@ BEHIND = 0.01
 """Of the records of a second: so many may wait longer than the deadline in a load that is met."""
 
 
-def consumption(course: Course, capacity: float = WORKER_PER_SECOND) -> tuple[np.ndarray, np.ndarray]:
+def consumption(
+    course: KeysSimulationRun, capacity: float = WORKER_PER_SECOND
+) -> tuple[np.ndarray, np.ndarray]:
     """Moments, four a second while records are sent, and the ISC of each partition at each of them.
 
     What came in before the step is not in it. A partition that was added has an ISC of 0 until it is used.
@@ -41,7 +43,9 @@ def consumption(course: Course, capacity: float = WORKER_PER_SECOND) -> tuple[np
     return steps, found
 
 
-def convergence(course: Course, until: float, capacity: float = WORKER_PER_SECOND) -> dict[str, float | None]:
+def convergence(
+    course: KeysSimulationRun, until: float, capacity: float = WORKER_PER_SECOND
+) -> dict[str, float | None]:
     """How a load that stepped up was met, by three measures.
 
     `converged_seconds` is KSCDR's: the time until every ISC is at or below Θ for `HOLD_SECONDS`; None: never.
@@ -81,7 +85,7 @@ def overtaken_of_all(effects: np.ndarray) -> int:
 
 def course_of(
     stream: KeyStream, effects: np.ndarray, begin: float, until: float, partitions: int, places: np.ndarray
-) -> tuple[Course, int, int]:
+) -> tuple[KeysSimulationRun, int, int]:
     """The course of the measured records, how many never took effect, and how many did so twice.
 
     `partitions` are those that the topic has in the end; those beyond the first were added by the policy. A
@@ -95,7 +99,7 @@ def course_of(
     place, done = places.astype(int), np.full(count, end - begin)
     place[own["number"]], done[own["number"]] = own["partition"], own["done"] - begin
     there = np.bincount(own["number"], minlength=count)
-    course = Course(stream, place.tolist(), done.tolist(), partitions, partitions - PARTITIONS)
+    course = KeysSimulationRun(stream, place.tolist(), done.tolist(), partitions, partitions - PARTITIONS)
     return course, int((there == 0).sum()), int((there > 1).sum())
 
 

@@ -46,7 +46,7 @@ from streams import PARTITIONS
 
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.processes import Process, end, running, spawn
+from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
 
 FOLDER = Path(__file__).parent
 GUARDED = "tables and order guard"
@@ -118,7 +118,7 @@ def places(task: Task, partitions: int) -> np.ndarray:
     return found
 
 
-def started(task: Task, program: str, name: str) -> Process:
+def started(task: Task, program: str, name: str) -> SandboxProcess:
     """A process of a run."""
     command = [
         which("env") or "", f"PYTHONPATH={os.pathsep.join(sys.path)}",

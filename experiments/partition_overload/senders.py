@@ -27,36 +27,36 @@ from streams import PARTITIONS
 from trimtab.dataplane.keys.confluent import Producer
 from trimtab.dataplane.keys.live_load import LiveLoad
 from trimtab.dataplane.keys.partitioners import PolicyPartitioner
-from trimtab.dataplane.keys.settings import Following, LoadSettings
+from trimtab.dataplane.keys.settings import LoadConfig, RoutingConfig
 from trimtab.history.keys.stream import KeyStream
-from trimtab.online.keys.catalogue import Given
-from trimtab.online.keys.settings import Ipooa
+from trimtab.online.keys.catalogue import KeyPolicyInputs
+from trimtab.online.keys.settings import IpooaSettings
 
 LOOK_SECONDS, RATE_SECONDS = 0.25, 5.0
 """As in virtual time: between two looks at backlogs, and over how long rates are smoothed."""
 REST_SECONDS = 0.005
-POLICIES: dict[str, tuple[str, Given]] = {
-    "hash": ("hash", Given()),
-    "D-Choices": ("d_choices", Given()),
-    "D-Choices, again": ("d_choices", Given()),
-    "PKG": ("pkg", Given()),
-    "BL": ("hash", Given()),
-    "CL": ("hash", Given()),
-    "IPOOA, candidate by content": ("ipooa", Given()),
-    "IPOOA, candidate by content, added every 10 s": ("ipooa", Given()),
-    "IPOOA, candidate by load": ("ipooa", Given(ipooa=Ipooa(candidate="load"))),
-    "IPOOA, least-loaded candidate": ("ipooa", Given(ipooa=Ipooa(candidate="least"))),
-    "IPOOA, ISC as printed": ("ipooa", Given(ipooa=Ipooa(isc="literal"))),
-    "paper: kafka": ("hash", Given()),
-    "paper: BL": ("hash", Given()),
-    "paper: CL": ("hash", Given()),
-    "paper: IPOOA": ("ipooa", Given()),
-    "paper: IPOOA, ISC as printed": ("ipooa", Given(ipooa=Ipooa(isc="literal"))),
-    "paper: IPOOA, λ1 0.35": ("ipooa", Given(ipooa=Ipooa(weight=0.35))),
-    "paper: IPOOA, λ1 0.65": ("ipooa", Given(ipooa=Ipooa(weight=0.65))),
-    "paper: IPOOA, p 1": ("ipooa", Given(ipooa=Ipooa(power=1))),
-    "paper: IPOOA, Θ 0.5": ("ipooa", Given(ipooa=Ipooa(threshold=0.5))),
-    "paper: IPOOA, Θ 0.65": ("ipooa", Given(ipooa=Ipooa(threshold=0.65))),
+POLICIES: dict[str, tuple[str, KeyPolicyInputs]] = {
+    "hash": ("hash", KeyPolicyInputs()),
+    "D-Choices": ("d_choices", KeyPolicyInputs()),
+    "D-Choices, again": ("d_choices", KeyPolicyInputs()),
+    "PKG": ("pkg", KeyPolicyInputs()),
+    "BL": ("hash", KeyPolicyInputs()),
+    "CL": ("hash", KeyPolicyInputs()),
+    "IPOOA, candidate by content": ("ipooa", KeyPolicyInputs()),
+    "IPOOA, candidate by content, added every 10 s": ("ipooa", KeyPolicyInputs()),
+    "IPOOA, candidate by load": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(candidate="load"))),
+    "IPOOA, least-loaded candidate": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(candidate="least"))),
+    "IPOOA, ISC as printed": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(isc="literal"))),
+    "paper: kafka": ("hash", KeyPolicyInputs()),
+    "paper: BL": ("hash", KeyPolicyInputs()),
+    "paper: CL": ("hash", KeyPolicyInputs()),
+    "paper: IPOOA": ("ipooa", KeyPolicyInputs()),
+    "paper: IPOOA, ISC as printed": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(isc="literal"))),
+    "paper: IPOOA, λ1 0.35": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(weight=0.35))),
+    "paper: IPOOA, λ1 0.65": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(weight=0.65))),
+    "paper: IPOOA, p 1": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(power=1))),
+    "paper: IPOOA, Θ 0.5": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(threshold=0.5))),
+    "paper: IPOOA, Θ 0.65": ("ipooa", KeyPolicyInputs(ipooa=IpooaSettings(threshold=0.65))),
 }
 """Those of the paper: consumers whose partitions share what they can do."""
 Send = Callable[[bytes, bytes], None]
@@ -67,10 +67,10 @@ class CountedLoad(LiveLoad):
 
     asked_for = 0
 
-    def ask(self, known: int) -> None:
-        """See `LiveLoad.ask`."""
+    def request_partition(self, known: int) -> None:
+        """See `LiveLoad.request_partition`."""
         self.asked_for += 1
-        super().ask(known)
+        super().request_partition(known)
 
 
 class Choosing:
@@ -80,7 +80,7 @@ class Choosing:
         name, given = POLICIES[task.policy]
         self.load = None
         if name != "hash":
-            settings = LoadSettings(
+            settings = LoadConfig(
                 {"bootstrap_servers": task.bootstrap}, task.topic, GROUP,
                 capacity_per_second=WORKER_PER_SECOND, interval_seconds=LOOK_SECONDS,
                 rate_seconds=RATE_SECONDS, commit_seconds=LOOK_SECONDS, start_seconds=60.0, base=PARTITIONS,
@@ -118,7 +118,7 @@ def plain(task: Task) -> tuple[Send, Callable[[], int], Any]:
 
 def guarded(task: Task) -> tuple[Send, Callable[[], int], Any]:
     """The producer of the order guard."""
-    following = Following({"bootstrap_servers": task.bootstrap}, tables_topic=TABLES)
+    following = RoutingConfig({"bootstrap_servers": task.bootstrap}, tables_topic=TABLES)
     producer = Producer(task.topic, following, {"bootstrap.servers": task.bootstrap, **SETTINGS})
 
     def send(key: bytes, value: bytes) -> None:

@@ -18,13 +18,13 @@ from streams import PARTITIONS, PER_SECOND, consumers, drawn, recorded, zipf
 
 from trimtab.files.atomic import write_atomically
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.course import Course, World, course
-from trimtab.history.keys.guarded import Guarded, Pace
-from trimtab.history.keys.publishing import Known, Watching, planned
+from trimtab.history.keys.ordered_simulation import OrderedSimulation, OrderingDelays
+from trimtab.history.keys.publishing import FixedTable, PeriodicPlanner, planned
+from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate
 from trimtab.history.keys.stream import KeyStream
-from trimtab.online.keys.catalogue import Given, policy_named
-from trimtab.online.keys.order.settings import Guarding
-from trimtab.online.keys.settings import Ipooa
+from trimtab.online.keys.catalogue import KeyPolicyInputs, policy_named
+from trimtab.online.keys.order.settings import OrderingConfig
+from trimtab.online.keys.settings import IpooaSettings
 
 FOLDER = Path(__file__).parent
 SEEDS = (1, 2, 3)
@@ -33,19 +33,21 @@ NEWS_SECONDS = 0.005
 """Until a consumer hears what others have done of a split key."""
 DEADLINE_SECONDS = 1.0
 SETTINGS = KeysSettings(theta=(0.9,), epsilon=(0.05,))
-Row = Callable[[KeyStream, Sequence[float], int], Course]
+Row = Callable[[KeyStream, Sequence[float], int], KeysSimulationRun]
 
 
-def world(seed: int, *, look: float | None = LOOK_SECONDS, spare: int = 0, smooth: float = 5.0) -> World:
+def world(
+    seed: int, *, look: float | None = LOOK_SECONDS, spare: int = 0, smooth: float = 5.0
+) -> KeysSimulationSettings:
     """Partitions and consumers of a draw."""
-    return World(PARTITIONS, consumers(seed), spare, look, smooth, seed)
+    return KeysSimulationSettings(PARTITIONS, consumers(seed), spare, look, smooth, seed)
 
 
-def plain(name: str, given: Given | None = None, *, contents: bool = False, **of_world: Any) -> Row:
+def plain(name: str, given: KeyPolicyInputs | None = None, *, contents: bool = False, **of_world: Any) -> Row:
     """A policy by itself."""
 
-    def row(stream: KeyStream, _: Sequence[float], seed: int) -> Course:
-        return course(stream, lambda: policy_named(name, given), world(seed, **of_world), contents=contents)
+    def row(stream: KeyStream, _: Sequence[float], seed: int) -> KeysSimulationRun:
+        return simulate(stream, lambda: policy_named(name, given), world(seed, **of_world), contents=contents)
 
     return row
 
@@ -53,30 +55,30 @@ def plain(name: str, given: Given | None = None, *, contents: bool = False, **of
 def ipooa(candidate: str = "content", **given: Any) -> Row:
     """IPOOA with these settings."""
     of_world = {one: given.pop(one) for one in ("look", "spare", "smooth") if one in given}
-    settings = Given(ipooa=Ipooa(candidate=candidate, **given))
+    settings = KeyPolicyInputs(ipooa=IpooaSettings(candidate=candidate, **given))
     return plain("ipooa", settings, contents=candidate == "content", **of_world)
 
 
-def unguarded(stream: KeyStream, shares: Sequence[float], seed: int) -> Course:
+def unguarded(stream: KeyStream, shares: Sequence[float], seed: int) -> KeysSimulationRun:
     """The table of a known load, without the guard."""
     of = world(seed)
     table = planned(stream.keys, [PER_SECOND * one for one in shares], SETTINGS, of)
-    return course(stream, lambda: policy_named("key_groups", Given(table=table)), of)
+    return simulate(stream, lambda: policy_named("key_groups", KeyPolicyInputs(table=table)), of)
 
 
 def guarded(known: bool, news: float | None = NEWS_SECONDS, run_records: int = 16) -> Row:
     """Tables and the order guard; from the first record on, or found while it runs."""
 
-    def row(stream: KeyStream, shares: Sequence[float], seed: int) -> Course:
+    def row(stream: KeyStream, shares: Sequence[float], seed: int) -> KeysSimulationRun:
         rates, of = [PER_SECOND * one for one in shares], world(seed)
         publisher = (
-            Known(planned(stream.keys, rates, SETTINGS, of))
+            FixedTable(planned(stream.keys, rates, SETTINGS, of))
             if known
-            else Watching(stream.keys, 5.0, SETTINGS, of)
+            else PeriodicPlanner(stream.keys, 5.0, SETTINGS, of)
         )
-        return Guarded(stream, of, publisher, publish_seconds=0.01 if known else 0.25,
-                       pace=Pace(tell_seconds=news),
-                       settings=Guarding(run_records=run_records)).run()  # fmt: skip
+        return OrderedSimulation(stream, of, publisher, publish_seconds=0.01 if known else 0.25,
+                       delays=OrderingDelays(heartbeat_seconds=news),
+                       settings=OrderingConfig(run_records=run_records)).run()  # fmt: skip
 
     return row
 
@@ -85,9 +87,9 @@ ROWS: dict[str, Row] = {
     "hash": plain("hash"),
     "random": plain("random"),
     "PKG": plain("pkg"),
-    "PKG, own counts": plain("pkg", look=None),
+    "PKG, own counts": plain("pkg", next_table=None),
     "D-Choices": plain("d_choices"),
-    "D-Choices, own counts": plain("d_choices", look=None),
+    "D-Choices, own counts": plain("d_choices", next_table=None),
     "W-Choices": plain("w_choices"),
     "bounded loads": plain("bounded_loads"),
     "IPOOA, candidate by content": ipooa(),
@@ -124,7 +126,7 @@ NEWS: dict[str, Row] = {
 }  # fmt: skip
 
 
-def figures_of(found: Course) -> dict[str, Any]:
+def figures_of(found: KeysSimulationRun) -> dict[str, Any]:
     """The measures of one run."""
     late = sum(done - at > DEADLINE_SECONDS for done, at in zip(found.done, found.stream.at, strict=True))
     return {

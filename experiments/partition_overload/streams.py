@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from trimtab.history.keys.consumers import Capacity, Stall
+from trimtab.history.keys.consumers import ConsumerCapacity, Stall
 from trimtab.history.keys.stream import KeyStream
 
 PARTITIONS, KEYS, PER_SECOND, SECONDS = 24, 10_000, 5000.0, 30.0
@@ -52,7 +52,7 @@ def drawn(
     return KeyStream(at, which, [b"user %d.%d" % (seed, one) for one in range(len(shares))])
 
 
-def consumers(seed: int, per_second: float = CONSUMER_PER_SECOND, until: float = 600.0) -> Capacity:
+def consumers(seed: int, per_second: float = CONSUMER_PER_SECOND, until: float = 600.0) -> ConsumerCapacity:
     """Consumers that stand still for 0.3 s, about every 10 s, each at times of its own."""
     chance = random.Random(f"stalls {seed}")
     stalls: list[list[Stall]] = []
@@ -63,4 +63,4 @@ def consumers(seed: int, per_second: float = CONSUMER_PER_SECOND, until: float =
             row.append((now, now + STALL_SECONDS))
             now += STALL_SECONDS
         stalls.append(row)
-    return Capacity(per_second, stalls)
+    return ConsumerCapacity(per_second, stalls)

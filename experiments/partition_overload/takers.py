@@ -36,9 +36,9 @@ from control import (
 from streams import PARTITIONS, consumers
 
 from trimtab.dataplane.keys import confluent
-from trimtab.dataplane.keys.marks import InMemoryMarks
-from trimtab.dataplane.keys.settings import Following
-from trimtab.history.keys.consumers import Consumers
+from trimtab.dataplane.keys.checkpoints import InMemoryCheckpointStore
+from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab.history.keys.consumers import SimulatedConsumers
 
 EFFECT = np.dtype(
     [("number", "i4"), ("key", "u4"), ("of_key", "u4"), ("sent", "f8"), ("partition", "u1"), ("done", "f8")]
@@ -48,7 +48,7 @@ SWITCH_SECONDS = 0.0005
 """A thread that has something to do waits no longer for others of its process."""
 
 
-class SharedMarks(InMemoryMarks):
+class SharedMarks(InMemoryCheckpointStore):
     """Marks of several members of one process: one transaction at a time."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class SharedMarks(InMemoryMarks):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """See `InMemoryMarks`."""
+        """See `InMemoryCheckpointStore`."""
         with self._lock, super().transaction():
             yield
 
@@ -75,8 +75,10 @@ class Paced:
         The worker that all partitions share; None: each has the one of its number.
     """
 
-    def __init__(self, client: Any, workers: Consumers, began: float, shared: int | None = None) -> None:
-        self._client, self._workers, self._began = client, workers, began
+    def __init__(
+        self, client: Any, workers: SimulatedConsumers, began: float, shared: int | None = None
+    ) -> None:
+        self._client, self._workers, self._started_at = client, workers, began
         self._shared = shared
         self._due: list[tuple[float, int, Any]] = []
         self._last = [0.0] * MAX_PARTITIONS
@@ -92,7 +94,7 @@ class Paced:
         now = time.monotonic()
         busy = {self._worker(one.partition()) for _, _, one in self._due}
         for worker in {self._worker(one) for one in partitions} - busy:
-            self._workers.drop(worker, now - self._began)
+            self._workers.drop(worker, now - self._started_at)
         for one in partitions:
             self._last[one] = 0.0
 
@@ -118,7 +120,9 @@ class Paced:
     def _begin(self, message: Any) -> None:
         place, now = message.partition(), time.monotonic()
         if message.error() is None:
-            self._last[place] = self._began + self._workers.take(self._worker(place), now - self._began)
+            self._last[place] = self._started_at + self._workers.receive(
+                self._worker(place), now - self._started_at
+            )
         self._count += 1
         # The end of a partition is told behind its last record.
         heappush(self._due, (max(now, self._last[place]), self._count, message))
@@ -128,10 +132,10 @@ class Bounded(confluent.Consumer):
     """A member of the group whose workers take their time."""
 
     def __init__(
-        self, task: Task, one: int, workers: Consumers, began: float, marks: Any, handler: Any
+        self, task: Task, one: int, workers: SimulatedConsumers, began: float, marks: Any, handler: Any
     ) -> None:
         self._task, self._one, self._reassigned = task, one, not task.by_load
-        following = Following(
+        following = RoutingConfig(
             {"bootstrap_servers": task.bootstrap}, tables_topic=TABLES if task.guarded else None
         )
         config = {
@@ -154,7 +158,7 @@ class Bounded(confluent.Consumer):
         self._reassigned = True
         self._commit(dict(self.receiving.commits))
         self.client.unsubscribe()
-        while list(self.receiving.lanes):
+        while list(self.receiving.assigned_partitions):
             super().step(0.1)
         say(self._task.folder, f"left-{self._one}")
         for other in range(MEMBERS):
@@ -180,10 +184,10 @@ def consume(task: Task) -> None:
             measured[0] += 1
 
     began, marks = time.monotonic(), SharedMarks()
-    workers = Consumers(MAX_PARTITIONS, consumers(task.seed, WORKER_PER_SECOND))
+    workers = SimulatedConsumers(MAX_PARTITIONS, consumers(task.seed, WORKER_PER_SECOND))
     if task.shared:
         whole = consumers(task.seed, WORKER_PER_SECOND * PARTITIONS / MEMBERS)
-        workers = Consumers(MEMBERS, whole)
+        workers = SimulatedConsumers(MEMBERS, whole)
     members = [Bounded(task, one, workers, began, marks, handle) for one in range(MEMBERS)]
     troubles: list[BaseException] = []
 
@@ -200,7 +204,7 @@ def consume(task: Task) -> None:
     ready = False
     while heard(task.folder, "stop") is None and not troubles:
         time.sleep(0.25)
-        held = [len(list(one.receiving.lanes)) for one in members]
+        held = [len(list(one.receiving.assigned_partitions)) for one in members]
         if not ready and sum(held) == PARTITIONS and all(held):
             ready = True
             say(task.folder, "ready-consumers")

@@ -61,7 +61,7 @@ def _makespans(rows: list[dict[str, Any]], folder: Path) -> tuple[Path, Path]:
                 ]
                 for row in of_kind
             ]
-            # The printed sign lies under the meant one almost everywhere: dashed, it can be seen to.
+            # The literal sign lies under the corrected one almost everywhere: dashed, it can be seen to.
             axes.plot(
                 at, [statistics.median(one) for one in ratios], marker="o", markersize=3.5, color=colour,
                 linewidth=1.5, label=name if place == 0 else None,

@@ -30,16 +30,16 @@ import numpy as np
 from redis import Redis
 from schemes import BY_COUNT, BY_WORK, QUEUES, THRESHOLD, WEIGHTS
 
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 from trimtab.dataplane.queues.ending import ended
 from trimtab.files.atomic import write_atomically
-from trimtab.lab.sandbox.processes import Process, kill, spawn
-from trimtab.lab.sandbox.queues.server import QueueServer
-from trimtab.lab.simulate.queues.arrivals import Message, at_random, in_step
-from trimtab.online.queues.catalogue import POLICIES, Given
-from trimtab.online.queues.ledger import Ledger
+from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
+from trimtab.lab.sandbox.queues.server import RedisServerProcess
+from trimtab.lab.simulate.queues.arrivals import ReplayedMessage, at_random, in_step
+from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 FOLDER = Path(__file__).parent
 MESSAGES, CAPACITY, SHRUNK = 500, 500, 5
@@ -56,15 +56,22 @@ class Made:
     """A policy, balance scheduling and whether quick messages go first."""
 
     policy: str
-    scheduling: Scheduling | None = None
-    overtake_seconds: float = 0.0
+    scheduling: SchedulingSettings | None = None
+    max_overtake_seconds: float = 0.0
 
 
 SCHEMES = {
     "none": Made("round_robin"),
     "threshold": Made(
         "marked_round_robin",
-        replace(THRESHOLD, limits="share", light=0.3, overload=0.3, window_seconds=1.0, cycle_seconds=1.0),
+        replace(
+            THRESHOLD,
+            threshold_unit="share",
+            light_threshold=0.3,
+            overload_threshold=0.3,
+            window_seconds=1.0,
+            cycle_seconds=1.0,
+        ),
     ),
     "forecast by count": Made("marked_round_robin", replace(BY_COUNT, **PACE)),
     "forecast by work": Made("marked_round_robin", replace(BY_WORK, **PACE)),
@@ -77,31 +84,31 @@ SCHEMES = {
 class Load:
     """Messages, how fast the workers are, and how many a queue may hold."""
 
-    messages: Sequence[Message]
+    messages: Sequence[ReplayedMessage]
     speed: Sequence[float]
     capacity: int = CAPACITY
 
 
-def broker_of(name: str, url: str, capacity: int) -> LevelledBroker:
+def broker_of(name: str, url: str, capacity: int) -> BalancedBroker:
     """The broker of a scheme."""
     made = SCHEMES[name]
 
-    def policy(ledger: Ledger) -> DispatchPolicy:
-        return POLICIES[made.policy](ledger, Given())
+    def policy(ledger: QueueLedger) -> DispatchPolicy:
+        return POLICIES[made.policy](ledger, DispatchInputs())
 
-    return LevelledBroker(
+    return BalancedBroker(
         url,
         queues=QUEUES,
         capacity=capacity,
         policy=policy,
         scheduling=made.scheduling,
-        overtake_seconds=made.overtake_seconds,
-        wait_seconds=None,
-        life_seconds=30.0,
+        max_overtake_seconds=made.max_overtake_seconds,
+        enqueue_timeout_seconds=None,
+        heartbeat_timeout_seconds=30.0,
     )
 
 
-def task_of(broker: LevelledBroker) -> Any:
+def task_of(broker: BalancedBroker) -> Any:
     """The only task: sleep, and write down when."""
 
     async def work(number: int, seconds: float) -> None:
@@ -122,9 +129,9 @@ async def _work() -> None:
     await run_receiver_task(broker, run_startup=True, max_async_tasks=1)
 
 
-async def _watch(broker: LevelledBroker, looks: list[bool]) -> None:
+async def _watch(broker: BalancedBroker, looks: list[bool]) -> None:
     while True:
-        looks.append(any(one.paused for one in (await broker.backend.look()).queues))
+        looks.append(any(one.paused for one in (await broker.backend.counts()).queues))
         await asyncio.sleep(LOOK_SECONDS)
 
 
@@ -134,18 +141,18 @@ async def _send(name: str, url: str, load: Load) -> tuple[list[float], dict[str,
     task = task_of(broker)
     await broker.startup()
     async with asyncio.timeout(120):
-        while not all(one.alive for one in (await broker.backend.look()).queues):
+        while not all(one.alive for one in (await broker.backend.counts()).queues):
             await asyncio.sleep(0.1)
     watching = asyncio.create_task(_watch(broker, looks))
     begun, due = time.time(), []
     for one in loads:
-        await asyncio.sleep(max(0.0, begun + one.due - time.time()))
-        due.append(begun + one.due)
+        await asyncio.sleep(max(0.0, begun + one.deadline - time.time()))
+        due.append(begun + one.deadline)
         await task.kicker().with_labels(weight=one.weight).kiq(one.number, one.takes_seconds)
     sent = time.time() - begun
     await broker.drained()
     await ended(watching)
-    totals, queues = await broker.backend.beside(), (await broker.backend.look()).queues
+    totals, queues = await broker.backend.server_counts(), (await broker.backend.counts()).queues
     await broker.shutdown()
     return due, {
         "sent_seconds": round(sent, 3),
@@ -156,13 +163,13 @@ async def _send(name: str, url: str, load: Load) -> tuple[list[float], dict[str,
     }
 
 
-def run(name: str, server: QueueServer, load: Load) -> dict[str, Any]:
+def run(name: str, server: RedisServerProcess, load: Load) -> dict[str, Any]:
     """One scheme under a load; every message must have been done once."""
     server.empty()
     loads, speed = load.messages, load.speed
     with tempfile.TemporaryDirectory() as folder:
         records = [Path(folder) / f"{worker}.json" for worker in range(QUEUES)]
-        workers: list[Process] = []
+        workers: list[SandboxProcess] = []
         try:
             for worker, its in enumerate(speed):
                 command = [sys.executable, str(Path(__file__).resolve()), "--work"]
@@ -197,7 +204,7 @@ def run(name: str, server: QueueServer, load: Load) -> dict[str, Any]:
     sojourn = np.array([ends[one.number] - at for one, at in zip(loads, due, strict=True)])
     takes = np.array([one.takes_seconds for one in loads])
     quick = takes <= np.quantile(takes, 0.2)
-    bound = max(sum(takes) / sum(speed), loads[-1].due + loads[-1].takes_seconds)
+    bound = max(sum(takes) / sum(speed), loads[-1].deadline + loads[-1].takes_seconds)
     return {
         "scheme": name,
         "makespan_seconds": round(max(ends.values()) - due[0], 3),
@@ -246,7 +253,9 @@ def loads_of(data: Path | None) -> dict[str, Load]:
         factor = 0.1 / float(np.mean([one.takes_seconds for one in loads]))
         found["requests, unequal workers"] = Load(
             [
-                Message(one.number, one.due * factor, one.weight * factor, seconds=one.takes_seconds * factor)
+                ReplayedMessage(
+                    one.number, one.deadline * factor, one.weight * factor, seconds=one.takes_seconds * factor
+                )
                 for one in loads
             ],
             traces.speeds(data),
@@ -270,7 +279,9 @@ def main() -> int:
         return 0
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        server = QueueServer(Path(folder), options=("--appendonly", "yes", "--appendfsync", "everysec"))
+        server = RedisServerProcess(
+            Path(folder), options=("--appendonly", "yes", "--appendfsync", "everysec")
+        )
         try:
             with Redis.from_url(server.url) as client:
                 about = client.info("server")

@@ -31,14 +31,14 @@ from schemes import (
 )
 
 from trimtab.files.atomic import write_atomically
-from trimtab.history.queues.run import Run
+from trimtab.history.queues.run import QueuesRun
 
 FOLDER = Path(__file__).parent
 KINDS = ("in step", "at random")
 BIG = (10_000, 100_000)
 
 
-def figures_of(found: Run, due: Sequence[float]) -> dict[str, Any]:
+def figures_of(found: QueuesRun, due: Sequence[float]) -> dict[str, Any]:
     """The measures of one run."""
     kept = [(done - at, taken - at) for done, taken, at in
             zip(found.finished_at, found.accepted_at, due, strict=True) if done >= 0]  # fmt: skip
@@ -90,7 +90,7 @@ def one_draw(schemes: dict[str, Any], sizes: Sequence[int], what: str) -> list[d
         for size in sizes:
             say(f"{what}, {kind}, {size:,} messages")
             messages = load(size, seeds_of(kind)[0])
-            due = [one.due for one in messages]
+            due = [one.deadline for one in messages]
             for name, which in schemes.items():
                 row = {"kind": kind, "size": size, "scheme": name, "bound_seconds": bound_seconds(messages)}
                 rows.append(row | figures_of(run(which, messages, name), due))
@@ -98,24 +98,24 @@ def one_draw(schemes: dict[str, Any], sizes: Sequence[int], what: str) -> list[d
 
 
 def courses() -> list[dict[str, Any]]:
-    """Lengths, forecasts and states over time under the forecast by work, some hundred looks of each run."""
+    """Lengths, forecasts and states over time under the forecast by work, a few hundred samples a run."""
     rows = []
     for kind in KINDS:
         for size in BIG:
             say(f"course, {kind}, {size:,} messages")
             for name in ("none", "forecast by work"):
-                looks = run(SCHEMES[name], load(size, seeds_of(kind)[0])).looks
-                looks = looks[:: max(1, len(looks) // 240)]
+                samples = run(SCHEMES[name], load(size, seeds_of(kind)[0])).samples
+                samples = samples[:: max(1, len(samples) // 240)]
                 rows.append(
                     {
                         "kind": kind,
                         "size": size,
                         "scheme": name,
-                        "at": [round(one.at, 2) for one in looks],
-                        "length": [list(one.length) for one in looks],
-                        "work": [[round(work, 1) for work in one.work] for one in looks],
-                        "forecast": [[round(value) for value in one.forecast] for one in looks],
-                        "states": ["".join(state.value[0] for state in one.states) for one in looks],
+                        "at": [round(one.at, 2) for one in samples],
+                        "length": [list(one.length) for one in samples],
+                        "work": [[round(work, 1) for work in one.work] for one in samples],
+                        "forecast": [[round(value) for value in one.forecast] for one in samples],
+                        "states": ["".join(state.value[0] for state in one.states) for one in samples],
                     }
                 )
     return rows

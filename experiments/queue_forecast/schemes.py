@@ -6,14 +6,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trimtab.history.queues.messages import Message
-from trimtab.history.queues.run import Run
-from trimtab.history.queues.world import Scheme, World
+from trimtab.history.queues.messages import ReplayedMessage
+from trimtab.history.queues.run import QueuesRun
+from trimtab.history.queues.world import DispatchScheme, QueuesWorld
 from trimtab.lab.simulate.queues.arrivals import at_random, in_step
-from trimtab.online.queues.catalogue import POLICIES, Given
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 QUEUES, CAPACITY = 5, 10_000
 WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)
@@ -23,32 +23,34 @@ SIZES = (100, 500, 1000, 2500, 5000, 7500, 10_000, 25_000, 50_000, 100_000)
 SEEDS = tuple(range(1, 10))
 """Draws of the classes at random; the first nine, not chosen."""
 
-AS_PRINTED = Scheduling(balance="count", length="own", sign="printed", idle="nothing")
-BY_COUNT = replace(AS_PRINTED, sign="meant")
-BY_WORK = Scheduling(idle="nothing")
-THRESHOLD = Scheduling(
-    limits="messages",
-    light=3000,
-    overload=3000,
+AS_PRINTED = SchedulingSettings(
+    balance_by="count", forecast_weight="queue", trend_sign="literal", idle_transfer="nothing"
+)
+BY_COUNT = replace(AS_PRINTED, trend_sign="corrected")
+BY_WORK = SchedulingSettings(idle_transfer="nothing")
+THRESHOLD = SchedulingSettings(
+    threshold_unit="messages",
+    light_threshold=3000,
+    overload_threshold=3000,
     trend="none",
-    length="own",
-    balance="count",
+    forecast_weight="queue",
+    balance_by="count",
     window_seconds=10.0,
-    idle="nothing",
+    idle_transfer="nothing",
 )
 """The rival: every 10 s, queues above 3,000 messages give to those below, half of what they differ by."""
 
 
 def scheme(
-    policy: str, scheduling: Scheduling | None = None, full: str = "block", gather: float = 0.0
-) -> Scheme:
+    policy: str, scheduling: SchedulingSettings | None = None, full: str = "block", gather: float = 0.0
+) -> DispatchScheme:
     """A policy by name, with or without balance scheduling."""
     classes = [(weight, 1.0) for weight in WEIGHTS]
 
-    def make(ledger: Ledger) -> DispatchPolicy:
-        return POLICIES[policy](ledger, Given(chance=random.Random(1).random, classes=classes))
+    def make(ledger: QueueLedger) -> DispatchPolicy:
+        return POLICIES[policy](ledger, DispatchInputs(chance=random.Random(1).random, classes=classes))
 
-    return Scheme(policy=make, scheduling=scheduling, full=full, gather_seconds=gather)
+    return DispatchScheme(policy=make, scheduling=scheduling, full=full, gather_seconds=gather)
 
 
 SCHEMES = {
@@ -58,7 +60,7 @@ SCHEMES = {
     "forecast by count": scheme("marked_round_robin", BY_COUNT),
     "forecast by work": scheme("marked_round_robin", BY_WORK),
 }
-"""The paper's three, its own twice: with the sign as printed and as meant; and ours, by work."""
+"""The paper's three, its own twice: with the literal and the corrected sign; and ours, by work."""
 
 RIVALS = {
     "round_robin": scheme("round_robin"),
@@ -77,20 +79,20 @@ RIVALS = {
 """Every policy by itself, without balance scheduling; Min-Min holds messages back for a tenth of a second."""
 
 SWITCHES = {
-    f"{balance}, {length}, {sign}": scheme(
-        "marked_round_robin", replace(BY_WORK, balance=balance, length=length, sign=sign)
+    f"{balance}, {weight}, {sign}": scheme(
+        "marked_round_robin", replace(BY_WORK, balance_by=balance, forecast_weight=weight, trend_sign=sign)
     )
     for balance in ("count", "work")
-    for length in ("own", "common")
-    for sign in ("printed", "meant")
+    for weight in ("queue", "mean")
+    for sign in ("literal", "corrected")
 }
 OPTIONS = {
     "as it comes": BY_WORK,
-    "damped trend, φ = 0.8": replace(BY_WORK, damping=0.8),
-    "half of the trend is the newest window": replace(BY_WORK, smoothing=0.5),
+    "damped trend, φ = 0.8": replace(BY_WORK, trend_damping=0.8),
+    "half of the trend is the newest window": replace(BY_WORK, trend_smoothing=0.5),
     "no trend": replace(BY_WORK, trend="none"),
     "drain time: light below 30 s, overload above 600 s": replace(
-        BY_WORK, limits="seconds", light=30, overload=600
+        BY_WORK, threshold_unit="seconds", light_threshold=30, overload_threshold=600
     ),
 }
 DROPPING = {
@@ -103,21 +105,21 @@ DROPPING = {
 """The schemes and every policy for a source that does not wait; `none` is plain round-robin."""
 
 
-def load(size: int, seed: int | None, *, users: int = 0) -> list[Message]:
+def load(size: int, seed: int | None, *, users: int = 0) -> list[ReplayedMessage]:
     """So many messages: classes in step without a seed, at random with one."""
     if seed is None:
         return in_step(size, WEIGHTS, INTERVAL_SECONDS)
     return at_random(size, WEIGHTS, INTERVAL_SECONDS, seed, users=users)
 
 
-def run(which: Scheme, messages: Sequence[Message], name: str = "") -> Run:
+def run(which: DispatchScheme, messages: Sequence[ReplayedMessage], name: str = "") -> QueuesRun:
     """One run over the paper's five queues; a central queue has room for what five would hold."""
     capacity = [CAPACITY] * QUEUES
     if name == "central_queue":
         capacity[0] = CAPACITY * QUEUES
-    return World(which, capacity, MEAN_WEIGHT).run(messages)
+    return QueuesWorld(which, capacity, MEAN_WEIGHT).run(messages)
 
 
-def bound_seconds(messages: Sequence[Message]) -> float:
+def bound_seconds(messages: Sequence[ReplayedMessage]) -> float:
     """No scheme is done earlier: all work over all workers, or the last message by itself."""
-    return max(sum(one.weight for one in messages) / QUEUES, messages[-1].due + messages[-1].weight)
+    return max(sum(one.weight for one in messages) / QUEUES, messages[-1].deadline + messages[-1].weight)

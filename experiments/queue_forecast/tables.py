@@ -71,7 +71,7 @@ def switches(rows: Sequence[dict[str, Any]]) -> str:
         (name, *(_ratio(rows, name, kind, size) for kind, size in cells))
         for name in dict.fromkeys(row["scheme"] for row in rows)
     ]
-    return _table(("balance, length, sign", *(f"{size:,} {kind}" for kind, size in cells)), lines)
+    return _table(("balance, weight, sign", *(f"{size:,} {kind}" for kind, size in cells)), lines)
 
 
 def dropping(rows: Sequence[dict[str, Any]]) -> str:

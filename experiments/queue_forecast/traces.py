@@ -23,15 +23,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from schemes import QUEUES, Scheme
+from schemes import QUEUES
 
 from trimtab.files.atomic import write_atomically
-from trimtab.history.queues.messages import Message
-from trimtab.history.queues.world import World
-from trimtab.online.queues.catalogue import POLICIES, Given
-from trimtab.online.queues.ledger import Ledger
+from trimtab.history.queues.messages import ReplayedMessage
+from trimtab.history.queues.world import DispatchScheme, QueuesWorld
+from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 FOLDER = Path(__file__).parent
 CAPACITY = 10_000
@@ -77,7 +77,7 @@ def speeds(data: Path) -> list[float]:
 
 def messages(
     recording: Recording, knowing: str
-) -> tuple[list[Message], list[str], list[tuple[float, float]]]:
+) -> tuple[list[ReplayedMessage], list[str], list[tuple[float, float]]]:
     """What is run, the class of each, and weight and rate of the classes.
 
     Parameters
@@ -94,7 +94,7 @@ def messages(
     means = {name: float(seconds[past][names[past] == name].mean()) for name in np.unique(names[past])}
     usual = float(seconds[past].mean())
     made = [
-        Message(
+        ReplayedMessage(
             number,
             float(due - at[now][0]),
             float(its) if knowing == "exact" else means.get(name, usual),
@@ -106,31 +106,37 @@ def messages(
     return made, list(names[now]), rates
 
 
-def schemes(rates: list[tuple[float, float]], speed: list[float]) -> dict[str, Scheme]:
+def schemes(rates: list[tuple[float, float]], speed: list[float]) -> dict[str, DispatchScheme]:
     """Every policy, and the forecast over marked round-robin and over least-work-left."""
 
-    def made(policy: str, scheduling: Scheduling | None = None) -> Scheme:
-        def make(ledger: Ledger) -> DispatchPolicy:
-            return POLICIES[policy](ledger, Given(random.Random(1).random, rates, speed))
+    def made(policy: str, scheduling: SchedulingSettings | None = None) -> DispatchScheme:
+        def make(ledger: QueueLedger) -> DispatchPolicy:
+            return POLICIES[policy](ledger, DispatchInputs(random.Random(1).random, rates, speed))
 
-        return Scheme(policy=make, scheduling=scheduling)
+        return DispatchScheme(policy=make, scheduling=scheduling)
 
     # Limits of the paper's queues of 10,000 would call these light always: seconds of work are what counts.
-    drain = Scheduling(limits="seconds", light=1.0, overload=1e9, cycle_seconds=2.0, idle="nothing")
+    drain = SchedulingSettings(
+        threshold_unit="seconds",
+        light_threshold=1.0,
+        overload_threshold=1e9,
+        cycle_seconds=2.0,
+        idle_transfer="nothing",
+    )
     return {name: made(name) for name in POLICIES} | {
-        "marked_round_robin, levelled every 2 s": made("marked_round_robin", drain),
-        "least_work_left, levelled every 2 s": made("least_work_left", drain),
+        "marked_round_robin, balanced every 2 s": made("marked_round_robin", drain),
+        "least_work_left, balanced every 2 s": made("least_work_left", drain),
     }
 
 
 def measured(
-    scheme: Scheme, name: str, loads: list[Message], names: list[str], speed: list[float]
+    scheme: DispatchScheme, name: str, loads: list[ReplayedMessage], names: list[str], speed: list[float]
 ) -> dict[str, Any]:
     """Waits and sojourns of one run, of all messages and of the class with the shortest mean."""
     capacity = [CAPACITY * (QUEUES if name == "central_queue" else 1)] * QUEUES
     mean = statistics.fmean(one.weight for one in loads)
-    run = World(scheme, capacity, mean, speed=speed).run(loads)
-    sojourn = np.array(run.finished_at) - np.array([one.due for one in loads])
+    run = QueuesWorld(scheme, capacity, mean, speed=speed).run(loads)
+    sojourn = np.array(run.finished_at) - np.array([one.deadline for one in loads])
     takes = np.array([one.takes_seconds for one in loads])
     # Slowness: how many times its own processing a message took, what short messages suffer from long ones.
     slowness = sojourn / takes
@@ -165,16 +171,18 @@ def measure(data: Path) -> dict[str, Any]:
 
 
 def intervals(data: Path, most: int = 10_000) -> dict[str, Any]:
-    """Intervals between two moves of a message, over so many jobs, levelled every two seconds."""
+    """Intervals between two moves of a message, over so many jobs, balanced every two seconds."""
     at, names_of, costs = jobs(data)
     recording, rows = (at[: 2 * most], names_of[: 2 * most], costs[: 2 * most]), []
     for knowing in ("exact", "class"):
         loads, names, rates = messages(recording, knowing)
         for policy in ("marked_round_robin", "least_work_left"):
-            levelled = schemes(rates, [1.0] * QUEUES)[f"{policy}, levelled every 2 s"]
-            assert levelled.scheduling is not None
+            balanced = schemes(rates, [1.0] * QUEUES)[f"{policy}, balanced every 2 s"]
+            assert balanced.scheduling is not None
             for rest in (0.0, 20.0, 200.0, 2000.0, 20_000.0, inf):
-                scheme = replace(levelled, scheduling=replace(levelled.scheduling, rest_seconds=rest))
+                scheme = replace(
+                    balanced, scheduling=replace(balanced.scheduling, move_cooldown_seconds=rest)
+                )
                 found = measured(scheme, policy, loads, names, [1.0] * QUEUES)
                 row = {"recording": "jobs", "weights": knowing, "policy": policy}
                 rows.append(row | {"rest_seconds": None if rest == inf else rest} | found)

@@ -4,7 +4,7 @@
     python experiments/recorded_loads/all_hours.py --speed 100000
 
 trimtab has no such plans. Here every (hour, resource) of those asked for is put under `trim` as one more
-column that is limited and levelled, as numbers of replicas are; reasons of such plans are left out.
+column that is limited and balanced, as numbers of replicas are; reasons of such plans are left out.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from unittest.mock import patch
 
 import numpy as np
 
-from trimtab.history.replicas.course import course_of
-from trimtab.history.replicas.recording import FolderRecording, Period
-from trimtab.history.replicas.replay import Scenario, replayed
+from trimtab.history.replicas.load_series import load_series
+from trimtab.history.replicas.recording import FolderLoadRecording, ReplayPeriod
+from trimtab.history.replicas.replay import PlanningScenario, replayed
 from trimtab.lab.simulate.instances import lognormal_skew
+from trimtab.model.goals import goals_of
 from trimtab.model.imbalance import imbalance, mean_of
-from trimtab.model.level import goals_of
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.replicas.coming import usage_to_come
-from trimtab.model.replicas.plan import Reason
+from trimtab.model.replicas.load_forecast import forecast_usage
+from trimtab.model.replicas.plan import ReplicaReason
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import outcome, problem, trim
-from trimtab.plan.replicas.bearers import Bearers, bearers_of
-from trimtab.plan.search.limits import Limits, limits_around
+from trimtab.plan.replicas.load_carriers import LoadCarriers, load_carriers
+from trimtab.plan.search.limits import UsageLimits, limits_around
 
 FLOWS = (CPU, NETWORK_IN, NETWORK_OUT)
 """Disks are expected to stay as they are."""
-NO_REASON = Reason("epsilon", None, 0, None, None, None, "")
+NO_REASON = ReplicaReason("epsilon", None, 0, None, None, None, "")
 
 
-class Hours(Bearers):
+class Hours(LoadCarriers):
     """Brokers that bear hours of the coming day besides their recent load."""
 
     hours: IntArray
@@ -62,7 +62,7 @@ class Hours(Bearers):
             np.add.at(more, holder[held], self.use[held, role, load.shape[1] :])
         return np.hstack([load, more])
 
-    def widened(self, bare: Limits, borne: FloatArray, share: float) -> Limits:
+    def widened(self, bare: UsageLimits, borne: FloatArray, share: float) -> UsageLimits:
         """θ and ε of the resource, around the mean of the hour."""
         width = bare.high.shape[1]
         times = (self.use.shape[2] - width) // len(FLOWS)
@@ -76,7 +76,7 @@ class Hours(Bearers):
         mean = mean_of(borne[:, width:], capacity, counted)
         hourly = limits_around(mean, counted, theta, epsilon * share, idle)
         pairs = zip(bare, hourly, strict=True)
-        return Limits(*(np.ascontiguousarray(np.hstack(pair)) for pair in pairs))
+        return UsageLimits(*(np.ascontiguousarray(np.hstack(pair)) for pair in pairs))
 
     def ceiling(self, bare: FloatArray, before: FloatArray, after: FloatArray) -> FloatArray:
         """On the way only the load of now is limited."""
@@ -91,11 +91,11 @@ def under_trim(hours: IntArray) -> Iterator[None]:
 
     def with_hours(
         snapshot: ReplicasSnapshot, settings: ReplicasSettings, use: FloatArray, inverse: FloatArray
-    ) -> Bearers:
-        usual, parts = bearers_of(snapshot, settings, use, inverse), snapshot.partitions
+    ) -> LoadCarriers:
+        usual, parts = load_carriers(snapshot, settings, use, inverse), snapshot.partitions
         roles = [
             one[:, hours][..., list(FLOWS)].reshape(len(use), -1)
-            for one in (parts.follower_coming, parts.leader_coming)
+            for one in (parts.follower_forecast, parts.leader_forecast)
         ]
         wide = np.ascontiguousarray(np.concatenate([use, np.stack(roles, axis=1)], axis=2))
         more = np.tile(inverse[:, FLOWS], (1, len(hours)))
@@ -103,7 +103,7 @@ def under_trim(hours: IntArray) -> Iterator[None]:
         return Hours(snapshot, settings, usual.hosts, wide, whole, usual.host_row)
 
     with (
-        patch.object(problem, "bearers_of", with_hours),
+        patch.object(problem, "load_carriers", with_hours),
         patch.object(outcome, "narrator", lambda *_: lambda _: NO_REASON),
     ):
         yield
@@ -111,7 +111,7 @@ def under_trim(hours: IntArray) -> Iterator[None]:
 
 def busiest(snapshot: ReplicasSnapshot, most: int) -> IntArray:
     """The hours to come in which some broker is fullest in some resource, `most` of them, in order."""
-    full = usage_to_come(snapshot)[..., list(FLOWS)].max(axis=(1, 2))
+    full = forecast_usage(snapshot)[..., list(FLOWS)].max(axis=(1, 2))
     return np.sort(np.argsort(-full, kind="stable")[:most]).astype(np.int32)
 
 
@@ -128,32 +128,32 @@ def planner_of(most: int) -> Any:
 
 
 def compare(folder: Path, since: str, step_seconds: float, every_seconds: float, chosen: list[str]) -> None:
-    """A line for each way to plan, or for those chosen, over a recording."""
+    """A line for each method to plan, or for those chosen, over a recording."""
     from trimtab.observe.session import SessionSettings, spark_session
 
-    session = spark_session(SessionSettings(heavy=True))
+    session = spark_session(SessionSettings(large_job=True))
     try:
-        period = Period(datetime.datetime.fromisoformat(since).replace(tzinfo=datetime.UTC))
-        course = course_of(session, FolderRecording(folder), period, step_seconds, 4)
+        period = ReplayPeriod(datetime.datetime.fromisoformat(since).replace(tzinfo=datetime.UTC))
+        course = load_series(session, FolderLoadRecording(folder), period, step_seconds, 4)
     finally:
         session.stop()
     every = round(every_seconds / step_seconds)
     recent = ReplicasSettings()
-    ways = {load: (trim.plan, replace(recent, load=load)) for load in ("recent", "peak", "forecast")}
-    ways |= {f"{most} hours": (planner_of(most), replace(recent, load="forecast")) for most in (3, 24)}
-    ways = {name: one for name, one in ways.items() if not chosen or name in chosen}
-    brokers = course.begun.brokers
+    methods = {load: (trim.plan, replace(recent, load=load)) for load in ("recent", "peak", "forecast")}
+    methods |= {f"{most} hours": (planner_of(most), replace(recent, load="forecast")) for most in (3, 24)}
+    methods = {name: one for name, one in methods.items() if not chosen or name in chosen}
+    brokers = course.initial.brokers
     theta = np.asarray(recent.theta)
-    for name, (planner, settings) in ways.items():
+    for name, (planner, settings) in methods.items():
         begun = time.perf_counter()
-        trace = replayed(course, Scenario(planner, settings, every))
+        trace = replayed(course, PlanningScenario(planner, settings, every))
         took = (time.perf_counter() - begun) / max(1, int(trace.plans.sum()))
         usage = np.where(np.isfinite(brokers.capacity), trace.load / brokers.capacity, 0.0)
         above = (usage > theta).any(axis=(1, 2)).sum() * step_seconds / 3600
         measured = [imbalance(load, brokers.capacity, brokers.in_service, RESOURCES) for load in trace.load]
         gamma = float(np.mean([np.nanmax(one.worst_deviation) for one in measured]))
         size = np.nan_to_num(course.leader[course.first :, :, DISK]).mean(axis=0)
-        held = float(size @ course.begun.partitions.replication_factor)
+        held = float(size @ course.initial.partitions.replication_factor)
         print(
             f"{name:<10} above θ {above:6.2f} h  peak {usage.max():.0%}  γ {gamma:.0%}  "
             f"{len(trace.moves)} replicas, {trace.leaders.sum()} leaders, "
@@ -171,7 +171,9 @@ def speed(replicas: int) -> None:
     leader, follower = (one[:, None] * course[..., None] for one in (parts.leader_load, parts.follower_load))
     for one, now in ((leader, parts.leader_load), (follower, parts.follower_load)):
         one[..., DISK] = now[:, None, DISK]
-    snapshot = replace(snapshot, partitions=replace(parts, leader_coming=leader, follower_coming=follower))
+    snapshot = replace(
+        snapshot, partitions=replace(parts, leader_forecast=leader, follower_forecast=follower)
+    )
     settings = ReplicasSettings(load="forecast")
     for hours in (0, 3, 24):
         planner = planner_of(hours) if hours else trim.plan
@@ -191,13 +193,13 @@ def main() -> None:
     parser.add_argument("--since", default="2026-11-23T00:00")
     parser.add_argument("--step", type=float, default=900.0, help="seconds")
     parser.add_argument("--every", type=float, default=4 * 3600.0, help="seconds between two plans")
-    parser.add_argument("--way", action="append", help="only this, as '24 hours'; may be repeated")
+    parser.add_argument("--method", action="append", help="only this, as '24 hours'; may be repeated")
     parser.add_argument("--speed", type=int, help="replicas of one cluster to plan for, instead")
     given = parser.parse_args()
     if given.speed:
         speed(given.speed)
     else:
-        compare(given.recording, given.since, given.step, given.every, given.way or [])
+        compare(given.recording, given.since, given.step, given.every, given.method or [])
 
 
 if __name__ == "__main__":

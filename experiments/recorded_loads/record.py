@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trimtab.lab.simulate.weeks import Weeks
+from trimtab.lab.simulate.weeks import SimulatedWeeks
 from trimtab.model.load import FloatArray
 
 HOUR_SECONDS = 3600.0
@@ -26,7 +26,7 @@ READ_TWICE = 1.5
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded(Weeks):
+class Recorded(SimulatedWeeks):
     """Weeks whose traffic was recorded.
 
     Attributes

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.lab.demo.replicas.world import level_capacity, watched
-from trimtab.lab.demo.sampling import Sampling as World
+from trimtab.lab.demo.replicas.world import balanced_capacity, watched
+from trimtab.lab.demo.sampling import SampledSandbox as World
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill
-from trimtab.lab.sandbox.kafka.placement import Placement
+from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
+from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
-from trimtab.lab.sandbox.kafka.workload import Workload
-from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
+from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE
 
@@ -34,8 +34,8 @@ def say(line: str) -> None:
 
 @contextlib.contextmanager
 def loaded_cluster(
-    workload: Workload,
-    placement: Placement,
+    workload: KafkaWorkload,
+    placement: SandboxPlacement,
     *,
     interval_seconds: float = INTERVAL_SECONDS,
     absent: tuple[int, ...] = (),
@@ -57,11 +57,11 @@ def loaded_cluster(
     prepare
         Done to the empty cluster.
     """
-    with KafkaSandbox.start(6, absent=absent, properties=PROPERTIES, say=say) as sandbox:
+    with KafkaSandbox.start(6, absent=absent, properties=PROPERTIES, print_progress=say) as sandbox:
         truth = sandbox.state.folder / "load"
         prepare(sandbox)
-        fill(sandbox.connection, workload, placement, say)
-        capacity = level_capacity(workload, len(sandbox.brokers), CPU_CORES)
+        preload_topics(sandbox.connection, workload, placement, say)
+        capacity = balanced_capacity(workload, len(sandbox.brokers), CPU_CORES)
         disk_bytes = usual_disk_bytes(workload)
         own = {
             str(node.id): {"disk_bytes": size * disk_bytes}
@@ -69,7 +69,7 @@ def loaded_cluster(
         }
         capacity = replace(capacity, brokers=own)
         with (
-            Load.start(sandbox.connection, workload, truth) as load,
+            SandboxLoad.start(sandbox.connection, workload, truth) as load,
             watched(
                 sandbox,
                 load,
@@ -82,9 +82,9 @@ def loaded_cluster(
             yield world
 
 
-def usual_disk_bytes(workload: Workload, brokers: int = 6) -> float:
+def usual_disk_bytes(workload: KafkaWorkload, brokers: int = 6) -> float:
     """The disk of a broker, declared."""
-    return DISK_SHARE * (level_capacity(workload, brokers, CPU_CORES).disk_bytes or 0.0)
+    return DISK_SHARE * (balanced_capacity(workload, brokers, CPU_CORES).disk_bytes or 0.0)
 
 
 def scratch(world: World) -> Path:

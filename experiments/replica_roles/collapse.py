@@ -1,7 +1,7 @@
-"""The source's collapse at P5: a broker is driven past a disk that is really full, and a levelled one is not.
+"""The source's collapse at P5: a broker is driven past a disk that is really full, and a balanced one is not.
 
 `python experiments/replica_roles/collapse.py` gives every broker a file system of its own, of one size, lets
-the recorded load grow its logs without retention, once on Kafka's default placement and once levelled by
+the recorded load grow its logs without retention, once on Kafka's default placement and once balanced by
 `trim` before, takes the ten samples, and writes `collapse.json` and a picture. File systems are mounted in a
 namespace of this process (`unshare`), which needs no root and leaves nothing behind.
 """
@@ -26,22 +26,22 @@ from cluster import INTERVAL_SECONDS, loaded_cluster, say, scratch, usual_disk_b
 from figures import draw_collapse
 from run import GOALS, PIPELINE, machine
 
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
 from trimtab.connect.kafka.client import admin_client
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.lab.demo.interruption import Interrupted, orderly
-from trimtab.lab.demo.replicas.demo import level_kafka
-from trimtab.lab.demo.sampling import Period
-from trimtab.lab.demo.sampling import Sampling as World
-from trimtab.lab.demo.turn import Pipeline
+from trimtab.lab.demo.interruption import DemoInterrupted, orderly
+from trimtab.lab.demo.replicas.demo import balance_kafka
+from trimtab.lab.demo.sampling import MeasuredPeriod
+from trimtab.lab.demo.sampling import SampledSandbox as World
+from trimtab.lab.demo.turn import DemoPipeline
 from trimtab.lab.demo.warm_up import warm_up_replicas
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.kafka.placement import Placement, read_placement
-from trimtab.lab.sandbox.kafka.workload import Workload, read_workload
+from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, read_placement
+from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
-from trimtab.report.replicas.spent import spent
+from trimtab.report.replicas.execution_cost import spent
 
 FOLDER = Path(__file__).parent
 DRAW = "kafka-2-3"
@@ -53,7 +53,7 @@ FULLEST_AT_FIRST = 0.80
 INSIDE = "TRIMTAB_EXPERIMENT_IN_NAMESPACE"
 
 
-def fullest_bytes(workload: Workload, placement: Placement) -> float:
+def fullest_bytes(workload: KafkaWorkload, placement: SandboxPlacement) -> float:
     """Bytes that the fullest broker begins with."""
     held: dict[int, float] = {}
     for topic in workload.topics:
@@ -69,7 +69,7 @@ def with_real_disks(sandbox: KafkaSandbox, disk_bytes: float) -> None:
     for node in sandbox.brokers:
         sandbox.kill(node.id)
     for node in sandbox.brokers:
-        home = sandbox.state.home(node.id)
+        home = sandbox.state.node_folder(node.id)
         aside = home.with_name(f"{home.name}-aside")
         home.rename(aside)
         home.mkdir()
@@ -91,7 +91,7 @@ def with_real_disks(sandbox: KafkaSandbox, disk_bytes: float) -> None:
     sandbox.wait_until_serving()
 
 
-def without_retention(sandbox: KafkaSandbox, workload: Workload) -> None:
+def without_retention(sandbox: KafkaSandbox, workload: KafkaWorkload) -> None:
     """From now on logs grow."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
@@ -108,18 +108,18 @@ def without_retention(sandbox: KafkaSandbox, workload: Workload) -> None:
         admin.close()
 
 
-def level(world: World, pipeline: Pipeline) -> dict[str, Any]:
+def level(world: World, pipeline: DemoPipeline) -> dict[str, Any]:
     """Measure, plan, and carry the plan out, while disks are still as they began."""
     world.sample(LEVEL_SAMPLES)
     pipeline.run(world.lake, say)
     snapshot = read_snapshot(world.lake.newest_snapshot())
     plan = trim.plan(snapshot, ReplicasSettings(goals=GOALS))
-    receipt = level_kafka(
+    receipt = balance_kafka(
         world.sandbox,
         plan,
         snapshot,
         world.sandbox.state.folder / "state",
-        ExecutionSettings(throttle="none"),
+        ReplicasExecutionSettings(throttle="none"),
     )
     cost = spent(receipt)
     say(f"{plan.verdict}: {cost.replica_moves} replicas, {cost.bytes_copied / 1e6:.0f} MB, {receipt.status}")
@@ -132,7 +132,7 @@ def level(world: World, pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def measure(levelled: bool) -> dict[str, Any]:
+def measure(balanced: bool) -> dict[str, Any]:
     """Ten samples of growing logs, on one of the two placements."""
     recorded = read_workload(FOLDER / "workload.json")
     # Kafka keeps files for a minute after it has deleted them: they would fill a disk that no log size tells.
@@ -150,14 +150,14 @@ def measure(levelled: bool) -> dict[str, Any]:
         disks=(share,) * BROKERS,
         prepare=lambda sandbox: with_real_disks(sandbox, disk_bytes),
     ) as world:
-        pipeline = Pipeline(scratch(world), PIPELINE)
+        pipeline = DemoPipeline(scratch(world), PIPELINE)
         try:
             begun = time.monotonic()
             warm_up_replicas()
             while not pipeline.started or time.monotonic() - begun < WARM_UP_SECONDS:
                 world.load.require_running()
                 time.sleep(0.2)
-            plan = level(world, pipeline) if levelled else None
+            plan = level(world, pipeline) if balanced else None
             without_retention(world.sandbox, workload)
             say(f"no retention any more; {SAMPLES} samples, {INTERVAL_SECONDS:g} s apart")
             period = world.sample(SAMPLES)
@@ -175,7 +175,7 @@ def measure(levelled: bool) -> dict[str, Any]:
             pipeline.close()
 
 
-def samples_of(world: World, period: Period) -> list[dict[str, Any]]:
+def samples_of(world: World, period: MeasuredPeriod) -> list[dict[str, Any]]:
     """What the pipeline's tables say of each sample: fullest disk, traffic wanted and got, the detector."""
     until = period.last + timedelta(microseconds=1)
     clients = {
@@ -208,7 +208,7 @@ def samples_of(world: World, period: Period) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Run from the command line; exit code 1 if the default did not collapse, or the levelled one did."""
+    """Run from the command line; exit code 1 if the default did not collapse, or the balanced one did."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -221,11 +221,11 @@ def main() -> int:
     try:
         with orderly():
             runs = {}
-            for name, levelled in (("default", False), ("levelled", True)):
+            for name, balanced in (("default", False), ("balanced", True)):
                 say(name)
-                runs[name] = measure(levelled)
+                runs[name] = measure(balanced)
                 print_samples(name, runs[name])
-    except Interrupted as interrupted:
+    except DemoInterrupted as interrupted:
         return interrupted.exit_code
     document = {
         "format": "trimtab/experiment/1",
@@ -259,7 +259,7 @@ def print_samples(name: str, run: dict[str, Any]) -> None:
 
 
 def verdict_of(runs: dict[str, dict[str, Any]]) -> int:
-    """0 if the detector saw the default collapse, and the levelled one stayed steady with all its disks."""
+    """0 if the detector saw the default collapse, and the balanced one stayed steady with all its disks."""
     for name, run in runs.items():
         lost = [one["sample"] for one in run["samples"] if len(one["disk_usage"]) < BROKERS]
         print(
@@ -267,11 +267,11 @@ def verdict_of(runs: dict[str, dict[str, Any]]) -> int:
         )
     fell = any(one["traffic_collapse"] for one in runs["default"]["samples"])
     held = not any(
-        one["traffic_collapse"] or len(one["disk_usage"]) < BROKERS for one in runs["levelled"]["samples"]
+        one["traffic_collapse"] or len(one["disk_usage"]) < BROKERS for one in runs["balanced"]["samples"]
     )
     print(
         f"\nthe default {'collapsed' if fell else 'did not collapse'}; "
-        f"the levelled one {'stayed steady' if held else 'collapsed too'}"
+        f"the balanced one {'stayed steady' if held else 'collapsed too'}"
     )
     return 0 if fell and held else 1
 

@@ -116,7 +116,7 @@ def draw_collapse(runs: dict[str, dict[str, Any]], folder: Path) -> tuple[Path, 
     figure = Figure(figsize=(11, 5.6), facecolor="white")
     above = figure.add_axes((0.07, 0.47, 0.91, 0.38))
     below = figure.add_axes((0.07, 0.09, 0.91, 0.28))
-    for name, colour in (("default", "#b5341c"), ("levelled", COLOURS["trim"])):
+    for name, colour in (("default", "#b5341c"), ("balanced", COLOURS["trim"])):
         samples = runs[name]["samples"]
         at = range(1, len(samples) + 1)
         style: dict[str, Any] = {"marker": "o", "markersize": 3.5, "linewidth": 1.6, "color": colour}

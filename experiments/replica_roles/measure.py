@@ -11,18 +11,18 @@ import numpy as np
 from trimtab.lab.demo.failures import failures
 from trimtab.lab.demo.machine import MachineLog
 from trimtab.lab.demo.measuring import measured
-from trimtab.lab.demo.sampling import Period
-from trimtab.lab.demo.sampling import Sampling as World
-from trimtab.lab.demo.validity import Validity, check_all
+from trimtab.lab.demo.sampling import MeasuredPeriod
+from trimtab.lab.demo.sampling import SampledSandbox as World
+from trimtab.lab.demo.validity import SampleValidity, check_all
 from trimtab.model.errors import SandboxError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.measured import Measured
+from trimtab.report.measured import MeasuredLoad
 
 SETTLE_SECONDS = 6.0
 
 
-def sample_period(world: World, ticks: int, say: Any) -> Period:
+def sample_period(world: World, ticks: int, say: Any) -> MeasuredPeriod:
     """Let the cluster settle, then wait for so many whole intervals."""
     time.sleep(SETTLE_SECONDS)
     return world.sample(
@@ -30,13 +30,13 @@ def sample_period(world: World, ticks: int, say: Any) -> Period:
     )
 
 
-def validity_of(world: World, period: Period, machine: MachineLog) -> list[Validity]:
+def validity_of(world: World, period: MeasuredPeriod, machine: MachineLog) -> list[SampleValidity]:
     """The checks of each sample of a period."""
     ends = np.linspace(period.begin(world.interval_seconds), period.end, period.ticks + 1)
     return check_all(world.load.ticks(), machine, ends.tolist())
 
 
-def figures_of(world: World, period: Period, validity: list[Validity]) -> dict[str, Any]:
+def figures_of(world: World, period: MeasuredPeriod, validity: list[SampleValidity]) -> dict[str, Any]:
     """What the table `imbalance` says of a period, over its valid samples (over all, if none is valid)."""
     found = measured(world.lake, period, world.sandbox.hosts)
     ends = [
@@ -73,7 +73,7 @@ def figures_of(world: World, period: Period, validity: list[Validity]) -> dict[s
     }
 
 
-def host_sigma(found: Measured) -> FloatArray:
+def host_sigma(found: MeasuredLoad) -> FloatArray:
     """σ over hosts instead of brokers, shape (instants, resources); all brokers have the same capacity."""
     names = sorted(set(found.hosts))
     members = np.array([[host == name for host in found.hosts] for name in names], dtype=float)

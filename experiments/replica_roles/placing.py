@@ -6,12 +6,12 @@ import time
 
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.lab.sandbox.kafka.placement import Placement
+from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
 
 PATIENCE_SECONDS = 120.0
 
 
-def put_back(connection: KafkaConnection, placement: Placement) -> None:
+def put_back(connection: KafkaConnection, placement: SandboxPlacement) -> None:
     """Copy every replica back, unthrottled, and let every preferred leader lead.
 
     Raises

@@ -20,7 +20,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.problem import ProblemData, problem_data
+from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,17 +64,17 @@ def snapshot_of(draw: str) -> ReplicasSnapshot:
     )
 
 
-def copied(problem: ProblemData, placement: Placement) -> float:
+def copied(problem: ReplicasProblem, placement: Placement) -> float:
     """Bytes."""
     return float((problem.arrived(placement.place).sum(axis=1) * problem.arrays.size).sum())
 
 
-def sigma(problem: ProblemData, placement: Placement) -> np.ndarray:
+def sigma(problem: ReplicasProblem, placement: Placement) -> np.ndarray:
     """Shape (resources,): up to a constant factor."""
     return (problem.load(placement) * problem.arrays.inverse).std(axis=0)
 
 
-def further(problem: ProblemData, placement: Placement) -> Iterator[Placement]:
+def further(problem: ReplicasProblem, placement: Placement) -> Iterator[Placement]:
     """From a plan within ε on: the move or leadership that lowers the sum of squares most per byte.
 
     Whatever it does stays within `LIMIT` of the mean.
@@ -85,7 +85,7 @@ def further(problem: ProblemData, placement: Placement) -> Iterator[Placement]:
     mean, rows, floor = usage.mean(axis=0), np.arange(len(place)), MOVE * arrays.size.mean()
     use = arrays.use * arrays.inverse[0] / mean
     away = usage / mean - 1
-    home = (arrays.home[:, :, None] == np.arange(BROKERS)).any(axis=1)
+    home = (arrays.initial[:, :, None] == np.arange(BROKERS)).any(axis=1)
     while True:
         best, change = 0.0, None
         holds = (place[:, :, None] == np.arange(BROKERS)).any(axis=1)
@@ -140,10 +140,10 @@ def main() -> None:
             show(f"{draw} ε = 0.10, then {more:.2f} of its bytes", problem, spent[-1], held)
 
 
-def show(name: str, problem: ProblemData, placement: Placement, held: float) -> None:
+def show(name: str, problem: ReplicasProblem, placement: Placement, held: float) -> None:
     """One row: drops of σ of CPU, disk, in, out, and the share of bytes copied."""
     share = 100 * copied(problem, placement) / held
-    drop = 100 * (1 - sigma(problem, placement) / sigma(problem, problem.home))
+    drop = 100 * (1 - sigma(problem, placement) / sigma(problem, problem.initial_placement))
     print(f"{name:42} {' '.join(f'{x:5.1f}' for x in drop)} %   {share:5.1f} %")
 
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from trimtab.connect.kafka.client import admin_client
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.kafka.filling import SEGMENT_BYTES
-from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, record_placement
+from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, draw_placement, record_placement
+from trimtab.lab.sandbox.kafka.preload import SEGMENT_BYTES
 from trimtab.lab.sandbox.kafka.topics import create_topics
-from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload, read_workload
+from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload, read_workload
 
 FOLDER = Path(__file__).parent
 BROKERS = tuple(range(1, 7))
@@ -39,7 +39,7 @@ RETENTION_BYTES = (4_000_000, 6_000_000, 8_000_000, 12_000_000)
 ARCHIVE_BYTES, LARGEST_ARCHIVE = 45e6, 140e6
 
 
-def draw_workload(seed: int) -> Workload:
+def draw_workload(seed: int) -> KafkaWorkload:
     """Topics with log-normal rates, readers and archives.
 
     Broker-side gzip makes a leader cost more CPU than a follower; readers of some topics only make bytes
@@ -61,10 +61,10 @@ def draw_workload(seed: int) -> Workload:
         _capped(np.concatenate(rates), np.repeat(readers, sizes), LARGEST / len(BROKERS)) * BYTES_PER_SECOND
     )
     live = [
-        TopicLoad(
+        KafkaTopicLoad(
             f"live-{index:02d}",
             tuple(round(float(rate), 1) for rate in part),
-            readers=int(readers[index]),
+            consumers=int(readers[index]),
             preload_bytes=(int(retention[index]),) * len(part),
             configs={
                 "compression.type": "gzip",
@@ -75,14 +75,14 @@ def draw_workload(seed: int) -> Workload:
         for index, part in enumerate(np.split(flat, np.cumsum(sizes)[:-1]))
     ]
     kept = [
-        TopicLoad(
+        KafkaTopicLoad(
             f"archive-{index}",
             (0.0,) * ARCHIVE_PARTITIONS,
             preload_bytes=tuple(int(size) for size in np.minimum(part, LARGEST_ARCHIVE)),
         )
         for index, part in enumerate(archives)
     ]
-    return Workload((*live, *kept), seed=seed)
+    return KafkaWorkload((*live, *kept), seed=seed)
 
 
 def _capped(weights: np.ndarray, readers: np.ndarray, highest: float) -> np.ndarray:
@@ -97,7 +97,7 @@ def _capped(weights: np.ndarray, readers: np.ndarray, highest: float) -> np.ndar
     return np.asarray(share)
 
 
-def controllers_draw(workload: Workload) -> Placement:
+def controllers_draw(workload: KafkaWorkload) -> SandboxPlacement:
     """What a running cluster's own controller makes of the topics, empty and not written to."""
     empty = replace(workload, topics=tuple(replace(topic, preload_bytes=()) for topic in workload.topics))
     with KafkaSandbox.start(len(BROKERS)) as sandbox:

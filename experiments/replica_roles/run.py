@@ -26,29 +26,34 @@ from measure import clients_between, figures_of, look_for_records, sample_period
 from placing import put_back
 from report import print_table
 
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.plan import write_plan
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.lab.demo.interruption import Interrupted, orderly
+from trimtab.lab.demo.interruption import DemoInterrupted, orderly
 from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.replicas.demo import level_kafka
-from trimtab.lab.demo.sampling import Period
-from trimtab.lab.demo.sampling import Sampling as World
-from trimtab.lab.demo.turn import Pipeline
+from trimtab.lab.demo.replicas.demo import balance_kafka
+from trimtab.lab.demo.sampling import MeasuredPeriod
+from trimtab.lab.demo.sampling import SampledSandbox as World
+from trimtab.lab.demo.turn import DemoPipeline
 from trimtab.lab.demo.validity import CONFIRMED_WITHIN_SECONDS, OUTSIDE_CORES, PRODUCED_WITHIN
 from trimtab.lab.demo.warm_up import warm_up_replicas
-from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, read_placement, record_placement
+from trimtab.lab.sandbox.kafka.placement import (
+    SandboxPlacement,
+    draw_placement,
+    read_placement,
+    record_placement,
+)
 from trimtab.lab.sandbox.kafka.workload import read_workload
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
 from trimtab.model.errors import TrimtabError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
-from trimtab.report.replicas.spent import spent
+from trimtab.report.replicas.execution_cost import spent
 
 FOLDER = Path(__file__).parent
 WARM_UP_SECONDS = 30.0
@@ -92,10 +97,10 @@ class Draw:
         self.control = control
         self.plans: dict[str, Plan] = {}
         self._calm: dict[str, Any] = {}
-        self._runs: list[tuple[str, Period, list[Any], dict[str, Any]]] = []
+        self._runs: list[tuple[str, MeasuredPeriod, list[Any], dict[str, Any]]] = []
 
     def measure(
-        self, world: World, pipeline: Pipeline, placement: Placement, processor: MachineLog
+        self, world: World, pipeline: DemoPipeline, placement: SandboxPlacement, processor: MachineLog
     ) -> list[Any]:
         """Default, control, and every strategy from the same start; figures from the pipeline's tables."""
         begun = time.time()
@@ -142,7 +147,9 @@ class Draw:
         self._runs.append((name, period, validity, facts))
 
     def _snapshot(self, world: World, rule: str) -> ReplicasSnapshot:
-        folders = write_newest_snapshots(world.lake, world.lake.manifest(), replace(PIPELINE, value=rule))
+        folders = write_newest_snapshots(
+            world.lake, world.lake.manifest(), replace(PIPELINE, load_value=rule)
+        )
         return read_snapshot(folders[0])
 
     def _apply(
@@ -154,7 +161,7 @@ class Draw:
         processor: MachineLog,
     ) -> dict[str, Any]:
         begun = time.perf_counter()
-        plan = planner_of(LEVELS["replicas"], settings.strategy)(snapshot, settings)
+        plan = planner_of(BALANCERS["replicas"], settings.strategy)(snapshot, settings)
         planned = time.perf_counter() - begun
         self.plans[strategy] = plan
         cost = plan.cost
@@ -163,7 +170,9 @@ class Draw:
         facts: dict[str, Any] = {"cost": None}
         if plan.moves:
             folder = world.sandbox.state.folder / "state" / strategy.replace(" ", "-")
-            receipt = level_kafka(world.sandbox, plan, snapshot, folder, ExecutionSettings(throttle="none"))
+            receipt = balance_kafka(
+                world.sandbox, plan, snapshot, folder, ReplicasExecutionSettings(throttle="none")
+            )
             dropped = sum(outcome.state == "dropped" for outcome in receipt.outcomes)
             facts["cost"] = asdict(spent(receipt)) | {"status": receipt.status, "steps_dropped": dropped}
         return facts | {
@@ -197,7 +206,7 @@ def measure_draw(name: str, strategies: list[str], samples: int, control: bool, 
     placement = read_placement(FOLDER / "draws" / f"{name}.json")
     processor = MachineLog()
     with loaded_cluster(workload, placement) as world:
-        pipeline = Pipeline(scratch(world), PIPELINE)
+        pipeline = DemoPipeline(scratch(world), PIPELINE)
         try:
             with processor.running():
                 begun = time.monotonic()
@@ -217,7 +226,7 @@ def measure_draw(name: str, strategies: list[str], samples: int, control: bool, 
             pipeline.close()
 
 
-def _recorded(world: World) -> Placement:
+def _recorded(world: World) -> SandboxPlacement:
     """Where everything is now, the topic of consumers' offsets too: a strategy may move that as well."""
     from trimtab.connect.kafka.client import admin_client
 
@@ -318,7 +327,7 @@ def main() -> int:
                     runs += measure_draw(name, strategies, samples, not given.no_control, kept)
                 machines[name] = machine()
                 write_result(path, runs, samples, machines)
-    except Interrupted as interrupted:
+    except DemoInterrupted as interrupted:
         print("interrupted; --resume goes on with the draws that are left", file=sys.stderr)
         return interrupted.exit_code
     expected = json.loads((FOLDER / "expected.json").read_text())

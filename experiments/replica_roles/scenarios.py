@@ -1,4 +1,4 @@
-"""Four ways in which a real cluster becomes uneven, each levelled by `trim` and measured before and after.
+"""Four ways in which a real cluster becomes uneven, each balanced by `trim` and measured before and after.
 
 `python experiments/replica_roles/scenarios.py` runs role skew, a new broker, a broker that died and came
 back, and hot partitions with unequal disks, under the recorded load, and writes `scenarios.json`.
@@ -20,21 +20,21 @@ from measure import clients_between, figures_of, look_for_records, validity_of
 from report import print_scenarios
 from run import GOALS, machine
 
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.lab.demo.interruption import Interrupted, orderly
+from trimtab.lab.demo.interruption import DemoInterrupted, orderly
 from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.replicas.demo import level_kafka
-from trimtab.lab.demo.sampling import Sampling as World
-from trimtab.lab.demo.turn import Pipeline
+from trimtab.lab.demo.replicas.demo import balance_kafka
+from trimtab.lab.demo.sampling import SampledSandbox as World
+from trimtab.lab.demo.turn import DemoPipeline
 from trimtab.lab.demo.warm_up import warm_up_replicas
-from trimtab.lab.sandbox.kafka.placement import Placement, draw_placement, read_placement
-from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload, read_workload
+from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, draw_placement, read_placement
+from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload, read_workload
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.plan.replicas import trim
-from trimtab.report.replicas.spent import spent
+from trimtab.report.replicas.execution_cost import spent
 
 FOLDER = Path(__file__).parent
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 6, 20.0, 6.0
@@ -62,9 +62,9 @@ class Scenario:
     """
 
     what: str
-    workload: Workload
-    placement: Placement
-    upset: Callable[[World, Pipeline], dict[str, Any]] = lambda _world, _pipeline: {}
+    workload: KafkaWorkload
+    placement: SandboxPlacement
+    upset: Callable[[World, DemoPipeline], dict[str, Any]] = lambda _world, _pipeline: {}
     absent: tuple[int, ...] = ()
     disks: tuple[float, ...] = (1.0,) * 6
 
@@ -87,7 +87,7 @@ def new_broker() -> Scenario:
     """Topics that were made for five brokers, and a sixth, empty one."""
     workload = read_workload(FOLDER / "workload.json")
 
-    def start_the_sixth(world: World, _: Pipeline) -> dict[str, Any]:
+    def start_the_sixth(world: World, _: DemoPipeline) -> dict[str, Any]:
         world.sandbox.restart(DEAD)
         world.sandbox.wait_until_serving()
         return {}
@@ -104,7 +104,7 @@ def new_broker() -> Scenario:
 def dead_broker() -> Scenario:
     """A broker dies and its leaders scatter; it comes back, and they do not."""
 
-    def die_and_return(world: World, pipeline: Pipeline) -> dict[str, Any]:
+    def die_and_return(world: World, pipeline: DemoPipeline) -> dict[str, Any]:
         world.sandbox.kill(DEAD)
         time.sleep(8.0)
         time.sleep(2 * INTERVAL_SECONDS)
@@ -136,7 +136,7 @@ def hot_partitions() -> Scenario:
     total, hot = sum(rates), rates[3]
     share_hot, rest = total / 2 / 4, total - sum(rates[:4])
 
-    def heated(topic: TopicLoad) -> TopicLoad:
+    def heated(topic: KafkaTopicLoad) -> KafkaTopicLoad:
         return replace(
             topic,
             bytes_per_second=tuple(
@@ -171,7 +171,7 @@ def measure(scenario: Scenario) -> dict[str, Any]:
         absent=scenario.absent,
         disks=scenario.disks,
     ) as world:
-        pipeline = Pipeline(scratch(world), PIPELINE)
+        pipeline = DemoPipeline(scratch(world), PIPELINE)
         try:
             with processor.running():
                 begun = time.monotonic()
@@ -185,8 +185,8 @@ def measure(scenario: Scenario) -> dict[str, Any]:
                 say(f"{plan.verdict}: {plan.cost.replica_moves} replicas, {plan.cost.leader_moves} leaders")
                 started = time.time()
                 folder = world.sandbox.state.folder / "state"
-                receipt = level_kafka(
-                    world.sandbox, plan, snapshot, folder, ExecutionSettings(throttle="none")
+                receipt = balance_kafka(
+                    world.sandbox, plan, snapshot, folder, ReplicasExecutionSettings(throttle="none")
                 )
                 clients = clients_between(world, started, time.time() + 1.0, processor)
                 after = _sample(world, pipeline, processor)
@@ -208,7 +208,7 @@ def measure(scenario: Scenario) -> dict[str, Any]:
     } | facts
 
 
-def _sample(world: World, pipeline: Pipeline, processor: MachineLog) -> dict[str, Any]:
+def _sample(world: World, pipeline: DemoPipeline, processor: MachineLog) -> dict[str, Any]:
     time.sleep(SETTLE_SECONDS)
     period = world.sample(SAMPLES)
     pipeline.run(world.lake, say)
@@ -244,7 +244,7 @@ def main() -> int:
                     "scenarios": found,
                 }
                 write_atomically(path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
-    except Interrupted as interrupted:
+    except DemoInterrupted as interrupted:
         print("interrupted; the scenarios measured so far are kept", file=sys.stderr)
         return interrupted.exit_code
     print_scenarios(found)

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from figures import draw_sweep
 
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
 from trimtab.lab.simulate.instances import plain_snapshot
-from trimtab.lab.simulate.weeks import Partitioned, partitioned
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
+from trimtab.lab.simulate.weeks import PartitionedLoad, partitioned
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.loadvalue import load_value
-from trimtab.model.replicas.plan import Move, MoveKind
+from trimtab.model.replicas.plan import ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
@@ -46,7 +46,7 @@ EPSILONS = (0.02, 0.05, 0.07, 0.10, 0.15, 0.20, 0.25, 0.30)
 
 
 @dataclass
-class Told:
+class SweepResult:
     """What one pair of θ and ε came to on the measured day.
 
     Attributes
@@ -101,7 +101,7 @@ def drawn(seed: int, topics: int = 60) -> tuple[FloatArray, FloatArray]:
     return into, into * chance.uniform(0.3, 2.5, (topics, 1))
 
 
-def day_of(into: FloatArray, out: FloatArray, seed: int) -> Partitioned:
+def day_of(into: FloatArray, out: FloatArray, seed: int) -> PartitionedLoad:
     """Two days of topics of so many bytes in and out, cut into partitions and placed."""
     return partitioned(
         into, out, seed, brokers=BROKERS, copies=COPIES, step_seconds=TICK_SECONDS, skipped=TICKS_A_DAY
@@ -112,10 +112,10 @@ def day_of(into: FloatArray, out: FloatArray, seed: int) -> Partitioned:
 class Run:
     """One pair of θ and ε, from the formula's placement on."""
 
-    day: Partitioned
+    day: PartitionedLoad
     settings: ReplicasSettings
     capacity: FloatArray
-    told: Told = field(default_factory=Told)
+    result: SweepResult = field(default_factory=SweepResult)
 
     def __post_init__(self) -> None:
         self.replicas = self.day.placed.copy()
@@ -124,13 +124,13 @@ class Run:
             key: at
             for at, key in enumerate(zip(self.day.topic.tolist(), self.day.number.tolist(), strict=True))
         }
-        self._waiting: list[Move] = []
+        self._waiting: list[ReplicaMove] = []
         self._copied: dict[int, float] = {}
         self._came: dict[tuple[int, int], int] = {}
 
-    def go(self) -> Told:
+    def go(self) -> SweepResult:
         """Through both days."""
-        plan = planner_of(LEVELS["replicas"], self.settings.strategy)
+        plan = planner_of(BALANCERS["replicas"], self.settings.strategy)
         for tick in range(2 * TICKS_A_DAY):
             measured = tick >= TICKS_A_DAY
             copies = self._copy(tick, measured)
@@ -140,9 +140,9 @@ class Run:
             if not self._waiting and tick % EVERY_TICKS == 0 and tick >= WINDOWS:
                 self._waiting = list(plan(self._snapshot(tick), self.settings).moves)
         held = self.day.leader[TICKS_A_DAY:, :, DISK].mean(axis=0).sum() * COPIES
-        self.told.bytes_share /= held
-        self.told.sigma /= TICKS_A_DAY
-        return self.told
+        self.result.bytes_share /= held
+        self.result.sigma /= TICKS_A_DAY
+        return self.result
 
     def _load(self, tick: int) -> FloatArray:
         load = np.zeros((BROKERS, 4))
@@ -153,9 +153,9 @@ class Run:
         return load
 
     def _measure(self, usage: FloatArray) -> None:
-        self.told.broker_hours_above += float((usage > HARM).any(axis=1).sum()) * TICK_SECONDS / 3600
+        self.result.broker_hours_above += float((usage > HARM).any(axis=1).sum()) * TICK_SECONDS / 3600
         share = usage / usage.sum(axis=0)
-        self.told.sigma += float(np.sqrt(((share - 1 / BROKERS) ** 2).mean(axis=0)).max())
+        self.result.sigma += float(np.sqrt(((share - 1 / BROKERS) ** 2).mean(axis=0)).max())
 
     def _copy(self, tick: int, measured: bool) -> FloatArray:
         """Carry out what time allows, in the plan's order; the load of copies, as `_load`."""
@@ -171,12 +171,12 @@ class Run:
         return extra
 
     def _step(
-        self, move: Move, row: int, room: FloatArray, extra: FloatArray, tick: int, measured: bool
+        self, move: ReplicaMove, row: int, room: FloatArray, extra: FloatArray, tick: int, measured: bool
     ) -> bool:
         """Whether the move is done in this tick."""
-        if move.kind is MoveKind.LEADER:
+        if move.kind is ReplicaMoveKind.LEADER:
             self.leader[row] = move.target
-            self.told.leader_moves += measured
+            self.result.leader_moves += measured
             return True
         size, target, source = float(self.day.leader[tick, row, DISK]), move.target, move.source
         assert source is not None
@@ -186,7 +186,7 @@ class Run:
         extra[target, NETWORK_IN] += part / TICK_SECONDS
         extra[self.leader[row], NETWORK_OUT] += part / TICK_SECONDS
         extra[target, DISK] += size
-        self.told.bytes_share += part * measured
+        self.result.bytes_share += part * measured
         if part < wanted:
             self._copied[row] = size - wanted + part
             return False
@@ -194,10 +194,10 @@ class Run:
         self.replicas[row] = np.where(self.replicas[row] == source, target, self.replicas[row])
         if self.leader[row] == source:
             self.leader[row] = target
-        self.told.replica_moves += measured
+        self.result.replica_moves += measured
         since = tick - self._came.pop((row, source), -TICKS_A_DAY)
-        self.told.moved_twice += measured and since <= TWICE_WITHIN_TICKS
-        self.told.moved_again += measured and since <= tick - TICKS_A_DAY
+        self.result.moved_twice += measured and since <= TWICE_WITHIN_TICKS
+        self.result.moved_again += measured and since <= tick - TICKS_A_DAY
         self._came[row, target] = tick
         return True
 
@@ -264,15 +264,15 @@ def main() -> int:
         asked = {f"theta = {theta}, epsilon": [(epsilon, settings)]}
     for name, values in asked.items():
         for value, settings in values:
-            told = Run(day, settings, capacity).go()
-            show(name, value, told)
-            found.setdefault(name, []).append({"value": value, **asdict(told)})
+            result = Run(day, settings, capacity).go()
+            show(name, value, result)
+            found.setdefault(name, []).append({"value": value, **asdict(result)})
     if not given.only:
         source = "recorded" if given.series else "drawn"
         document = {
             "day": source,
             "strategy": given.strategy,
-            "nothing": asdict(nothing.told),
+            "nothing": asdict(nothing.result),
             "sweeps": found,
         }
         path = given.out / "sweep.json"
@@ -283,13 +283,13 @@ def main() -> int:
     return 0
 
 
-def show(name: str, value: float, told: Told) -> None:
+def show(name: str, value: float, result: SweepResult) -> None:
     """One row."""
     print(
-        f"{name:28} {value:5.2f}  above {HARM:.2f}: {told.broker_hours_above:6.1f} broker-hours  "
-        f"σ {told.sigma:.4f}  {told.replica_moves:4} replicas, {told.leader_moves:4} leaders, "
-        f"{100 * told.bytes_share:6.1f} % of the bytes, {told.moved_again:4} moved again that day, "
-        f"{told.moved_twice:4} within an hour",
+        f"{name:28} {value:5.2f}  above {HARM:.2f}: {result.broker_hours_above:6.1f} broker-hours  "
+        f"σ {result.sigma:.4f}  {result.replica_moves:4} replicas, {result.leader_moves:4} leaders, "
+        f"{100 * result.bytes_share:6.1f} % of the bytes, {result.moved_again:4} moved again that day, "
+        f"{result.moved_twice:4} within an hour",
         flush=True,
     )
 

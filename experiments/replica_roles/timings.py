@@ -21,14 +21,14 @@ from cluster import loaded_cluster, say
 from run import machine
 
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.replicas.port import Observation, TopicPartition
+from trimtab.act.replicas.port import ClusterObservation, TopicPartition
 from trimtab.connect.kafka.client import admin_client
 from trimtab.files.atomic import write_atomically
-from trimtab.lab.demo.interruption import Interrupted, orderly
-from trimtab.lab.demo.sampling import Sampling as World
+from trimtab.lab.demo.interruption import DemoInterrupted, orderly
+from trimtab.lab.demo.sampling import SampledSandbox as World
 from trimtab.lab.sandbox.interruptions import interruptions
 from trimtab.lab.sandbox.kafka.placement import read_placement
-from trimtab.lab.sandbox.kafka.workload import Workload, read_workload
+from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
 
 FOLDER = Path(__file__).parent
 DRAW, SEED = "kafka-2-1", 11
@@ -44,7 +44,7 @@ class Timing:
         self._port = port
         self._brokers = [node.id for node in world.sandbox.brokers]
 
-    def look(self, partition: TopicPartition, *, sizes: bool = False) -> Observation:
+    def look(self, partition: TopicPartition, *, sizes: bool = False) -> ClusterObservation:
         """The partition now."""
         return self._port.observe([partition], self._brokers if sizes else [], wide=False)
 
@@ -89,7 +89,7 @@ class Timing:
             time.sleep(LOOK_SECONDS)
 
 
-def chosen(workload: Workload, each: int) -> list[TopicPartition]:
+def chosen(workload: KafkaWorkload, each: int) -> list[TopicPartition]:
     """Partitions that are written to, the busiest and some others, in an order drawn from the seed."""
     rates = {
         TopicPartition(topic.name, number): rate
@@ -195,7 +195,7 @@ def main() -> int:
     try:
         with orderly():
             found = measure(given.each)
-    except Interrupted as interrupted:
+    except DemoInterrupted as interrupted:
         return interrupted.exit_code
     document = {
         "format": "trimtab/experiment/1",

@@ -7,8 +7,8 @@ imported when asked for, so that `import trimtab` costs next to nothing; `__init
 __version__ = "0.1.0"
 
 __all__ = [
-    "LEVELS",
-    "Level",
+    "BALANCERS",
+    "Balancer",
     "Plan",
     "Snapshot",
     "TrimtabError",

@@ -1,7 +1,7 @@
-"""The public names with their exact types: a snapshot or a plan is of one of the levels.
+"""The public names with their exact types: a snapshot or a plan is of one of the balancers.
 
-At run time `trimtab.api` finds the level by the value's kind, and names no level. `tests/unit/test_types.py`
-holds this file to it.
+At run time `trimtab.api` finds the balancer by the value's kind, and names no balancer.
+`tests/unit/test_types.py` holds this file to it.
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ from trimtab.api import tables as tables
 from trimtab.api import usage as usage
 from trimtab.api import write_plan as write_plan
 from trimtab.api import write_snapshot as write_snapshot
-from trimtab.levels import LEVELS as LEVELS
-from trimtab.levels import Level as Level
+from trimtab.balancers import BALANCERS as BALANCERS
+from trimtab.balancers import Balancer as Balancer
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.errors import TrimtabError as TrimtabError
@@ -32,8 +32,8 @@ from trimtab.model.replicas.snapshot import ReplicasSnapshot
 
 __version__: str
 __all__ = [
-    "LEVELS",
-    "Level",
+    "BALANCERS",
+    "Balancer",
     "Plan",
     "Snapshot",
     "TrimtabError",

@@ -1,7 +1,7 @@
 """The functions and values behind `import trimtab`, for notebooks, scripts and services of one's own.
 
-One function a verb, over every level: the level is found by the value's own kind. `docs/python.md` shows them
-and says what is stable.
+One function a verb, over every balancer: the balancer is found by the value's own kind. `docs/python.md`
+shows them and says what is stable.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from trimtab.balancers import BALANCERS, Balancer, balancer_named
+from trimtab.balancers.planning import opened_plan, planner_of
+from trimtab.balancers.settings import read_settings
 from trimtab.extras import require
 from trimtab.files.snapshot_format import format_of
-from trimtab.levels import LEVELS, Level, level_named
-from trimtab.levels.planning import opened_plan, planner_of
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, TrimtabError, did_you_mean
 from trimtab.model.imbalance import Imbalance
 from trimtab.model.plan import Plan
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from trimtab.observe.open_tables import OpenTables
 
 __all__ = [
-    "LEVELS",
-    "Level",
+    "BALANCERS",
+    "Balancer",
     "Plan",
     "Snapshot",
     "TrimtabError",
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Snapshot(Protocol):
-    """A cluster at one moment, as arrays: what every level's snapshot has; each adds its own."""
+    """A cluster at one moment, as arrays: what every balancer's snapshot has; each adds its own."""
 
     @property
     def reference(self) -> SnapshotReference:
@@ -54,7 +54,7 @@ class Snapshot(Protocol):
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
-    """Read and check a snapshot of any level.
+    """Read and check a snapshot of any balancer.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
         If there is none, or it is malformed or contradicts itself.
     """
     place = _path("path", path)
-    formats = {level.snapshot().name: level.snapshot() for level in LEVELS.values()}
+    formats = {level.snapshot().name: level.snapshot() for level in BALANCERS.values()}
     snapshot: Snapshot = formats[format_of(place, tuple(formats))].read(place)
     return snapshot
 
@@ -81,7 +81,7 @@ def write_snapshot(snapshot: Snapshot, path: str | Path) -> SnapshotReference:
         If the place cannot be written.
     """
     reference: SnapshotReference = (
-        _level_of_snapshot(snapshot).snapshot().write(snapshot, _path("path", path))
+        _balancer_of_snapshot(snapshot).snapshot().write(snapshot, _path("path", path))
     )
     return reference
 
@@ -93,7 +93,7 @@ def make_plan(
     strategy: str | None = None,
     **overrides: object,
 ) -> Plan[Any]:
-    """Find the smallest set of moves that levels a cluster; changes nothing.
+    """Find the smallest set of moves that balances a cluster; changes nothing.
 
     The same snapshot, settings and seed give the same plan. The first plan on a machine compiles the planner,
     which takes a minute or two.
@@ -104,17 +104,17 @@ def make_plan(
         A settings file; None for `trimtab.toml` in the working folder if there is one. Environment variables
         are not read.
     strategy
-        A planner of the level by its name; None for that of the settings.
+        A planner of the balancer by its name; None for that of the settings.
     overrides
-        Settings of the level's section by name, like `epsilon=0.05` or `theta={"cpu": 0.7}`.
+        Settings of the balancer's section by name, like `epsilon=0.05` or `theta={"cpu": 0.7}`.
 
     Raises
     ------
     TrimtabError
         If a setting is unknown, of the wrong type or out of range, or there is no such strategy.
     """
-    level = _level_of_snapshot(snapshot)
-    words = [word for name, value in overrides.items() for word in _words(f"{level.name}.{name}", value)]
+    level = _balancer_of_snapshot(snapshot)
+    words = [word for name, value in overrides.items() for word in _overrides(f"{level.name}.{name}", value)]
     file = None if settings is None else _path("settings", settings)
     asked = read_settings(file, words, {}).of(level.settings())
     name = strategy if strategy is not None else getattr(asked, "strategy", next(iter(level.planners)))
@@ -123,7 +123,7 @@ def make_plan(
 
 
 def read_plan(path: str | Path) -> Plan[Any]:
-    """Read and check a plan of any level, also one that was edited by hand.
+    """Read and check a plan of any balancer, also one that was edited by hand.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def write_plan(plan: Plan[Any], path: str | Path) -> None:
     InputError
         If the place cannot be written.
     """
-    _level_of_plan(plan).plan().write(plan, _path("path", path))
+    _balancer_of_plan(plan).plan().write(plan, _path("path", path))
 
 
 def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: bool = False) -> str:
@@ -159,18 +159,18 @@ def plan_text(plan: Plan[Any], snapshot: Snapshot | None = None, *, all_moves: b
     InputError
         If it is no plan, or the snapshot is of another level.
     """
-    level = _level_of_plan(plan)
-    if snapshot is not None and _level_of_snapshot(snapshot) is not level:
-        other = _level_of_snapshot(snapshot).name
+    level = _balancer_of_plan(plan)
+    if snapshot is not None and _balancer_of_snapshot(snapshot) is not level:
+        other = _balancer_of_snapshot(snapshot).name
         raise InputError(
-            f"the plan is of level {level.name}, and the snapshot of {other}: give the plan's own"
+            f"the plan is of balancer {level.name}, and the snapshot of {other}: give the plan's own"
         )
-    return level.words().plan_text(plan, snapshot, all_moves=all_moves)
+    return level.renderer().plan_text(plan, snapshot, all_moves=all_moves)
 
 
 def moves(plan: Plan[Any]) -> DataFrame:
     """The moves of a plan in order, a row each; the fields of its reason stand in columns `reason_...`."""
-    _level_of_plan(plan)
+    _balancer_of_plan(plan)
     return _frames()([dict(_flat("", move)) for move in plan.moves])
 
 
@@ -182,7 +182,7 @@ def predicted(plan: Plan[Any]) -> DataFrame:
     DataFrame
         Columns `sigma_before`, `sigma_after`, and the same for `worst_deviation` and `peak_usage`; fractions.
     """
-    _level_of_plan(plan)
+    _balancer_of_plan(plan)
     before, after = plan.predicted.before, plan.predicted.after
     columns = {
         f"{name}_{when}": getattr(measured, name)
@@ -201,7 +201,7 @@ def measures(snapshot: Snapshot) -> DataFrame:
         Columns `mean` (utilisation), `sigma`, `worst_deviation`, `peak_usage`, as `docs/glossary.md` defines
         them; NaN where no broker limits the resource.
     """
-    _level_of_snapshot(snapshot)
+    _balancer_of_snapshot(snapshot)
     found = snapshot.imbalance()
     columns = {name: getattr(found, name) for name in ("mean", "sigma", "worst_deviation", "peak_usage")}
     return _frames()(columns, index=list(found.resources)).rename_axis("resource")
@@ -215,14 +215,14 @@ def usage(snapshot: Snapshot) -> DataFrame:
     DataFrame
         Fractions of capacity; NaN where a broker is out of service or does not limit the resource.
     """
-    _level_of_snapshot(snapshot)
+    _balancer_of_snapshot(snapshot)
     found = snapshot.imbalance()
     frame = _frames()(found.usage, index=list(snapshot.row_names), columns=list(found.resources))
     return frame.where(found.counted).rename_axis("broker")
 
 
 def replay(
-    recording: str | Path, strategies: Sequence[str], *, level: str | None = None, **asked: Any
+    recording: str | Path, strategies: Sequence[str], *, balancer: str | None = None, **request: Any
 ) -> DataFrame:
     """Effects of strategies on recorded load, a row a strategy, the recording as it is first.
 
@@ -232,39 +232,39 @@ def replay(
         A file of recorded load, or a folder of them.
     strategies
         Names, as `trimtab replay` takes them.
-    level
-        The level that the recording is of; None where only one has recordings.
-    asked
+    balancer
+        The balancer that the recording is of; None where only one has recordings.
+    request
         Further choices of that level's replay, by the names of its options.
 
     Returns
     -------
     DataFrame
-        The level's figures in columns: how uneven, at what price.
+        The balancer's figures in columns: how uneven, at what price.
 
     Raises
     ------
     TrimtabError
         If the recording, a strategy or a choice is wrong.
     """
-    replayed = [one for one in LEVELS.values() if one.figures is not None]
-    chosen = level_named(level, "level") if level is not None else replayed[0]
-    if chosen.figures is None or (level is None and len(replayed) > 1):
+    replayed = [one for one in BALANCERS.values() if one.figures is not None]
+    chosen = balancer_named(balancer, "balancer") if balancer is not None else replayed[0]
+    if chosen.figures is None or (balancer is None and len(replayed) > 1):
         names = " or ".join(one.name for one in replayed)
-        raise InputError(f"level is {level!r}, and recordings are replayed of {names}: name one")
+        raise InputError(f"level is {balancer!r}, and recordings are replayed of {names}: name one")
     if isinstance(strategies, str):
         raise InputError(f"strategies is {strategies!r}, expected a list of names: write [{strategies!r}]")
     figures = chosen.figures()
     choices = [name for name, one in signature(figures).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    for name in asked:
+    for name in request:
         if name not in choices:
             hint = did_you_mean(name, choices, f"choose of {', '.join(choices)}")
             raise InputError(f"{name} is no choice of replays of {chosen.name}: {hint}")
-    rows = figures(_path("recording", recording), strategies, **asked)
+    rows = figures(_path("recording", recording), strategies, **request)
     return _frames().from_dict(rows, orient="index").rename_axis("strategy")
 
 
-def tables(lake: str | Path | None = None, *, level: str | None = None) -> OpenTables:
+def tables(lake: str | Path | None = None, *, balancer: str | None = None) -> OpenTables:
     """The tables of a lake that were published last, by name, as streams of Arrow record batches.
 
     They fit together, whatever is published while they are read; `docs/pipeline.md` says what is in each.
@@ -273,29 +273,29 @@ def tables(lake: str | Path | None = None, *, level: str | None = None) -> OpenT
     ----------
     lake
         A folder or an address; None for that of `TRIMTAB_LAKE`, else the usual one.
-    level
-        Whose tables; None where the lake holds those of one level only.
+    balancer
+        Whose tables; None where the lake holds those of one balancer only.
 
     Raises
     ------
     TrimtabError
-        If the lake has no tables of the level, or of several where none is named.
+        If the lake has no tables of the balancer, or of several where none is named.
     """
-    from trimtab.files.places import lake_place
-    from trimtab.levels.tables import open_tables
+    from trimtab.balancers.tables import open_tables
+    from trimtab.files.locations import lake_place
 
-    return open_tables(lake_place(lake), level)
+    return open_tables(lake_place(lake), balancer)
 
 
-def _level_of_snapshot(snapshot: Snapshot) -> Level:
-    """The level whose snapshots are of this kind.
+def _balancer_of_snapshot(snapshot: Snapshot) -> Balancer:
+    """The balancer whose snapshots are of this kind.
 
     Raises
     ------
     InputError
         If it is no snapshot.
     """
-    for level in LEVELS.values():
+    for level in BALANCERS.values():
         if isinstance(snapshot, level.snapshot().kind):
             return level
     raise InputError(f"{type(snapshot).__name__} is no snapshot: read one by trimtab.read_snapshot")
@@ -309,8 +309,8 @@ def _frames() -> type[DataFrame]:
     return found
 
 
-def _level_of_plan(plan: Plan[Any]) -> Level:
-    """The level of a plan.
+def _balancer_of_plan(plan: Plan[Any]) -> Balancer:
+    """The balancer of a plan.
 
     Raises
     ------
@@ -319,7 +319,7 @@ def _level_of_plan(plan: Plan[Any]) -> Level:
     """
     if not isinstance(plan, Plan):
         raise InputError(f"{type(plan).__name__} is no plan: make one by trimtab.make_plan or read a file")
-    return level_named(plan.level, "the plan's level")
+    return balancer_named(plan.balancer, "the plan's level")
 
 
 def _path(name: str, value: object) -> Path:
@@ -335,11 +335,11 @@ def _path(name: str, value: object) -> Path:
     return Path(value)
 
 
-def _words(name: str, value: object) -> Iterator[str]:
+def _overrides(name: str, value: object) -> Iterator[str]:
     """Overrides as `--set` takes them: the same parser checks them and says what is wrong."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _words(f"{name}.{key}", inner)
+            yield from _overrides(f"{name}.{key}", inner)
     else:
         try:
             yield f"{name}={json.dumps(value)}"

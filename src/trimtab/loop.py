@@ -1,7 +1,7 @@
 """One turn of the whole: `act(plan(observe()))`.
 
-Pure composition, generic in what a level observes, plans and reports; who calls it how often is a matter of
-the level's cadence (`trimtab.levels`).
+Pure composition, generic in what a balancer observes, plans and reports; who calls it how often is a matter
+of the balancer's cadence (`trimtab.balancers`).
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def turn(
     Parameters
     ----------
     observe
-        Gives a snapshot of the level.
+        Gives a snapshot of the balancer.
     plan
         Makes a plan from it.
     act

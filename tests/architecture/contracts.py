@@ -1,4 +1,5 @@
-"""Contracts of import-linter that read the rows of levels: a new level is held to them without a word added.
+"""Contracts of import-linter that read the rows of balancers: a new balancer is held to them without a word
+added.
 
 In `layers`, `{levels}` and `{systems}` stand for all of them side by side; in other lists, an item with one
 of them stands for as many items.
@@ -13,18 +14,18 @@ from importlinter import Contract, ContractCheck, output
 from importlinter.contracts.forbidden import ForbiddenContract
 from importlinter.contracts.layers import LayersContract
 
-from trimtab.levels import LEVELS, systems
+from trimtab.balancers import BALANCERS, systems
 
 if TYPE_CHECKING:
     from grimp import ImportGraph
 
 LAB = "trimtab.lab."
 """Demo, sandbox and made-up worlds, with their commands, show particular levels."""
-NAMES = {"levels": list(LEVELS), "systems": [system.name for system in systems()]}
+NAMES = {"levels": list(BALANCERS), "systems": [system.name for system in systems()]}
 
 
 class LevelLayers(LayersContract):
-    """Layers, in which levels and systems stand side by side."""
+    """Layers, in which balancers and systems stand side by side."""
 
     def __init__(self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]) -> None:
         side_by_side = {what: " | ".join(names) for what, names in NAMES.items()}
@@ -33,7 +34,7 @@ class LevelLayers(LayersContract):
 
 
 class LevelForbidden(ForbiddenContract):
-    """Imports that are forbidden to every level, or of every level."""
+    """Imports that are forbidden to every balancer, or of every balancer."""
 
     def __init__(self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]) -> None:
         spread = {
@@ -51,14 +52,14 @@ def _spread(modules: list[str]) -> Iterator[str]:
 class Strangers(Contract):
     """Levels are strangers to one another in every room, and shared code knows none of them.
 
-    A module of a level is imported by that level alone, by its systems' modules, and by the lab. That holds
-    for every room at once, also for one that is not there yet.
+    A module of a balancer is imported by that level alone, by its systems' modules, and by the lab. That
+    holds for every room at once, also for one that is not there yet.
     """
 
     type_name = "strangers"
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Every import of a module of a level by one that may not know it."""
+        """Every import of a module of a balancer by one that may not know it."""
         found = [
             (importer, imported)
             for imported in sorted(graph.modules)
@@ -75,14 +76,14 @@ class Strangers(Contract):
 
 
 def _level(module: str) -> str | None:
-    """The level whose folder of a room a module stands in."""
+    """The balancer whose folder of a room a module stands in."""
     parts = module.split(".")
-    return parts[2] if len(parts) > 2 and parts[2] in LEVELS and parts[1] != "lab" else None
+    return parts[2] if len(parts) > 2 and parts[2] in BALANCERS and parts[1] != "lab" else None
 
 
 def _may_know(importer: str, level: str | None) -> bool:
     if level is None or importer.startswith(LAB):
         return True
     return _level(importer) == level or bool(
-        {one.name for one in LEVELS[level].systems} & set(importer.split(".")[2:])
+        {one.name for one in BALANCERS[level].systems} & set(importer.split(".")[2:])
     )

@@ -137,6 +137,7 @@ for script in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", sorted({path.parent for path in SCRIPTS}), ids=lambda path: path.name)
 def test_an_experiment_still_fits_the_package(folder: Path) -> None:
     """Its imports, and the settings that it makes while it is imported; one process for a folder."""

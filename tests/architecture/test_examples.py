@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.balancers.settings import execution_table, pipeline_table, read_settings
 from trimtab.connect.kafka.settings import kafka_connection
 from trimtab.connect.pulsar.settings import pulsar_connection
 from trimtab.files.bundles.scenario_file import read_scenarios
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.files.settings import Settings
-from trimtab.history.bundles.scenarios import asked
-from trimtab.levels.settings import execution_table, pipeline_table, read_settings
+from trimtab.history.bundles.scenarios import strategy_requests
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def test_settings_files_on_pages_are_taken(page: Path, tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         if "[strategies." in text:
             listed = read_scenarios(path)
-            chosen, _ = asked([], [], [], listed)
+            chosen, _ = strategy_requests([], [], [], listed)
             for one in chosen.values():
                 one.settled("article", 0, world_answers=True).scenario(java_order=True, world_answers=True)
         else:
@@ -104,9 +104,9 @@ def test_the_snapshot_of_the_formats_page_is_one(tmp_path: Path) -> None:
     assert len(read_snapshot(path).partitions) == 1
 
 
-def test_the_script_of_the_level_page_makes_the_snapshot_it_shows(tmp_path: Path) -> None:
+def test_the_script_of_the_balancer_page_makes_the_snapshot_it_shows(tmp_path: Path) -> None:
     """Whoever runs the script gets the cluster that the page plans for."""
-    text = (ROOT / "docs" / "levels" / "replicas.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "balancers" / "replicas.md").read_text(encoding="utf-8")
     script = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
     found = read_snapshot(tmp_path / "snapshot.json")

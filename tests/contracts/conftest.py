@@ -165,7 +165,7 @@ def real_cluster() -> Iterator[RealCluster]:
         BROKERS,
         prometheus=False,
         properties={"replication.quota.window.num": str(QUOTA_SAMPLES)},
-        say=lambda line: print(f"sandbox: {line}", file=sys.stderr),
+        print_progress=lambda line: print(f"sandbox: {line}", file=sys.stderr),
     ) as sandbox:
         admin = admin_client(sandbox.connection)
         yield RealCluster(sandbox, admin)

@@ -11,7 +11,7 @@ import pytest
 from contracts.conftest import Cluster
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
-from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ClusterObservation, ThrottleConfig, TopicPartition
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -19,7 +19,7 @@ MB = 1_000_000
 BROKERS = (1, 2, 3, 4)
 
 
-def look(cluster: Cluster, *partitions: TopicPartition, wide: bool = False) -> Observation:
+def look(cluster: Cluster, *partitions: TopicPartition, wide: bool = False) -> ClusterObservation:
     """One look at these partitions and at all brokers."""
     for _ in range(200):
         try:
@@ -33,11 +33,11 @@ def look(cluster: Cluster, *partitions: TopicPartition, wide: bool = False) -> O
 
 def look_until(
     cluster: Cluster,
-    so: Callable[[Observation], bool],
+    so: Callable[[ClusterObservation], bool],
     *partitions: TopicPartition,
     seconds: float = 5.0,
     wide: bool = False,
-) -> Observation:
+) -> ClusterObservation:
     """The first look that shows something: brokers hear of what is so a moment after the controller."""
     seen = []
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.model.errors import SettingsError
-from trimtab.online.queues.catalogue import DEFAULT, POLICIES, Given, policy_named
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.catalogue import DEFAULT, POLICIES, DispatchInputs, policy_named
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy
 
 CLASSES = ((1.0, 5.0), (2.0, 3.0), (7.0, 1.0))
@@ -30,21 +30,25 @@ ROOMS = st.integers(1, 24).flatmap(lambda count: st.lists(st.integers(1, 4), min
 every_policy = pytest.mark.parametrize("name", POLICIES)
 
 
-def made(name: str, ledger: Ledger) -> DispatchPolicy:
+def made(name: str, ledger: QueueLedger) -> DispatchPolicy:
     """The policy, with the same chance each time."""
-    return policy_named(name, ledger, Given(chance=random.Random(3).random, classes=CLASSES, threshold=2))
+    return policy_named(
+        name, ledger, DispatchInputs(chance=random.Random(3).random, classes=CLASSES, threshold=2)
+    )
 
 
-def lists_of(ledger: Ledger) -> dict[str, Any]:
+def lists_of(ledger: QueueLedger) -> dict[str, Any]:
     """All that a policy must leave alone."""
-    return {name: copy.copy(getattr(ledger, name)) for name in Ledger.__slots__ if not name.startswith("_")}
+    return {
+        name: copy.copy(getattr(ledger, name)) for name in QueueLedger.__slots__ if not name.startswith("_")
+    }
 
 
 def played(
     name: str, capacity: list[int], steps: list[tuple[str, int, float]]
 ) -> list[tuple[int | None, list[bool]]]:
     """Choices, each with the queues that were open, in a ledger to which all this happens."""
-    ledger = Ledger(capacity)
+    ledger = QueueLedger(capacity)
     policy, found = made(name, ledger), []
     queues: list[list[float]] = [[] for _ in capacity]
     for what, number, weight in steps:
@@ -59,7 +63,7 @@ def played(
                 queues[chosen].append(weight)
         elif what == "finish" and queues[queue]:
             done = queues[queue].pop(0)
-            ledger.taken(queue, done)
+            ledger.started(queue, done)
             ledger.finished(queue, done)
         elif what == "move" and queues[queue]:
             target = (queue + 1) % len(capacity)
@@ -77,7 +81,7 @@ def test_a_message_goes_to_an_open_queue_or_its_sender_is_told(
     name: str, capacity: list[int], steps: list[tuple[str, int, float]]
 ) -> None:
     """Never to one that is paused, closed or full; who does not insist finds an open one if one is there."""
-    insists = made(name, Ledger([1])).insists
+    insists = made(name, QueueLedger([1])).waits_for_choice
     for chosen, is_open in played(name, capacity, steps):
         assert is_open[chosen] if chosen is not None else insists or not any(is_open)
 
@@ -94,7 +98,7 @@ def test_the_same_happenings_lead_to_the_same_choices(
 @every_policy
 def test_back_pressure_ends_when_a_queue_is_open_again(name: str) -> None:
     """With all paused every call answers None at once; with all resumed messages flow again."""
-    ledger = Ledger([3] * 3)
+    ledger = QueueLedger([3] * 3)
     policy = made(name, ledger)
     for queue in range(3):
         ledger.pause(queue)
@@ -107,11 +111,11 @@ def test_back_pressure_ends_when_a_queue_is_open_again(name: str) -> None:
 @every_policy
 def test_a_free_worker_takes_only_where_something_waits(name: str) -> None:
     """Nothing is there; then one message in work; then one that waits."""
-    ledger = Ledger([9] * 2)
+    ledger = QueueLedger([9] * 2)
     policy = made(name, ledger)
     assert [policy.source(worker) for worker in range(2)] == [None, None]
     ledger.enqueued(0, 1.0)
-    ledger.taken(0, 1.0)
+    ledger.started(0, 1.0)
     assert [policy.source(worker) for worker in range(2)] == [None, None]
     ledger.enqueued(0, 1.0)
     assert policy.source(0) == 0
@@ -121,15 +125,15 @@ def test_a_free_worker_takes_only_where_something_waits(name: str) -> None:
 @every_policy
 def test_its_name_is_the_one_in_the_catalogue(name: str) -> None:
     """Settings and figures speak of the same."""
-    assert made(name, Ledger([1])).name == name
+    assert made(name, QueueLedger([1])).name == name
 
 
 def test_a_policy_that_is_not_there_or_lacks_something_is_refused() -> None:
     """The error names the setting and what it may be, or what is missing."""
     assert DEFAULT == "least_work_left"
     with pytest.raises(SettingsError, match="queues.policy is 'fair', expected one of round_robin, "):
-        policy_named("fair", Ledger([1]))
-    with pytest.raises(SettingsError, match="'power_of_two' draws queues, and was given no generator"):
-        policy_named("power_of_two", Ledger([1]))
-    with pytest.raises(SettingsError, match="'size_interval' needs the classes' weights and rates"):
-        policy_named("size_interval", Ledger([1]))
+        policy_named("fair", QueueLedger([1]))
+    with pytest.raises(SettingsError, match="'power_of_two' draws queues and needs a generator"):
+        policy_named("power_of_two", QueueLedger([1]))
+    with pytest.raises(SettingsError, match="'size_interval' needs the weights and rates of the classes"):
+        policy_named("size_interval", QueueLedger([1]))

@@ -7,20 +7,20 @@ import pytest
 from support.masters_logs import Logs, batch, be_master
 from trimtab.online.masters.bounds import ENTRY_BYTES, PAYLOAD_BYTES, entry_bytes
 from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.entries import Append, BeMaster, Record
-from trimtab.online.masters.log import Engine
+from trimtab.online.masters.entries import AppendMessages, ClaimMastership, MessageRecord
+from trimtab.online.masters.log import ConsensusEngine
 
 SEEDS = 12
 BATCHES = 30
 
 
 @pytest.fixture(params=sorted(ENGINES))
-def engine(request: pytest.FixtureRequest) -> Engine:
+def engine(request: pytest.FixtureRequest) -> ConsensusEngine:
     """Each in turn."""
     return ENGINES[request.param]
 
 
-def test_what_is_proposed_is_applied_everywhere(engine: Engine) -> None:
+def test_what_is_proposed_is_applied_everywhere(engine: ConsensusEngine) -> None:
     """By the node itself, and by those that only look on."""
     logs = Logs(engine)
     logs.propose(1, batch(1, 1))
@@ -28,7 +28,7 @@ def test_what_is_proposed_is_applied_everywhere(engine: Engine) -> None:
     assert logs.entries(0) == [batch(1, 1)] and logs.alike()
 
 
-def test_batches_of_a_node_keep_their_order(engine: Engine) -> None:
+def test_batches_of_a_node_keep_their_order(engine: ConsensusEngine) -> None:
     """More than may be under way at once."""
     logs = Logs(engine)
     wanted = [batch(2, sequence) for sequence in range(1, BATCHES + 1)]
@@ -38,14 +38,15 @@ def test_batches_of_a_node_keep_their_order(engine: Engine) -> None:
     assert logs.entries() == wanted and logs.alike()
 
 
-def test_batches_as_large_as_may_be_are_applied(engine: Engine) -> None:
+def test_batches_as_large_as_may_be_are_applied(engine: ConsensusEngine) -> None:
     """One after another, and behind small ones: together they are more than a store takes at once."""
     logs = Logs(engine)
     size = PAYLOAD_BYTES // 2
-    count = ENTRY_BYTES // entry_bytes(Append(0, (Record("t", "p1", 1, bytes(size)),)))
+    count = ENTRY_BYTES // entry_bytes(AppendMessages(0, (MessageRecord("t", "p1", 1, bytes(size)),)))
     sequences = [range(at, at + count) for at in range(2, 6 * count, count)]
     large = [
-        Append(0, tuple(Record("t", "p1", sequence, bytes(size)) for sequence in one)) for one in sequences
+        AppendMessages(0, tuple(MessageRecord("t", "p1", sequence, bytes(size)) for sequence in one))
+        for one in sequences
     ]
     assert ENTRY_BYTES - size < entry_bytes(large[0]) <= ENTRY_BYTES
     wanted = [batch(1, 1), *large, batch(2, 1)]
@@ -55,25 +56,25 @@ def test_batches_as_large_as_may_be_are_applied(engine: Engine) -> None:
     assert logs.entries() == wanted and logs.alike()
 
 
-def test_of_two_masterships_that_expect_the_same_one_counts(engine: Engine) -> None:
+def test_of_two_masterships_that_expect_the_same_one_counts(engine: ConsensusEngine) -> None:
     """Both may be chosen; the second finds that the first has changed what it expected."""
     logs = Logs(engine)
     for node in (0, 2):
         logs.propose(node, be_master(node, 1, 0))
     logs.run(5.0)
-    chosen = [entry for entry in logs.entries() if isinstance(entry, BeMaster)]
+    chosen = [entry for entry in logs.entries() if isinstance(entry, ClaimMastership)]
     states = [one.state for one in logs.nodes]
     assert chosen and {state.master for state in states} == {chosen[0].node}
     assert len({state.version for state in states}) == 1 and logs.alike()
 
 
-def test_what_is_withdrawn_before_it_is_sent_is_never_chosen(engine: Engine) -> None:
+def test_what_is_withdrawn_before_it_is_sent_is_never_chosen(engine: ConsensusEngine) -> None:
     """A wish that nobody has seen is taken back; the one before it may be chosen still."""
     logs = Logs(engine)
     logs.cut.add(0)
     logs.propose(0, be_master(0, 1, 0))
     logs.propose(0, be_master(0, 2, 0))
-    logs.nodes[0].log.withdraw(BeMaster)
+    logs.nodes[0].log.discard_pending(ClaimMastership)
     logs.run(5.0)
     logs.cut.clear()
     logs.propose(0, batch(0, 1))
@@ -81,7 +82,7 @@ def test_what_is_withdrawn_before_it_is_sent_is_never_chosen(engine: Engine) -> 
     assert batch(0, 1) in logs.entries() and be_master(0, 2, 0) not in logs.entries()
 
 
-def test_a_node_that_was_away_learns_what_was_chosen_and_goes_on(engine: Engine) -> None:
+def test_a_node_that_was_away_learns_what_was_chosen_and_goes_on(engine: ConsensusEngine) -> None:
     """From a snapshot, where the slots that it lacks are cut off; what it had proposed counts once."""
     logs = Logs(engine, snapshot_entries=10)
     logs.propose(0, batch(0, 1))
@@ -100,7 +101,7 @@ def test_a_node_that_was_away_learns_what_was_chosen_and_goes_on(engine: Engine)
     assert [logs.counted(0, at=node) for node in range(3)] == [[1, 2]] * 3
 
 
-def test_a_new_life_begins_where_the_log_is(engine: Engine) -> None:
+def test_a_new_life_begins_where_the_log_is(engine: ConsensusEngine) -> None:
     """All nodes die; nothing that was applied is lost, and it is not applied otherwise."""
     logs = Logs(engine, snapshot_entries=10)
     for sequence in range(1, BATCHES + 1):
@@ -116,7 +117,7 @@ def test_a_new_life_begins_where_the_log_is(engine: Engine) -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_is_lost_or_late_a_slot_has_one_value_and_batches_count_once(
-    engine: Engine, seed: int
+    engine: ConsensusEngine, seed: int
 ) -> None:
     """Three nodes race for slots; answers are lost, watches are late, nodes are cut off and killed.
 
@@ -135,7 +136,7 @@ def test_whatever_is_lost_or_late_a_slot_has_one_value_and_batches_count_once(
             for sequence in range(stored + 1, min(stored + 4, BATCHES + 1)):
                 logs.propose(node, batch(node, sequence, state.fence))
             if chance.random() < 0.1:
-                logs.nodes[node].log.withdraw(BeMaster)
+                logs.nodes[node].log.discard_pending(ClaimMastership)
                 logs.propose(node, be_master(node, step, state.version))
         logs.run(chance.random())
     logs.loss, logs.late_seconds, logs.cut = 0.0, 0.0, set()
@@ -151,4 +152,4 @@ def test_whatever_is_lost_or_late_a_slot_has_one_value_and_batches_count_once(
         logs.run(5.0)
     assert logs.alike()
     assert [logs.counted(node) for node in range(3)] == [[*range(1, BATCHES + 1)]] * 3
-    assert any(isinstance(entry, Append) for entry in logs.entries())
+    assert any(isinstance(entry, AppendMessages) for entry in logs.entries())

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from trimtab.model.errors import InputError, SettingsError
 from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.catalogue import POLICIES, Given, policy_named
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.catalogue import POLICIES, KeyPolicyInputs, policy_named
+from trimtab.online.keys.load import PartitionLoadView
 from trimtab.online.keys.policy import KeyPolicy
 
 RECORDS = st.lists(
@@ -28,17 +28,21 @@ def made(name: str, partitions: int) -> KeyPolicy:
     """The policy; the table moves a group and splits a key."""
     last = partitions - 1
     table = RoutingTable(1, partitions, partitions, {0: Route((last,))}, {b"key 1": Route(tuple({0, last}))})
-    return policy_named(name, Given(table=table, batch_records=3))
+    return policy_named(name, KeyPolicyInputs(table=table, batch_records=3))
 
 
 def played(name: str, sizes: tuple[int, int, float], keys: list[bytes | None]) -> list[int]:
     """Choices over these records; the view is looked at anew after each ten."""
     partitions, spare, capacity = sizes
-    view, policy, chance = LoadView(partitions, spare=spare, capacity=capacity), made(name, partitions), 3
+    view, policy, chance = (
+        PartitionLoadView(partitions, spare=spare, capacity=capacity),
+        made(name, partitions),
+        3,
+    )
     draw, found = random.Random(chance).random, []
     for number, key in enumerate(keys):
         if number % 10 == 9:
-            view.looked([one / 2 for one in view.load], [one / 10 for one in view.load])
+            view.reset_counts([one / 2 for one in view.load], [one / 10 for one in view.load])
         before = list(view.load)
         found.append(policy.choose(key, view, draw))
         before += [0.0] * (len(view) - len(before))
@@ -87,13 +91,13 @@ def test_a_policy_that_is_not_there_or_lacks_something_is_refused() -> None:
     """The error names the setting and what it may be, or what is missing."""
     with pytest.raises(SettingsError, match="^policy is 'fair', expected one of hash, "):
         policy_named("fair")
-    with pytest.raises(SettingsError, match="'key_groups' goes by a routing table, and was given none"):
+    with pytest.raises(SettingsError, match="'key_groups' needs a routing table"):
         policy_named("key_groups")
     with pytest.raises(SettingsError, match="^batch_records is 0"):
-        policy_named("sticky", Given(batch_records=0))
+        policy_named("sticky", KeyPolicyInputs(batch_records=0))
     with pytest.raises(SettingsError, match="^head is 1"):
-        policy_named("d_choices", Given(head=1))
+        policy_named("d_choices", KeyPolicyInputs(head=1))
     with pytest.raises(SettingsError, match="keys.epsilon is 0"):
-        policy_named("bounded_loads", Given(epsilon=0))
+        policy_named("bounded_loads", KeyPolicyInputs(epsilon=0))
     with pytest.raises(InputError, match="a topic has 0 partitions"):
-        LoadView(0)
+        PartitionLoadView(0)

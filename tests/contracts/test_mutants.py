@@ -16,10 +16,11 @@ def mutants(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
-        CORE,
+        pytest.param(CORE, marks=pytest.mark.long),  # the next one shows the same of others
         pytest.param(("--quick", "--rotation", "10"), marks=pytest.mark.timeout(1800)),
         pytest.param(("--slow", "--rotation", "10"), marks=(pytest.mark.long, pytest.mark.timeout(3600))),
     ],
@@ -34,6 +35,7 @@ def test_mutants_are_killed(arguments: tuple[str, ...]) -> None:
     assert done.stdout.count("killed ") >= len(CORE)
 
 
+@pytest.mark.long
 def test_a_seed_of_the_simulation_that_catches_a_mutant_is_named() -> None:
     """And the invariant that it broke: a rule of the protocol that is taken away shows there."""
     done = mutants("masters_lease-no_margin_for_drift")

@@ -7,14 +7,15 @@ import pytest
 
 from support.plan_checker import check
 from support.random_snapshots import random_snapshot
+from tiers import by_tier
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
+from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
-from trimtab.levels.settings import read_settings
 from trimtab.plan.replicas.role_aware import REPAIRS
 
-SEEDS = range(24)
+SEEDS = range(by_tier(6, 12, 24))
 WISHES = {
     "default": [],
     "wide": ["replicas.epsilon=0.3", 'replicas.goals=["rack","theta"]'],
@@ -28,16 +29,16 @@ WISHES = {
 def planned(seed: int, strategy: str, wishes: list[str]) -> tuple[dict, dict]:
     """A random snapshot and its plan, both as plain JSON."""
     document = random_snapshot(seed)
-    settings = read_settings(None, [f"replicas.strategy={strategy}", *wishes], {}).levels["replicas"]
+    settings = read_settings(None, [f"replicas.strategy={strategy}", *wishes], {}).balancers["replicas"]
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
-    plan = planner_of(LEVELS["replicas"], strategy)(snapshot, settings)
+    plan = planner_of(BALANCERS["replicas"], strategy)(snapshot, settings)
     return document, json.loads(plan_bytes(plan))
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("turn", range(len(WISHES)), ids=WISHES)
-@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
+@pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
 def test_a_plan_can_be_carried_out_and_ends_where_it_says(strategy: str, turn: int) -> None:
     """An operator applies a plan move by move: each is possible, the end is the one predicted, the verdict
     is true.
@@ -51,7 +52,7 @@ def test_a_plan_can_be_carried_out_and_ends_where_it_says(strategy: str, turn: i
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
+@pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
 def test_the_same_question_has_the_same_answer(strategy: str) -> None:
     """A reviewer who plans again from the same snapshot, settings and seed gets the same plan, byte for
     byte.
@@ -61,7 +62,7 @@ def test_the_same_question_has_the_same_answer(strategy: str) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("strategy", LEVELS["replicas"].planners)
+@pytest.mark.parametrize("strategy", BALANCERS["replicas"].planners)
 def test_limits_to_a_plan_are_kept(strategy: str) -> None:
     """An operator allows four moves tonight: the plan has no more, and says what was left out."""
     for seed in SEEDS[:8]:

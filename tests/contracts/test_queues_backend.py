@@ -23,14 +23,14 @@ from support.queue_backends import (
     taken,
 )
 from support.redis_server import Server, binaries
-from trimtab.dataplane.queues import LevelledBroker
-from trimtab.dataplane.queues.backend import Claim
-from trimtab.dataplane.queues.balancing import MOVED_AT_ONCE, Scheduler
-from trimtab.dataplane.queues.lines import Line
-from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
-from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
-from trimtab.online.queues.messages import Move
-from trimtab.online.queues.settings import Scheduling
+from trimtab.dataplane.queues import BalancedBroker
+from trimtab.dataplane.queues.backend import QueueClaim
+from trimtab.dataplane.queues.balancing import MOVE_BATCH_SIZE, Scheduler
+from trimtab.dataplane.queues.errors import QueueOwnershipLostError, QueuesFullError
+from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
+from trimtab.dataplane.queues.waiting_messages import WaitingMessages
+from trimtab.online.queues.messages import MoveMessages
+from trimtab.online.queues.settings import SchedulingSettings
 
 SERVERS = binaries()
 
@@ -56,10 +56,10 @@ def test_a_message_counts_until_it_is_finished(opened: Opened) -> None:
 
     async def story() -> None:
         async with opened([5, 5]) as backend:
-            assert await backend.claim("w") == Claim(0)
+            assert await backend.claim("w") == QueueClaim(0)
             assert await backend.put(message("a", 700), 0) == 0
             assert await backend.put(message("b", 300), 0) == 0
-            one = (await backend.look()).queues[0]
+            one = (await backend.counts()).queues[0]
             assert (one.length, one.work_microseconds, one.held, one.arrived_microseconds) == (
                 2,
                 1000,
@@ -68,12 +68,12 @@ def test_a_message_counts_until_it_is_finished(opened: Opened) -> None:
             )
             delivery = await taken(backend, "w", 0)
             assert delivery.envelope == message("a", 700)
-            one = (await backend.look()).queues[0]
+            one = (await backend.counts()).queues[0]
             assert (one.length, one.work_microseconds, one.held, one.held_microseconds) == (2, 1000, 1, 700)
             await checked(backend)
             assert await backend.finish(delivery)
             assert not await backend.finish(delivery)  # told twice, counted once
-            one = (await backend.look()).queues[0]
+            one = (await backend.counts()).queues[0]
             assert (one.length, one.work_microseconds, one.held, one.held_microseconds) == (1, 300, 0, 0)
             assert one.served_microseconds == 700
             assert backend.ledger.work == [300e-6, 0.0]
@@ -96,7 +96,7 @@ def test_full_and_paused_queues_refuse_and_the_ledger_knows(opened: Opened) -> N
             assert backend.ledger.open == [False, False]
             assert await backend.mark(1, False, fence)
             await put_all(backend, 1, "c")
-            assert [one.length for one in (await backend.look()).queues] == [2, 1]
+            assert [one.length for one in (await backend.counts()).queues] == [2, 1]
             await checked(backend)
 
     run(story())
@@ -108,7 +108,7 @@ def test_a_key_stays_on_its_queue_while_one_of_it_is_in_flight(opened: Opened) -
     async def story() -> None:
         async with opened([3, 3]) as backend:
             fence = await fence_of(backend)
-            assert (await backend.claim("w")) == Claim(0)
+            assert (await backend.claim("w")) == QueueClaim(0)
             assert await backend.put(message("nobody", key="k"), None) is None
             await put_all(backend, 0, "k1", key="k")
             assert await backend.put(message("k2", key="k"), 1) == 0
@@ -126,20 +126,20 @@ def test_a_key_stays_on_its_queue_while_one_of_it_is_in_flight(opened: Opened) -
 @pytest.mark.parametrize(
     ("order", "moved"),
     [
-        (Move(0, 1, 2, None), ["c", "d"]),
-        (Move(0, 1, None, 250e-6), ["c", "d"]),
-        (Move(0, 1, None, 199e-6), ["d"]),
-        (Move(0, 1, 0, None), []),
-        (Move(0, 1, 100, None), ["b", "c", "d"]),  # a is in work
+        (MoveMessages(0, 1, 2, None), ["c", "d"]),
+        (MoveMessages(0, 1, None, 250e-6), ["c", "d"]),
+        (MoveMessages(0, 1, None, 199e-6), ["d"]),
+        (MoveMessages(0, 1, 0, None), []),
+        (MoveMessages(0, 1, 100, None), ["b", "c", "d"]),  # a is in work
     ],
 )
-def test_the_newest_move_and_keep_their_order(opened: Opened, order: Move, moved: list[str]) -> None:
+def test_the_newest_move_and_keep_their_order(opened: Opened, order: MoveMessages, moved: list[str]) -> None:
     """No message goes that would exceed the order, none that is in work, and none twice."""
 
     async def story() -> None:
         async with opened([9, 9]) as backend:
             fence = await fence_of(backend)
-            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            assert [(await backend.claim(one)) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
             await put_all(backend, 0, "a", "b", "c", "d", weight=100)
             await put_all(backend, 1, "z", weight=100)
             delivery = await taken(backend, "v", 0)
@@ -160,16 +160,16 @@ def test_a_key_moves_whole_or_not_at_all(opened: Opened) -> None:
     async def story() -> None:
         async with opened([9, 9]) as backend:
             fence = await fence_of(backend)
-            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            assert [(await backend.claim(one)) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
             await put_all(backend, 0, "k1", key="k")
             await put_all(backend, 0, "x")
             await put_all(backend, 0, "k2", "k3", key="k")
             first = await taken(backend, "v", 0)
-            assert (await backend.move(Move(0, 1, 9, None), fence)).messages == 1
+            assert (await backend.move(MoveMessages(0, 1, 9, None), fence)).messages == 1
             assert await drained(backend, "w", 1) == ["x"]
             assert await backend.finish(first)
-            assert (await backend.move(Move(0, 1, 1, None), fence)).messages == 0
-            assert (await backend.move(Move(0, 1, 2, None), fence)).messages == 2
+            assert (await backend.move(MoveMessages(0, 1, 1, None), fence)).messages == 0
+            assert (await backend.move(MoveMessages(0, 1, 2, None), fence)).messages == 2
             assert await backend.put(message("k4", key="k"), 0) == 1
             await checked(backend)
             assert await drained(backend, "w", 1) == ["k2", "k3", "k4"]
@@ -217,11 +217,11 @@ def test_a_moved_message_is_overtaken_for_a_while_only(opened: Opened) -> None:
         async with opened([9, 9]) as backend:
             _overtake(backend, 0.05)
             fence = await fence_of(backend)
-            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            assert [(await backend.claim(one)) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
             await put_all(backend, 0, "long", weight=900)
             await asyncio.sleep(0.1)
             await put_all(backend, 1, "young", weight=900)
-            assert (await backend.move(Move(0, 1, 9, None), fence)).messages == 1
+            assert (await backend.move(MoveMessages(0, 1, 9, None), fence)).messages == 1
             await put_all(backend, 1, "late", quick=True)
             assert await drained(backend, "w", 1) == ["young", "long", "late"]
             await put_all(backend, 1, "younger", weight=900)
@@ -232,10 +232,10 @@ def test_a_moved_message_is_overtaken_for_a_while_only(opened: Opened) -> None:
 
 
 def _overtake(backend: Any, seconds: float) -> None:
-    if hasattr(backend, "overtake_seconds"):
-        backend.overtake_seconds = seconds
+    if hasattr(backend, "max_overtake_seconds"):
+        backend.max_overtake_seconds = seconds
     else:
-        backend._waiting = [Line(seconds) for _ in backend._waiting]
+        backend._waiting = [WaitingMessages(seconds) for _ in backend._waiting]
 
 
 def test_a_key_keeps_to_one_lane(opened: Opened) -> None:
@@ -244,13 +244,13 @@ def test_a_key_keeps_to_one_lane(opened: Opened) -> None:
     async def story() -> None:
         async with opened([9, 9]) as backend:
             fence = await fence_of(backend)
-            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            assert [(await backend.claim(one)) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
             await put_all(backend, 0, "k1", key="k", weight=900)
             await put_all(backend, 0, "k2", key="k", quick=True)
             await put_all(backend, 0, "x", quick=True)
             await put_all(backend, 0, "q1", key="q", quick=True)
             await put_all(backend, 0, "q2", key="q", weight=900)
-            assert (await backend.move(Move(0, 1, 9, None), fence)).messages == 5
+            assert (await backend.move(MoveMessages(0, 1, 9, None), fence)).messages == 5
             await put_all(backend, 1, "k3", key="k", quick=True)
             await checked(backend)
             assert await drained(backend, "w", 1) == ["x", "q1", "q2", "k1", "k2", "k3"]
@@ -267,7 +267,7 @@ def test_a_lane_is_claimed_and_rescued_with_its_queue(opened: Opened) -> None:
     async def story() -> None:
         async with opened([9, 9]) as backend:
             fence = await fence_of(backend)
-            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            assert [(await backend.claim(one)) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
             await put_all(backend, 0, "a", "b", weight=900)
             await put_all(backend, 0, "x", "y", quick=True)
             for _ in range(3):
@@ -278,7 +278,7 @@ def test_a_lane_is_claimed_and_rescued_with_its_queue(opened: Opened) -> None:
             assert sorted(one.envelope.task_id for one in claim.left_over) == ["a", "x", "y"]
             assert {one.envelope.task_id for one in claim.left_over if one.envelope.quick} == {"x", "y"}
             await backend.release("u", 0)
-            while not (await backend.look()).abandoned:
+            while not (await backend.counts()).abandoned:
                 await asyncio.sleep(0.05)
             assert (await backend.rescue(0, 1, 9, fence)).messages == 4
             await checked(backend)
@@ -295,27 +295,27 @@ def test_a_moved_message_stays_for_a_while(opened: Opened) -> None:
             fence = await fence_of(backend)
             await put_all(backend, 0, "a")
             await put_all(backend, 0, "k1", key="k")
-            assert (await backend.move(Move(0, 1, 9, None, 60.0), fence)).messages == 2
+            assert (await backend.move(MoveMessages(0, 1, 9, None, 60.0), fence)).messages == 2
             await put_all(backend, 1, "b")
             await put_all(backend, 1, "k2", key="k")
-            assert (await backend.move(Move(1, 0, 9, None, 60.0), fence)).messages == 1
-            assert [one.length for one in (await backend.look()).queues] == [1, 3]
-            assert (await backend.move(Move(1, 0, 9, None), fence)).messages == 3
+            assert (await backend.move(MoveMessages(1, 0, 9, None, 60.0), fence)).messages == 1
+            assert [one.length for one in (await backend.counts()).queues] == [1, 3]
+            assert (await backend.move(MoveMessages(1, 0, 9, None), fence)).messages == 3
             await checked(backend)
 
     run(story())
 
 
 def test_moves_stop_at_the_targets_capacity(opened: Opened) -> None:
-    """Levelling must not overfill a queue that filled up since it was looked at."""
+    """Balancing must not overfill a queue that filled up since it was looked at."""
 
     async def story() -> None:
         async with opened([9, 2]) as backend:
             fence = await fence_of(backend)
             await put_all(backend, 0, "a", "b", "c")
             await put_all(backend, 1, "z")
-            assert (await backend.move(Move(0, 1, 3, None), fence)).messages == 1
-            assert [one.length for one in (await backend.look()).queues] == [2, 2]
+            assert (await backend.move(MoveMessages(0, 1, 3, None), fence)).messages == 1
+            assert [one.length for one in (await backend.counts()).queues] == [2, 2]
             await checked(backend)
 
     run(story())
@@ -338,14 +338,14 @@ def test_one_schedules_and_who_lost_the_lease_can_do_nothing(opened: Opened) -> 
             assert await backend.lease("first", 0.2) is None
             await put_all(backend, 0, "a", "b")
             assert not await backend.mark(0, True, old)
-            assert (await backend.move(Move(0, 1, 2, None), old)).messages == 0
+            assert (await backend.move(MoveMessages(0, 1, 2, None), old)).messages == 0
             assert (await backend.rescue(0, 1, 2, old)).messages == 0
-            assert [(one.length, one.paused) for one in (await backend.look()).queues] == [
+            assert [(one.length, one.paused) for one in (await backend.counts()).queues] == [
                 (2, False),
                 (0, False),
             ]
             assert await backend.mark(0, True, new)
-            assert (await backend.move(Move(0, 1, 2, None), new)).messages == 2
+            assert (await backend.move(MoveMessages(0, 1, 2, None), new)).messages == 2
 
     run(story())
 
@@ -356,13 +356,13 @@ def test_each_worker_has_a_queue_and_others_stand_by(opened: Opened) -> None:
     async def story() -> None:
         async with opened([9, 9]) as backend:
             await put_all(backend, 1, "a", "b", "c")
-            assert await backend.claim("v") == Claim(1)  # the longest first
-            assert await backend.claim("v") == Claim(1)
-            assert await backend.claim("w") == Claim(0)
+            assert await backend.claim("v") == QueueClaim(1)  # the longest first
+            assert await backend.claim("v") == QueueClaim(1)
+            assert await backend.claim("w") == QueueClaim(0)
             assert await backend.claim("x") is None
             first, second = await taken(backend, "v", 1), await taken(backend, "v", 1)
             await backend.release("v", 1)
-            with pytest.raises(LostQueueError, match="queue 1"):
+            with pytest.raises(QueueOwnershipLostError, match="queue 1"):
                 await backend.take("v", 1, 0.001)
             await backend.release("w", 1)  # not w's: nothing happens
             claim = await backend.claim("x")
@@ -386,16 +386,16 @@ def test_a_worker_that_lost_touch_goes_on_with_its_queue(opened: Opened) -> None
     async def story() -> None:
         async with opened([9, 9]) as backend:
             await put_all(backend, 0, *"abc")
-            assert await backend.claim("w") == Claim(0)
+            assert await backend.claim("w") == QueueClaim(0)
             first, _ = await taken(backend, "w", 0), await taken(backend, "w", 0)
             await put_all(backend, 1, *"vwxyz")  # longer: others would have it
             claim = await backend.claim("w-1", "w", [first])
             assert claim is not None
             assert [(one.queue, one.envelope.task_id, one.deaths) for one in claim.left_over] == [(0, "b", 0)]
-            with pytest.raises(LostQueueError):
+            with pytest.raises(QueueOwnershipLostError):
                 await backend.take("w", 0, 0.001)
             await backend.release("w", 0)  # nothing happens
-            assert await backend.claim("x") == Claim(1)
+            assert await backend.claim("x") == QueueClaim(1)
             assert await backend.claim("y") is None
             assert await backend.start("w-1", claim.left_over[0])
             assert await backend.finish(claim.left_over[0])
@@ -412,9 +412,9 @@ def test_where_nobody_works_messages_wait_for_workers(opened: Opened) -> None:
     async def story() -> None:
         async with opened([9, 9]) as backend:
             await put_all(backend, 0, "a")
-            assert (await backend.look()).closed() == [False, False]
+            assert (await backend.counts()).closed() == [False, False]
             await backend.claim("w")
-            assert (await backend.look()).closed() == [False, True]
+            assert (await backend.counts()).closed() == [False, True]
             assert backend.ledger.open == [True, False]
 
     run(story())
@@ -426,20 +426,20 @@ def test_an_abandoned_queue_is_emptied_into_others(opened: Opened) -> None:
     async def story() -> None:
         async with opened([9, 9]) as backend:
             fence = await fence_of(backend)
-            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            assert [(await backend.claim(one)) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
             await put_all(backend, 0, "k1", key="k")
             await put_all(backend, 0, "x")
             await put_all(backend, 0, "k2", key="k")
             await taken(backend, "v", 0)
             assert (await backend.rescue(0, 1, 9, fence)).messages == 0  # v lives
             await backend.release("v", 0)
-            while not (abandoned := (await backend.look()).abandoned):
+            while not (abandoned := (await backend.counts()).abandoned):
                 await asyncio.sleep(0.05)
             assert abandoned == (0,)
             assert (await backend.rescue(0, 1, 1, fence)).messages == 1
             await checked(backend)
             assert (await backend.rescue(0, 1, 9, fence)).messages == 2
-            assert (await backend.look()).abandoned == ()
+            assert (await backend.counts()).abandoned == ()
             await checked(backend)
             assert await drained(backend, "w", 1) == ["x", "k1", "k2"]
 
@@ -457,7 +457,7 @@ def test_a_known_idempotency_key_is_accepted_and_not_put_in_again(opened: Opened
             assert await drained(backend, "w", 0) == ["a"]
             assert await backend.put(message("a", once="o"), 0) == 0
             assert await drained(backend, "w", 0) == []
-            assert (await backend.beside()).duplicates == 2
+            assert (await backend.server_counts()).duplicates == 2
             await checked(backend)
 
     run(story())
@@ -480,27 +480,30 @@ def test_the_scheduler_relieves_and_rescues(opened: Opened) -> None:
 
     async def story() -> None:
         async with opened([10, 10]) as backend:
-            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            assert [(await backend.claim(one)) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
             await put_all(backend, 0, *"abcdefghi", weight=1_000_000)
             fence = await fence_of(backend)
-            scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=1.0)
+            scheduler = Scheduler(backend, "s", SchedulingSettings(), mean_weight=1.0)
             await scheduler.turn(fence)
-            assert [one.length for one in (await backend.look()).queues] == [9, 0]  # one look shows no trend
+            assert [one.length for one in (await backend.counts()).queues] == [
+                9,
+                0,
+            ]  # one look shows no trend
             await asyncio.sleep(0.01)
             await scheduler.turn(fence)
-            counts = (await backend.look()).queues
+            counts = (await backend.counts()).queues
             assert [one.length for one in counts] == [5, 4]
-            beside = await backend.beside()
+            beside = await backend.server_counts()
             assert (beside.moved, beside.pauses) == (4, 1)  # paused, relieved and opened again
             for paused in (True, True, False):
                 assert await backend.mark(0, paused, fence)
-            assert (await backend.beside()).pauses == 2
+            assert (await backend.server_counts()).pauses == 2
             await checked(backend)
             await backend.release("w", 1)
-            while (await backend.look()).queues[1].length:
+            while (await backend.counts()).queues[1].length:
                 await scheduler.turn(fence)
                 await asyncio.sleep(0.05)
-            assert [one.length for one in (await backend.look()).queues] == [9, 0]
+            assert [one.length for one in (await backend.counts()).queues] == [9, 0]
             await checked(backend)
             assert sorted(await drained(backend, "v", 0)) == list("abcdefghi")
 
@@ -512,26 +515,26 @@ def test_what_waits_behind_a_worker_that_hangs_goes_to_others(opened: Opened) ->
 
     async def story() -> None:
         async with opened([10, 10]) as backend:
-            assert [(await backend.claim(one)) for one in "vw"] == [Claim(0), Claim(1)]
+            assert [(await backend.claim(one)) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
             await put_all(backend, 0, "k1", "k2", key="k")
             await put_all(backend, 0, *"abc")
             held = await taken(backend, "v", 0)
             fence = await fence_of(backend)
-            settings = Scheduling(overload=1.0, trend="none", idle="nothing")
-            scheduler = Scheduler(backend, "s", settings, mean_weight=1.0, hang_seconds=0.05)
+            settings = SchedulingSettings(overload_threshold=1.0, trend="none", idle_transfer="nothing")
+            scheduler = Scheduler(backend, "s", settings, mean_weight=1.0, hang_timeout_seconds=0.05)
             await scheduler.turn(fence)
-            assert [one.length for one in (await backend.look()).queues] == [5, 0]
+            assert [one.length for one in (await backend.counts()).queues] == [5, 0]
             await asyncio.sleep(0.1)
             for _ in range(2):
                 await scheduler.turn(fence)
-                counts = (await backend.look()).queues
+                counts = (await backend.counts()).queues
                 assert [(one.length, one.paused) for one in counts] == [(2, True), (3, False)]
             await checked(backend)
             assert await drained(backend, "w", 1) == ["a", "b", "c"]
             # Where the other queue is full, or its worker hangs too, this one is better than none.
             await put_all(backend, 1, *map(str, range(10)))
             await scheduler.turn(fence)
-            assert not (await backend.look()).queues[0].paused
+            assert not (await backend.counts()).queues[0].paused
             assert await backend.finish(held)
             await scheduler.turn(fence)
             assert await drained(backend, "v", 0) == ["k2"]
@@ -545,23 +548,27 @@ def test_what_waits_behind_a_late_worker_goes_to_idle_ones(opened: Opened) -> No
 
     async def story() -> None:
         async with opened([10, 10, 10]) as backend:
-            assert [(await backend.claim(one)) for one in "uvw"] == [Claim(0), Claim(1), Claim(2)]
+            assert [(await backend.claim(one)) for one in "uvw"] == [
+                QueueClaim(0),
+                QueueClaim(1),
+                QueueClaim(2),
+            ]
             await put_all(backend, 0, "k1", "k2", key="k")
             await put_all(backend, 0, *"abcde")
             held = await taken(backend, "u", 0)
             fence = await fence_of(backend)
-            scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=1.0)
+            scheduler = Scheduler(backend, "s", SchedulingSettings(), mean_weight=1.0)
             await scheduler.turn(fence)
-            assert [one.length for one in (await backend.look()).queues] == [7, 0, 0]
+            assert [one.length for one in (await backend.counts()).queues] == [7, 0, 0]
             await asyncio.sleep(0.01)
             await scheduler.turn(fence)
-            counts = (await backend.look()).queues
+            counts = (await backend.counts()).queues
             assert [one.length for one in counts] == [2, 3, 2]
             assert [one.paused for one in counts] == [True, False, False]
             await checked(backend)
             assert await backend.finish(held)
             await scheduler.turn(fence)
-            assert not (await backend.look()).queues[0].paused
+            assert not (await backend.counts()).queues[0].paused
             assert await drained(backend, "u", 0) == ["k2"]
             assert sorted([*await drained(backend, "v", 1), *await drained(backend, "w", 2)]) == list("abcde")
             await checked(backend)
@@ -574,11 +581,11 @@ def test_fewer_queues_are_drained_and_told_meanwhile(server: Server) -> None:
 
     async def story() -> None:
         name = uuid4().hex
-        before = RedisStreams(server.url, name, [2000] * 8, life_seconds=2.0)
+        before = RedisBackend(server.url, name, [2000] * 8, heartbeat_timeout_seconds=2.0)
         await before.open()
-        await put_all(before, 7, *(f"k{one}" for one in range(MOVED_AT_ONCE + 1)), key="k")
+        await put_all(before, 7, *(f"k{one}" for one in range(MOVE_BATCH_SIZE + 1)), key="k")
         await put_all(before, 5, "x", "y", quick=True)
-        broker = LevelledBroker(server.url, name=name, queues=2, capacity=2000, schedule=False)
+        broker = BalancedBroker(server.url, name=name, queues=2, capacity=2000, schedule=False)
         await broker.startup()
         backend = broker.backend
         assert await broker.unhealthy() == [
@@ -587,18 +594,18 @@ def test_fewer_queues_are_drained_and_told_meanwhile(server: Server) -> None:
             "queue 7 holds 501 messages and is beyond the 2 queues: they are about to be moved",
         ]
         assert "\ntrimtab_queues_stranded_messages 503\n" in await broker.metrics()
-        assert [await backend.claim(one) for one in "vw"] == [Claim(0), Claim(1)]
+        assert [await backend.claim(one) for one in "vw"] == [QueueClaim(0), QueueClaim(1)]
         assert await backend.put(message("k501", key="k"), 0) == 7
-        scheduler = Scheduler(backend, "s", Scheduling(), mean_weight=1.0)
+        scheduler = Scheduler(backend, "s", SchedulingSettings(), mean_weight=1.0)
         await scheduler.turn(await fence_of(backend))
         assert await broker.unhealthy() == []
-        counts = (await backend.look()).queues
+        counts = (await backend.counts()).queues
         assert tuple(one.derivable() for one in counts) == await backend.recount()
         found = [await drained(backend, worker, queue) for queue, worker in enumerate("vw")]
         found.sort(key=len)
-        assert found == [["x", "y"], [f"k{one}" for one in range(MOVED_AT_ONCE + 2)]]
+        assert found == [["x", "y"], [f"k{one}" for one in range(MOVE_BATCH_SIZE + 2)]]
         # A worker that has the queue still empties it itself.
-        assert await before.claim("u") == Claim(2)
+        assert await before.claim("u") == QueueClaim(2)
         await put_all(before, 2, "z")
         assert await broker.unhealthy() == []
         await scheduler.turn(await fence_of(backend))
@@ -618,11 +625,11 @@ def test_a_clock_that_jumps_neither_hangs_nor_loses(server: Server) -> None:
             now = (await client.time())[0] * 1000
             await put_all(backend, 0, "a")
             await client.hset(counts, mapping={"owner:0": "dead", "until:0": now + 3_600_000, "life:0": 2000})
-            assert not (await backend.look()).queues[0].alive
-            assert await backend.claim("w") == Claim(0)
+            assert not (await backend.counts()).queues[0].alive
+            assert await backend.claim("w") == QueueClaim(0)
             first = await taken(backend, "w", 0)
             await client.hset(counts, "until:0", now - 3_600_000)
-            while not (await backend.look()).queues[0].alive:
+            while not (await backend.counts()).queues[0].alive:
                 await asyncio.sleep(0.05)  # w gives signs of life from a thread
             assert await backend.claim("x") is None
             assert await backend.finish(first)
@@ -652,7 +659,7 @@ def test_time_in_which_the_server_was_away_counts_for_nobody(server: Server) -> 
                 await client.hset(counts, mapping={f"until:{one}": at for one, at in signs.items()})
                 await client.hset(counts, mapping={"life:0": 2000, "life:1": 2000, "life:2": 200_000})
                 await backend.lease("s", 60.0)
-                alive = [one.alive for one in (await backend.look()).queues]
+                alive = [one.alive for one in (await backend.counts()).queues]
                 assert alive == [True, False, away < 0]
                 claim = await backend.claim("x")
                 assert claim is not None
@@ -666,7 +673,7 @@ def test_a_burst_sent_at_one_instant_is_spread(server: Server) -> None:
     """What is on its way counts: nobody has an answer yet when the last of them is dispatched."""
 
     async def story() -> None:
-        broker = LevelledBroker(server.url, name="burst", queues=2, default_weight=0.01)
+        broker = BalancedBroker(server.url, name="burst", queues=2, default_weight=0.01)
 
         async def vote(number: int) -> None: ...
 
@@ -674,7 +681,7 @@ def test_a_burst_sent_at_one_instant_is_spread(server: Server) -> None:
         await broker.startup()
         labels = [{"affinity_key": f"strand-{one}"} for one in range(32)]
         await asyncio.gather(*(task.kicker().with_labels(**one).kiq(0) for one in labels))
-        assert min(one.length for one in (await broker.backend.look()).queues) >= 12
+        assert min(one.length for one in (await broker.backend.counts()).queues) >= 12
         await broker.shutdown()
 
     run(story())
@@ -686,14 +693,14 @@ def test_what_others_write_into_a_stream_is_passed_over(server: Server) -> None:
     async def story() -> None:
         async with redis_streams(server.url)([9, 9]) as backend, Redis.from_url(server.url) as client:
             fence = await fence_of(backend)
-            assert await backend.claim("w") == Claim(0)
+            assert await backend.claim("w") == QueueClaim(0)
             base = backend.base  # type: ignore[attr-defined]
             await client.xadd(f"{base}:queue:0", {"some": "thing"})
             await put_all(backend, 0, "a")
             await client.xadd(f"{base}:queue:0:quick", {"some": "thing"})
             await checked(backend)
-            assert (await backend.move(Move(0, 1, 9, None), fence)).messages == 1
-            assert (await backend.move(Move(1, 0, 9, None), fence)).messages == 1
+            assert (await backend.move(MoveMessages(0, 1, 9, None), fence)).messages == 1
+            assert (await backend.move(MoveMessages(1, 0, 9, None), fence)).messages == 1
             assert await drained(backend, "w", 0) == ["a"]
             await checked(backend)
             assert await client.hget(f"{base}:counts", "foreign") == b"2"

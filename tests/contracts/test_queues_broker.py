@@ -13,10 +13,10 @@ from taskiq.receiver import Receiver
 
 from support.queue_backends import checked, fence_of, message, redis_streams
 from support.redis_server import Server
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 from trimtab.dataplane.queues.balancing import Scheduler
 from trimtab.online.queues.policy import OwnQueue
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 
 class First(OwnQueue):
@@ -42,9 +42,9 @@ def run(story: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def workers(url: str, name: str, done: list[int]) -> AsyncIterator[LevelledBroker]:
+async def workers(url: str, name: str, done: list[int]) -> AsyncIterator[BalancedBroker]:
     """Two workers of a server in this process, whose tasks end at once."""
-    broker, stop = LevelledBroker(url, name=name, queues=2, scheduling=None), asyncio.Event()
+    broker, stop = BalancedBroker(url, name=name, queues=2, scheduling=None), asyncio.Event()
 
     async def vote(number: int) -> None:
         done.append(number)
@@ -63,8 +63,8 @@ def test_the_scheduler_goes_by_weights_that_are_labels(url: str | None) -> None:
     """40 messages of a millisecond are 40 of 100 places, though nobody told the broker of any weight."""
 
     async def story() -> None:
-        scheduling = Scheduling(window_seconds=0.05, cycle_seconds=0.1, idle="nothing")
-        broker = LevelledBroker(
+        scheduling = SchedulingSettings(window_seconds=0.05, cycle_seconds=0.1, idle_transfer="nothing")
+        broker = BalancedBroker(
             url, name="labels", queues=2, capacity=100, policy=First, scheduling=scheduling, schedule=True
         )
         go = asyncio.Event()
@@ -76,7 +76,7 @@ def test_the_scheduler_goes_by_weights_that_are_labels(url: str | None) -> None:
         await broker.startup()
         for _ in range(40):
             await work.kiq()
-        while min(one.length for one in (await broker.backend.look()).queues) < 15:
+        while min(one.length for one in (await broker.backend.counts()).queues) < 15:
             await asyncio.sleep(0.02)
         assert broker.weight_of(work.task_name) == 0.001
         go.set()
@@ -93,7 +93,7 @@ def test_a_burst_after_a_pause_goes_by_what_lies_there_now(server: Server) -> No
 
     async def story() -> None:
         done: list[int] = []
-        sender = LevelledBroker(server.url, name="pause", queues=2, scheduling=None)
+        sender = BalancedBroker(server.url, name="pause", queues=2, scheduling=None)
 
         async def vote(number: int) -> None: ...
 
@@ -105,7 +105,7 @@ def test_a_burst_after_a_pause_goes_by_what_lies_there_now(server: Server) -> No
             await asyncio.gather(*(one.kiq(number) for number, one in enumerate(kicker)))
 
         async with workers(server.url, "pause", done) as broker:
-            while not all(one.alive for one in (await broker.backend.look()).queues):
+            while not all(one.alive for one in (await broker.backend.counts()).queues):
                 await asyncio.sleep(0.02)
             shares, sent = [], 0
             for keys in (
@@ -114,13 +114,13 @@ def test_a_burst_after_a_pause_goes_by_what_lies_there_now(server: Server) -> No
                 [str(one // 2) for one in range(64)],
                 [*map(str, range(32)), *map(str, range(32))],
             ):
-                before = (await broker.backend.look()).queues
+                before = (await broker.backend.counts()).queues
                 await batch(keys)
                 sent += len(keys)
-                while len(done) < sent or any(one.length for one in (await broker.backend.look()).queues):
+                while len(done) < sent or any(one.length for one in (await broker.backend.counts()).queues):
                     await asyncio.sleep(0.01)
                 await asyncio.sleep(0.1)
-                after = (await broker.backend.look()).queues
+                after = (await broker.backend.counts()).queues
                 shares.append(
                     [
                         (now.arrived_microseconds - then.arrived_microseconds) // 10_000
@@ -139,7 +139,7 @@ def test_quick_messages_are_known_by_what_all_senders_sent(server: Server) -> No
 
     async def story() -> None:
         async def sent(name: str, *weights: float) -> None:
-            broker = LevelledBroker(server.url, name=name, queues=1, scheduling=None)
+            broker = BalancedBroker(server.url, name=name, queues=1, scheduling=None)
 
             async def vote() -> None: ...
 
@@ -174,7 +174,7 @@ def test_a_key_in_flight_in_a_queue_of_a_larger_set_is_followed(server: Server) 
         async with redis_streams(server.url)([99] * 4, "sets") as larger:
             assert await larger.put(message("k1", key="k"), 3) == 3
             for queues in (1, 2):
-                sender = LevelledBroker(server.url, name="sets", queues=queues, scheduling=None)
+                sender = BalancedBroker(server.url, name="sets", queues=queues, scheduling=None)
 
                 async def vote() -> None: ...
 
@@ -189,7 +189,7 @@ def test_a_key_in_flight_in_a_queue_of_a_larger_set_is_followed(server: Server) 
                 await asyncio.gather(*(send() for _ in range(4)))
                 assert sender.backend.ledger.length == [0] * queues
                 await sender.shutdown()
-            assert [one.length for one in (await larger.look()).queues] == [0, 0, 0, 41]
+            assert [one.length for one in (await larger.counts()).queues] == [0, 0, 0, 41]
 
     run(story())
 
@@ -199,14 +199,14 @@ def test_a_thousand_queues(server: Server) -> None:
 
     async def story() -> None:
         name = uuid4().hex
-        broker = LevelledBroker(server.url, name=name, queues=1000, capacity=100, scheduling=None)
+        broker = BalancedBroker(server.url, name=name, queues=1000, capacity=100, scheduling=None)
 
         async def vote() -> None: ...
 
         task = broker.register_task(vote, task_name="vote")
         await broker.startup()
         await asyncio.gather(*(task.kicker().with_labels(weight=0.01).kiq() for _ in range(2000)))
-        lengths = [one.length for one in (await broker.backend.look()).queues]
+        lengths = [one.length for one in (await broker.backend.counts()).queues]
         assert sum(lengths) == 2000
         assert max(lengths) <= 4
         assert broker.backend.ledger.length == lengths
@@ -217,13 +217,16 @@ def test_a_thousand_queues(server: Server) -> None:
         assert claim is not None
         assert claim.queue == 999
         scheduler = Scheduler(
-            broker.backend, "s", Scheduling(limits="messages", light=5, overload=50), mean_weight=1.0
+            broker.backend,
+            "s",
+            SchedulingSettings(threshold_unit="messages", light_threshold=5, overload_threshold=50),
+            mean_weight=1.0,
         )
         fence = await fence_of(broker.backend)
         await broker.backend.release("w", 999)
         await scheduler.turn(fence)
         await scheduler.turn(fence)
-        assert (await broker.backend.look()).queues[999].length < 40
+        assert (await broker.backend.counts()).queues[999].length < 40
         await checked(broker.backend)
         assert len((await broker.metrics()).splitlines()) == 7 * 1002 + 5 * 3
         await broker.shutdown()

@@ -12,16 +12,16 @@ import pytest
 from redis import Redis
 
 from support.redis_server import Server
-from trimtab.connect.redis.server import QueueServer, open_server
+from trimtab.connect.redis.server import QueueServerClient, open_server
 from trimtab.connect.redis.settings import RedisConnection
-from trimtab.dataplane.queues import LevelledBroker
-from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+from trimtab.dataplane.queues import BalancedBroker
+from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 from trimtab.files.queues.exchange import (
     HISTORY,
-    KEPT_SECONDS,
+    RETENTION_SECONDS,
     ClassReport,
-    Published,
-    Report,
+    ProcessReport,
+    PublishedWeights,
     document,
     read_published,
 )
@@ -29,36 +29,38 @@ from trimtab.model.errors import InputError
 
 
 @pytest.fixture
-def reader(server: Server) -> Iterator[QueueServer]:
+def reader(server: Server) -> Iterator[QueueServerClient]:
     """The server as commands reach it."""
     with open_server(RedisConnection(server.url, name=uuid4().hex)) as reader:
         yield reader
 
 
-def _report(process: str, processed: int) -> Report:
+def _report(process: str, processed: int) -> ProcessReport:
     classes = {"vote": ClassReport(processed=processed, busy_seconds=0.5)}
-    return Report(
+    return ProcessReport(
         process=process, at=1.0, queue=None, queues=2, capacity=9, version=0, default_weight=1.0,
         policy="least_work_left", scheduling=None, classes=classes,
     )  # fmt: skip
 
 
-def _published(version: int, settings: dict[str, float | str] | None = None, **weights: float) -> Published:
-    return Published(version=version, published_at=0.0, weights=weights, settings=settings or {})
+def _published(
+    version: int, settings: dict[str, float | str] | None = None, **weights: float
+) -> PublishedWeights:
+    return PublishedWeights(version=version, published_at=0.0, weights=weights, settings=settings or {})
 
 
-def test_a_report_replaces_the_one_before_and_is_forgotten(server: Server, reader: QueueServer) -> None:
+def test_a_report_replaces_the_one_before_and_is_forgotten(server: Server, reader: QueueServerClient) -> None:
     """Two processes, each with its newest word; who said nothing for ten minutes is not there."""
 
     async def story() -> None:
-        backend = RedisStreams(server.url, reader.connection.name, [9, 9])
+        backend = RedisBackend(server.url, reader.connection.name, [9, 9])
         for process, processed in (("p", 1), ("q", 5), ("p", 2)):
             assert await backend.exchange(process, document(_report(process, processed))) is None
         found = {one.process: one.classes["vote"].processed for one in reader.reports()}
         assert found == {"p": 2, "q": 5}
         with Redis.from_url(server.url) as client:
-            assert 0 < client.ttl(reader.keys.report("p")) <= KEPT_SECONDS
-            client.zadd(reader.keys.processes, {"q": client.time()[0] - KEPT_SECONDS - 1})
+            assert 0 < client.ttl(reader.keys.report("p")) <= RETENTION_SECONDS
+            client.zadd(reader.keys.processes, {"q": client.time()[0] - RETENTION_SECONDS - 1})
             client.set(reader.keys.report("x"), b"no report")
             client.zadd(reader.keys.processes, {"x": client.time()[0]})
         assert [one.process for one in reader.reports()] == ["p"]
@@ -70,7 +72,7 @@ def test_a_report_replaces_the_one_before_and_is_forgotten(server: Server, reade
     asyncio.run(story())
 
 
-def test_a_version_is_published_by_who_has_seen_the_one_before(reader: QueueServer) -> None:
+def test_a_version_is_published_by_who_has_seen_the_one_before(reader: QueueServerClient) -> None:
     """Two at once: the second is told; the server keeps the last hundred."""
     assert reader.published() is None
     assert not reader.publish(_published(2, vote=1.0))
@@ -85,12 +87,12 @@ def test_a_version_is_published_by_who_has_seen_the_one_before(reader: QueueServ
 
 
 def test_a_process_goes_by_what_is_published_all_of_it_or_nothing(
-    server: Server, reader: QueueServer, caplog: pytest.LogCaptureFixture
+    server: Server, reader: QueueServerClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What cannot be read, or names a setting that is none, is told once and changes nothing."""
 
     async def story() -> None:
-        broker = LevelledBroker(server.url, name=reader.connection.name, queues=2, weights={"vote": 3.0})
+        broker = BalancedBroker(server.url, name=reader.connection.name, queues=2, weights={"vote": 3.0})
         await broker.startup()
         assert reader.publish(_published(1, {"cycle_seconds": 20.0, "policy": "round_robin"}, vote=0.25))
         await broker.reporter.exchange()

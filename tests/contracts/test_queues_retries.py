@@ -18,11 +18,11 @@ from taskiq.receiver import Receiver
 from support.queue_backends import fence_of
 from support.queue_schedules import Source
 from support.redis_server import Server, binaries
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 from trimtab.model.errors import ConnectError
 
 SERVERS = binaries()
-Working = Callable[..., AbstractAsyncContextManager[LevelledBroker]]
+Working = Callable[..., AbstractAsyncContextManager[BalancedBroker]]
 """A broker with middlewares and settings, and workers for it while it is open."""
 
 
@@ -35,8 +35,8 @@ def working(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     url = None if server is None else server.url
 
     @asynccontextmanager
-    async def opened(*middlewares: TaskiqMiddleware, **settings: Any) -> AsyncIterator[LevelledBroker]:
-        broker = LevelledBroker(url, name=uuid4().hex, **{"queues": 1, "default_weight": 0.01, **settings})
+    async def opened(*middlewares: TaskiqMiddleware, **settings: Any) -> AsyncIterator[BalancedBroker]:
+        broker = BalancedBroker(url, name=uuid4().hex, **{"queues": 1, "default_weight": 0.01, **settings})
         broker.add_middlewares(*middlewares)
         await broker.startup()
         stop, worker = asyncio.Event(), None
@@ -63,7 +63,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
 class Unlucky:
     """A task that fails some times, then succeeds; with the numbers of all runs."""
 
-    def __init__(self, broker: LevelledBroker, fails: int) -> None:
+    def __init__(self, broker: BalancedBroker, fails: int) -> None:
         self.runs: list[int] = []
 
         async def unlucky(number: int) -> int:
@@ -230,7 +230,7 @@ def test_retries_and_schedules_wait_for_a_server_that_is_away(working: Working, 
     """However short senders wait: nobody would send them a second time. The same is put in once."""
 
     async def story() -> None:
-        async with working(wait_seconds=0.0) as broker:
+        async with working(enqueue_timeout_seconds=0.0) as broker:
             unlucky, put, away = Unlucky(broker, fails=0), broker.backend.put, 3
 
             async def unsure(*arguments: Any) -> int | None:

@@ -15,11 +15,11 @@ import pytest
 from support.object_store import ObjectStore
 from trimtab.files.object_store import StorePath
 from trimtab.model.errors import ObserveError
-from trimtab.observe.compact import FEWEST
+from trimtab.observe.compact import MIN_FOLDERS
 from trimtab.observe.lake import Lake
 from trimtab.observe.manifest import Manifest
 from trimtab.observe.parquet import rows_of_files, write_rows
-from trimtab.observe.raw_files import join_raw, remove_doomed, taken_by_stream
+from trimtab.observe.raw_files import consumed_by_stream, join_raw, remove_doomed
 from trimtab.observe.raw_index import RawIndex, publish_index
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
@@ -29,7 +29,7 @@ from trimtab.observe.settings import LakeSettings
 FIRST = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
 NOW = 2e9
 HOUR = 3600.0
-FILES = FEWEST + 1
+FILES = MIN_FOLDERS + 1
 STREAM = "0b7e5f9e-7f3c-4d0a-9c52-0d8a6d6a9f10"
 
 
@@ -96,7 +96,7 @@ def samples(lake: Lake) -> list[int]:
 
 def landed(lake: Lake) -> list[str]:
     """Names of all files as landed, whether they count or not: what a stream sees."""
-    return sorted(path.name for day in lake.raw_days() for path in day.glob("*.parquet"))
+    return sorted(path.name for day in lake.raw_retention_days() for path in day.glob("*.parquet"))
 
 
 def test_killed_at_any_operation_nothing_is_lost_and_nothing_twice(
@@ -152,7 +152,7 @@ def test_a_reader_that_has_listed_files_has_an_hour_to_read_them(lakes: Callable
 def test_files_that_a_stream_may_ask_for_stay(lakes: Callable[[], Lake]) -> None:
     """Spark's log tells which micro-batch took a file; that of the last one published may be read again."""
     lake = lakes()
-    assert taken_by_stream(lake, Manifest()) is None
+    assert consumed_by_stream(lake, Manifest()) is None
     log = lake.checkpoints / "lake" / "sources" / "0"
     if isinstance(log, Path):
         log.mkdir(parents=True)
@@ -164,7 +164,7 @@ def test_files_that_a_stream_may_ask_for_stay(lakes: Callable[[], Lake]) -> None
         ]
         (log / str(batch)).write_bytes("\n".join(["v1", *lines]).encode())
     for last, free in ((-1, 0), (0, 0), (1, 4), (2, FILES)):
-        taken = taken_by_stream(lake, Manifest(streams={STREAM: last} if last >= 0 else {}))
+        taken = consumed_by_stream(lake, Manifest(streams={STREAM: last} if last >= 0 else {}))
         assert taken == {f"raw/date=2026-11-20/tick-{n:03d}.parquet" for n in range(free)}
     assert join_raw(lake, Manifest(streams={STREAM: 1}), NOW) == [], "four are too few"
     # Nor are samples too old to keep that are not in the tables yet.
@@ -192,7 +192,7 @@ def test_two_that_join_the_same_do_not_both_count(lakes: Callable[[], Lake]) -> 
     join_raw(lake, Manifest(), NOW)
     with pytest.raises(ObserveError, match="putting its raw samples in order"):
         publish_index(
-            lake.home, before.with_joined("date=2026-11-20", "mine.parquet", ["tick-000.parquet"], NOW)
+            lake.folder, before.with_joined("date=2026-11-20", "mine.parquet", ["tick-000.parquet"], NOW)
         )
     assert samples(lake) == list(range(FILES + 1))
 
@@ -208,12 +208,12 @@ def test_old_days_go_and_do_not_come_back(lakes: Callable[[], Lake]) -> None:
         ages, settings = LakeSettings(), ReplicasPipelineSettings()
         found = outdated(lake, manifest, ages, settings, NOW)
         assert len(found.raw) == (1 if joined else FILES)
-        assert f"raw samples of before 2026-11-21: {len(found.raw)} file" in found.told[0]
+        assert f"raw samples of before 2026-11-21: {len(found.raw)} file" in found.summary[0]
         assert samples(lake) == list(range(FILES + 1)), "looking changes nothing"
         # A clock that is fast shortens no age, nor does a lake that nobody feeds grow old.
         assert not outdated(lake, manifest, ages, settings, FIRST.timestamp()).raw
-        assert not outdated(lake, manifest, LakeSettings(raw_days=0), settings, NOW).raw
-        assert not outdated(lake, manifest, LakeSettings(raw_days=31.5), settings, NOW).raw
+        assert not outdated(lake, manifest, LakeSettings(raw_retention_days=0), settings, NOW).raw
+        assert not outdated(lake, manifest, LakeSettings(raw_retention_days=31.5), settings, NOW).raw
         remove_raw_and_snapshots(lake, found, NOW)
         assert samples(lake) == [FILES]
         remove_doomed(lake, NOW + HOUR)
@@ -225,7 +225,7 @@ def test_old_days_go_and_do_not_come_back(lakes: Callable[[], Lake]) -> None:
 def test_an_index_of_another_version_is_refused(lakes: Callable[[], Lake]) -> None:
     """To take it for none would count samples twice."""
     lake = lakes()
-    publish_index(lake.home, RawIndex())
+    publish_index(lake.folder, RawIndex())
     path = next(iter((lake.joined / "index").iterdir()))
     path.write_bytes(path.read_bytes().replace(b"raw/1", b"raw/9"))
     with pytest.raises(ObserveError, match="is not of format trimtab/raw/1"):

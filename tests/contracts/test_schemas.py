@@ -12,11 +12,12 @@ import pytest
 from contracts.test_formats import BROKEN_VALUES, small
 from support.random_snapshots import random_snapshot
 from support.recordings import skewed, tick, written
+from tiers import by_tier
+from trimtab.balancers.settings import read_settings
 from trimtab.files.bundles.plan import bundle_plan_bytes
 from trimtab.files.bundles.reports import read_reports, report_line
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError
 from trimtab.plan.replicas import trim
 from unit.files.bundles import test_bundles_snapshot as bundles
@@ -62,15 +63,15 @@ def test_the_schema_refuses_what_the_reader_refuses(kind: str) -> None:
     assert not validator.is_valid(document)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(by_tier(5, 20, 20)))
 def test_what_we_read_and_write_fits_the_schema(seed: int) -> None:
     """Sound snapshots, our own export of them, and the plan made from them."""
     document = random_snapshot(seed)
     schema("replicas-snapshot-1").validate(document)
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     schema("replicas-snapshot-1").validate(json.loads(FORMAT.to_json(snapshot)))
-    plan = trim.plan(snapshot, read_settings(None, [], {}).levels["replicas"])
-    schema("plan-1").validate(json.loads(plan_bytes(plan)))
+    plan = trim.plan(snapshot, read_settings(None, [], {}).balancers["replicas"])
+    schema("replicas-plan-1").validate(json.loads(plan_bytes(plan)))
 
 
 BEYOND_THE_PLAN_SCHEMA = {
@@ -88,7 +89,7 @@ BEYOND_THE_PLAN_SCHEMA = {
 @pytest.mark.parametrize("kind", sorted(set(SLIPS) - BEYOND_THE_PLAN_SCHEMA))
 def test_the_schema_of_bundle_plans_refuses_what_the_reader_refuses(kind: str) -> None:
     """Misspelt fields, numbers as text, names of another level: found before anything is handed over."""
-    validator = schema("bundle-plan-1")
+    validator = schema("bundles-plan-1")
     assert validator.is_valid(json.loads(bundle_plan_bytes(a_plan())))
     assert not validator.is_valid(json.loads(changed(SLIPS[kind][0])))
 

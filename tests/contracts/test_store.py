@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from support.object_store import ObjectStore
-from trimtab.files.numbered import NumberedDocuments, NumberTakenError
-from trimtab.files.store import Place, create, make_folder, place_of, remove_folder
+from trimtab.files.store import Location, create, make_folder, place_of, remove_folder
+from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
 
 
 @pytest.fixture(params=["folder", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     """An empty place."""
     if request.param == "folder":
         return place_of(tmp_path / "lake")
@@ -22,7 +22,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return place_of(f"{store.bucket()}/some/lake")
 
 
-def test_what_is_written_is_listed_and_read_at_once(place: Place) -> None:
+def test_what_is_written_is_listed_and_read_at_once(place: Location) -> None:
     """Readers that list a folder find exactly what writers have finished there."""
     make_folder(place / "tables" / "one")
     create(place / "tables" / "one" / "a.parquet", b"first")
@@ -39,7 +39,7 @@ def test_what_is_written_is_listed_and_read_at_once(place: Place) -> None:
     assert not (place / "tables" / "on").exists()
 
 
-def test_what_is_removed_is_gone(place: Place) -> None:
+def test_what_is_removed_is_gone(place: Location) -> None:
     """A folder goes with everything below it, and nothing beside it."""
     for name in ("one/deep/a", "one/b", "one-more/c"):
         path = place / name
@@ -53,7 +53,7 @@ def test_what_is_removed_is_gone(place: Place) -> None:
     assert list((place / "one-more").iterdir()) == []
 
 
-def test_a_file_that_is_missing_is_a_missing_file(place: Place) -> None:
+def test_a_file_that_is_missing_is_a_missing_file(place: Location) -> None:
     """Whoever reads a manifest that was cleaned away meanwhile must be able to tell that."""
     with pytest.raises(FileNotFoundError):
         (place / "nothing").read_bytes()
@@ -61,7 +61,7 @@ def test_a_file_that_is_missing_is_a_missing_file(place: Place) -> None:
     assert not (place / "nothing").is_dir()
 
 
-def test_only_the_first_creates(place: Place) -> None:
+def test_only_the_first_creates(place: Location) -> None:
     """The second is refused, and the first one's content stays."""
     make_folder(place)
     create(place / "1.json", b"mine")
@@ -88,7 +88,7 @@ print(*won)
 """
 
 
-def test_of_two_processes_exactly_one_creates_each(place: Place) -> None:
+def test_of_two_processes_exactly_one_creates_each(place: Location) -> None:
     """Forty races: every file has one winner, who knows it, and holds what that one wrote, whole."""
     racers = [
         subprocess.Popen(
@@ -109,9 +109,9 @@ def test_of_two_processes_exactly_one_creates_each(place: Place) -> None:
         assert (place / str(number)).read_bytes() == expected
 
 
-def test_numbered_documents_are_kept_in_order_and_few(place: Place) -> None:
+def test_numbered_documents_are_kept_in_order_and_few(place: Location) -> None:
     """The newest counts; old ones go; a number that is taken, now or long ago, is refused."""
-    documents = NumberedDocuments(place / "manifests", kept=3)
+    documents = VersionedDocuments(place / "manifests", retained=3)
     assert documents.newest() is None
     for number in range(1, 8):
         documents.add(number, f"content {number}".encode())
@@ -119,18 +119,18 @@ def test_numbered_documents_are_kept_in_order_and_few(place: Place) -> None:
     names = [f"{number:020d}.json" for number in (5, 6, 7)]
     assert sorted(path.name for path in (place / "manifests").iterdir()) == names
     for taken in (7, 6):
-        with pytest.raises(NumberTakenError):
+        with pytest.raises(VersionConflictError):
             documents.add(taken, b"stale")
     # Slept through so much that its number was taken, and removed, long since.
-    with pytest.raises(NumberTakenError):
+    with pytest.raises(VersionConflictError):
         documents.add(2, b"very stale")
     assert sorted(path.name for path in (place / "manifests").iterdir()) == names
     assert documents.newest() == (7, b"content 7")
 
 
-def test_other_files_beside_numbered_documents_are_left_alone(place: Place) -> None:
+def test_other_files_beside_numbered_documents_are_left_alone(place: Location) -> None:
     """What a killed writer left, or a person put there, is no document."""
-    documents = NumberedDocuments(place / "seat", kept=2)
+    documents = VersionedDocuments(place / "seat", retained=2)
     make_folder(place / "seat")
     for name in (".00000000000000000009.json.ab.making", "README", "x.json"):
         create(place / "seat" / name, b"?")

@@ -21,7 +21,7 @@ def six_brokers() -> Iterator[KafkaSandbox]:
 
     Tests leave it as they found it: no topic, no throttle, every broker alive.
     """
-    with shared("six_brokers", KafkaSandbox.start(6, say=_say)) as sandbox:
+    with shared("six_brokers", KafkaSandbox.start(6, print_progress=_say)) as sandbox:
         yield sandbox
 
 
@@ -32,7 +32,7 @@ def three_brokers() -> Iterator[KafkaSandbox]:
     Kafka's own quota window of eleven seconds lets a first burst of ten seconds pass.
     """
     with KafkaSandbox.start(
-        3, prometheus=False, properties={"replication.quota.window.num": "2"}, say=_say
+        3, prometheus=False, properties={"replication.quota.window.num": "2"}, print_progress=_say
     ) as sandbox:
         yield sandbox
 
@@ -43,12 +43,12 @@ def three_pulsar_brokers() -> Iterator[PulsarSandbox]:
 
     Tests leave it as they found it: every broker alive, no namespace of theirs left, no dynamic setting.
     """
-    with shared("three_pulsar_brokers", PulsarSandbox.start(3, say=_say)) as sandbox:
+    with shared("three_pulsar_brokers", PulsarSandbox.start(3, print_progress=_say)) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
 def keys_clients_ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Clients of the level `keys` that a test leaves running are ended."""
+    """Clients of the balancer `keys` that a test leaves running are ended."""
     with clients_ended(monkeypatch):
         yield

@@ -80,7 +80,10 @@ def test_an_unload_that_nothing_asks_for_any_more_is_dropped(trial: PulsarTrial,
     trial.assert_given_back()
 
 
-@pytest.mark.parametrize(("write", "what"), [("5", "resume"), ("10", "resume"), ("9", "cancel")])
+@pytest.mark.parametrize(
+    ("write", "what"),
+    [pytest.param("5", "resume", marks=pytest.mark.long), ("10", "resume"), ("9", "cancel")],
+)
 def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, write: str, what: str) -> None:
     """`kill -9` leaves the balancing off; whoever comes back gives it back, and a second apply is refused."""
     leader, first, second = trial.brokers
@@ -89,7 +92,7 @@ def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, wri
     path = trial.write("plan", plan)
     trial.run("apply", path, "--yes", crash_at=write, expect=-signal.SIGKILL, bundles__unloads_per_batch="1")
     assert trial.admin.configuration_overrides()[SHEDDING] == OFF
-    said = trial.run("apply", path, "--yes", "--rebase", expect=1)
+    said = trial.run("apply", path, "--yes", "--skip-changed", expect=1)
     assert "execution 1 of cluster" in said
     assert "trimtab execution resume 1" in said
     assert trial.status() == "running"
@@ -139,7 +142,7 @@ def test_a_destination_that_is_killed_on_the_way_takes_its_own_steps_with_it(tri
 
 
 def test_a_bundle_that_somebody_splits_after_the_plan_was_made(trial: PulsarTrial) -> None:
-    """The plan is refused with the bundle's name; what still fits goes on with --rebase."""
+    """The plan is refused with the bundle's name; what still fits goes on with --skip-changed."""
     leader, first, _ = trial.brokers
     one, two, *_ = trial.keys
     path = trial.write("plan", bundle_plan_of(unload(one, leader, first), unload(two, leader, first)))
@@ -147,7 +150,7 @@ def test_a_bundle_that_somebody_splits_after_the_plan_was_made(trial: PulsarTria
     trial.wait("the split", lambda: one not in trial.keys)
     said = trial.run("apply", path, "--yes", expect=1)
     assert f"unload {one}: split: it was split at 0x20000000" in said
-    trial.run("apply", path, "--yes", "--rebase")
+    trial.run("apply", path, "--yes", "--skip-changed")
     assert trial.owner(two) == first
     assert len(trial.keys) == 5
     trial.assert_given_back()

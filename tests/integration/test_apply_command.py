@@ -148,12 +148,12 @@ def test_nobody_to_ask_is_an_error_not_a_yes(operator: Operator) -> None:
 
 
 def test_an_old_plan_is_refused_and_rebased(operator: Operator) -> None:
-    """One partition has moved since: named and refused; with --rebase the other goes ahead."""
+    """One partition has moved since: named and refused; with --skip-changed the other goes ahead."""
     plan = operator.plan("plan.json", {0: ((1, 3), (2, 3)), 1: (BEFORE, (2, 1))})
     code, _, err = operator.type(*operator.on_cluster("apply", plan, "--yes"))
     assert code == 1
     assert f"{TOPIC}-0: moved, the plan was made for [1, 3], found [1, 2]" in err
-    code, _, err = operator.type(*operator.on_cluster("apply", plan, "--yes", "--rebase"))
+    code, _, err = operator.type(*operator.on_cluster("apply", plan, "--yes", "--skip-changed"))
     assert code == 0, err
     operator.assert_replicas(BEFORE, (2, 1), BEFORE)
     operator.wait_until(lambda: operator.placement()[1] == ((2, 1), 2))
@@ -162,7 +162,7 @@ def test_an_old_plan_is_refused_and_rebased(operator: Operator) -> None:
 def test_ctrl_c_lets_what_is_in_flight_finish(operator: Operator) -> None:
     """One copy at a time, the first in flight: it arrives, the others wait to be resumed, and are."""
     plan = operator.plan("plan.json", {n: (BEFORE, (1, 3)) for n in range(3)})
-    slow = ("--yes", "--throttle", "4000000", "--set", "execution.copies_per_broker=1")
+    slow = ("--yes", "--throttle", "4000000", "--set", "execution.initial_copies_per_broker=1")
     running = operator.begin(*operator.on_cluster("apply", plan, *slow))
     operator.wait_until(operator.reassigning)
     running.send_signal(signal.SIGINT)

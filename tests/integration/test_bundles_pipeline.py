@@ -24,11 +24,11 @@ from trimtab.observe.collect.pulsar.raw import FORM
 from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
-from trimtab.observe.stream import Source, run_stream
+from trimtab.observe.stream import StreamSource, run_stream
 from trimtab.plan.pulsar.assign.least_load import LeastResourceState, choose, noted
 from trimtab.plan.pulsar.averages import EMPTY_TABLE
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import BrokerLoad, LoadView
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,10 +43,10 @@ SETTINGS = BundlesPipelineSettings(
     slide_seconds=60,
     lateness_seconds=360,
     gap_seconds=130,
-    fit_windows=8,
+    cpu_fit_windows=8,
     horizon_seconds=120,
     trend_windows=4,
-    departure_seconds=400,
+    departure_retention_seconds=400,
 )
 STEADY = SyntheticPulsar(name="steady", moves=((4, 3, 1), (6, 4, None), (7, 4, 2)))
 BAD = SyntheticPulsar(name="bad-day", moves=((5, 2, 1), (7, 2, 3)), seed=6)
@@ -73,6 +73,7 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> La
     return lake
 
 
+@pytest.mark.long
 def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, tmp_path: Path) -> None:
     """Late, double and out-of-order reports in micro-batches, with a stop in between, end in one batch's
     tables.
@@ -83,7 +84,7 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
         for number in range(begin, end):
             land(files[number], lake.raw, f"file-{number:03d}")
             os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
-        run_stream(spark, lake, SETTINGS, Source(most_per_batch=12), once=True)
+        run_stream(spark, lake, SETTINGS, StreamSource(max_per_batch=12), once=True)
     assert lake.manifest().version >= 3
     for name in TABLES:
         live, batch = (sorted(map(repr, one.table(name).to_pylist())) for one in (lake, history))
@@ -94,7 +95,7 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
 
 def test_the_bad_day_has_everything_that_goes_wrong(history: Lake) -> None:
     """A comparison proves little unless every kind of dirt is there and was counted."""
-    counts = history.table("quality", where=pc.field("cluster") != "steady")
+    counts = history.table("quality", context=pc.field("cluster") != "steady")
     flags = ("duplicates", "late", "unreadable", "not_a_number", "negative", "gap", "clock_back", "missed")
     totals = {name: pc.sum(counts[name]).as_py() for name in flags}
     assert all(totals.values()), totals
@@ -103,7 +104,7 @@ def test_the_bad_day_has_everything_that_goes_wrong(history: Lake) -> None:
 
 def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
     """What is carried from tick to tick is what the planner computes from the reports themselves."""
-    accepted = history.table("cleaned", where=pc.field("accepted")).to_pylist()
+    accepted = history.table("cleaned", context=pc.field("accepted")).to_pylist()
     # What was cleaned away is no zero: such a broker is silent, such a bundle has no figures.
     sound = [
         dict(row, has_stats=row["has_stats"] and not row["flags"])
@@ -115,7 +116,7 @@ def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
     found: dict[str, dict[tuple[float, str], dict[str, Any]]] = {}
     for row in history.table("averages").to_pylist():
         found.setdefault(row["cluster"], {})[row["tick"].timestamp(), row["name"]] = row
-    options = Options()
+    options = PulsarBrokerConfig()
     for cluster, rows in found.items():
         table, usage = EMPTY_TABLE, LeastResourceState()
         expected = set()
@@ -128,7 +129,9 @@ def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
                     assert kept["samples"] == own.samples
                     assert kept["means"] == [getattr(own, one) for one in TRAFFIC]
                 assert row["topics"] == data.topics
-            view = LoadView(tick.at, {name: BrokerLoad(report) for name, report in tick.brokers.items()})
+            view = LeaderLoadView(
+                tick.at, {name: BrokerLoad(report) for name, report in tick.brokers.items()}
+            )
             _, usage = choose(
                 BAD.keys[0],
                 list(tick.brokers),
@@ -173,8 +176,8 @@ def test_a_mean_of_a_thousand_samples_is_carried_on(spark: SparkSession) -> None
 
 def test_departures_tell_who_had_it_and_who_has_it(history: Lake) -> None:
     """One bundle is moved at once, one is nobody's for a tick; both left their broker."""
-    rows = history.table("departures", where=pc.field("cluster") == "steady").to_pylist()
-    told = {(row["bundle"], row["broker"], row["target"], row["tick"], row["last_seen"]) for row in rows}
+    rows = history.table("departures", context=pc.field("cluster") == "steady").to_pylist()
+    told = {(row["bundle"], row["broker"], row["target"], row["tick"], row["last_observed"]) for row in rows}
     before = STEADY.owners(0)
     assert told == {
         (STEADY.keys[3], STEADY.names[before[3]], STEADY.names[1], STEADY.at(4), STEADY.at(3)),
@@ -184,13 +187,13 @@ def test_departures_tell_who_had_it_and_who_has_it(history: Lake) -> None:
 
 def test_cpu_is_attributed_by_what_messages_and_bytes_cost(history: Lake) -> None:
     """The fit finds the costs that the brokers' CPU was made of, and the idle part is nobody's."""
-    model = history.table("cpu_model", where=pc.field("cluster") == "steady").to_pylist()
+    model = history.table("cpu_model", context=pc.field("cluster") == "steady").to_pylist()
     newest = max(model, key=lambda row: row["window_end"])
     assert newest["method"] == "measured"
     assert newest["idle_cores"] == pytest.approx(STEADY.base_cores, rel=0.02)
     true = dict(zip(("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"),
                     STEADY.costs, strict=True))  # fmt: skip
-    for row in history.table("windows", where=pc.field("cluster") == "steady").to_pylist():
+    for row in history.table("windows", context=pc.field("cluster") == "steady").to_pylist():
         if row["kind"] == "bundle" and row["window_end"] == newest["window_end"]:
             fitted = sum(newest[name] * row[name] for name in TRAFFIC)
             assert fitted == pytest.approx(sum(true[name] * row[name] for name in TRAFFIC), rel=0.05)
@@ -200,7 +203,7 @@ def test_imbalance_is_the_models_own(history: Lake) -> None:
     """The table's measures are what equations 1 to 5 of the model give for the brokers of that tick."""
     from trimtab.model.imbalance import imbalance
 
-    rows = history.table("imbalance", where=pc.field("complete")).to_pylist()
+    rows = history.table("imbalance", context=pc.field("complete")).to_pylist()
     assert {row["resource"] for row in rows} == set(RESOURCES)
     for row in rows:
         load = np.array([[one["load"]] for one in row["by_broker"]])
@@ -217,9 +220,9 @@ def test_forecasts_are_held_against_what_came(history: Lake) -> None:
     """Every forecast whose time has come has its error, and it is forecast minus actual."""
     expected = {
         (row["bundle"], row["target"]): row["load"]
-        for row in history.table("forecasts", where=pc.field("cluster") == "steady").to_pylist()
+        for row in history.table("forecasts", context=pc.field("cluster") == "steady").to_pylist()
     }
-    errors = history.table("forecast_errors", where=pc.field("cluster") == "steady").to_pylist()
+    errors = history.table("forecast_errors", context=pc.field("cluster") == "steady").to_pylist()
     assert len(errors) > 100
     for row in errors:
         for name in RESOURCES:

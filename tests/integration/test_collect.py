@@ -17,21 +17,21 @@ import pytest
 from trimtab.connect.kafka.client import admin_client, consumer
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
-from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
-from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
+from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.observe.collect.kafka.collector import COLLECTING
 from trimtab.observe.collect.kafka.raw import KINDS
-from trimtab.observe.collect.run import Collected, collect, lake_landing
+from trimtab.observe.collect.run import TickResult, collect, lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
-WORKLOAD = Workload(
+WORKLOAD = KafkaWorkload(
     topics=(
-        TopicLoad("collect-read", (200_000.0, 100_000.0), replication_factor=3, readers=1),
-        TopicLoad("collect-unread", (50_000.0,), replication_factor=2),
+        KafkaTopicLoad("collect-read", (200_000.0, 100_000.0), replication_factor=3, consumers=1),
+        KafkaTopicLoad("collect-unread", (50_000.0,), replication_factor=2),
     ),
     record_bytes=10_000,
 )
@@ -50,7 +50,7 @@ def loaded(
     truth = tmp_path_factory.mktemp("load")
     create_topics(six_brokers.connection, WORKLOAD)
     try:
-        with Load.start(six_brokers.connection, WORKLOAD, truth):
+        with SandboxLoad.start(six_brokers.connection, WORKLOAD, truth):
             yield six_brokers, truth
     finally:
         delete_topics(six_brokers.connection, [topic.name for topic in WORKLOAD.topics])
@@ -70,14 +70,14 @@ def settings_of(sandbox: KafkaSandbox, truth: Path) -> CollectSettings:
 
 def run_ticks(
     sandbox: KafkaSandbox, truth: Path, lake: Lake, fewest: int, enough: Callable[[], bool]
-) -> list[Collected]:
+) -> list[TickResult]:
     """Collect at least so many ticks, and until what they hold is enough."""
     capacity = CapacitySettings(cpu_cores=1.0, disk_bytes=1e9)
     settings = settings_of(sandbox, truth)
-    outcomes: list[Collected] = []
+    outcomes: list[TickResult] = []
     with (
         COLLECTING.open(sandbox.connection, settings, capacity) as collector,
-        lake_landing(lake.raw, COLLECTING.columns) as landing,
+        lake_sink(lake.raw, COLLECTING.columns) as landing,
     ):
         for outcome in collect(collector, landing, settings.interval_seconds, threading.Event()):
             outcomes.append(outcome)
@@ -160,11 +160,11 @@ def checked(sandbox: KafkaSandbox, endpoints: dict[int, str], folder: Path) -> d
     )
     assert done.returncode == 1, done.stderr  # the lake is empty, and some brokers lead nothing
     findings = json.loads(done.stdout)["findings"]
-    return {one["subject"]: (one["grade"], one["told"]) for one in findings if one["part"] == "Kafka"} | {
+    return {one["subject"]: (one["grade"], one["text"]) for one in findings if one["part"] == "Kafka"} | {
         "ticked": (
             "",
             next(
-                (one["told"] for one in findings if one["grade"] == "fine" and one["subject"] == "metrics"),
+                (one["text"] for one in findings if one["grade"] == "fine" and one["subject"] == "metrics"),
                 "",
             ),
         )
@@ -201,7 +201,7 @@ def test_a_killed_broker_is_marked_and_the_others_land(
     seen: list[tuple[object, int]] = []
     with (
         COLLECTING.open(sandbox.connection, settings, CapacitySettings()) as collector,
-        lake_landing(lake.raw, COLLECTING.columns) as landing,
+        lake_sink(lake.raw, COLLECTING.columns) as landing,
     ):
         ticks = collect(collector, landing, settings.interval_seconds, threading.Event())
         next(ticks)
@@ -261,14 +261,14 @@ def test_a_collector_that_is_killed_starts_again(loaded: tuple[KafkaSandbox, Pat
 
 
 def test_samples_go_into_a_topic(loaded: tuple[KafkaSandbox, Path]) -> None:
-    """`--to kafka:TOPIC` on a cluster without metrics endpoints set: JSON rows, whole ticks, no CPU."""
+    """`--sink kafka:TOPIC` on a cluster without metrics endpoints set: JSON rows, whole ticks, no CPU."""
     sandbox, _ = loaded
     admin = admin_client(sandbox.connection)
     admin.create_topics({"collect-samples": {"num_partitions": 3, "replication_factor": 2}})
     try:
         admin.wait_for_topics(["collect-samples"], timeout_ms=120_000)
         done = subprocess.run(
-            [*COLLECT, "--bootstrap", sandbox.bootstrap, "--ticks", "2", "--to", "kafka:collect-samples"],
+            [*COLLECT, "--bootstrap", sandbox.bootstrap, "--ticks", "2", "--sink", "kafka:collect-samples"],
             capture_output=True,
             text=True,
             check=False,

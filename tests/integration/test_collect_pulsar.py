@@ -11,7 +11,7 @@ from support.pulsar_collected import Row, carried, collected, loads_are_known, o
 from trimtab.cli.app import main
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 from trimtab.files.bundles.reports import read_reports
-from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
@@ -38,7 +38,7 @@ def loaded(
     with PulsarAdmin(connection_of(three_pulsar_brokers)) as admin:
         create_namespaces(admin, given)
         try:
-            with Load.start(admin.connection, given, tmp_path_factory.mktemp("load")):
+            with SandboxLoad.start(admin.connection, given, tmp_path_factory.mktemp("load")):
                 yield three_pulsar_brokers, admin
         finally:
             delete_namespaces(admin, given)

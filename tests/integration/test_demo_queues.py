@@ -49,7 +49,7 @@ def test_learned_weights_are_published_and_followed(tmp_path: Path) -> None:
     for text in ("1/8", "8/8", "Did it help?", "2 weights published", "followed: W of a vote"):
         assert text in told, told + complaint
     result, plan = read_result(out, "demo-queues")
-    assert plan["level"] == "queues"
+    assert plan["balancer"] == "queues"
     assert result["followed"]["weight"] >= 0.8 * 0.03
     waits = [result["waits_seconds"][when]["vote"]["p99"] for when in ("before", "after")]
     followed_in_time = result["followed"]["seconds"] <= 120

@@ -11,44 +11,50 @@ from uuid import uuid4
 
 import pytest
 
-from trimtab.dataplane.masters.etcd import EtcdClient, HistoryLostError
-from trimtab.dataplane.masters.slots import EtcdSlots
+from trimtab.dataplane.masters.etcd import CompactedError, EtcdClient
+from trimtab.dataplane.masters.slots import EtcdLog
 from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_until_healthy
 from trimtab.lab.sandbox.ports import free_ports
-from trimtab.lab.sandbox.processes import Process, kill, spawn
-from trimtab.lab.simulate.masters.store import SlotStore
+from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
+from trimtab.lab.simulate.masters.store import SimulatedLogStore
 from trimtab.model.errors import ConnectError, InputError, NodeError, SandboxError
 from trimtab.online.masters.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, entry_bytes
-from trimtab.online.masters.entries import Append, BeMaster, Record
-from trimtab.online.masters.slots import Ask, Create, Keep, ReadFrom, Told
+from trimtab.online.masters.entries import AppendMessages, ClaimMastership, MessageRecord
+from trimtab.online.masters.store_messages import (
+    CreateEntries,
+    ReadEntries,
+    StoreEvent,
+    StoreRequest,
+    StoreSnapshot,
+)
 
-A = Append(1, (Record("t", "p", 1, b"\x00\xff"),))
-B, C = BeMaster(0, (1, 1), 0), Append(2, ())
+A = AppendMessages(1, (MessageRecord("t", "p", 1, b"\x00\xff"),))
+B, C = ClaimMastership(0, (1, 1), 0), AppendMessages(2, ())
 STATE = ("much", bytes(1_300_000))
 """More than etcd takes in one value."""
 STORY = (
-    Create((1, 1), 1, (A, B)),  # the first of all
-    Create((1, 2), 1, (C,)),  # taken
-    Create((1, 3), 2, (C, C)),  # one of two is taken
-    Create((1, 4), 9, (C,)),  # leaves slots out
-    Create((1, 5), 3, (C, A, B)),
-    ReadFrom(2),
-    ReadFrom(6),  # nothing yet
-    Keep(4, 2, STATE),
-    Keep(3, 1, ("late",)),  # a later one is kept
-    Create((1, 6), 1, (A,)),  # cut off, as is what follows
-    Create((1, 7), 2, (A,)),
-    Create((1, 8), 3, (A,)),  # there, and the one before is not
-    Create((1, 9), 6, (A,)),
-    ReadFrom(1),
-    Keep(6, 5, ("more",)),
-    ReadFrom(5),
-    ReadFrom(6),
+    CreateEntries((1, 1), 1, (A, B)),  # the first of all
+    CreateEntries((1, 2), 1, (C,)),  # taken
+    CreateEntries((1, 3), 2, (C, C)),  # one of two is taken
+    CreateEntries((1, 4), 9, (C,)),  # leaves slots out
+    CreateEntries((1, 5), 3, (C, A, B)),
+    ReadEntries(2),
+    ReadEntries(6),  # nothing yet
+    StoreSnapshot(4, 2, STATE),
+    StoreSnapshot(3, 1, ("late",)),  # a later one is kept
+    CreateEntries((1, 6), 1, (A,)),  # cut off, as is what follows
+    CreateEntries((1, 7), 2, (A,)),
+    CreateEntries((1, 8), 3, (A,)),  # there, and the one before is not
+    CreateEntries((1, 9), 6, (A,)),
+    ReadEntries(1),
+    StoreSnapshot(6, 5, ("more",)),
+    ReadEntries(5),
+    ReadEntries(6),
 )
 
 
 @pytest.fixture(scope="module")
-def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, str]]:
+def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SandboxProcess, str]]:
     """One member, and where it is."""
     try:
         program = etcd_program()
@@ -77,43 +83,43 @@ def tried(endpoint: str, story: Callable[[EtcdClient], Awaitable[Any]]) -> Any:
     return asyncio.run(run())
 
 
-def test_etcd_answers_as_its_model_does(member: tuple[Process, str]) -> None:
+def test_etcd_answers_as_its_model_does(member: tuple[SandboxProcess, str]) -> None:
     """The same questions, the same answers, and the same is seen by whoever watches."""
 
-    async def story(client: EtcdClient) -> list[list[Told]]:
-        found: list[list[Told]] = [[]]
-        slots = EtcdSlots(client, uuid4().hex, 1, lambda told: found[-1].append(told))
+    async def story(client: EtcdClient) -> list[list[StoreEvent]]:
+        found: list[list[StoreEvent]] = [[]]
+        slots = EtcdLog(client, uuid4().hex, 1, lambda told: found[-1].append(told))
         assert await slots.start() == {-1: [], 0: []}
         watch = asyncio.create_task(slots.run())
         await asyncio.sleep(0.5)
         for asked in STORY:
-            slots.ask(Ask(0, asked))
+            slots.submit(StoreRequest(0, asked))
             await asyncio.sleep(0.5)
             found.append([])
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
-        again = EtcdSlots(client, slots._prefix.decode().split("/")[2], 1, found[-1].append)
-        found.append([Told(0, one) for one in (await again.start())[0]])
+        again = EtcdLog(client, slots._prefix.decode().split("/")[2], 1, found[-1].append)
+        found.append([StoreEvent(0, one) for one in (await again.start())[0]])
         return found
 
-    store = SlotStore()
-    model = [[*chain(*store.ask(Ask(0, asked)))] for asked in STORY]
-    model += [[], [Told(0, one) for one in store.read(0, 1)]]
+    store = SimulatedLogStore()
+    model = [[*chain(*store.request(StoreRequest(0, asked)))] for asked in STORY]
+    model += [[], [StoreEvent(0, one) for one in store.read(0, 1)]]
     assert [parted(found) for found in tried(member[1], story)] == [parted(found) for found in model]
 
 
-def parted(found: list[Told]) -> list[Any]:
+def parted(found: list[StoreEvent]) -> list[Any]:
     """What was told, slot by slot, in an order of its own: a watch tells each by itself."""
     told: list[Any] = []
     for _, one in found:
-        if type(one).__name__ == "Seen":
-            told += [("Seen", slot, entry) for slot, entry in enumerate(one.entries, one.slot)]
+        if type(one).__name__ == "EntriesRead":
+            told += [("EntriesRead", slot, entry) for slot, entry in enumerate(one.entries, one.slot)]
         else:
             told.append((type(one).__name__, *one))
     return sorted(told, key=repr)
 
 
-def test_a_watch_that_begins_where_etcd_has_forgotten_says_so(member: tuple[Process, str]) -> None:
+def test_a_watch_that_begins_where_etcd_has_forgotten_says_so(member: tuple[SandboxProcess, str]) -> None:
     """What happened since is read then."""
 
     async def story(client: EtcdClient) -> None:
@@ -124,13 +130,13 @@ def test_a_watch_that_begins_where_etcd_has_forgotten_says_so(member: tuple[Proc
         found = await anext(client.watch(key, revision))
         assert (found.key, found.value, found.changed) == (key, b"3", revision)
         await client._clients[0].compact(revision)
-        with pytest.raises(HistoryLostError, match="has forgotten"):
+        with pytest.raises(CompactedError, match="has forgotten"):
             await anext(client.watch(key, revision - 1))
 
     tried(member[1], story)
 
 
-def test_a_member_that_says_nothing_is_waited_for_only_so_long(member: tuple[Process, str]) -> None:
+def test_a_member_that_says_nothing_is_waited_for_only_so_long(member: tuple[SandboxProcess, str]) -> None:
     """A stopped process keeps its connections; whether it did what it was asked is not known."""
     process, endpoint = member
 
@@ -155,7 +161,7 @@ def test_a_member_that_says_nothing_is_waited_for_only_so_long(member: tuple[Pro
     tried(endpoint, story)
 
 
-def test_the_next_member_is_asked_when_one_is_not_there(member: tuple[Process, str]) -> None:
+def test_the_next_member_is_asked_when_one_is_not_there(member: tuple[SandboxProcess, str]) -> None:
     """A connection that is refused costs one call."""
 
     async def story() -> None:
@@ -168,31 +174,31 @@ def test_the_next_member_is_asked_when_one_is_not_there(member: tuple[Process, s
     asyncio.run(story())
 
 
-def test_what_is_none_of_ours_ends_the_node(member: tuple[Process, str]) -> None:
+def test_what_is_none_of_ours_ends_the_node(member: tuple[SandboxProcess, str]) -> None:
     """A slot that cannot be read must not be passed over."""
 
     async def story(client: EtcdClient) -> None:
         name = uuid4().hex
         await client.put(b"/trimtab/%s/0/%020d" % (name.encode(), 1), b"another program's")
         with pytest.raises(NodeError, match="holds no entry that is known here"):
-            await EtcdSlots(client, name, 1, lambda told: None).start()
+            await EtcdLog(client, name, 1, lambda told: None).start()
 
     tried(member[1], story)
 
 
-def test_nodes_of_other_settings_do_not_use_the_same_logs(member: tuple[Process, str]) -> None:
+def test_nodes_of_other_settings_do_not_use_the_same_logs(member: tuple[SandboxProcess, str]) -> None:
     """The first to start says what all go by, also to those that it cannot reach."""
 
     async def story(client: EtcdClient) -> None:
         name = uuid4().hex
         shared = (("groups", 1), ("lease_seconds", 10.0))
         for _ in range(2):
-            await EtcdSlots(client, name, 1, lambda told: None, shared).start()
+            await EtcdLog(client, name, 1, lambda told: None, shared).start()
         sentence = (
             r"cluster \w+ in etcd \(lease_seconds 7 instead of 10\): give all .* /trimtab-settings/\w+, and"
         )
         with pytest.raises(InputError, match=sentence):
-            await EtcdSlots(client, name, 1, lambda told: None, (("lease_seconds", 7.0), ("new", 1))).start()
+            await EtcdLog(client, name, 1, lambda told: None, (("lease_seconds", 7.0), ("new", 1))).start()
 
     tried(member[1], story)
 
@@ -200,18 +206,18 @@ def test_nodes_of_other_settings_do_not_use_the_same_logs(member: tuple[Process,
 @pytest.mark.parametrize("size", [0, PAYLOAD_BYTES])
 @pytest.mark.parametrize("entries", [1, 8])
 def test_the_largest_that_is_put_at_once_is_taken(
-    member: tuple[Process, str], entries: int, size: int
+    member: tuple[SandboxProcess, str], entries: int, size: int
 ) -> None:
     """As etcd comes: one that it refuses would be put again for ever, and the group stand still."""
-    one = Record("ä" * (NAME_BYTES // 2), "p" * NAME_BYTES, 1 << 62, bytes(size))
+    one = MessageRecord("ä" * (NAME_BYTES // 2), "p" * NAME_BYTES, 1 << 62, bytes(size))
     most = ENTRY_BYTES // entries
-    batch = Append(1 << 62, (one,) * (most // entry_bytes(Append(0, (one,)))))
+    batch = AppendMessages(1 << 62, (one,) * (most // entry_bytes(AppendMessages(0, (one,)))))
     assert most - size - 1000 < entry_bytes(batch) <= most
 
-    async def story(client: EtcdClient) -> list[Told]:
-        told: list[Told] = []
-        EtcdSlots(client, "c" * 64, 1000, told.append).ask(
-            Ask(100 * entries + bool(size), Create((1 << 62, 1), 1, (batch,) * entries))
+    async def story(client: EtcdClient) -> list[StoreEvent]:
+        told: list[StoreEvent] = []
+        EtcdLog(client, "c" * 64, 1000, told.append).submit(
+            StoreRequest(100 * entries + bool(size), CreateEntries((1 << 62, 1), 1, (batch,) * entries))
         )
         async with asyncio.timeout(10):
             while not told:
@@ -219,21 +225,21 @@ def test_the_largest_that_is_put_at_once_is_taken(
         return told
 
     (told,) = tried(member[1], story)
-    assert type(told.told).__name__ == "Created"
+    assert type(told.event).__name__ == "EntriesCreated"
 
 
-def test_pages_are_read_one_after_another(member: tuple[Process, str]) -> None:
+def test_pages_are_read_one_after_another(member: tuple[SandboxProcess, str]) -> None:
     """More slots than are read at once."""
 
     async def story(client: EtcdClient) -> list[Any]:
-        told: list[Told] = []
+        told: list[StoreEvent] = []
         name = uuid4().hex
-        slots = EtcdSlots(client, name, 1, told.append)
+        slots = EtcdLog(client, name, 1, told.append)
         for slot in range(1, 200, 10):
-            slots.ask(Ask(0, Create((1, slot), slot, (C,) * 10)))
+            slots.submit(StoreRequest(0, CreateEntries((1, slot), slot, (C,) * 10)))
             while len(told) * 10 < slot:
                 await asyncio.sleep(0.01)
-        return (await EtcdSlots(client, name, 1, told.append).start())[0]
+        return (await EtcdLog(client, name, 1, told.append).start())[0]
 
     found = tried(member[1], story)
     assert [len(one.entries) for one in found] == [64, 64, 64, 8] and found[-1].slot == 193

@@ -11,7 +11,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
 from support.trials import TRIMTAB, Trial, finish, running_trial, was_killed
-from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
+from tiers import by_tier
+from trimtab.act.replicas.port import ClusterObservation, ThrottleConfig, TopicPartition
 from trimtab.files.replicas.plan import read_plan
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
@@ -56,10 +57,10 @@ def there_and_back(trial: Trial, topic: str) -> tuple[Plan, Plan]:
 
 
 def test_killed_at_every_step_and_resumed(trial: Trial) -> None:
-    """A kill -9 at each write of the journal in turn; `execution resume` finishes it, clean."""
+    """A kill -9 at each write of the journal (in the tier `test` each third); a resume finishes it, clean."""
     plans = there_and_back(trial, "resumed")
     files = [trial.write(f"resumed-{n}", plan) for n, plan in enumerate(plans)]
-    for write in range(1, 100):
+    for write in range(1, 100, by_tier(3, 3, 1)):
         plan, file = plans[write % 2 == 0], files[write % 2 == 0]
         code, said = finish(trial.apply(file, crash_at=str(write), throttle=QUICK))
         if not was_killed(code):
@@ -94,6 +95,7 @@ def test_killed_and_cancelled(trial: Trial) -> None:
     assert turn > 2, "the hook did not kill it"
 
 
+@pytest.mark.long
 def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
     """All replicas lie in one dir of broker 1: planned, killed at every other write, resumed, read back."""
     sizes = {0: 3 * MB, 1: 2 * MB, 2: MB}
@@ -101,7 +103,7 @@ def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
         trial.create(f"dirs-{number}", {0: [1, 2]}, size)
     names = {number: TopicPartition(f"dirs-{number}", 0) for number in sizes}
 
-    def look() -> Observation:
+    def look() -> ClusterObservation:
         return trial.insist(lambda: trial.port.observe(list(names.values()), (1,), wide=True))
 
     skewed, other = (log_dir.path for log_dir in look().log_dirs[1])
@@ -115,8 +117,10 @@ def test_killed_in_mid_move_between_log_dirs_and_resumed(trial: Trial) -> None:
         partition(f"dirs-{number}", 0, [1, 2], load=(0.0, float(size), 0.0, 0.0), dirs=[skewed, None])
         for number, size in sizes.items()
     ]
-    plan = trim.plan(snapshot([broker(1, dirs=disks), broker(2)], rows), ReplicasSettings(to_disks=True))
-    assert plan.verdict is Verdict.LEVELLED
+    plan = trim.plan(
+        snapshot([broker(1, dirs=disks), broker(2)], rows), ReplicasSettings(intra_broker_only=True)
+    )
+    assert plan.verdict is Verdict.BALANCED
     assert plan.cost.log_dir_bytes == 3 * MB
     file = trial.write("dirs", plan)
     moved = {int(move.topic[-1]): move.target_dir for move in plan.moves}
@@ -157,7 +161,7 @@ def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:
     """Its copy is rolled back, the rest of the plan goes through, and the receipt says what was left."""
     trial.create("destination", {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of(("destination", 0, (1, 2), (4, 2)), ("destination", 1, (1, 2), (3, 2)), size=BIG)
-    running = trial.apply(trial.write("destination", plan), throttle=SLOW, broker_grace_seconds="2")
+    running = trial.apply(trial.write("destination", plan), throttle=SLOW, broker_timeout_seconds="2")
     trial.wait("in flight", lambda: trial.in_flight("destination", 0))
     trial.sandbox.kill(4)
     code, said = finish(running)
@@ -170,11 +174,12 @@ def test_a_destination_dies_in_mid_copy(trial: Trial) -> None:
     trial.assert_whole(plan)
 
 
+@pytest.mark.long
 def test_a_source_dies_in_mid_copy(trial: Trial) -> None:
     """The other replica takes over as the source; the plan is finished without the dead one."""
     trial.create("source", {0: [4, 2]}, BIG)
     plan = plan_of(("source", 0, (4, 2), (3, 2)), size=BIG)
-    running = trial.apply(trial.write("source", plan), throttle=SLOW, unhealthy_wait_seconds="120")
+    running = trial.apply(trial.write("source", plan), throttle=SLOW, unhealthy_timeout_seconds="120")
     trial.wait("in flight", lambda: trial.in_flight("source", 0))
     trial.sandbox.kill(4)
     code, said = finish(running)
@@ -208,6 +213,7 @@ def test_another_tool_reassigns_something_else(trial: Trial) -> None:
     trial.assert_clean(["ours", "theirs"])
 
 
+@pytest.mark.long
 def test_another_tool_takes_our_partition_over(trial: Trial) -> None:
     """What somebody else asked for last stands; trimtab says so and ends the rest of its plan."""
     trial.create("taken", {0: [1, 2], 1: [1, 2]}, BIG)
@@ -224,6 +230,7 @@ def test_another_tool_takes_our_partition_over(trial: Trial) -> None:
     trial.assert_clean(["taken"])
 
 
+@pytest.mark.long
 def test_a_topic_is_deleted_in_mid_copy(trial: Trial) -> None:
     """Its steps are skipped, the others go through, no list of throttled replicas stays behind."""
     trial.create("doomed", {0: [1, 2]}, BIG)
@@ -239,11 +246,12 @@ def test_a_topic_is_deleted_in_mid_copy(trial: Trial) -> None:
     trial.assert_clean(["spared"])
 
 
+@pytest.mark.long
 def test_the_replication_factor_is_changed_in_mid_plan(trial: Trial) -> None:
     """A partition that got a third replica from somebody else is left as they want it."""
     trial.create("grown", {0: [1, 2], 1: [1, 2]}, BIG)
     plan = plan_of(("grown", 0, (1, 2), (3, 2)), ("grown", 1, (1, 2), (4, 2)), size=BIG)
-    running = trial.apply(trial.write("grown", plan), throttle=SLOW, copies_per_broker="1")
+    running = trial.apply(trial.write("grown", plan), throttle=SLOW, initial_copies_per_broker="1")
     trial.wait("in flight", lambda: trial.in_flight("grown", 0))
     theirs = {TopicPartition("grown", 1): [1, 2, 4]}
     trial.ask(lambda admin: admin.alter_partition_reassignments(theirs))
@@ -326,7 +334,7 @@ def test_the_controller_restarts_in_mid_copy(trial: Trial) -> None:
     trial.assert_whole(plan)
 
 
-@pytest.mark.parametrize("state", ["state", "elsewhere"])
+@pytest.mark.parametrize("state", [pytest.param("state", marks=pytest.mark.long), "elsewhere"])
 def test_a_second_trimtab_is_refused(trial: Trial, state: str) -> None:
     """By name and since when, whether it shares the first one's state folder or not; the first goes on."""
     topic = f"contested-{state}"

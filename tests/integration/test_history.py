@@ -30,12 +30,12 @@ from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.schemas import TABLES
 from trimtab.observe.settings import LakeSettings, PipelineSettings
 from trimtab.observe.stages import backward
-from trimtab.observe.stream import Source, run_stream
+from trimtab.observe.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.observe.level_pipeline import LevelPipeline
+    from trimtab.observe.balancer_pipeline import BalancerPipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -73,6 +73,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     return content(lake)
 
 
+@pytest.mark.long
 def test_history_by_the_day_goes_on_after_kill_9_and_makes_the_same_tables(
     whole: dict[str, list[dict[str, Any]]],
     spark: SparkSession,
@@ -100,8 +101,8 @@ def test_history_by_the_day_goes_on_after_kill_9_and_makes_the_same_tables(
     assert not lake.manifest().tables, "nothing is published by halves"
     sweep(lake, lake.manifest(), grace_seconds=-60)
     (first_day,) = cleaned.iterdir()
-    monkeypatch.setattr(history, "MOST_ROWS", 1)
-    done = run_batch(spark, lake, SETTINGS, say=said.append)
+    monkeypatch.setattr(history, "MAX_ROWS", 1)
+    done = run_batch(spark, lake, SETTINGS, print_progress=said.append)
     assert "going on after 1 of 2 parts of history, which are done" in said
     assert len(list(cleaned.iterdir())) == 2
     assert first_day.is_dir()
@@ -119,7 +120,7 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
     newest = sorted((lake.raw / "date=2026-11-21").iterdir())[-4:]
     for path in newest:
         path.rename(tmp_path / path.name)
-    source = Source(most_per_batch=10)
+    source = StreamSource(max_per_batch=10)
     run_stream(spark, lake, SETTINGS, source, once=True)
     for path in newest:
         (tmp_path / path.name).rename(path)
@@ -139,37 +140,40 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
     run_batch(spark, lake, SETTINGS)
     assert content(lake) == whole
     said: list[str] = []
-    run_stream(spark, lake, SETTINGS, Source(), once=True, say=said.append)
+    run_stream(spark, lake, SETTINGS, StreamSource(), once=True, print_progress=said.append)
     assert said[0] == "history of which the files were joined is built first"
     assert content(lake) == whole
     # The first day is too old at last: what was made of it stays, and later rows still look back on it.
     with lake.writing() as seat:
         in_a_day = replace(lake.manifest(), watermark=lake.manifest().watermark + 86400 * 10**6)
         seat.publish(in_a_day)
-        keep(lake, seat, LakeSettings(raw_days=1), SETTINGS)
+        keep(lake, seat, LakeSettings(raw_retention_days=1), SETTINGS)
     assert {path.parent.name for path in lake.raw_files()} == {"date=2026-11-21"}
     run_batch(spark, lake, SETTINGS)
     assert content(lake) == whole
 
 
 @pytest.mark.parametrize(
-    ("level", "settings"),
+    ("balancer", "settings"),
     [
         (REPLICAS, ReplicasPipelineSettings()),
         (REPLICAS, ReplicasPipelineSettings(profile_weeks=6)),
-        (REPLICAS, ReplicasPipelineSettings(learning_seconds=86400.0 * 3, collapse_seconds=7200.0)),
+        (
+            REPLICAS,
+            ReplicasPipelineSettings(record_size_window_seconds=86400.0 * 3, traffic_baseline_seconds=7200.0),
+        ),
         (BUNDLES, BundlesPipelineSettings()),
-        (BUNDLES, BundlesPipelineSettings(weeks=9, departure_seconds=86400.0 * 3)),
+        (BUNDLES, BundlesPipelineSettings(profile_weeks=9, departure_retention_seconds=86400.0 * 3)),
         (QUEUES, QueuesPipelineSettings(weight_windows=3000, horizon_seconds=86400.0 * 3)),
     ],
 )
 def test_no_row_is_removed_for_its_age_that_a_later_one_is_made_of(
-    level: LevelPipeline, settings: PipelineSettings
+    balancer: BalancerPipeline, settings: PipelineSettings
 ) -> None:
     """Each table is kept as far back as any stage looks that reads it, from the oldest sample that counts."""
     newest = 10**15
-    for stage in level.stages:
+    for stage in balancer.stages:
         for table, reach in stage.reach.items():
             changed = merged([(newest - settings.lateness, newest)])
-            oldest = backward(changed, reach(settings))[0][0] if stage.wanted(settings) else newest
+            oldest = backward(changed, reach(settings))[0][0] if stage.is_enabled(settings) else newest
             assert newest - oldest <= settings.needed(table) + 86400 * 10**6, (stage.table, table)

@@ -14,7 +14,7 @@ from interactive.store import Store
 from interactive.system import FOLDER, System
 from support.chromium import chromium, page
 from support.redis_server import Server, binaries
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
 KILLS = 10
 
@@ -40,7 +40,7 @@ def test_the_page_shows_what_counts_in_light_and_dark(tmp_path: Path) -> None:
     server = Server(binaries()["valkey"], tmp_path / "server")
 
     async def story() -> None:
-        gateway = Gateway(LevelledBroker(queues=2), Store(server.url), FOLDER / "rules.toml")
+        gateway = Gateway(BalancedBroker(queues=2), Store(server.url), FOLDER / "rules.toml")
         await gateway.read_rules()
         async with TestServer(make_app(gateway)) as site, page(str(site.make_url("/")), tmp_path) as shown:
             await shown.until("document.querySelectorAll('#song-night .row').length == 4")

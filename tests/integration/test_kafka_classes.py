@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from support.kafka_classes import hashes_of
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.load import PartitionLoadView
 from trimtab.online.keys.murmur2 import murmur2
-from trimtab.online.keys.policies.hashing import Murmur2Hash
+from trimtab.online.keys.policies.hashing import HashPartitioning
 
 pytestmark = pytest.mark.kafka
 
@@ -18,7 +18,7 @@ def test_a_hundred_thousand_keys_go_where_the_java_client_sends_them(tmp_path: P
     chance = random.Random(20261123)
     keys = [chance.randbytes(min(int(chance.expovariate(1 / 20)), 300)) for _ in range(100_000)]
     keys += [chance.randbytes(length) for length in range(301)]
-    policy, view = Murmur2Hash(), LoadView(24)
+    policy, view = HashPartitioning(), PartitionLoadView(24)
     ours = [(murmur2(key), policy.choose(key, view, chance.random)) for key in keys]
     theirs = hashes_of(keys, tmp_path)
     assert ours == [(hashed % 2**32, place) for hashed, place in theirs]

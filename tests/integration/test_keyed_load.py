@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.history.keys.law import Zipf
+from trimtab.history.keys.zipf import Zipf
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.load import KeyedLoad, run_keyed_load
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 def test_a_load_with_keys_ends_with_every_record_in_order(tmp_path: Path) -> None:

@@ -19,20 +19,20 @@ from kafka.net.connection import KafkaConnection
 
 from support.asking import ask
 from support.kafka_classes import sent_by_java
-from support.keys_place import TABLES, Place, effects_in_order, wait_until
-from trimtab.dataplane.keys.settings import Following
-from trimtab.dataplane.keys.side import SideConnection
+from support.keys_place import FIRST_CLIENT_IN_TEST, TABLES, Place, effects_in_order, wait_until
+from trimtab.dataplane.keys.metadata_connection import MetadataConnection
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.stamp import HEADER, stamp_bytes
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.checking import Violation
-from trimtab.lab.sandbox.keys.clients import CLIENTS, Effects, Sender, Taker
-from trimtab.lab.sandbox.keys.kills import Kills
+from trimtab.lab.sandbox.keys.checking import KeysViolation
+from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.lab.sandbox.keys.kill_test import KeysKillTest
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
-from trimtab.online.keys.order.messages import Search, Stamp
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.messages import SearchStream, Stamp
+from trimtab.online.keys.order.settings import OrderingConfig
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("keys_clients_ended")]
 
@@ -56,16 +56,18 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     topic, sent = place.topic(4), Counter[bytes]()
     following = place.following
 
-    def consumers() -> list[Taker]:
+    def consumers() -> list[AnyConsumer]:
         """Two members of one group."""
         return [
-            Taker(client, place.bootstrap, topic, f"g-{topic}", Effects(tmp_path / "effects"), following)
+            AnyConsumer(
+                client, place.bootstrap, topic, f"g-{topic}", SqliteEffects(tmp_path / "effects"), following
+            )
             for _ in range(2)
         ]
 
     takers = consumers()
-    effects = Effects(tmp_path / "effects")
-    sender = Sender(client, place.bootstrap, topic, following)
+    effects = SqliteEffects(tmp_path / "effects")
+    sender = AnyProducer(client, place.bootstrap, topic, following)
     keys = [f"key {number}".encode() for number in range(40)]
 
     def load(records: int) -> None:
@@ -100,7 +102,8 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     wait_until(
         lambda: (
             load(20)
-            or {4} <= {one for beat in place.beats(topic) for one in beat.assigned if beat.role == "consumer"}
+            or {4}
+            <= {one for beat in place.heartbeats(topic) for one in beat.assigned if beat.role == "consumer"}
         ),
         "a consumer has the added partition",
     )
@@ -108,7 +111,9 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     moved = {group: Route(((group + 1) % 4,), (group % 4,)) for group in groups}
     place.publish(topic, RoutingTable(2, 4, 5, moved, {b"hot": Route((2, 3, 4), (0, 1, 2))}))
     load_until_followed(2)
-    wait_until(lambda: {beat.version for beat in place.beats(topic)} == {2}, "all have told that they follow")
+    wait_until(
+        lambda: {beat.version for beat in place.heartbeats(topic)} == {2}, "all have told that they follow"
+    )
     home = (murmur2(b"hot") & POSITIVE) % 4
     place.publish(topic, RoutingTable(3, 4, 5, moved, {b"hot": Route((home,), (0, 1, 2, 3, 4))}))
     load_until_followed(3)
@@ -116,7 +121,7 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     wait_until(lambda: effects.count() >= sum(sent.values()), "everything has taken effect")
     wait_until(
         lambda: (
-            {beat.member for beat in place.beats(topic) if beat.role == "consumer" and beat.wrapped}
+            {beat.member for beat in place.heartbeats(topic) if beat.role == "consumer" and beat.wrapped}
             == place.members(f"g-{topic}")
         ),
         "who is wrapped is seen by its heartbeat",
@@ -127,7 +132,7 @@ def test_each_keys_order_is_kept_while_tables_change_under_load(
     effects_in_order(effects, sent)
     places = {partition for key, _, partition in effects.all() if key == b"hot"}
     assert places == {0, 1, 2, 3, 4}, "the hot key was spread"
-    wait_until(lambda: not place.beats(topic), "who ends in order is gone at once")
+    wait_until(lambda: not place.heartbeats(topic), "who ends in order is gone at once")
 
 
 def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> None:
@@ -136,7 +141,7 @@ def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> Non
     keys = [f"{number}".encode() * (1 + number % 7) for number in range(2000)] + [b"\x00\xff", b"\x80" * 31]
     sent_by_java(keys, place.bootstrap, topic, tmp_path)
     for client in CLIENTS:
-        sender = Sender(client, place.bootstrap, topic, place.following)
+        sender = AnyProducer(client, place.bootstrap, topic, place.following)
         for key in keys:
             sender.send(key, client.encode())
         sender.close()
@@ -156,7 +161,7 @@ def test_cold_keys_lie_where_java_puts_them(place: Place, tmp_path: Path) -> Non
 def test_a_key_that_is_a_number_is_refused(place: Place, client: str) -> None:
     """As each client does; as bytes it would be so many zeros."""
     topic = place.topic(3)
-    with closing(Sender(client, place.bootstrap, topic, place.following)) as sender:
+    with closing(AnyProducer(client, place.bootstrap, topic, place.following)) as sender:
         with pytest.raises((TypeError, AssertionError)):
             sender.send(3, b"1")  # type: ignore[arg-type]
         sender.send(b"3", b"1")
@@ -174,7 +179,7 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     topic, sent = place.topic(3), Counter[bytes]()
     place.publish(topic, RoutingTable(1, 3, 3), damage=b'{"format": "trimtab/keys-table/1", "topic"')
     with caplog.at_level(logging.WARNING, "trimtab.keys"):
-        sender = Sender(client, place.bootstrap, topic, place.following)
+        sender = AnyProducer(client, place.bootstrap, topic, place.following)
     assert "going by the plain hash" in caplog.text
     assert "is torn or no JSON" in caplog.text
 
@@ -185,11 +190,13 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     for number in range(100):
         send(b"key %d" % (number % 5))
         send(None)
-    wait_until(lambda: any("torn" in (beat.plain_because or "") for beat in place.beats(topic)), "it is told")
+    wait_until(
+        lambda: any("torn" in (beat.plain_because or "") for beat in place.heartbeats(topic)), "it is told"
+    )
     other = table_bytes(PublishedTable("other", "id", RoutingTable(9, 3, 3)))
     place.publish(topic, RoutingTable(1, 3, 3), damage=other)
     wait_until(
-        lambda: any("another topic" in (beat.plain_because or "") for beat in place.beats(topic)),
+        lambda: any("another topic" in (beat.plain_because or "") for beat in place.heartbeats(topic)),
         "it is told",
     )
     send(b"key 0")
@@ -204,8 +211,8 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     long = b"k" * 700_000
     send(long)
     sender.close()
-    effects = Effects(tmp_path / "effects")
-    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    effects = SqliteEffects(tmp_path / "effects")
+    taker = AnyConsumer(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
     wait_until(lambda: effects.count() >= sum(sent.values()), "everything has taken effect")
     taker.close()
     assert taker.trouble is None
@@ -215,13 +222,13 @@ def test_without_a_readable_table_the_plain_hash_goes_on_and_says_so(
     effects_in_order(effects, sent)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, tmp_path: Path) -> None:
     """Producer and consumer of the old one say so; new ones begin at the beginning, old marks or not."""
     topic = place.topic(1)
-    effects = Effects(tmp_path / "effects")
-    sender = Sender(client, place.bootstrap, topic, place.following)
-    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    effects = SqliteEffects(tmp_path / "effects")
+    sender = AnyProducer(client, place.bootstrap, topic, place.following)
+    taker = AnyConsumer(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
     for number in range(1, 6):
         sender.send(b"key", b"%d" % number)
     wait_until(lambda: effects.count() == 5, "the old topic's records take effect")
@@ -233,7 +240,7 @@ def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, t
 
     def refused() -> bool:
         try:
-            sender.producer._guide.check()
+            sender.producer._router.check()
         except InputError:
             return True
         return False
@@ -243,10 +250,10 @@ def test_a_topic_that_is_made_anew_is_another_topic(place: Place, client: str, t
         sender.send(b"key", b"6")
     for one in (taker, sender):
         one.close()
-    sender = Sender(client, place.bootstrap, topic, place.following)
+    sender = AnyProducer(client, place.bootstrap, topic, place.following)
     sender.send(b"key", b"1")
     sender.close()
-    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
+    taker = AnyConsumer(client, place.bootstrap, topic, f"g-{topic}", effects, place.following)
     wait_until(lambda: effects.count() == 6, "the new topic's record takes effect")
     taker.close()
 
@@ -263,7 +270,7 @@ def _made(place: Place, topic: str) -> bool:
     return bool(ask(place.connection, make))
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path) -> None:
     """3,000 records wait for ten of another partition: no more than 300 and a batch are fetched till then."""
     topic = place.topic(2)
@@ -272,9 +279,9 @@ def test_no_more_is_held_than_is_said(place: Place, client: str, tmp_path: Path)
     for number in range(1, 3001):
         writer.send(topic, b"%d" % number, b"k", [header], 0)
     writer.flush()
-    effects = Effects(tmp_path / "effects")
-    following = replace(place.following, guarding=Guarding(held_records=300))
-    taker = Taker(client, place.bootstrap, topic, f"g-{topic}", effects, following)
+    effects = SqliteEffects(tmp_path / "effects")
+    following = replace(place.following, ordering=OrderingConfig(held_records=300))
+    taker = AnyConsumer(client, place.bootstrap, topic, f"g-{topic}", effects, following)
     most = 0
 
     def held() -> int:
@@ -316,11 +323,11 @@ def test_what_is_not_committed_is_searched(place: Place) -> None:
     beside.produce(topic, b"v", b"k", 0, headers=[(HEADER, aborted)])
     beside.flush(30)
     beside.abort_transaction(30)
-    side = SideConnection(place.settings, topic)
+    side = MetadataConnection(place.settings, topic)
     try:
-        assert side.search("nobody", Search(("p", b"k", 2), 2, 8)) == 3
-        assert side.search("nobody", Search(("p", b"k", 2), 5, 8)) is None
-        assert side.search("nobody", Search(("p", b"k", 3), 1, 9)) is None
+        assert side.search("nobody", SearchStream(("p", b"k", 2), 2, 8)) == 3
+        assert side.search("nobody", SearchStream(("p", b"k", 2), 5, 8)) is None
+        assert side.search("nobody", SearchStream(("p", b"k", 3), 1, 9)) is None
     finally:
         side.close()
 
@@ -328,25 +335,25 @@ def test_what_is_not_committed_is_searched(place: Place) -> None:
 def test_ten_idle_processes_ask_no_more_than_is_told(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Five producers and five consumers for six seconds: docs/levels/keys.md, and nobody reads heartbeats.
+    """Five producers and five consumers for six seconds: docs/balancers/keys.md, and nobody reads heartbeats.
 
     Their own requests go by librdkafka, so that all that kafka-python sends is the side connections'.
     """
     topic, seconds = place.topic(5), 6.0
-    following = Following(place.settings, tables_topic=TABLES)
-    stores = [Effects(tmp_path / f"{number}") for number in range(5)]
+    following = RoutingConfig(place.settings, tables_topic=TABLES)
+    stores = [SqliteEffects(tmp_path / f"{number}") for number in range(5)]
     takers = [
-        Taker("confluent-kafka", place.bootstrap, topic, f"g-{topic}", one, following) for one in stores
+        AnyConsumer("confluent-kafka", place.bootstrap, topic, f"g-{topic}", one, following) for one in stores
     ]
-    senders = [Sender("confluent-kafka", place.bootstrap, topic, following) for _ in range(5)]
+    senders = [AnyProducer("confluent-kafka", place.bootstrap, topic, following) for _ in range(5)]
 
     def settled() -> bool:
-        beats = place.beats(topic)
+        beats = place.heartbeats(topic)
         return len(beats) == 10 and sum(len(one.assigned) for one in beats) == 5
 
     wait_until(settled, "each has told what it has")
     asked, read = Counter[str](), Counter[str]()
-    send, take = KafkaConnection._send_request, SideConnection._take
+    send, take = KafkaConnection._send_request, MetadataConnection._take
 
     def counted(self: Any, request: Any, *given: Any, **named: Any) -> Any:
         asked[type(request).__name__.partition("Request")[0]] += 1
@@ -357,7 +364,7 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
         take(self, found)
 
     monkeypatch.setattr(KafkaConnection, "_send_request", counted)
-    monkeypatch.setattr(SideConnection, "_take", taken)
+    monkeypatch.setattr(MetadataConnection, "_take", taken)
     time.sleep(seconds)
     monkeypatch.undo()
     print({name: count / seconds for name, count in asked.items()})
@@ -371,7 +378,7 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
         assert asked[name] <= per_second * seconds + 10, name
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_a_record_that_is_sent_again_with_its_headers_takes_effect_again(
     place: Place, client: str, tmp_path: Path
 ) -> None:
@@ -379,7 +386,7 @@ def test_a_record_that_is_sent_again_with_its_headers_takes_effect_again(
     topic, other = place.topic(2), place.topic(2)
     for one in (topic, other):
         place.publish(one, RoutingTable(1, 2, 2, {}, {b"hot": Route((0, 1))}))
-    sender = Sender(client, place.bootstrap, topic, place.following)
+    sender = AnyProducer(client, place.bootstrap, topic, place.following)
     wait_until(lambda: sender.version == 1, "the table is followed")
     for number in range(1, 4):
         sender.send(b"hot", b"%d" % number)
@@ -395,8 +402,8 @@ def test_a_record_that_is_sent_again_with_its_headers_takes_effect_again(
         plain.send(name, b"1", b"hot", first.headers)
     plain.close()
     for name, sent in ((topic, 5), (other, 1)):
-        effects = Effects(tmp_path / name)
-        taker = Taker(client, place.bootstrap, name, f"g-{name}", effects, place.following)
+        effects = SqliteEffects(tmp_path / name)
+        taker = AnyConsumer(client, place.bootstrap, name, f"g-{name}", effects, place.following)
         wait_until(lambda: effects.count() >= sent, "everything has taken effect")  # noqa: B023
         counts = taker.consumer.receiving.counts
         wait_until(lambda: counts.duplicates + counts.foreign_stamps == 1, "the copy is read")  # noqa: B023
@@ -415,7 +422,7 @@ def test_no_order_breaks_and_nothing_is_lost_when_processes_are_killed(place: Pl
 
     `python -m trimtab.lab.sandbox.keys --kills 50` is the same at length.
     """
-    told = Kills(place.bootstrap, tmp_path, 7, CLIENTS[::2], CLIENTS).run(4)
+    told = KeysKillTest(place.bootstrap, tmp_path, 7, CLIENTS[::2], CLIENTS).run(4)
     assert sum(told.killed.values()) == 4
     assert told.effects >= told.acknowledged > 200
 
@@ -426,7 +433,7 @@ def test_the_kills_notice_what_they_look_for(place: Place, tmp_path: Path) -> No
     def found(effects: list[tuple[str, str]], acknowledged: dict[str, str]) -> str:
         folder = tmp_path / f"{next(_numbers)}"
         folder.mkdir()
-        with closing(Effects(folder / "effects").connection) as database:
+        with closing(SqliteEffects(folder / "effects").connection) as database:
             database.executemany(
                 "INSERT INTO effects (key, value, partition) VALUES (?, ?, 0)",
                 [(b"k", f"{run} {number}".encode()) for run, number in effects],
@@ -434,12 +441,12 @@ def test_the_kills_notice_what_they_look_for(place: Place, tmp_path: Path) -> No
         for run, numbers in acknowledged.items():
             text = "".join(f"k {number}\n" for number in numbers.split())
             (folder / f"acknowledged-{run}").write_text(text)
-        kills = Kills(place.bootstrap, folder, 1000 + next(_numbers), (), ())
+        kills = KeysKillTest(place.bootstrap, folder, 1000 + next(_numbers), (), ())
         kills.runs[0] = ["a", "b"]
         kills.close()
         try:
             kills.check()
-        except Violation as error:
+        except KeysViolation as error:
             return str(error)
         return ""
 

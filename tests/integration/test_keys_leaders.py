@@ -14,9 +14,9 @@ import confluent_kafka
 import pytest
 
 from support.asking import ask
-from support.keys_place import Place, effects_in_order, wait_until
+from support.keys_place import FIRST_CLIENT_IN_TEST, Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import CLIENTS, Effects, Sender, Taker
+from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 
@@ -103,21 +103,22 @@ class Transactions:
                     raise
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", FIRST_CLIENT_IN_TEST)
 def test_order_outlives_a_leader_and_transactions_beside(
     sandbox: KafkaSandbox, place: Place, client: str, tmp_path: Path
 ) -> None:
     """The leader of the hot key's partition is killed with -9 as the key is split, and comes back."""
     topic, sent = place.topic(PARTITIONS), Counter[bytes]()
-    effects = Effects(tmp_path / "effects")
+    effects = SqliteEffects(tmp_path / "effects")
     takers = [
-        Taker(
-            client, place.bootstrap, topic, f"g-{topic}", Effects(tmp_path / "effects"), place.following,
+        AnyConsumer(
+            client, place.bootstrap, topic, f"g-{topic}", SqliteEffects(tmp_path / "effects"),
+            place.following,
             isolation_level="read_committed",
         )
         for _ in range(2)
     ]  # fmt: skip
-    sender = Sender(client, place.bootstrap, topic, place.following)
+    sender = AnyProducer(client, place.bootstrap, topic, place.following)
     beside = Transactions(place.bootstrap, topic)
 
     def load(records: int) -> None:

@@ -1,4 +1,4 @@
-"""The level `keys` from end to end: real records through Spark, a plan, a table that real clients follow."""
+"""Balancer `keys` from end to end: real records through Spark, a plan, a table that real clients follow."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 from kafka import KafkaConsumer
 
 from support.asking import ask
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
+from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.observe.keys.pipeline import PIPELINE
 from trimtab.observe.lake import Lake
 from trimtab.online.keys.murmur2 import key_group
@@ -43,9 +43,9 @@ def sandbox() -> Iterator[KafkaSandbox]:
 class Load(threading.Thread):
     """Every second record has the hot key, until it is told to stop; values are numbers, by key."""
 
-    def __init__(self, bootstrap: str, following: Following) -> None:
+    def __init__(self, bootstrap: str, following: RoutingConfig) -> None:
         super().__init__(daemon=True)
-        self.sender = Sender("kafka-python", bootstrap, TOPIC, following)
+        self.sender = AnyProducer("kafka-python", bootstrap, TOPIC, following)
         self.sent, self.stopped = Counter[bytes](), threading.Event()
 
     def run(self) -> None:
@@ -75,8 +75,11 @@ def _group(key: bytes) -> int:
 def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_path: Path) -> None:
     """Read, planned, refused while somebody is not guarded, applied, taken back; no record out of order."""
     (bootstrap,) = sandbox.connection.bootstrap
-    following = Following(
-        {"bootstrap_servers": bootstrap}, tables_topic="trimtab-tables", beat_seconds=0.5, read_seconds=0.5
+    following = RoutingConfig(
+        {"bootstrap_servers": bootstrap},
+        tables_topic="trimtab-tables",
+        heartbeat_interval_seconds=0.5,
+        read_seconds=0.5,
     )
 
     def run(*words: object) -> subprocess.CompletedProcess[str]:
@@ -96,15 +99,15 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
     lake, plan, wider = tmp_path / "lake", tmp_path / "plan.json", tmp_path / "wider.json"
     on = ("--bootstrap", bootstrap)
     takers = []
-    stores = [Effects(tmp_path / "effects.db") for _ in range(2)]
+    stores = [SqliteEffects(tmp_path / "effects.db") for _ in range(2)]
     load = Load(bootstrap, following)
     try:
-        takers += [Taker("kafka-python", bootstrap, TOPIC, GROUP, one, following) for one in stores]
+        takers += [AnyConsumer("kafka-python", bootstrap, TOPIC, GROUP, one, following) for one in stores]
         load.start()
         _until(lambda: stores[0].count() > 2 * len(KEYS), "effects of every key")
         trimtab(
             "pipeline", "run", "--keys", TOPIC, *on, "--lake", lake,
-            "--set", "pipeline.keys.sample_seconds=3",
+            "--set", "pipeline.keys.sample_interval_seconds=3",
             "--set", "pipeline.keys.capacity_per_second=400",
         )  # fmt: skip
         snapshot = FORMAT.read(Lake(lake, PIPELINE).newest_snapshot())
@@ -119,7 +122,7 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         assert (snapshot.consumers, snapshot.version, snapshot.base) == (GROUP, 0, 4)
         assert snapshot.partitions[0].ps_content[0] == 0
         status = json.loads(trimtab("status", "--keys", TOPIC, "--lake", lake, "--json"))
-        assert (status["level"], status["keys"][0]["key"]) == ("keys", "hot")
+        assert (status["balancer"], status["keys"][0]["key"]) == ("keys", "hot")
         trimtab("plan", "keys", "--lake", lake, "--out", plan)
         (split,) = (one for one in json.loads(plan.read_text())["moves"] if one["name"] == "hot")
         assert len(split["after"]) == 2
@@ -130,10 +133,10 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         assert "nothing to do" in trimtab("apply", plan, *on, "--dry-run")
         stranger = KafkaConsumer(TOPIC, bootstrap_servers=bootstrap, group_id=GROUP)
         _until(lambda: stranger.poll(200) or stranger.assignment(), "a member without guard")
-        told = trimtab("apply", plan, *on, "--yes", "--back", code=1)
+        told = trimtab("apply", plan, *on, "--yes", "--revert", code=1)
         assert "would break the order of keys that move" in told
         stranger.close(autocommit=False)
-        back = ("apply", plan, *on, "--back")
+        back = ("apply", plan, *on, "--revert")
         _until(lambda: run(*back, "--dry-run").returncode == 0, "the group without the stranger")
         assert "routing table 4 is in force" in trimtab(*back, "--yes")
         newer = confluent_kafka.Consumer(
@@ -146,7 +149,7 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         )
         newer.subscribe([TOPIC])
         _until(lambda: newer.poll(0.2) and newer.assignment(), "a group of the newer protocol")
-        trimtab("plan", "keys", "--lake", lake, "--out", wider, "--set", "keys.partitions_most=5", *tight)
+        trimtab("plan", "keys", "--lake", lake, "--out", wider, "--set", "keys.max_partitions=5", *tight)
         assert "group newer speaks the newer group protocol" in trimtab("apply", wider, *on, "--yes", code=1)
         newer.close()
         before = stores[0].count()

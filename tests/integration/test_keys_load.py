@@ -20,9 +20,9 @@ from support.asking import ask
 from support.keys_place import Place, wait_until
 from trimtab.dataplane.keys.kafka_python import Partitioner
 from trimtab.dataplane.keys.live_load import LiveLoad
+from trimtab.dataplane.keys.metadata_connection import MetadataConnection
 from trimtab.dataplane.keys.partitioners import PolicyPartitioner
-from trimtab.dataplane.keys.settings import LoadSettings
-from trimtab.dataplane.keys.side import SideConnection
+from trimtab.dataplane.keys.settings import LoadConfig
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.model.errors import ConnectError, InputError
 
@@ -123,7 +123,7 @@ def test_ipooa_diverts_a_hot_key_and_adds_a_partition(
 ) -> None:
     """Its partition is over Θ, so others take its records; once all are, a fifth is added, and no sixth."""
     topic = place.topic(4)
-    settings = LoadSettings(
+    settings = LoadConfig(
         place.settings, topic, f"g-{topic}", capacity_per_second=20, interval_seconds=0.1, max_partitions=5,
         add_seconds=0.5,
     )  # fmt: skip
@@ -157,7 +157,7 @@ def test_ipooa_diverts_a_hot_key_and_adds_a_partition(
 def test_capacity_is_measured_where_none_is_declared(place: Place) -> None:
     """While the consumer keeps up nothing is diverted; what it can do shows once records wait for it."""
     topic = place.topic(4)
-    settings = LoadSettings(place.settings, topic, f"g-{topic}", interval_seconds=0.2, commit_seconds=1.0)
+    settings = LoadConfig(place.settings, topic, f"g-{topic}", interval_seconds=0.2, commit_seconds=1.0)
     with closing(SlowConsumer(place, topic, 20)), LiveLoad(settings) as load:
         partition = PolicyPartitioner("ipooa", seed=1, load=load)
         writer = KafkaProducer(**place.settings)
@@ -166,23 +166,23 @@ def test_capacity_is_measured_where_none_is_declared(place: Place) -> None:
             assert one == 0, "nobody knows yet that its consumer cannot do so much"
             writer.send(topic, key=HOT, value=b"v", partition=one)
         writer.close()
-        wait_until(lambda: load.seen.capacity[0] < 1000, "what the consumer can do was measured")
+        wait_until(lambda: load.load.capacity[0] < 1000, "what the consumer can do was measured")
         # A busy machine makes it slower, and no machine makes it faster than it may be, but for a late clock.
-        assert 1 < load.seen.capacity[0] < 60
+        assert 1 < load.load.capacity[0] < 60
         assert partition(HOT, range(4)) != 0
 
 
 def ends_of(place: Place, topic: str) -> dict[int, int]:
     """Records in each partition."""
     found = ask(place.connection, lambda admin: admin.describe_topics([topic]))[0]["partitions"]
-    with closing(SideConnection(place.settings, topic)) as side:
+    with closing(MetadataConnection(place.settings, topic)) as side:
         return side.ends(range(len(found)))
 
 
 def test_a_load_that_cannot_be_read_is_refused_when_it_is_made(place: Place) -> None:
     """A topic that is not there; brokers that are not."""
     with pytest.raises(InputError, match="topic no-such-topic: is not there"):
-        LiveLoad(LoadSettings(place.settings, "no-such-topic", "g"))
+        LiveLoad(LoadConfig(place.settings, "no-such-topic", "g"))
     nowhere = {"bootstrap_servers": "localhost:1"}
     with pytest.raises(ConnectError, match="did not answer within 0.5 s|cannot be read"):
-        LiveLoad(LoadSettings(nowhere, "t", "g", start_seconds=0.5))
+        LiveLoad(LoadConfig(nowhere, "t", "g", start_seconds=0.5))

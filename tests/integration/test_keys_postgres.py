@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from trimtab.dataplane.keys.marks import PostgresMarks
+from trimtab.dataplane.keys.checkpoints import PostgresCheckpointStore
 from trimtab.lab.sandbox.keys.postgres import postgres_server
 from trimtab.model.errors import SettingsError
 
@@ -27,7 +27,7 @@ def test_marks_and_effects_are_kept_together(address: str) -> None:
     """Or neither; another connection sees what is committed, and old marks go when asked."""
     now = [1000.0]
     with psycopg.connect(address) as connection, psycopg.connect(address) as other:
-        marks, others = PostgresMarks(connection, lambda: now[0]), PostgresMarks(other)
+        marks, others = PostgresCheckpointStore(connection, lambda: now[0]), PostgresCheckpointStore(other)
         with marks.transaction():
             connection.execute("CREATE TABLE effects (number int)")
         with pytest.raises(RuntimeError, match="halfway"), marks.transaction():
@@ -54,7 +54,7 @@ def test_a_mark_grows_once_whoever_reads_it(address: str) -> None:
 
     def consume() -> None:
         with psycopg.connect(address) as connection:
-            marks = PostgresMarks(connection)
+            marks = PostgresCheckpointStore(connection)
             for _ in range(25):
                 with marks.transaction():
                     mark = marks.read(b"shared")
@@ -75,4 +75,4 @@ def test_a_connection_that_commits_by_itself_is_refused(address: str) -> None:
         psycopg.connect(address, autocommit=True) as connection,
         pytest.raises(SettingsError, match="autocommit of the connection is on, expected off"),
     ):
-        PostgresMarks(connection)
+        PostgresCheckpointStore(connection)

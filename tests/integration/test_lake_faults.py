@@ -17,12 +17,12 @@ from trimtab.files.store import make_folder
 from trimtab.model.errors import TrimtabError
 from trimtab.observe import stages
 from trimtab.observe.lake import Lake
-from trimtab.observe.manifest import Entry, Manifest
+from trimtab.observe.manifest import Manifest, ManifestEntry
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.spark_address import store_options
-from trimtab.observe.stream import Source, run_stream
+from trimtab.observe.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 SETTINGS = ReplicasPipelineSettings(window_seconds=20, slide_seconds=10, lateness_seconds=60, gap_seconds=25)
-BEFORE = Manifest(tables={"rates": (Entry("rates/before", 0, 10, 0, 9),)}, settings=SETTINGS.of_tables())
+BEFORE = Manifest(
+    tables={"rates": (ManifestEntry("rates/before", 0, 10, 0, 9),)}, settings=SETTINGS.of_tables()
+)
 
 
 @pytest.fixture
@@ -81,6 +83,7 @@ def room(spark: SparkSession) -> Iterator[Callable[[int], None]]:
     resource.prlimit(java, resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.long
 def test_no_room_for_what_spark_writes(
     spark: SparkSession, folder: Lake, room: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +109,7 @@ def test_no_rights_to_a_table(spark: SparkSession, folder: Lake) -> None:
     assert folder.manifest().tables == BEFORE.tables
 
 
+@pytest.mark.long
 def test_no_room_for_a_publication_ends_the_stream_which_goes_on_later(
     spark: SparkSession, folder: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,15 +120,16 @@ def test_no_room_for_a_publication_ends_the_stream_which_goes_on_later(
 
     at_table(monkeypatch, "quality", lambda: monkeypatch.setattr(os, "fsync", full))
     with pytest.raises(TrimtabError) as error:
-        run_stream(spark, folder, SETTINGS, Source(), once=True)
+        run_stream(spark, folder, SETTINGS, StreamSource(), once=True)
     assert "No space left on device" in str(error.value) and "\n" not in str(error.value)
     assert "what was published before is sound, start it again" in str(error.value)
     monkeypatch.undo()
     assert folder.manifest().tables == BEFORE.tables
-    run_stream(spark, folder, SETTINGS, Source(), once=True)
+    run_stream(spark, folder, SETTINGS, StreamSource(), once=True)
     assert folder.table("traffic").num_rows == 8
 
 
+@pytest.mark.long
 def test_a_store_that_shuts_us_out_or_is_gone(
     spark: SparkSession, s3: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

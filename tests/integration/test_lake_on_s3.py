@@ -25,8 +25,8 @@ from support.spark_cluster import FAST_START, spark_cluster
 from synthetic_telemetry import SyntheticCluster, dirtied, land
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.files.numbered import NumberedDocuments
 from trimtab.files.store import make_folder
+from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
@@ -85,7 +85,7 @@ def written(lake: Lake) -> int:
 
 def writer(lake: Lake) -> int:
     """The process that has the seat."""
-    newest = NumberedDocuments(lake.tables / "seat", kept=4).newest()
+    newest = VersionedDocuments(lake.tables / "writer-lock", retained=4).newest()
     assert newest is not None
     return int(json.loads(newest[1])["pid"])
 
@@ -195,7 +195,7 @@ def test_a_spark_cluster_over_s3_makes_the_tables_of_a_folder_whoever_dies(
     with spark_cluster(tmp_path / "cluster", ({}, wrong)) as there:
         monkeypatch.setenv("TRIMTAB_SETTINGS", str(settings_file(tmp_path, there.master)))
         collector = trimtab("collect", "--bootstrap", six_brokers.bootstrap, "--interval", 3, "--ticks", 3)
-        stream = ("pipeline", "stream", "--trigger=1s", "--most=9")
+        stream = ("pipeline", "stream", "--trigger=1s", "--max-per-batch=9")
         killed = trimtab(*stream)
         # Once it has published, so that the kill falls into its work, not into its start.
         wait_until(lambda: worked_in(bucket) >= 0, killed)

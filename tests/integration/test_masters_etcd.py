@@ -1,4 +1,4 @@
-"""Real node processes on a real etcd of three members: takeovers and kills under producers and consumers."""
+"""Real node processes on a real etcd of three members: transfers and kills under producers and consumers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.lab.sandbox.masters.etcd import etcd_program
-from trimtab.lab.sandbox.masters.kills import GROUPS, LEASE_SECONDS, NODES, Kills
+from trimtab.lab.sandbox.masters.kill_test import GROUPS, LEASE_SECONDS, NODES, StoreKillTest
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
 from trimtab.online.masters.engines import ETCD
@@ -69,14 +69,15 @@ async def _struck(sandbox: MastersSandbox) -> None:
         await asyncio.to_thread(sandbox.kill, member)
         await send(10)
         await asyncio.to_thread(sandbox.restart, member)
-        found = [await consumer.take() for _ in range(sent)]
+        found = [await consumer.receive() for _ in range(sent)]
         assert [int(one.payload) for one in found] == [*range(1, sent + 1)]
         consumer.done(found[-2])
         await consumer.keep()
     async with Consumer(cluster, "t", "reader") as later:
-        assert await later.take() == found[-1]
+        assert await later.receive() == found[-1]
 
 
+@pytest.mark.long
 def test_all_nodes_start_again_on_what_etcd_holds(sandbox: MastersSandbox) -> None:
     """They keep nothing themselves."""
     asyncio.run(_send(sandbox, 5))
@@ -96,14 +97,15 @@ async def _send(sandbox: MastersSandbox, messages: int) -> None:
 
 async def _read(sandbox: MastersSandbox, messages: int) -> list[bytes]:
     async with Consumer(sandbox.state.cluster, "t", "reader") as consumer:
-        return [(await consumer.take()).payload for _ in range(messages)]
+        return [(await consumer.receive()).payload for _ in range(messages)]
 
 
+@pytest.mark.long
 def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
-    """Masters, ideal nodes, both, all, and members of etcd beside them: the ledger of every topic holds."""
+    """Masters, preferred nodes, both, all, and members of etcd: the ledger of every topic holds."""
     with MastersSandbox.start(
         NODES, GROUPS, lease_seconds=LEASE_SECONDS, engine=ETCD.name, folder=tmp_path / "kills"
     ) as sandbox:
-        told = Kills(sandbox, seed=5).run(KILLS)
+        told = StoreKillTest(sandbox, seed=5).run(KILLS)
     assert told.killed >= KILLS
     assert told.logged >= told.acknowledged > 100 * GROUPS

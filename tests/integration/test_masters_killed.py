@@ -6,25 +6,25 @@ import asyncio
 import time
 from pathlib import Path
 
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import Consumer
+from trimtab.dataplane.masters.group_status import query_group_status
 from trimtab.dataplane.masters.producer import Producer
-from trimtab.dataplane.masters.standings import ask_standings
-from trimtab.lab.sandbox.masters.kills import GROUPS, LEASE_SECONDS, NODES, STRIKES, Kills
+from trimtab.lab.sandbox.masters.kill_test import GROUPS, LEASE_SECONDS, NODES, STRIKES, StoreKillTest
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 
 KILLS, KILLS_CUT = 5, 4
 
 
 def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
-    """Masters, ideal nodes, both, all: every producer's messages are there once, in order; offsets stay.
+    """Masters, preferred nodes, both, all: every producer's messages are there once, in order; offsets stay.
 
     So does the last map that was published, in the store itself, while nodes were killed.
     """
     with MastersSandbox.start(
         NODES, GROUPS, lease_seconds=LEASE_SECONDS, map_in_store=True, folder=tmp_path / "kills"
     ) as sandbox:
-        told = Kills(sandbox, seed=3).run(KILLS)
+        told = StoreKillTest(sandbox, seed=3).run(KILLS)
     assert told.killed >= KILLS and told.strikes.keys() <= set(STRIKES)
     # Strikes between which nothing is acknowledged would find nothing.
     assert told.logged >= told.acknowledged > 100 * GROUPS
@@ -35,7 +35,7 @@ def test_nothing_acknowledged_is_lost_whatever_is_cut(tmp_path: Path) -> None:
     with MastersSandbox.start(
         NODES, GROUPS, lease_seconds=LEASE_SECONDS, folder=tmp_path / "cuts", proxied=True
     ) as sandbox:
-        told = Kills(sandbox, seed=2).run(KILLS_CUT)
+        told = StoreKillTest(sandbox, seed=2).run(KILLS_CUT)
     assert told.killed >= KILLS_CUT and told.cuts.total() >= 1
     assert told.logged >= told.acknowledged > 100 * GROUPS
 
@@ -69,7 +69,7 @@ def test_a_lost_disk_loses_nothing(tmp_path: Path) -> None:
         cluster = sandbox.state.cluster
         asyncio.run(_sent(cluster, 20))
         sandbox.kill(lost)
-        for file in sandbox.state.home(lost).glob("log*"):
+        for file in sandbox.state.node_folder(lost).glob("log*"):
             file.unlink()
         sandbox.restart(lost)
         # It votes again a moment after it has started; it tries to be master a lease after that.
@@ -80,21 +80,21 @@ def test_a_lost_disk_loses_nothing(tmp_path: Path) -> None:
         assert asyncio.run(_read(cluster, 20)) == list(range(20))
 
 
-def _messages(cluster: MastersCluster, node: int) -> int:
+def _messages(cluster: StoreConfig, node: int) -> int:
     """Of group 0, on a node; 0 while it does not answer."""
-    there = asyncio.run(ask_standings(cluster)).get(node, {})
+    there = asyncio.run(query_group_status(cluster)).get(node, {})
     return there[0].messages if 0 in there else 0
 
 
-async def _sent(cluster: MastersCluster, number: int) -> None:
+async def _sent(cluster: StoreConfig, number: int) -> None:
     async with Producer(cluster, "t") as producer:
         for one in range(number):
             await producer.send(b"%d" % one)
 
 
-async def _read(cluster: MastersCluster, number: int) -> list[int]:
+async def _read(cluster: StoreConfig, number: int) -> list[int]:
     async with Consumer(cluster, "t", "reader") as consumer:
-        return [int((await consumer.take()).payload) for _ in range(number)]
+        return [int((await consumer.receive()).payload) for _ in range(number)]
 
 
 def test_a_mastership_changes_hands_and_clients_go_on(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ async def _moved(sandbox: MastersSandbox, target: int) -> None:
         while sent < 10 or await asyncio.to_thread(sandbox.masters) != [target]:
             sent += 1
             assert await producer.send(b"%d" % sent) == sent
-        found = [await consumer.take() for _ in range(sent)]
+        found = [await consumer.receive() for _ in range(sent)]
         assert [int(one.payload) for one in found] == [*range(1, sent + 1)]
         consumer.done(found[-2])
         await consumer.keep()
     async with Consumer(cluster, "t", "reader") as later:
-        assert await later.take() == found[-1]
+        assert await later.receive() == found[-1]

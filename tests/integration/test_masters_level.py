@@ -1,4 +1,4 @@
-"""The level `masters` from end to end, by its commands: a store's masters, and Kafka's leaders."""
+"""The balancer `masters` from end to end, by its commands: a store's masters, and Kafka's leaders."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 from support.asking import ask
 from trimtab.act.kafka.leaders import partition_of
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.masters.clients import Clients
+from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.messages import MapSeen
+from trimtab.online.masters.messages import MapChanged
 
 PATIENCE_SECONDS = 120.0
 
@@ -52,7 +52,7 @@ def _until(holds: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-async def _loaded(clients: Clients, ended: threading.Event) -> None:
+async def _loaded(clients: StoreClients, ended: threading.Event) -> None:
     """Send to every group and read it all, until that is over; whatever breaks a promise raises."""
     async with asyncio.TaskGroup() as tasks:
         for topic in clients.ledgers:
@@ -78,17 +78,17 @@ def test_masters_of_a_store_are_spread_under_load(store: MastersSandbox, tmp_pat
     """Collected, planned and applied while messages go in and out: nothing lost, nothing twice."""
     somebody = Somebody(tmp_path)
     node = f"--paxos {store.state.configuration(0)}"
-    clients, ended = Clients(store.state.cluster, 1), threading.Event()
+    clients, ended = StoreClients(store.state.cluster, 1), threading.Event()
     load = threading.Thread(target=lambda: asyncio.run(_loaded(clients, ended)))
     load.start()
     assert "6 groups, 0 without a master" in somebody.type(f"status {node}")
     somebody.type(f"collect {node} --ticks 4 --interval 3")
     somebody.type("pipeline run")
-    assert "not level" in somebody.type("status")
-    settled = "--set masters.settle_seconds=1"
+    assert "not balanced" in somebody.type("status")
+    settled = "--set masters.cooldown_seconds=1"
     somebody.type(f"plan masters --out plan.json {settled}")
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert (plan["verdict"], plan["cost"]["takeovers"]) == ("levelled", 4)
+    assert (plan["verdict"], plan["cost"]["transfers"]) == ("balanced", 4)
     assert all(0 < move["pause_seconds"] < 1 for move in plan["moves"])
     assert "finished" in somebody.type(f"apply plan.json {node} --yes")
     assert sorted(store.masters()) == [0, 0, 1, 1, 2, 2]
@@ -101,11 +101,12 @@ def test_masters_of_a_store_are_spread_under_load(store: MastersSandbox, tmp_pat
     somebody.type(f"collect {node} --ticks 3 --interval 2")
     somebody.type("pipeline run")
     drained = somebody.type("plan masters --drain 0 --out drain.json", code=0)
-    assert "its node is being emptied: 2 takeovers" in drained
+    assert "its node is being emptied: 2 transfers" in drained
     somebody.type(f"apply drain.json {node} --yes")
     assert 0 not in store.masters()
 
 
+@pytest.mark.long
 def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
     three_brokers: KafkaSandbox, tmp_path: Path
 ) -> None:
@@ -138,14 +139,12 @@ def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
     on = f"--bootstrap {sandbox.bootstrap}"
     somebody.type(f"collect {on} --ticks 3 --interval 3")
     somebody.type("pipeline run")
-    few = somebody.type("plan masters --system kafka --most 2 --out few.json")
-    assert "2 takeovers" in few
-    assert "with 2 takeovers (masters.takeovers_most) brings every node within epsilon" in " ".join(
-        few.split()
-    )
+    few = somebody.type("plan masters --system kafka --max-moves 2 --out few.json")
+    assert "2 transfers" in few
+    assert "with 2 transfers (masters.max_moves) brings every node within epsilon" in " ".join(few.split())
     somebody.type("plan masters --system kafka --out plan.json")
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert (plan["system"], plan["verdict"]) == ("kafka", "levelled")
+    assert (plan["system"], plan["verdict"]) == ("kafka", "balanced")
     assert {move["target"] for move in plan["moves"]} == {"1"}
     refused = somebody.type(f"apply plan.json --paxos {tmp_path / 'node.json'} --yes", code=2)
     assert "is a plan of masters, for Kafka: name its cluster with --bootstrap, not --paxos" in refused
@@ -167,10 +166,10 @@ def test_the_map_is_of_one_store(store: MastersSandbox, tmp_path: Path) -> None:
     from trimtab.connect.paxos.settings import PaxosConnection
 
     nodes = PaxosNodes(PaxosConnection(store.state.configuration(0)))
-    seen = nodes.ideal()
-    assert nodes.publish(seen.version - 1, seen.ideal) is None
-    assert nodes.publish(seen.version, (1, *seen.ideal[1:])) == seen.version + 1
-    assert nodes.ideal() == MapSeen(seen.version + 1, (1, *seen.ideal[1:]))
+    seen = nodes.preferred_map()
+    assert nodes.publish(seen.version - 1, seen.preferred) is None
+    assert nodes.publish(seen.version, (1, *seen.preferred[1:])) == seen.version + 1
+    assert nodes.preferred_map() == MapChanged(seen.version + 1, (1, *seen.preferred[1:]))
     nodes.change_claims(["one", "two"], [])
     nodes.change_claims([], ["one"])
     assert nodes.claims() == {"two"}

@@ -1,4 +1,6 @@
-"""Real node processes on a real etcd that share no file: their ideal map is published in the store itself."""
+"""Real node processes on a real etcd that share no file: their preferred map is published in the store
+itself.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import ConnectError, SandboxError
 from trimtab.online.masters.engines import ETCD
-from trimtab.online.masters.messages import MapSeen
+from trimtab.online.masters.messages import MapChanged
 
 PATIENCE_SECONDS = 60.0
 ROUNDS = 3
@@ -62,31 +64,35 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
     first, second = (on_machine(sandbox, node, tmp_path / "machines") for node in (0, 1))
     assert not state.map.exists()
     assert json.loads(state.configuration(0).read_text())["map"] == "store"
-    assert first.ideal() == MapSeen(1, (0, 1))
+    assert first.preferred_map() == MapChanged(1, (0, 1))
 
     # Published, and published anew: the nodes take over by each.
-    for version, ideal in ((2, (1, 2)), (3, (0, 1))):
-        assert first.publish(version - 1, ideal) == version
-        until(lambda ideal=ideal: sandbox.masters() == list(ideal), f"{ideal} are masters")  # type: ignore[misc]
-    assert second.ideal() == MapSeen(3, (0, 1))
-    assert first.publish(2, (0, 0)) is None and second.ideal().version == 3
+    for version, preferred in ((2, (1, 2)), (3, (0, 1))):
+        assert first.publish(version - 1, preferred) == version
+        until(lambda preferred=preferred: sandbox.masters() == list(preferred), f"{preferred} are masters")  # type: ignore[misc]
+    assert second.preferred_map() == MapChanged(3, (0, 1))
+    assert first.publish(2, (0, 0)) is None and second.preferred_map().version == 3
 
     # Two at once, each over what it has read: one of them, and the other is told.
     with ThreadPoolExecutor(2) as pool:
         for base in range(3, 3 + ROUNDS):
             wanted = [(node, base % 2) for node in range(2)]
             tries = zip((first, second), wanted, strict=True)
-            answers = [one.result() for one in [pool.submit(by.publish, base, ideal) for by, ideal in tries]]
-            won = [ideal for ideal, version in zip(wanted, answers, strict=True) if version is not None]
+            answers = [
+                one.result() for one in [pool.submit(by.publish, base, preferred) for by, preferred in tries]
+            ]
+            won = [
+                preferred for preferred, version in zip(wanted, answers, strict=True) if version is not None
+            ]
             assert sorted(answers, key=bool) == [None, base + 1]
-            assert first.ideal() == second.ideal() == MapSeen(base + 1, won[0])
+            assert first.preferred_map() == second.preferred_map() == MapChanged(base + 1, won[0])
         list(pool.map(lambda one: one[0].change_claims([one[1]], []), ((first, "one"), (second, "two"))))
     assert first.claims() == second.claims() == {"one", "two"}
     second.change_claims(["three"], ["one", "two"])
     assert first.claims() == {"three"}
 
     # A node that is master of nothing is away while a map is published, and goes by it when it is back.
-    base = first.ideal().version
+    base = first.preferred_map().version
     sandbox.kill(2)
     assert first.publish(base, (1, 0)) == base + 1
     until(lambda: sandbox.masters() == [1, 0], "the living go by the map")
@@ -103,8 +109,8 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
         r"majority of the members of etcd must run, and nodes must reach them; the change may still come",
     ):
         on_machine(sandbox, 0, tmp_path / "machines", 1.0).publish(base, (2, 2))
-    assert first.ideal() == second.ideal() == MapSeen(base, (1, 0))
-    logs = [state.home(node) / "out.log" for node in range(3)]
+    assert first.preferred_map() == second.preferred_map() == MapChanged(base, (1, 0))
+    logs = [state.node_folder(node) / "out.log" for node in range(3)]
     until(lambda: all("a majority of its members must run" in log.read_text() for log in logs), "all say so")
     for member in members:
         sandbox.restart(member)
@@ -112,11 +118,11 @@ def test_machines_share_a_map_without_sharing_a_file(sandbox: MastersSandbox, tm
     def published() -> bool:
         """Whether a map was published, by us or by what was asked for while etcd was away."""
         try:
-            return first.publish(first.ideal().version, (2, 2)) is not None
+            return first.publish(first.preferred_map().version, (2, 2)) is not None
         except ConnectError:
             return False
 
     until(published, "a map is published")
     # What was asked for while etcd was away may have come first.
-    assert first.ideal() in (MapSeen(base + 1, (2, 2)), MapSeen(base + 2, (2, 2)))
+    assert first.preferred_map() in (MapChanged(base + 1, (2, 2)), MapChanged(base + 2, (2, 2)))
     until(lambda: sandbox.masters() == [2, 2], "the nodes go by it")

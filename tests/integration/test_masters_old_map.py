@@ -32,7 +32,7 @@ def test_a_node_with_an_old_a_missing_or_a_mistyped_map_holds_nobody_up(tmp_path
     """
     with MastersSandbox.start(3, 3, lease_seconds=2.0, folder=tmp_path / "store") as sandbox:
         state = sandbox.state
-        configuration, log = state.configuration(LATE), state.home(LATE) / "out.log"
+        configuration, log = state.configuration(LATE), state.node_folder(LATE) / "out.log"
         copy = state.folder / "copy-of-map.json"
 
         def started_with(path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_node_with_an_old_a_missing_or_a_mistyped_map_holds_nobody_up(tmp_path
         version = sandbox.publish([1, LATE, 0])
         until(lambda: sandbox.masters()[::2] == [1, 0], "groups 0 and 2 are taken over beside an old map")
         assert sandbox.masters()[1] == 1
-        others = [state.home(node) / "out.log" for node in (0, 1)]
+        others = [state.node_folder(node) / "out.log" for node in (0, 1)]
         told = f"node {LATE} stays at version {version - 1} of the map, node"
         until(lambda: f"node {LATE} stays at version {version - 1}" in log.read_text(), "it says so itself")
         until(lambda: all(told in other.read_text() for other in others), "the others say so")

@@ -1,4 +1,4 @@
-"""A new level is a folder in each room and a row: the toy level `balls` is added to a copy, and used."""
+"""A new balancer is a folder in each package and a row: the toy balancer `balls` is added to a copy."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOY = ROOT / "tests" / "toy_level"
-ROW = 'ROWS: Final = ("replicas", "bundles", "queues", "keys", "masters")'
+TOY = ROOT / "tests" / "toy_balancer"
+ROW = 'BALANCER_NAMES: Final = ("replicas", "bundles", "queues", "keys", "masters")'
 CLUSTER = {
     "cluster": "attic",
     "boxes": {"a": 10.0, "b": 10.0, "c": 10.0},
@@ -34,7 +34,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not place.exists(), f"{place} is a file of the house"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
-    rows = source / "trimtab" / "levels" / "__init__.py"
+    rows = source / "trimtab" / "balancers" / "__init__.py"
     assert ROW in rows.read_text()
     rows.write_text(rows.read_text().replace(ROW, ROW.replace(")", ', "balls")')))
     return source
@@ -48,8 +48,9 @@ def boxes(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path) -> None:
-    """It is looked at, sampled, piped through Spark, planned, applied and replayed; then it is level."""
+    """It is looked at, sampled, piped through Spark, planned, applied and replayed; then it is balanced."""
 
     def trimtab(*words: object) -> str:
         done = subprocess.run(
@@ -68,14 +69,14 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
     trimtab("pipeline", "run", "--lake", lake)
     assert trimtab("check", "--boxes", boxes, "--lake", lake).endswith("\nAll is fine.\n")
     status = json.loads(trimtab("status", "--lake", lake, "--json"))
-    assert (status["level"], status["cluster"]) == ("balls", "attic")
+    assert (status["balancer"], status["cluster"]) == ("balls", "attic")
     exported = tmp_path / "recorded" / "one.json"
     exported.parent.mkdir()
     assert trimtab("snapshot", "export", "--lake", lake, "--out", exported).endswith(
         "3 boxes and 9 balls of attic\n"
     )
     told = trimtab("plan", "balls", "--lake", lake, "--set", "balls.epsilon=0.2", "--out", plan)
-    assert told.startswith("Plan by trim: levelled\n")
+    assert told.startswith("Plan by trim: balanced\n")
     assert trimtab("plan", "show", plan) == told
     assert trimtab("plan", "diff", plan, plan) == "the plans do the same\n"
     trimtab("apply", plan, "--boxes", boxes, "--dry-run")
@@ -85,18 +86,18 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
     assert sorted(ball["box"] for ball in now["balls"].values()) == ["a"] * 3 + ["b"] * 3 + ["c"] * 3
     assert now["claims"] == []
     (listed,) = json.loads(trimtab("execution", "list", "--json"))
-    assert (listed["level"], listed["status"]) == ("balls", "finished")
+    assert (listed["balancer"], listed["status"]) == ("balls", "finished")
     trimtab("collect", "--boxes", boxes, "--lake", lake, "--ticks", 6, "--interval", 1)
     trimtab("pipeline", "run", "--lake", lake)
     measured = trimtab("measure", "--lake", lake)
     assert measured.startswith("execution 1 on attic (finished): 3 balls moved\n")
-    assert measured.endswith("Levelled: every goal holds, by measurement.\n")
+    assert measured.endswith("Balanced: every goal holds, by measurement.\n")
     assert trimtab("execution", "show").startswith("execution 1 on attic (cluster id attic): finished\n")
     assert trimtab("replay", "balls", "--snapshots", exported.parent) == "one.json 3\n"
 
 
 def test_layers_hold_with_a_new_level(source: Path) -> None:
-    """The contracts of the house say of the new level what they say of the others, without a word added."""
+    """The import contracts hold for the new balancer as for the others, without a line added."""
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-cache", "--config", ROOT / "pyproject.toml"],
         env={**os.environ, "PYTHONPATH": str(source)},

@@ -16,7 +16,7 @@ from synthetic_telemetry import SyntheticCluster, land
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
-from trimtab.observe.compact import FEWEST, compacted, sweep
+from trimtab.observe.compact import MIN_FOLDERS, compacted, sweep
 from trimtab.observe.lake import Lake
 from trimtab.observe.manifest import publish_manifest
 from trimtab.observe.pipeline import run_batch
@@ -99,7 +99,7 @@ def test_imbalance_is_the_models_own(lake: Lake) -> None:
     """
     from trimtab.model.imbalance import imbalance
 
-    rows = lake.table("imbalance", where=pc.field("complete")).to_pylist()
+    rows = lake.table("imbalance", context=pc.field("complete")).to_pylist()
     assert {row["resource"] for row in rows} == {"cpu", "disk", "network_in", "network_out"}
     for row in rows:
         load = np.array([[one["load"]] for one in row["by_broker"]])
@@ -132,7 +132,7 @@ def test_brokers_without_metrics_still_give_three_resources(
     assert (snapshot.partitions.leader_load[:, CPU] == 0).all()
     assert np.isinf(snapshot.brokers.capacity[:, CPU]).all()
     assert snapshot.quality.cpu == "absent"
-    complete = lake.table("imbalance", where=pc.field("complete"))
+    complete = lake.table("imbalance", context=pc.field("complete"))
     assert set(complete["resource"].to_pylist()) == {"disk", "network_in", "network_out"}
 
 
@@ -164,7 +164,7 @@ def test_compaction_changes_no_row_and_no_reader(lake: Lake) -> None:
     manifest = lake.manifest()
     entry = manifest.tables["rates"]
     times = sorted({row["tick"] for row in lake.table("rates", ["tick"]).to_pylist()})
-    assert len(times) > FEWEST
+    assert len(times) > MIN_FOLDERS
     from dataclasses import replace
 
     from trimtab.observe.lake import microseconds
@@ -180,7 +180,7 @@ def test_compaction_changes_no_row_and_no_reader(lake: Lake) -> None:
     before = sorted(map(repr, lake.table("rates", manifest=split).to_pylist()))
     joined = publish_manifest(lake.tables, compacted(lake, split))
     assert len(joined.tables["rates"]) == 1
-    assert joined.tables["rates"][0].whole
+    assert joined.tables["rates"][0].is_complete
     assert sorted(map(repr, lake.table("rates").to_pylist())) == before
     assert sorted(map(repr, lake.table("rates", manifest=split).to_pylist())) == before
     assert sweep(lake, joined) == 0, "readers keep what they hold for an hour"
@@ -199,12 +199,13 @@ def test_truncated_raw_file_is_named_and_left_out(
     broken = next(lake.raw.glob("*/cut.parquet"))
     broken.write_bytes(broken.read_bytes()[:1000])
     told: list[str] = []
-    done = run_batch(spark, lake, SETTINGS, say=told.append)
+    done = run_batch(spark, lake, SETTINGS, print_progress=told.append)
     assert done.unreadable_files == (broken,)
     assert any(str(broken) in line for line in told)
     assert done.samples == raw.num_rows
 
 
+@pytest.mark.long
 def test_sparks_classes_come_from_its_archive(tmp_path: Path) -> None:
     """Half of what a start takes is loading and checking fifteen thousand classes."""
     make_archive()

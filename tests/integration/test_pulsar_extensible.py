@@ -22,10 +22,10 @@ from support.pulsar_trials import PulsarTrial
 from trimtab.act.bundles.port import OFF, SHEDDING
 from trimtab.act.pulsar.port import PulsarAdminPort
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
-from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
-from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
+from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
@@ -47,7 +47,7 @@ def test_the_extensible_load_manager_is_heard_on_its_own_topics(
     given = workload("collect/published")
     with PulsarAdmin(secured.connection) as admin:
         create_namespaces(admin, given)
-        with Load.start(admin.connection, given, tmp_path):
+        with SandboxLoad.start(admin.connection, given, tmp_path):
 
             def all_are_heard(rows: list[Row]) -> bool:
                 return loads_are_known(rows) and all(
@@ -132,9 +132,9 @@ def test_a_plan_is_carried_out_while_clients_work(trial: PulsarTrial, tmp_path: 
         unload(part, leader, other, sessions=2),
     )
     path = trial.write("plan", plan)
-    topics = tuple(TopicLoad(f"t{number}", 10.0, 200, 1) for number in range(24))
+    topics = tuple(PulsarTopicLoad(f"t{number}", 10.0, 200, 1) for number in range(24))
     given = PulsarWorkload((NamespaceLoad(trial.namespace, 4, topics),))
-    with Load.start(trial.admin.connection, given, tmp_path / "load") as load:
+    with SandboxLoad.start(trial.admin.connection, given, tmp_path / "load") as load:
         said = trial.run("apply", path, "--yes")
         load.stop()
         found = load.read_back()
@@ -150,6 +150,7 @@ def test_a_plan_is_carried_out_while_clients_work(trial: PulsarTrial, tmp_path: 
     assert found.confirmed > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("write", "what"), [("5", "resume"), ("10", "resume"), ("9", "cancel")])
 def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, write: str, what: str) -> None:
     """`kill -9` leaves the balancing off; whoever comes back goes on from what the cluster shows."""
@@ -176,6 +177,7 @@ def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, wri
         trial.wait("every bundle served", lambda: None not in map(trial.owner, trial.keys))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_real_brokers_do_what_the_simulated_ones_do(
     empty: PulsarTrial, story: Callable[[Stage], None]

@@ -238,7 +238,7 @@ RULES: Rules = {
 }
 
 
-@pytest.mark.parametrize("version", ["4.0.7", "4.2.4"])
+@pytest.mark.parametrize("version", [pytest.param("4.0.7", marks=pytest.mark.long), "4.2.4"])
 def test_rules_are_those_of_pulsars_own_classes(version: str, tmp_path: Path) -> None:
     """Where a topic lies, where each algorithm cuts and whom each filter leaves: all answers alike."""
     kinds = Counter(

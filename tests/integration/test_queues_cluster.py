@@ -21,31 +21,31 @@ from taskiq.receiver import Receiver
 from support.journey import CAPACITY, SLOTS
 from support.queue_backends import drained, message, put_all
 from support.queue_snapshots import TICK, a_class, a_queue, a_snapshot
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 from trimtab.dataplane.queues.balancing import Scheduler
 from trimtab.dataplane.queues.envelope import MICROSECONDS
-from trimtab.dataplane.queues.redis_streams.cluster import ClusterStreams
+from trimtab.dataplane.queues.redis_streams.cluster import RedisClusterBackend
 from trimtab.dataplane.queues.redis_streams.connecting import owner
 from trimtab.files.queues.address import nodes_of
 from trimtab.files.queues.snapshot import FORMAT
-from trimtab.lab.sandbox.queues.cluster import QueueCluster
+from trimtab.lab.sandbox.queues.cluster import RedisClusterProcess
 from trimtab.model.errors import InputError
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.online.queues.messages import Move
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.messages import MoveMessages
+from trimtab.online.queues.settings import SchedulingSettings
 
 TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisClusterProcess]:
     """One cluster for all tests."""
-    cluster = QueueCluster(tmp_path_factory.mktemp("cluster"))
+    cluster = RedisClusterProcess(tmp_path_factory.mktemp("cluster"))
     yield cluster
     cluster.stop()
 
 
-def _name(cluster: QueueCluster) -> str:
+def _name(cluster: RedisClusterProcess) -> str:
     """A name whose two slots lie on different nodes."""
     while True:
         name = uuid4().hex
@@ -54,11 +54,11 @@ def _name(cluster: QueueCluster) -> str:
             return name
 
 
-def _backend(cluster: QueueCluster, name: str) -> ClusterStreams:
-    return ClusterStreams(cluster.url, name, CAPACITY, SLOTS, life_seconds=2.0)
+def _backend(cluster: RedisClusterProcess, name: str) -> RedisClusterBackend:
+    return RedisClusterBackend(cluster.url, name, CAPACITY, SLOTS, heartbeat_timeout_seconds=2.0)
 
 
-async def _fence(backend: ClusterStreams) -> int:
+async def _fence(backend: RedisClusterBackend) -> int:
     """The lease, also after one who died with it."""
     for _ in range(600):
         if (fence := await backend.lease("test", 60.0)) is not None:
@@ -67,18 +67,18 @@ async def _fence(backend: ClusterStreams) -> int:
     raise AssertionError("nobody lets go of the lease")
 
 
-async def _checked(backend: ClusterStreams, messages: int) -> None:
-    counts = (await backend.look()).queues
+async def _checked(backend: RedisClusterBackend, messages: int) -> None:
+    counts = (await backend.counts()).queues
     assert tuple(one.derivable() for one in counts) == await backend.recount()
     assert sum(one.length for one in counts) == messages
-    assert await backend.on_the_way() == 0
+    assert await backend.in_transit() == 0
 
 
 def _run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-def test_a_set_of_queues_spans_slots(cluster: QueueCluster) -> None:
+def test_a_set_of_queues_spans_slots(cluster: RedisClusterProcess) -> None:
     """Workers of all slots, keys in order in one slot, moves within and between slots."""
 
     async def story() -> None:
@@ -91,9 +91,9 @@ def test_a_set_of_queues_spans_slots(cluster: QueueCluster) -> None:
         workers = {claim.queue: who for who, claim in zip("stuv", claims, strict=True) if claim}
         await put_all(backend, 0, "a", "b", "c", weight=MICROSECONDS)
         await _checked(backend, 3)
-        assert (await backend.move(Move(0, 2, 1, None), fence)).messages == 1
-        assert (await backend.move(Move(0, 1, None, 1.0), fence)).work == 1.0
-        assert (await backend.move(Move(0, 1, 9, None), fence - 1)).messages == 0
+        assert (await backend.move(MoveMessages(0, 2, 1, None), fence)).messages == 1
+        assert (await backend.move(MoveMessages(0, 1, None, 1.0), fence)).work == 1.0
+        assert (await backend.move(MoveMessages(0, 1, 9, None), fence - 1)).messages == 0
         await _checked(backend, 3)
         home = key_slot(b"k") % SLOTS
         assert await backend.put(message("k0", key="k"), home) == home
@@ -115,30 +115,30 @@ def test_a_set_of_queues_spans_slots(cluster: QueueCluster) -> None:
     _run(story())
 
 
-def test_fewer_queues_are_drained_within_their_slots(cluster: QueueCluster) -> None:
+def test_fewer_queues_are_drained_within_their_slots(cluster: RedisClusterProcess) -> None:
     """Also messages with a key, though the lightest queue is in the other slot; fewer slots are refused."""
 
     async def story() -> None:
         name = _name(cluster)
-        before = ClusterStreams(cluster.url, name, [9] * 8, SLOTS, life_seconds=2.0)
+        before = RedisClusterBackend(cluster.url, name, [9] * 8, SLOTS, heartbeat_timeout_seconds=2.0)
         await before.open()
         home = key_slot(b"k") % SLOTS
         beyond = 6 + home
         for one in range(4):
             assert await before.put(message(f"k{one}", key="k"), beyond) == beyond
         await put_all(before, 4, "a")
-        after = ClusterStreams(cluster.url, name, [9] * 4, SLOTS, life_seconds=2.0)
+        after = RedisClusterBackend(cluster.url, name, [9] * 4, SLOTS, heartbeat_timeout_seconds=2.0)
         await after.open()
-        assert (await after.beside()).stranded == {4: 1, beyond: 4}
-        fewer = ClusterStreams(cluster.url, name, [9], 1)
+        assert (await after.server_counts()).stranded == {4: 1, beyond: 4}
+        fewer = RedisClusterBackend(cluster.url, name, [9], 1)
         with pytest.raises(InputError, match="slots is 1, and 5 messages lie in 2 slots: start workers with"):
             await fewer.open()
         assert await after.put(message("k4", key="k"), home) == beyond
         claims = {claim.queue: one for one in "stuv" if (claim := await after.claim(one))}
         await put_all(after, home, "b", weight=MICROSECONDS)
         await put_all(after, 2 + home, "c", weight=MICROSECONDS)
-        await Scheduler(after, "test", Scheduling(), 1.0).turn(await _fence(after))
-        assert (await after.beside()).stranded == {}
+        await Scheduler(after, "test", SchedulingSettings(), 1.0).turn(await _fence(after))
+        assert (await after.server_counts()).stranded == {}
         await _checked(after, 8)
         found = [one for queue, worker in claims.items() for one in await drained(after, worker, queue)]
         assert [one for one in found if one.startswith("k")] == ["k0", "k1", "k2", "k3", "k4"]
@@ -150,11 +150,11 @@ def test_fewer_queues_are_drained_within_their_slots(cluster: QueueCluster) -> N
     _run(story())
 
 
-def test_a_slot_with_one_queue_tells_of_that_one(cluster: QueueCluster) -> None:
+def test_a_slot_with_one_queue_tells_of_that_one(cluster: RedisClusterProcess) -> None:
     """Also where it refuses a message: the others stay open."""
 
     async def story() -> None:
-        backend = ClusterStreams(cluster.url, _name(cluster), [1, 1, 1], SLOTS)
+        backend = RedisClusterBackend(cluster.url, _name(cluster), [1, 1, 1], SLOTS)
         await backend.open()
         assert [await backend.put(message(one), 1) for one in "ab"] == [1, None]
         assert (backend.ledger.length, backend.ledger.open) == ([0, 1, 0], [True, False, True])
@@ -164,7 +164,7 @@ def test_a_slot_with_one_queue_tells_of_that_one(cluster: QueueCluster) -> None:
 
 
 @pytest.mark.parametrize("step", ["send_away", "before_arrive", "arrive", "cross_out"])
-def test_who_dies_on_the_way_loses_and_doubles_nothing(cluster: QueueCluster, step: str) -> None:
+def test_who_dies_on_the_way_loses_and_doubles_nothing(cluster: RedisClusterProcess, step: str) -> None:
     """Killed with signal 9 between the steps: the next to hold the lease ends the journey, once."""
 
     async def story() -> None:
@@ -179,13 +179,13 @@ def test_who_dies_on_the_way_loses_and_doubles_nothing(cluster: QueueCluster, st
             subprocess.run, command, env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         assert died.returncode == -signal.SIGKILL, died.stderr
-        assert await backend.on_the_way() == (0 if step == "cross_out" else 1)
-        counts = (await backend.look()).queues
+        assert await backend.in_transit() == (0 if step == "cross_out" else 1)
+        counts = (await backend.counts()).queues
         assert tuple(one.derivable() for one in counts) == await backend.recount()
         assert sum(one.length for one in counts) >= len(names)  # some twice for a moment, none never
         await _fence(backend)
         await _checked(backend, 8)
-        assert [one.length for one in (await backend.look()).queues] == [3, 5, 0, 0]
+        assert [one.length for one in (await backend.counts()).queues] == [3, 5, 0, 0]
         found = []
         for who in "stuv":
             claim = await backend.claim(who)
@@ -197,7 +197,7 @@ def test_who_dies_on_the_way_loses_and_doubles_nothing(cluster: QueueCluster, st
     _run(story())
 
 
-def test_a_node_that_was_away_has_its_queues_again(cluster: QueueCluster) -> None:
+def test_a_node_that_was_away_has_its_queues_again(cluster: RedisClusterProcess) -> None:
     """Killed and started again: what it held is there, and clients find it by themselves."""
 
     async def story() -> None:
@@ -217,13 +217,18 @@ def test_a_node_that_was_away_has_its_queues_again(cluster: QueueCluster) -> Non
     _run(story())
 
 
-def test_a_broker_runs_on_a_cluster(cluster: QueueCluster) -> None:
+def test_a_broker_runs_on_a_cluster(cluster: RedisClusterProcess) -> None:
     """The address is all that changes; the only worker is sent the work of the other slot, too."""
 
     async def story() -> None:
         done: list[int] = []
-        broker = LevelledBroker(
-            cluster.url, name=_name(cluster), queues=2, slots=2, life_seconds=1.0, default_weight=0.01
+        broker = BalancedBroker(
+            cluster.url,
+            name=_name(cluster),
+            queues=2,
+            slots=2,
+            heartbeat_timeout_seconds=1.0,
+            default_weight=0.01,
         )
         broker.is_worker_process = True
 
@@ -234,7 +239,7 @@ def test_a_broker_runs_on_a_cluster(cluster: QueueCluster) -> None:
         await broker.startup()
         for number in range(10):
             await note.kiq(number)
-        assert [one.length for one in (await broker.backend.look()).queues] == [5, 5]
+        assert [one.length for one in (await broker.backend.counts()).queues] == [5, 5]
         stop = asyncio.Event()
         working = asyncio.create_task(Receiver(broker, max_async_tasks=1, run_startup=False).listen(stop))
         await asyncio.wait_for(broker.drained(), 60)
@@ -246,7 +251,7 @@ def test_a_broker_runs_on_a_cluster(cluster: QueueCluster) -> None:
     _run(story())
 
 
-def test_commands_know_a_cluster_and_its_password(cluster: QueueCluster, tmp_path: Path) -> None:
+def test_commands_know_a_cluster_and_its_password(cluster: RedisClusterProcess, tmp_path: Path) -> None:
     """Looked at, sampled and published to over all slots; the broker takes it up; all know the password."""
     name, lake, (seen, plan) = (
         _name(cluster),
@@ -267,7 +272,7 @@ def test_commands_know_a_cluster_and_its_password(cluster: QueueCluster, tmp_pat
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     async def story() -> None:
-        broker = LevelledBroker.from_settings(settings, slots=2)
+        broker = BalancedBroker.from_settings(settings, slots=2)
 
         async def vote() -> None: ...
 
@@ -306,7 +311,7 @@ def test_commands_know_a_cluster_and_its_password(cluster: QueueCluster, tmp_pat
         _require(cluster, "open sesame", "")
 
 
-def _require(cluster: QueueCluster, old: str, new: str) -> None:
+def _require(cluster: RedisClusterProcess, old: str, new: str) -> None:
     for node in cluster.nodes:
         with Redis.from_url(node.url, password=old or None) as client:
             client.config_set("requirepass", new)
@@ -321,4 +326,4 @@ def test_addresses_and_slots_are_checked() -> None:
     with pytest.raises(InputError, match="redis\\+cluster://host:port"):
         nodes_of("redis+cluster://host")
     with pytest.raises(InputError, match="slots is 3, expected 1 to 2"):
-        ClusterStreams("redis+cluster://host:1", "name", [9, 9], 3)
+        RedisClusterBackend("redis+cluster://host:1", "name", [9, 9], 3)

@@ -1,4 +1,4 @@
-"""The level `queues` from end to end: the commands of its page, on the sandbox that they start."""
+"""The balancer `queues` from end to end: the commands of its page, on the sandbox that they start."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from redis import Redis
 
 from support.pages import blocks_of
 from support.tls_front import tls_front
+from trimtab.balancers.settings import read_settings
 from trimtab.connect.redis.server import open_server
 from trimtab.connect.redis.settings import RedisConnection, redis_connection
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 from trimtab.lab.sandbox.ports import free_ports
-from trimtab.lab.sandbox.queues.server import QueueServer
-from trimtab.levels.settings import read_settings
+from trimtab.lab.sandbox.queues.server import RedisServerProcess
 from trimtab.model.errors import ConnectError
-from trimtab.observe.collect.redis.glance import look
+from trimtab.observe.collect.redis.live_status import read_status
 from trimtab.observe.collect.settings import CollectSettings
 
 PATIENCE_SECONDS = 120.0
@@ -92,7 +92,7 @@ def test_a_password_and_an_authority_are_shown_and_asked_for(tmp_path: Path) -> 
 
     The server of the wheel has no TLS of its own: it ends in front of it.
     """
-    server = QueueServer(tmp_path / "server")
+    server = RedisServerProcess(tmp_path / "server")
     secret, file = tmp_path / "secret", tmp_path / "trimtab.toml"
     secret.write_text("open sesame\n")
     with Redis.from_url(server.url) as client:
@@ -103,7 +103,7 @@ def test_a_password_and_an_authority_are_shown_and_asked_for(tmp_path: Path) -> 
             url = f"rediss://127.0.0.1:{port}/0"
             all_of_it = f'[redis]\nurl = "{url}"\npassword_file = "secret"\ntls_ca = "{authority.name}"\n'
             file.write_text(all_of_it)
-            broker = LevelledBroker.from_settings(file)
+            broker = BalancedBroker.from_settings(file)
 
             async def vote() -> None: ...
 
@@ -116,7 +116,7 @@ def test_a_password_and_an_authority_are_shown_and_asked_for(tmp_path: Path) -> 
                 file.write_text("\n".join(lines))
                 connection = redis_connection(read_settings(file, (), {}))
                 assert "sesame" not in repr(connection)
-                return int(look(connection, CollectSettings()).values[:, 0].sum())
+                return int(read_status(connection, CollectSettings()).values[:, 0].sum())
 
             assert await asyncio.to_thread(glance) == 1
             with pytest.raises(ConnectError, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
@@ -177,7 +177,7 @@ def test_the_page_does_what_it_says_and_weights_go_back(somebody: Somebody) -> N
         assert "published as version 3" in receipt
         _until(lambda: weights() == {report["after"]})
     replayed = somebody.type(next(line for line in first if line.startswith(LATER)))
-    assert "least_work_left+levelled+lanes" in replayed
+    assert "least_work_left+balanced+lanes" in replayed
     assert (somebody.folder / "replay.svg").is_file()
     killed, status, restarted, down = map(somebody.type, second)
     assert "worker 2 is killed" in killed

@@ -17,7 +17,7 @@ from trimtab.observe.collect.redis.raw import FORM
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
-from trimtab.observe.stream import Source, run_stream
+from trimtab.observe.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +79,7 @@ def samples() -> list[pa.Table]:
     return [*files[:3], files[4], files[2], files[3], *files[5:]]
 
 
+@pytest.mark.long
 def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, tmp_path: Path) -> None:
     """Every table, row by row, and the snapshot of the newest tick."""
     lakes = {name: Lake(tmp_path / name, PIPELINE) for name in ("batch", "stream")}
@@ -88,7 +89,9 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, tmp_path: Path) 
             os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
     run_batch(spark, lakes["batch"], SETTINGS)
     told: list[str] = []
-    run_stream(spark, lakes["stream"], SETTINGS, Source(most_per_batch=3), once=True, say=told.append)
+    run_stream(
+        spark, lakes["stream"], SETTINGS, StreamSource(max_per_batch=3), once=True, print_progress=told.append
+    )
     assert sum(line.startswith("batch") for line in told) >= 2
     for name in PIPELINE.tables:
         batch, stream = (sorted(map(repr, lake.table(name).to_pylist())) for lake in lakes.values())

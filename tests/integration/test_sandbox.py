@@ -15,10 +15,10 @@ from trimtab.connect.kafka.client import admin_client, consumer, producer
 from trimtab.lab.sandbox.kafka import KafkaSandbox, serving_brokers
 from trimtab.lab.sandbox.kafka.placement import record_placement
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
-from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
-from trimtab.lab.sandbox.load import Load
-from trimtab.lab.sandbox.processes import Process
-from trimtab.lab.sandbox.stamps import Stretch
+from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
+from trimtab.lab.sandbox.load import SandboxLoad
+from trimtab.lab.sandbox.processes import SandboxProcess
+from trimtab.lab.sandbox.stamps import RecordRun
 from trimtab.lab.sandbox.state import sandboxes_folder
 from trimtab.lab.sandbox.teardown import sweep
 from trimtab.lab.sandbox.truth import TruthTick
@@ -80,9 +80,9 @@ def test_every_broker_offers_metrics_and_two_log_dirs(six_brokers):
 
 def test_a_killed_broker_is_fenced_and_comes_back_and_no_record_is_lost(three_brokers, admin, tmp_path):
     """Kafka notices kill -9 when the session ends, and takes the broker in again; clients go on meanwhile."""
-    workload = Workload((TopicLoad("kept", (30_000.0,) * 6, readers=1),), record_bytes=1_000)
+    workload = KafkaWorkload((KafkaTopicLoad("kept", (30_000.0,) * 6, consumers=1),), record_bytes=1_000)
     create_topics(three_brokers.connection, workload)
-    with Load.start(three_brokers.connection, workload, tmp_path) as load:
+    with SandboxLoad.start(three_brokers.connection, workload, tmp_path) as load:
         three_brokers.kill(2)
         with pytest.raises(SandboxError, match="node 7 is not declared"):
             three_brokers.restart(7)
@@ -94,7 +94,7 @@ def test_a_killed_broker_is_fenced_and_comes_back_and_no_record_is_lost(three_br
         _wait_until(lambda: serving_brokers(admin) == {1, 2, 3})
         load.require_running()
     done, found = load.summary(), load.read_back()
-    assert (done.errors, done.unanswered_records) == (0, 0)
+    assert (done.errors, done.unacknowledged_records) == (0, 0)
     assert found.ok, found
     assert found.read_back == found.confirmed == done.planned_records
     delete_topics(three_brokers.connection, ["kept"])
@@ -106,7 +106,7 @@ def test_the_controller_can_die_and_come_back(three_brokers, admin):
     assert admin.describe_cluster()["brokers"]
     three_brokers.start_controller()
     three_brokers.wait_until_serving()
-    topic = Workload((TopicLoad("after", (0.0,)),))
+    topic = KafkaWorkload((KafkaTopicLoad("after", (0.0,)),))
     create_topics(three_brokers.connection, topic)
     delete_topics(three_brokers.connection, ["after"])
 
@@ -118,15 +118,15 @@ def test_a_load_tells_the_truth(three_brokers, admin, tmp_path, monkeypatch):
     """
     monkeypatch.chdir(tmp_path)
     topics = (
-        TopicLoad("busy", (60_000.0, 20_000.0, 0.0), readers=2),
-        TopicLoad("quiet", (10_000.0,), preload_bytes=(250_000,)),
+        KafkaTopicLoad("busy", (60_000.0, 20_000.0, 0.0), consumers=2),
+        KafkaTopicLoad("quiet", (10_000.0,), preload_bytes=(250_000,)),
     )
-    workload = Workload(topics, record_bytes=1_000, seed=3)
+    workload = KafkaWorkload(topics, record_bytes=1_000, seed=3)
     create_topics(three_brokers.connection, workload)
     from kafka import TopicPartition
     from kafka.admin import OffsetSpec
 
-    with Load.start(three_brokers.connection, workload, Path("truth")) as load:
+    with SandboxLoad.start(three_brokers.connection, workload, Path("truth")) as load:
         _wait_until(lambda: load.summary().produced_records > 300)
         load.require_running()
     ticks = list(load.ticks())
@@ -158,7 +158,7 @@ def _leave_out_one_and_write_one_twice(connection, truth: Path) -> None:
     """Tell of a confirmation whose record no broker has, and copy a record of `busy-0` to its end."""
     from kafka import TopicPartition
 
-    told = TruthTick("producer", 0.0, 1.0, stamps={"quiet:0": [Stretch(9_999_999, 9_999_999, 9_999_999)]})
+    told = TruthTick("producer", 0.0, 1.0, stamps={"quiet:0": [RecordRun(9_999_999, 9_999_999, 9_999_999)]})
     with (truth / "producer.truth.jsonl").open("a") as lines:
         lines.write(told.to_line())
     where = TopicPartition("busy", 0)
@@ -174,7 +174,7 @@ def _leave_out_one_and_write_one_twice(connection, truth: Path) -> None:
 
 def test_a_recorded_draw_is_made_again(three_brokers, admin):
     """The controller's own random placement, recorded once, can be recreated replica for replica."""
-    workload = Workload((TopicLoad("drawn", (0.0,) * 9),))
+    workload = KafkaWorkload((KafkaTopicLoad("drawn", (0.0,) * 9),))
     create_topics(three_brokers.connection, workload)
     drawn = record_placement(admin, ["drawn"])
     with pytest.raises(SandboxError, match="exist already"):
@@ -186,11 +186,12 @@ def test_a_recorded_draw_is_made_again(three_brokers, admin):
     delete_topics(three_brokers.connection, ["drawn"])
 
 
+@pytest.mark.long
 def test_a_client_that_ends_is_told(three_brokers, tmp_path):
     """A load on a topic that does not exist ends, and says which client and why."""
-    workload = Workload((TopicLoad("absent", (1_000.0,), readers=1),), record_bytes=1_000)
+    workload = KafkaWorkload((KafkaTopicLoad("absent", (1_000.0,), consumers=1),), record_bytes=1_000)
     with pytest.raises(SandboxError, match="the load"):
-        Load.start(three_brokers.connection, workload, tmp_path)
+        SandboxLoad.start(three_brokers.connection, workload, tmp_path)
 
 
 def test_a_broker_declared_absent_joins_later_new_and_empty(own_state):
@@ -223,7 +224,8 @@ def test_kill_9_of_the_owner_leaves_no_broker_and_no_data(own_state):
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     nodes = [
-        Process(int(pid), started) for pid, started in (p.split(":") for p in owner.stdout.readline().split())
+        SandboxProcess(int(pid), started)
+        for pid, started in (p.split(":") for p in owner.stdout.readline().split())
     ]
     assert len(nodes) == 2
     assert all(node.alive for node in nodes)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.dataplane.masters.standings import ask_standings
-from trimtab.files.masters.guard import Guard
+from trimtab.dataplane.masters.cluster import StoreConfig
+from trimtab.dataplane.masters.group_status import query_group_status
+from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.model.errors import SandboxError
 from trimtab.online.masters.engines import ENGINES
@@ -36,7 +36,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     typed("down")
 
 
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize(
+    "engine", [pytest.param(one, marks=[pytest.mark.long] * (one == "etcd")) for one in sorted(ENGINES)]
+)
 def test_a_sandbox_is_started_loaded_robbed_of_a_node_and_stopped(run, engine: str) -> None:  # type: ignore[no-untyped-def]
     """Under load one node is killed: all is acknowledged and read back, and its groups have other masters."""
     if engine == "etcd":
@@ -88,6 +90,6 @@ def test_a_sandbox_with_a_secret_serves_those_who_know_it(run, tmp_path: Path) -
     run("up", "--nodes", "3", "--groups", "2", "--lease", "2", "--secret")
     assert "all of them acknowledged" in run("load", "--seconds", "2", "--rate", "20")
     (configuration,) = tmp_path.rglob("node-0/node.json")
-    cluster = MastersCluster.read(configuration)
-    assert sorted(asyncio.run(ask_standings(cluster))) == [0, 1, 2]
-    assert asyncio.run(ask_standings(replace(cluster, guard=Guard()))) == {}
+    cluster = StoreConfig.read(configuration)
+    assert sorted(asyncio.run(query_group_status(cluster))) == [0, 1, 2]
+    assert asyncio.run(query_group_status(replace(cluster, guard=TransportSecurity()))) == {}

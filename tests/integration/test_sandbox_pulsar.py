@@ -10,12 +10,12 @@ import pytest
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.connect.pulsar.client import pulsar_client
 from trimtab.lab.sandbox.interruptions import interruptions, summarize_interruptions
-from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
 from trimtab.lab.sandbox.pulsar.placing import bundles_of, place_bundles
-from trimtab.lab.sandbox.pulsar.state import PulsarState
-from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
-from trimtab.lab.sandbox.stamps import Stretch, stamped
+from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
+from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload
+from trimtab.lab.sandbox.stamps import RecordRun, stamped
 from trimtab.lab.sandbox.state import read_state
 from trimtab.lab.sandbox.teardown import sweep
 from trimtab.lab.sandbox.truth import TruthTick
@@ -25,7 +25,7 @@ TRIMTAB = [sys.executable, "-c", "from trimtab.cli.app import main; main()"]
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 
-TOPICS = tuple(TopicLoad(name, 25.0, 200, readers=1) for name in ("red", "green", "blue", "white"))
+TOPICS = tuple(PulsarTopicLoad(name, 25.0, 200, consumers=1) for name in ("red", "green", "blue", "white"))
 WORKLOAD = PulsarWorkload((NamespaceLoad("trimtab/sandbox", 4, TOPICS),), seed=1)
 
 
@@ -74,12 +74,12 @@ def test_brokers_are_known_by_the_names_that_the_sandbox_gives_them(three_pulsar
 CLIENTS = ("producer", "reader-1")
 
 
-def _served(load: Load, client: str) -> set[str]:
+def _served(load: SandboxLoad, client: str) -> set[str]:
     """The topics of which a client has had a message confirmed or read."""
     return {topic for tick in load.ticks() if tick.client == client for topic in tick.done}
 
 
-def _told_until(load: Load) -> dict[str, float]:
+def _told_until(load: SandboxLoad) -> dict[str, float]:
     """The end of the last tick that each client has written."""
     return {tick.client: tick.at + tick.seconds for tick in load.ticks()}
 
@@ -91,7 +91,7 @@ def test_a_load_tells_what_an_unload_did_to_its_clients(three_pulsar_brokers, ad
     bundle, topics = max(bundles.items(), key=lambda item: len(item[1]))
     place_bundles(admin, bundles, dict.fromkeys(bundles, first))
     assert {admin.topic_owner(name) for name, _ in namespace.topics} == {first}
-    with Load.start(three_pulsar_brokers.connection, namespace, tmp_path) as load:
+    with SandboxLoad.start(three_pulsar_brokers.connection, namespace, tmp_path) as load:
         _wait_until(
             lambda: all(_served(load, client) == {n for n, _ in namespace.topics} for client in CLIENTS)
         )
@@ -121,12 +121,12 @@ def test_a_load_tells_what_an_unload_did_to_its_clients(three_pulsar_brokers, ad
     assert (broken.lost, broken.twice) == ({topics[0]: 1}, {topics[0]: 1})
 
 
-def _leave_out_one_and_write_one_twice(connection, load: Load, topic: str) -> None:
+def _leave_out_one_and_write_one_twice(connection, load: SandboxLoad, topic: str) -> None:
     """Tell of a confirmation whose message no broker has, and write message 3 once more, by another name.
 
     The load's own producer cannot: under its name the broker drops a number that it has had.
     """
-    stamps = {topic: [Stretch(9_999_999, 9_999_999, None)]}
+    stamps = {topic: [RecordRun(9_999_999, 9_999_999, None)]}
     with (load.folder / "producer.truth.jsonl").open("a") as lines:
         lines.write(TruthTick("producer", 0.0, 1.0, stamps=stamps).to_line())
     client = pulsar_client(connection)
@@ -176,7 +176,7 @@ def test_a_secured_broker_lets_in_only_who_has_a_token_and_ends_with_its_owner(o
     assert owner.stdout is not None
     folder = owner.stdout.readline().strip()
     state = next(
-        state for file in own_state.glob("*/") if (state := read_state(file, PulsarState)) is not None
+        state for file in own_state.glob("*/") if (state := read_state(file, PulsarSandboxState)) is not None
     )
     assert (str(state.folder), state.security is not None) == (folder, True)
     with PulsarAdmin(state.connection) as admin:
@@ -203,6 +203,7 @@ def test_a_secured_broker_lets_in_only_who_has_a_token_and_ends_with_its_owner(o
     assert not any(group.exists() for group in state.control_groups)
 
 
+@pytest.mark.long
 def test_up_and_down_with_the_extensible_load_manager(own_state):
     """The commands start, show, load and stop a sandbox; a second `up` shows the one that runs."""
     up = _trimtab("sandbox", "pulsar", "up", "--brokers", "1", "--load-manager", "extensible")

@@ -10,7 +10,7 @@ from trimtab.connect.kafka.client import admin_client, consumer, producer
 from trimtab.connect.kafka.settings import KafkaConnection, kafka_connection
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.topics import create_topics
-from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
+from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.model.errors import ConnectError
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -48,7 +48,9 @@ def test_the_settings_table_lets_us_in(guarded, tmp_path):
 
 def test_records_go_through_and_are_copied(guarded):
     """Producer and consumer come in the same way, and the brokers copy to each other over it."""
-    create_topics(guarded.connection, Workload((TopicLoad("secret", (0.0,), replication_factor=2),)))
+    create_topics(
+        guarded.connection, KafkaWorkload((KafkaTopicLoad("secret", (0.0,), replication_factor=2),))
+    )
     sender = producer(guarded.connection, acks="all")
     sender.send("secret", b"hello", partition=0).get(120)
     sender.close()

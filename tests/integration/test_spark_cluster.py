@@ -35,6 +35,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.long
 def test_rows_that_executors_write_elsewhere_are_missed(tmp_path: Path) -> None:
     """`/proc/self/cwd` is another folder for every process, as a local folder is for every machine."""
     import pyspark

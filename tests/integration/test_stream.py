@@ -28,7 +28,7 @@ from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.schemas import TABLES
-from trimtab.observe.stream import Source, run_stream
+from trimtab.observe.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,9 +45,9 @@ SETTINGS = ReplicasPipelineSettings(
     slide_seconds=10,
     lateness_seconds=60,
     gap_seconds=25,
-    learning_seconds=40,
-    fit_windows=3,
-    collapse_seconds=30,
+    record_size_window_seconds=40,
+    cpu_fit_windows=3,
+    traffic_baseline_seconds=30,
     profile_weeks=1,
 )
 OVERRIDES = [
@@ -116,13 +116,14 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     broken = sound.with_name("broken.parquet")
     broken.write_bytes(sound.read_bytes()[:1000])
     told: list[str] = []
-    run_stream(spark, lake, SETTINGS, Source(most_per_batch=3), once=True, say=told.append)
+    run_stream(spark, lake, SETTINGS, StreamSource(max_per_batch=3), once=True, print_progress=told.append)
     assert sum(line.startswith("batch") for line in told) >= 4
     assert any(str(broken) in line for line in told), "a file cut short is named, and does not end the stream"
     assert_same(lake, history)
 
 
-@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("turn", [0, 1])
 def test_stream_and_batch_agree_on_gaps_and_executions(
     spark: SparkSession, tmp_path: Path, turn: int
 ) -> None:
@@ -130,7 +131,7 @@ def test_stream_and_batch_agree_on_gaps_and_executions(
     the same tables as at once. First a micro-batch holds one tick, later six.
     """
     stream, batch = (Lake(tmp_path / name, REPLICAS) for name in ("stream", "batch"))
-    settings = ReplicasPipelineSettings(learning_seconds=600, fit_windows=5)
+    settings = ReplicasPipelineSettings(record_size_window_seconds=600, cpu_fit_windows=5)
     seeds = [seed for seed in range(40) if drawn_faults(seed).transfers and drawn_faults(seed).unread]
     story = Story("story", seeds[turn], drawn_faults(seeds[turn]))
     land_by_tick(story.table(), batch.raw)
@@ -144,7 +145,9 @@ def test_stream_and_batch_agree_on_gaps_and_executions(
             number = files.index(file) + 1
             os.utime(target, (number, number))
         told: list[str] = []
-        run_stream(spark, stream, settings, Source(most_per_batch=most), once=True, say=told.append)
+        run_stream(
+            spark, stream, settings, StreamSource(max_per_batch=most), once=True, print_progress=told.append
+        )
         assert sum(line.startswith("batch") for line in told) >= len(landed) / most
     assert_same(stream, batch)
 
@@ -158,7 +161,7 @@ def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) 
     landed = 6
     for number in range(landed):
         land(files[number], lake.raw, f"file-{number:03d}")
-    process = start_stream(lake, "--trigger=1s", "--most=2")
+    process = start_stream(lake, "--trigger=1s", "--max-per-batch=2")
     try:
         wait_for_publication(lake, process)
         time.sleep(random.Random(11).uniform(0.0, 4.0))
@@ -173,6 +176,7 @@ def test_killed_stream_loses_and_doubles_nothing(history: Lake, tmp_path: Path) 
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_stream_from_a_topic_makes_the_same_tables(
     history: Lake, six_brokers: KafkaSandbox, tmp_path: Path
 ) -> None:
@@ -190,7 +194,12 @@ def test_stream_from_a_topic_makes_the_same_tables(
                 for row in file.to_pylist():
                     sender.send(topic, value=as_json(row))
             sender.flush()
-        options = (f"--from=kafka:{topic}", f"--bootstrap={six_brokers.bootstrap}", "--once", "--most=200")
+        options = (
+            f"--source=kafka:{topic}",
+            f"--bootstrap={six_brokers.bootstrap}",
+            "--once",
+            "--max-per-batch=200",
+        )
         process = start_stream(lake, *options)
         assert process.wait(PATIENCE_SECONDS) == 0, (lake.path / "stream.log").read_text()
     finally:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(3600)]
 
 PAGE = "docs/tutorial.md"
 NOT_TYPED = {
-    f"{PAGE}: From nothing to a levelled cluster, step by step: 1": "fetches the packages that run this test",
+    f"{PAGE}: From nothing to a balanced cluster, step by step: 1": "fetches the packages that run this test",
 }
 LOAD = "trimtab sandbox kafka load"
 PORT = 19092
@@ -30,7 +30,7 @@ RESOURCES = {"CPU": "cpu", "disk": "disk", "network in": "network_in", "network 
 # missed, batches, how samples are flagged, which table is written first. A question's line is overwritten.
 VARIES = re.compile(
     r"^\s*(!|\d+ {2}|epsilon|theta|unmet|batch|Plan by|cost|bound|Problems|cop(y|ies|ied)|lead|about|step)|"
-    r"carry it out|wrote cleaned|level *$|not level|Everything|No goal|flagged|ticks up to"
+    r"carry it out|wrote cleaned|level *$|not balanced|Everything|No goal|flagged|ticks up to"
 )
 
 

@@ -148,7 +148,7 @@ REPLAY = ["replay", "bundles", "--reports", str(ROOT / "docs" / "examples" / "pu
         (["status", "--pulsar-admin", "http://127.0.0.1:1"], "pulsar"),
         (["collect", "--pulsar-admin", "http://127.0.0.1:1", "--ticks", "1"], "pulsar"),
         ([*REPLAY, "--spark", "--out", "decisions"], "spark"),
-        ([*REPLAY, "--world", "simulated", "--chart", "chart.svg"], "plot"),
+        ([*REPLAY, "--mode", "simulated", "--chart", "chart.svg"], "plot"),
         (["demo"], "lab"),
         (["sandbox", "kafka", "up"], "spark"),
     ],

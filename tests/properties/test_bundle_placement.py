@@ -85,7 +85,7 @@ def test_every_placement_is_allowed_remembered_and_repeatable(
                 assert set(found.pool) <= set(allowed)
                 again, _, _ = assign(bundle, view, rules, state, chance)
                 assert again.broker == found.broker
-            msgspec.json.encode(found.why)
+            msgspec.json.encode(found.facts)
             answers.append(found.broker)
         return answers, forget_preallocated(view, state)
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from support.bundle_views import key, report, stats, view_of
 from trimtab.model.bundles.policies import ClusterMetadata
-from trimtab.plan.pulsar.decision import Decision, Shedder
-from trimtab.plan.pulsar.options import VARIANTS, Options, make_options
+from trimtab.plan.pulsar.decision import ShedDecision, Shedder
+from trimtab.plan.pulsar.options import VARIANTS, PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.shed import avg
 from trimtab.plan.pulsar.shed.transfer import transfer_shedder
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 EAGER: dict[str, object] = {
     "loadBalancerAvgShedderLowThreshold": 1,
@@ -35,7 +35,7 @@ BOTH = pytest.mark.parametrize(
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> list[LoadView]:
+def streams(draw: st.DrawFn) -> list[LeaderLoadView]:
     """A few brokers over a few ticks: usages and traffic change, bundles stay, some came just now."""
     numbers = iter(range(200))
     owned = {
@@ -55,7 +55,9 @@ def streams(draw: st.DrawFn) -> list[LoadView]:
     return views
 
 
-def run(shedder: Shedder[Any], views: list[LoadView], options: Options) -> list[tuple[Decision, Any]]:
+def run(
+    shedder: Shedder[Any], views: list[LeaderLoadView], options: PulsarBrokerConfig
+) -> list[tuple[ShedDecision, Any]]:
     """Each decision and the state after it."""
     state, found = shedder.initial, []
     for view in views:
@@ -64,16 +66,16 @@ def run(shedder: Shedder[Any], views: list[LoadView], options: Options) -> list[
     return found
 
 
-def givers(decision: Decision) -> set[str]:
+def givers(decision: ShedDecision) -> set[str]:
     """Brokers that give up load, not those that give something back in a swap."""
-    pairs = decision.why.get("pairs", [])
+    pairs = decision.facts.get("pairs", [])
     return {pair["source"] for pair in pairs}
 
 
 @BOTH
 @given(streams(), st.sampled_from(VARIANTS))
 def test_only_bundles_that_may_move_are_moved(
-    shedder: Shedder[Any], views: list[LoadView], variant: str
+    shedder: Shedder[Any], views: list[LeaderLoadView], variant: str
 ) -> None:
     """Each is its broker's own, is moved once, goes to another broker, and was not unloaded just now."""
     for view, (decision, _) in zip(views, run(shedder, views, make_options(EAGER, variant)), strict=True):
@@ -89,7 +91,7 @@ def test_only_bundles_that_may_move_are_moved(
 
 @BOTH
 @given(streams())
-def test_a_broker_that_gives_keeps_a_bundle(shedder: Shedder[Any], views: list[LoadView]) -> None:
+def test_a_broker_that_gives_keeps_a_bundle(shedder: Shedder[Any], views: list[LeaderLoadView]) -> None:
     """Its sole bundle never goes, and never do all of several."""
     for view, (decision, _) in zip(views, run(shedder, views, make_options(EAGER)), strict=True):
         for broker in givers(decision) & set(decision.unloads):
@@ -99,7 +101,7 @@ def test_a_broker_that_gives_keeps_a_bundle(shedder: Shedder[Any], views: list[L
 @BOTH
 @given(streams(), st.booleans())
 def test_a_state_that_went_through_json_decides_the_same(
-    shedder: Shedder[Any], views: list[LoadView], by_name: bool
+    shedder: Shedder[Any], views: list[LeaderLoadView], by_name: bool
 ) -> None:
     """Saved and read back before every tick, there is no difference."""
     options = make_options({**EAGER, "avgShedderPlanByBundleName": by_name})
@@ -113,14 +115,14 @@ def test_a_state_that_went_through_json_decides_the_same(
 
 @BOTH
 @given(streams())
-def test_what_decided_can_be_written_down(shedder: Shedder[Any], views: list[LoadView]) -> None:
+def test_what_decided_can_be_written_down(shedder: Shedder[Any], views: list[LeaderLoadView]) -> None:
     """Numbers, texts, lists and mappings only."""
     for decision, _ in run(shedder, views, make_options(EAGER)):
-        assert msgspec.json.decode(msgspec.json.encode(decision.why))
+        assert msgspec.json.decode(msgspec.json.encode(decision.facts))
 
 
 @given(streams())
-def test_hits_of_avg_shedder_are_of_brokers_that_are_apart(views: list[LoadView]) -> None:
+def test_hits_of_avg_shedder_are_of_brokers_that_are_apart(views: list[LeaderLoadView]) -> None:
     """A high hit is a low one too, and nobody has as many as would have acted."""
     options = make_options(EAGER)
     for decision, state in run(avg.SHEDDER, views, options):
@@ -132,13 +134,13 @@ def test_hits_of_avg_shedder_are_of_brokers_that_are_apart(views: list[LoadView]
 
 @given(streams())
 def test_transfer_shedder_predicts_less_deviation_wherever_it_moves_without_a_swap(
-    views: list[LoadView],
+    views: list[LeaderLoadView],
 ) -> None:
     """Half a difference moved at most brings two brokers nearer to each other."""
     options = make_options({**EAGER, "loadBalancerTransferEnabled": False})
     for decision, _ in run(transfer_shedder(ClusterMetadata()), views, options):
-        before = decision.why.get("deviation")
-        for pair in decision.why.get("pairs", []):
+        before = decision.facts.get("deviation")
+        for pair in decision.facts.get("pairs", []):
             if "predicted_deviation" in pair and pair["predicted_deviation"] is not None:
                 assert not pair["predicted_deviation"] > before + 1e-9
                 before = pair["predicted_deviation"]

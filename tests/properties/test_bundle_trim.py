@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from support.bundle_plan_checker import check_plan
 from support.bundle_snapshots import random_bundles_snapshot, small_snapshot
+from tiers import by_tier
 from trimtab.files.bundles.plan import bundle_plan_bytes, bundle_plan_from
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.plan import Verdict
 from trimtab.plan.bundles.trim import plan_bundles
 
-EVEN = BundlesSettings(epsilon=(0.2, 0.2, 0.2, 0.2), split=False)
+EVEN = BundlesSettings(epsilon=(0.2, 0.2, 0.2, 0.2), allow_splits=False)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=by_tier(5, 20, 20), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     wild=st.booleans(),
@@ -37,7 +38,9 @@ def test_what_a_plan_promises_holds(
     every view; the same again gives the same bytes, and the file brings the plan back.
     """
     snapshot = random_bundles_snapshot(seed, namespaces=8, views=views, wild=wild)
-    asked = BundlesSettings(epsilon=(epsilon,) * 4, unowned=unowned, max_unloads=most, grace_seconds=grace)
+    asked = BundlesSettings(
+        epsilon=(epsilon,) * 4, unowned_bundles=unowned, max_unloads=most, grace_seconds=grace
+    )
     plan = plan_bundles(snapshot, asked)
     check_plan(snapshot, asked, plan)
     assert most is None or plan.cost.unloads <= most
@@ -80,7 +83,7 @@ def test_small_plans_are_nearly_as_cheap_as_the_best() -> None:
             sessions=chance.integers(1, 100, bundles).tolist(),
         )
         best, plan = cheapest(snapshot, EVEN), plan_bundles(snapshot, EVEN)
-        met = plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED)
+        met = plan.verdict in (Verdict.BALANCED,)
         assert met is (best is not None), seed
         if best is not None:
             assert plan.bound.sessions <= best, seed
@@ -90,14 +93,14 @@ def test_small_plans_are_nearly_as_cheap_as_the_best() -> None:
     assert np.mean(np.array(ratios) == 1.0) >= 0.9
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=by_tier(5, 15, 15), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_a_levelled_cluster_is_left_alone(seed: int) -> None:
     """A plan carried out is not followed by another."""
     snapshot = random_bundles_snapshot(seed, namespaces=12, views=2, usage=0.4)
-    asked = BundlesSettings(epsilon=(0.3,) * 4, split=False)
+    asked = BundlesSettings(epsilon=(0.3,) * 4, allow_splits=False)
     plan = plan_bundles(snapshot, asked)
-    if plan.verdict is not Verdict.LEVELLED:
+    if plan.verdict is not Verdict.BALANCED:
         return
     index = {name: row for row, name in enumerate(snapshot.brokers.name)}
     after = {one.bundle: one.after for one in plan.assignments}
@@ -109,7 +112,7 @@ def test_a_levelled_cluster_is_left_alone(seed: int) -> None:
         dtype=np.int32,
     )
     moved = replace(snapshot, bundles=replace(snapshot.bundles, owner=owner))
-    assert plan_bundles(moved, asked).verdict is Verdict.LEVEL
+    assert plan_bundles(moved, asked).verdict is Verdict.BALANCED
 
 
 def fractional(snapshot: BundlesSnapshot, asked: BundlesSettings) -> float | None:
@@ -134,7 +137,7 @@ def fractional(snapshot: BundlesSnapshot, asked: BundlesSettings) -> float | Non
     return float(solver.getInfo().objective_function_value)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=by_tier(5, 25, 25), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_bound_lies_below_the_fractional_optimum_and_near_it(seed: int) -> None:
     """Eight brokers and a hundred bundles in two views: what a linear programme may cut, no plan can beat."""
@@ -151,7 +154,7 @@ def test_the_bound_lies_below_the_fractional_optimum_and_near_it(seed: int) -> N
     )
     asked = replace(EVEN, epsilon=(0.1,) * 4)
     plan, least = plan_bundles(snapshot, asked), fractional(snapshot, asked)
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert least is not None
     assert plan.bound.sessions <= np.ceil(least * (1 + 1e-6))
     assert plan.bound.sessions >= 0.5 * least

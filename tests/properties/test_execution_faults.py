@@ -13,26 +13,27 @@ from support.fake_port import FakeCluster, random_cluster
 from support.invariants import forbidden_changes, violations
 from support.memory_journal import MemoryJournal
 from support.plans import plan_of
-from trimtab.act.execution.messages import Command, Failure, Finish, GiveUp
+from tiers import by_tier
+from trimtab.act.execution.messages import Command, Failure, Finish, Suspend
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionState
 from trimtab.act.runner import Runner
 from trimtab.model.replicas.plan import Plan
 
 BROKERS = 6
-SETTINGS = ExecutionSettings(
+SETTINGS = ReplicasExecutionSettings(
     throttle="50000000",
-    copies_per_broker=2,
-    broker_grace_seconds=5.0,
-    stall_seconds=30.0,
-    foreign_wait_seconds=20.0,
-    unhealthy_wait_seconds=20.0,
-    in_sync_wait_seconds=5.0,
-    settle_seconds=1.0,
-    give_up_seconds=1000.0,
-    attempts=50,
+    initial_copies_per_broker=2,
+    broker_timeout_seconds=5.0,
+    stall_timeout_seconds=30.0,
+    external_change_timeout_seconds=20.0,
+    unhealthy_timeout_seconds=20.0,
+    in_sync_timeout_seconds=5.0,
+    metadata_lag_seconds=1.0,
+    unreachable_timeout_seconds=1000.0,
+    max_attempts=50,
 )
 OPERATORS_OWN = {"leader.replication.throttled.rate": "123"}
 LONGEST_RUN = 20_000
@@ -90,7 +91,7 @@ class Faults(RuleBasedStateMachine):
             clock=self.cluster.clock,
             sleep=self.cluster.sleep,
         )
-        self.before: ExecutionState = self.runner.state
+        self.before: ReplicasExecutionState = self.runner.state
         self.command: Command = self.runner.begin()
 
     # ------------------------------------------------------------ time passes
@@ -102,7 +103,7 @@ class Faults(RuleBasedStateMachine):
             self._turn()
 
     def _turn(self) -> None:
-        if not isinstance(self.command, Finish | GiveUp):
+        if not isinstance(self.command, Finish | Suspend):
             self.before = self.runner.state
             self.command = self.runner.turn(self.command)
             self.check()
@@ -181,7 +182,7 @@ class Faults(RuleBasedStateMachine):
     @rule()
     def killed_after_performing(self) -> None:
         """Kill -9 after the order was given, before its answer was written down; then resumed."""
-        if not isinstance(self.command, Finish | GiveUp):
+        if not isinstance(self.command, Finish | Suspend):
             self.runner.perform(self.command)
         self._take_up()
 
@@ -209,7 +210,7 @@ class Faults(RuleBasedStateMachine):
         if state.final:
             self._clean()
 
-    def _nothing_unremembered(self, state: ExecutionState) -> None:
+    def _nothing_unremembered(self, state: ReplicasExecutionState) -> None:
         """Whatever stands in the cluster's throttle settings is the operator's, or is in our memory."""
         if not state.throttle.rates_touched:
             assert self.cluster.rates == self.rates
@@ -239,14 +240,14 @@ class Faults(RuleBasedStateMachine):
     def _run_out(self, begin: Callable[[], None]) -> None:
         begin()
         for _ in range(LONGEST_RUN):
-            if isinstance(self.command, Finish | GiveUp):
+            if isinstance(self.command, Finish | Suspend):
                 break
             self._turn()
         assert isinstance(self.command, Finish), self.command
 
 
 Faults.TestCase.settings = settings(
-    max_examples=150,
+    max_examples=by_tier(30, 150, 150),
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking these takes minutes

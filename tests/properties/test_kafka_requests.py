@@ -1,4 +1,4 @@
-"""Every verb of Kafka on 2,000 random clusters, judged by code that shares nothing with the planner.
+"""Every verb of Kafka on random clusters (2,000 in the tier `long`), judged by code of its own.
 
 A plan that ends with exit code 0 leaves nothing undone; a verb copies no more than it needs; what is
 impossible is called so, and nothing else is. A failing seed is repeated alone by
@@ -15,13 +15,14 @@ from support.exact_plans import witness
 from support.judge_plans import judged_request, requested
 from support.random_requests import arguments
 from support.request_checker import check_request
+from tiers import by_tier
 from trimtab.cli.app import main
 
-SEEDS = 2_000
+SEEDS = by_tier(100, 600, 2_000)
 BLOCK = 50
 """Clusters judged by one test."""
 
-COMMANDS = range(0, 2_000, 56)
+COMMANDS = range(0, SEEDS, 56)
 """Seeds that go through the command line as well."""
 
 pytestmark = pytest.mark.usefixtures("short_search")

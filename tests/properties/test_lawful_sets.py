@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.plan.replicas.lawful import cheapest_set
+from trimtab.plan.replicas.feasible import cheapest_set
 from trimtab.plan.search.compiled import entry
 
 cheapest = entry(cheapest_set.py_func)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from trimtab.lab.simulate.pulsar.checkers import always, at_rest
-from trimtab.lab.simulate.pulsar.leader import LeaderSettings, Unload
+from trimtab.lab.simulate.pulsar.leader import LeaderSettings, UnloadOrder
 from trimtab.lab.simulate.pulsar.sequences import lookup, unload
 from trimtab.lab.simulate.pulsar.settings import WorldSettings
-from trimtab.lab.simulate.pulsar.topics import Topics, topics_at
+from trimtab.lab.simulate.pulsar.topics import ClusterTopics, topics_at
 from trimtab.lab.simulate.pulsar.world import PulsarWorld
 from trimtab.model.bundles.range import initial_boundaries
 from trimtab.plan.pulsar.options import make_options
@@ -44,7 +44,7 @@ class AnyOrder(RuleBasedStateMachine):
             },
             variant,
         )
-        topics = Topics(
+        topics = ClusterTopics(
             {
                 name: topics_at(
                     chance.integers(0, 1 << 32, 16, dtype=np.uint32), chance.exponential(4e6, (16, 4))
@@ -105,7 +105,7 @@ class AnyOrder(RuleBasedStateMachine):
     def lose(self, broker: str, namespace: str, at: int) -> None:
         """An order reaches a broker that may never have had the bundle; a stranger looks a topic up."""
         self.world.begin(
-            unload(self.world, Unload(self.world.store.bundle_of(namespace, at).key, broker, None))
+            unload(self.world, UnloadOrder(self.world.store.bundle_of(namespace, at).key, broker, None))
         )
         self.world.begin(lookup(self.world, namespace, at))
 

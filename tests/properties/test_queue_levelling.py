@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.history.queues.messages import Message
-from trimtab.history.queues.world import Course, Scheme, World
-from trimtab.online.queues.catalogue import POLICIES, Given
-from trimtab.online.queues.forecast import State
-from trimtab.online.queues.settings import CHOICES, Scheduling
+from trimtab.history.queues.messages import ReplayedMessage
+from trimtab.history.queues.world import DispatchScheme, QueuesSimulationRun, QueuesWorld
+from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
+from trimtab.online.queues.forecast import QueueState
+from trimtab.online.queues.settings import CHOICES, SchedulingSettings
 
 WEIGHTS = (1.0, 2.0, 4.0, 7.0, 10.0)
 """Whole seconds: sums of them are exact, so that nothing has to be nearly equal."""
 SCHEDULING = st.builds(
-    Scheduling,
+    SchedulingSettings,
     window_seconds=st.sampled_from([1.0, 3.0]),
     cycle_seconds=st.sampled_from([2.0, 10.0]),
-    light=st.sampled_from([0.0, 0.2]),
-    overload=st.sampled_from([0.3, 0.8]),
-    damping=st.sampled_from([1.0, 0.7]),
-    smoothing=st.sampled_from([1.0, 0.5]),
+    light_threshold=st.sampled_from([0.0, 0.2]),
+    overload_threshold=st.sampled_from([0.3, 0.8]),
+    trend_damping=st.sampled_from([1.0, 0.7]),
+    trend_smoothing=st.sampled_from([1.0, 0.5]),
     **{name: st.sampled_from(words) for name, words in CHOICES.items()},
 )
 ARRIVALS = st.lists(
@@ -33,16 +33,16 @@ ARRIVALS = st.lists(
 )
 
 
-def arriving(drawn: list[tuple[float, float, int | None]]) -> list[Message]:
+def arriving(drawn: list[tuple[float, float, int | None]]) -> list[ReplayedMessage]:
     """Messages, each so long after the one before."""
     now, found = 0.0, []
     for number, (pause, weight, key) in enumerate(drawn):
         now += pause
-        found.append(Message(number, now, weight, key))
+        found.append(ReplayedMessage(number, now, weight, key))
     return found
 
 
-def check(course: Course) -> None:
+def check(course: QueuesSimulationRun) -> None:
     """The ledger counts what is there, keys are where they are said to be, and marks fit what is forecast."""
     ledger, in_work = (
         course.ledger,
@@ -59,39 +59,39 @@ def check(course: Course) -> None:
         )
     if course.scheme.scheduling is not None:
         assert not course.schedule.moving, "every order was answered"
-        assert ledger.paused == [state is State.OVERLOAD for state in course.schedule.states]
-        assert course.schedule.seen is not None
-        assert list(course.schedule.seen.work) == ledger.work, "what was moved is known"
+        assert ledger.paused == [state is QueueState.OVERLOAD for state in course.schedule.states]
+        assert course.schedule.last_observation is not None
+        assert list(course.schedule.last_observation.work) == ledger.work, "what was moved is known"
 
 
 @pytest.mark.parametrize("name", POLICIES)
 @settings(max_examples=25)
 @given(drawn=ARRIVALS, scheduling=SCHEDULING | st.none(), room=st.integers(2, 12))
 def test_nothing_is_lost_nothing_is_done_twice(
-    name: str, drawn: list[tuple[float, float, int | None]], scheduling: Scheduling | None, room: int
+    name: str, drawn: list[tuple[float, float, int | None]], scheduling: SchedulingSettings | None, room: int
 ) -> None:
     """With a source that waits, all messages are worked off once, and work is conserved on the way."""
     messages = arriving(drawn)
-    scheme = Scheme(
+    scheme = DispatchScheme(
         policy=lambda ledger: POLICIES[name](
-            ledger, Given(chance=random.Random(1).random, classes=[(one, 1.0) for one in WEIGHTS])
+            ledger, DispatchInputs(chance=random.Random(1).random, classes=[(one, 1.0) for one in WEIGHTS])
         ),
         scheduling=scheduling,
     )
-    watched: list[Course] = []
+    watched: list[QueuesSimulationRun] = []
 
-    def watch(course: Course) -> None:
+    def watch(course: QueuesSimulationRun) -> None:
         watched.append(course)
         check(course)
 
-    run = World(scheme, [room] * 4, 4.8).run(messages, watch)
+    run = QueuesWorld(scheme, [room] * 4, 4.8).run(messages, watch)
     assert run.lost == 0
     whole = sum(message.weight for message in messages)
     assert sum(run.busy_seconds) == whole == sum(watched[-1].ledger.served)
     assert sum(watched[-1].ledger.arrived) == whole
-    assert run.makespan_seconds >= max(whole / 4, *(m.due + m.weight for m in messages))
+    assert run.makespan_seconds >= max(whole / 4, *(m.deadline + m.weight for m in messages))
     assert all(
-        done >= taken + message.weight and taken >= message.due
+        done >= taken + message.weight and taken >= message.deadline
         for message, done, taken in zip(messages, run.finished_at, run.accepted_at, strict=True)
     )
     if not watched[-1].roams:
@@ -101,13 +101,13 @@ def test_nothing_is_lost_nothing_is_done_twice(
 @settings(max_examples=60)
 @given(drawn=ARRIVALS, scheduling=SCHEDULING, room=st.integers(2, 6))
 def test_a_source_that_drops_loses_what_found_no_queue_and_nothing_else(
-    drawn: list[tuple[float, float, int | None]], scheduling: Scheduling, room: int
+    drawn: list[tuple[float, float, int | None]], scheduling: SchedulingSettings, room: int
 ) -> None:
     """Accepted is finished."""
-    scheme = Scheme(
-        policy=lambda ledger: POLICIES["marked_round_robin"](ledger, Given()),
+    scheme = DispatchScheme(
+        policy=lambda ledger: POLICIES["marked_round_robin"](ledger, DispatchInputs()),
         scheduling=scheduling,
         full="drop",
     )
-    run = World(scheme, [room] * 3, 4.8).run(arriving(drawn), check)
+    run = QueuesWorld(scheme, [room] * 3, 4.8).run(arriving(drawn), check)
     assert [at < 0 for at in run.accepted_at] == [at < 0 for at in run.finished_at]

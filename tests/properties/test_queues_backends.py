@@ -22,9 +22,10 @@ from hypothesis.stateful import (
 
 from support.queue_backends import Opened, checked, in_process, message, redis_streams
 from support.redis_server import Server, binaries
+from tiers import by_tier
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.envelope import Delivery
-from trimtab.online.queues.messages import Move
+from trimtab.online.queues.messages import MoveMessages
 
 QUEUES, CAPACITY = 2, 7
 MESSAGES = st.tuples(st.integers(1, 9), st.sampled_from(("", "k", "l")), st.booleans())
@@ -190,7 +191,7 @@ def machine(opened: Opened) -> type[RuleBasedStateMachine]:
             waiting = [len(one) for one in self.model.waiting]
             source = waiting.index(max(waiting) if fuller else min(waiting))
             taker = (source + 1) % QUEUES
-            order = Move(source, taker, None if by_work else most, most * 1e-6 if by_work else None)
+            order = MoveMessages(source, taker, None if by_work else most, most * 1e-6 if by_work else None)
             moved = self.run(self.backend.move(order, self.fence))
             # As a back-end reads it: a fraction of a microsecond is none.
             work = None if order.work is None else int(order.work * 1_000_000)
@@ -205,7 +206,7 @@ def machine(opened: Opened) -> type[RuleBasedStateMachine]:
         def counters_are_true(self) -> None:
             self.run(checked(self.backend))
             model = self.model
-            for queue, one in enumerate(self.run(self.backend.look()).queues):
+            for queue, one in enumerate(self.run(self.backend.counts()).queues):
                 assert one.length == len(model.there(queue))
                 assert one.held == len(model.held[queue])
                 assert one.work_microseconds == sum(model.weight[name] for name in model.there(queue))
@@ -223,7 +224,7 @@ def opened(
         yield in_process, 100
         return
     server = Server(binaries()["valkey"], tmp_path_factory.mktemp("valkey"))
-    yield redis_streams(server.url, life_seconds=3600.0), 30
+    yield redis_streams(server.url, heartbeat_timeout_seconds=3600.0), 30
     server.stop()
 
 
@@ -233,7 +234,7 @@ def test_any_sequence_agrees_with_lists(opened: tuple[Opened, int]) -> None:
     run_state_machine_as_test(
         machine(backend),
         settings=settings(
-            max_examples=examples,
+            max_examples=by_tier(examples // 3, examples, examples),
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[*HealthCheck],

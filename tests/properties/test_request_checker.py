@@ -66,22 +66,22 @@ def replica(number: int, source: int, target: int, size: int = 10) -> Document:
 
 def plan(document: Document, verdict: str, moves: list[Document], **settings: object) -> Document:
     """A plan document of these moves, with assignments, figures and costs that agree with them."""
-    alone = {"drain", "demote", "fix_offline"} & set(settings) and "rebalance" not in settings
+    alone = {"drain", "demote", "fix_offline_replicas"} & set(settings) and "rebalance" not in settings
     goals = ["rack", "host", "theta"] if alone else ["rack", "host", "theta", "epsilon", "log_dirs"]
     made: Document = {
         "format": "trimtab/plan/1",
-        "level": "replicas",
+        "balancer": "replicas",
         "strategy": "trim",
         "seed": 0,
         "settings": {
             "theta": dict.fromkeys(("cpu", "disk", "network_in", "network_out"), 0.8),
             "epsilon": dict.fromkeys(("cpu", "disk", "network_in", "network_out"), 0.9),
-            "idle_usage": 0.01,
+            "min_utilization": 0.01,
             "goals": goals,
             "excluded_topics": [],
             "evacuate_excluded_topics": True,
             "min_gain_per_copy": 0.05,
-            "fix_offline": False,
+            "fix_offline_replicas": False,
             **settings,
         },
         "snapshot": {"cluster": "planted", "taken_at": document["taken_at"], "sha256": "0" * 64},
@@ -148,13 +148,13 @@ def drained() -> tuple[Document, Document]:
     """Broker 1 is emptied, and nothing else happens."""
     document = snapshot(three_racks(), even())
     moves = [replica(0, 1, 4), replica(5, 1, 4)]
-    return document, plan(document, "levelled", moves, drain=[1])
+    return document, plan(document, "balanced", moves, drain=[1])
 
 
 def demoted() -> tuple[Document, Document]:
     """Broker 1 leads nothing; nothing is copied."""
     document = snapshot(three_racks(), even())
-    return document, plan(document, "levelled", [leader(0, 1, 2)], demote=[1])
+    return document, plan(document, "balanced", [leader(0, 1, 2)], demote=[1])
 
 
 def stopped() -> tuple[Document, Document]:
@@ -184,12 +184,12 @@ def impossible() -> tuple[Document, Document]:
     return document, made
 
 
-def levelled() -> tuple[Document, Document]:
+def balanced() -> tuple[Document, Document]:
     """Broker 1 holds two replicas more than the mean, broker 4 two fewer: one copy helps both."""
     rows = [partition(n, [1 + n % 6], 5) for n in range(12) if 1 + n % 6 != 4]
     rows += [partition(n, [1], 5) for n in (20, 21)]
     document = snapshot(three_racks(), rows)
-    made = plan(document, "levelled", [replica(20, 1, 4, 5), replica(21, 1, 4, 5)])
+    made = plan(document, "balanced", [replica(20, 1, 4, 5), replica(21, 1, 4, 5)])
     made["settings"]["epsilon"] = dict.fromkeys(("cpu", "disk", "network_in", "network_out"), 0.5)
     return document, with_figures(document, made)
 
@@ -204,7 +204,7 @@ def lifted() -> tuple[Document, Document]:
     half = {"cpu": 5.0, "disk": 10.0 * GB, "network_in": 1e5, "network_out": 1e5}
     rows = [partition(n, [n + 1], leader_load=half, follower_load=half) for n in range(3)]
     document = snapshot([broker(b) for b in (1, 2, 3)], rows)
-    made = plan(document, "overloaded", [replica(0, 1, 2)], drain=[1])
+    made = plan(document, "incomplete", [replica(0, 1, 2)], drain=[1])
     made["problems"] = [problem("unmet_goal", goal="theta", brokers=1, peak_usage=1.0)]
     return document, made
 
@@ -222,14 +222,14 @@ def too_big() -> tuple[Document, Document]:
     return document, made
 
 
-SOUND = (levelled, drained, demoted, stopped, impossible, lifted, too_big)
+SOUND = (balanced, drained, demoted, stopped, impossible, lifted, too_big)
 
 
 @pytest.mark.parametrize("scene", SOUND)
 def test_a_sound_plan_is_found_sound(scene: Callable[[], tuple[Document, Document]]) -> None:
     """Nothing is wrong with the plans that the faults are planted in."""
     document, made = scene()
-    code = 3 if made["verdict"] in ("incomplete", "overloaded", "infeasible") else 0
+    code = 3 if made["verdict"] in ("incomplete", "infeasible") else 0
     assert check_request(document, made, code, witness) == []
 
 
@@ -367,8 +367,8 @@ def unpriced(document: Document, made: Document) -> None:
 
 
 PLANTED = {
-    "above θ, and another broker has room": (lifted, strong(3), "[possible] verdict overloaded"),
-    "above θ, called levelled": (lifted, verdict("levelled"), "[incomplete]"),
+    "above θ, and another broker has room": (lifted, strong(3), "[possible] verdict incomplete"),
+    "above θ, called balanced": (lifted, verdict("balanced"), "[incomplete]"),
     "a partition called too big for all, and one has room": (too_big, full(4, 100), "are too big for every"),
     "a partition too many called too big": (too_big, miscount("partitions"), "are too big for every broker"),
     "possible, called too big": (too_big, full(4, 100), "[possible] verdict infeasible"),
@@ -376,10 +376,10 @@ PLANTED = {
     "a drain cut short": (drained, drop_move_and_figures, "[incomplete]"),
     "a demotion cut short": (demoted, drop_move_and_figures, "[incomplete]"),
     "possible, called infeasible": (drained, verdict("infeasible"), "[plan] verdict is infeasible"),
-    "undone, called levelled": (stopped, verdict("levelled"), "[incomplete]"),
+    "undone, called balanced": (stopped, verdict("balanced"), "[incomplete]"),
     "undone, called improved": (stopped, verdict("improved"), "[incomplete]"),
     "impossible, called incomplete": (impossible, verdict("incomplete"), "[impossible]"),
-    "impossible, called level": (impossible, verdict("level"), "[impossible]"),
+    "impossible, called balanced": (impossible, verdict("balanced"), "[impossible]"),
     "one replica too many counted": (stopped, miscount("replicas"), "[counts] drain"),
     "one leader too many counted": (stopped, miscount("leaders"), "[counts] drain"),
     "replicas left that nobody names": (stopped, forget, "[counts] drain"),
@@ -387,7 +387,7 @@ PLANTED = {
     "a copy for a demotion": (demoted, extra(replica(0, 1, 4)), "[needless]"),
     "a role that costs nothing stays": (stopped, drop_move_and_figures, "[limits]"),
     "two replicas on one broker": (drained, retarget(0, 2), "[plan] move 1"),
-    "a crowded rack": (drained, retarget(0, 5), "[plan] verdict is levelled, but ('t', 0) on"),
+    "a crowded rack": (drained, retarget(0, 5), "[plan] verdict is balanced, but ('t', 0) on"),
     "a copy to a dead broker": (drained, state(4, "dead"), "the target is dead"),
     "a copy to a closed broker": (drained, state(4, "no_new_replicas"), "the target is no_new_replicas"),
     "a copy from nobody in sync": (drained, out_of_sync(0, 1, 2), "no in-sync replica to copy from"),
@@ -395,8 +395,8 @@ PLANTED = {
     "a wrong sum": (drained, cost, "[plan] cost.bytes"),
     "a wrong prediction": (drained, prediction, "[plan] predicted.after"),
     "a disk above θ": (drained, full(4, 40), "fills the disk of broker 4"),
-    "copies that gain nothing": (levelled, exchanged, "[price]"),
-    "no price stated": (levelled, unpriced, "[price]"),
+    "copies that gain nothing": (balanced, exchanged, "[price]"),
+    "no price stated": (balanced, unpriced, "[price]"),
     "an excluded topic moved": (drained, excluded, "the topic is excluded"),
 }
 
@@ -407,7 +407,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
     scene, plant, expected = PLANTED[name]
     document, made = scene()
     plant(document, made)
-    code = 0 if made["verdict"] in ("level", "levelled", "improved") else 3
+    code = 0 if made["verdict"] in ("balanced", "improved") else 3
     faults = check_request(document, made, code, witness)
     assert any(expected in fault for fault in faults), faults
 

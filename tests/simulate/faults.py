@@ -62,16 +62,16 @@ class ControllerRestarted(Fault):
 
 @dataclass(frozen=True)
 class TopicDeleted(Fault):
-    """Somebody deletes a topic; with `anew`, and creates it again at once."""
+    """Somebody deletes a topic; with `reset`, and creates it again at once."""
 
     topic: str
-    anew: bool = False
+    reset: bool = False
 
     def strike(self, cluster: SimulatedKafka) -> None:
         """Let it happen."""
         lists = {n.number: list(p.replicas) for n, p in cluster.partitions.items() if n.topic == self.topic}
         cluster.controller.delete_topic(self.topic, OPERATOR)
-        if self.anew:
+        if self.reset:
             alive = [broker.id for broker in cluster.brokers.values() if not broker.fenced]
             assignments = {number: [alive[number % len(alive)]] for number in lists}
             cluster.controller.create_topic(self.topic, assignments, size_bytes=1e6, actor=OPERATOR)
@@ -124,14 +124,14 @@ class FaultScript:
     """
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        self._coming = sorted(faults, key=lambda fault: fault.at)
+        self._forecast = sorted(faults, key=lambda fault: fault.at)
         self.struck: list[Fault] = []
 
     def advance(self, cluster: SimulatedKafka, seconds: float) -> None:
         """Let virtual time pass, with everything that happens in it."""
         end = cluster.now + seconds
-        while self._coming and self._coming[0].at <= end:
-            fault = self._coming.pop(0)
+        while self._forecast and self._forecast[0].at <= end:
+            fault = self._forecast.pop(0)
             cluster.advance(max(0.0, fault.at - cluster.now))
             try:
                 fault.strike(cluster)
@@ -141,7 +141,7 @@ class FaultScript:
         cluster.advance(max(0.0, end - cluster.now))
 
     def __str__(self) -> str:
-        return "\n".join(f"  {fault}" for fault in (*self.struck, *self._coming))
+        return "\n".join(f"  {fault}" for fault in (*self.struck, *self._forecast))
 
 
 def random_faults(
@@ -161,7 +161,7 @@ def random_faults(
     for at in sorted(float(time) for time in generator.uniform(0.0, seconds, size=number)):
         name = partitions[generator.integers(len(partitions))]
         broker = brokers[generator.integers(len(brokers))]
-        kind = generator.choice(["kill", "controller", "delete", "anew", "move", "grow", "cancel"])
+        kind = generator.choice(["kill", "controller", "delete", "reset", "move", "grow", "cancel"])
         if kind == "kill":
             if at >= everyone_up_from:
                 down = float(generator.choice([2.0, 12.0, 45.0, 200.0]))
@@ -170,8 +170,8 @@ def random_faults(
                 faults += [BrokerKilled(at, broker), BrokerStarted(at + down, broker)]
         elif kind == "controller":
             faults.append(ControllerRestarted(at, float(generator.choice([0.5, 3.0, 12.0]))))
-        elif kind in ("delete", "anew"):
-            faults.append(TopicDeleted(at, name.topic, anew=kind == "anew"))
+        elif kind in ("delete", "reset"):
+            faults.append(TopicDeleted(at, name.topic, reset=kind == "reset"))
         elif kind == "cancel":
             faults.append(ForeignCancel(at, name))
         else:

@@ -9,8 +9,8 @@ from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
 from trimtab.act.replicas.port import (
     Answers,
+    ClusterObservation,
     ClusterPort,
-    Observation,
     OwnRates,
     ThrottleConfig,
     TopicPartition,
@@ -50,7 +50,7 @@ class FlakyPort:
 
     def observe(
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
-    ) -> Observation:
+    ) -> ClusterObservation:
         """See `ClusterPort.observe`."""
         return self._call(lambda: self._port.observe(partitions, brokers, wide=wide))
 

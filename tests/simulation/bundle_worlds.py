@@ -20,11 +20,11 @@ from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import NAMESPACE, Bed, Checked
 from support.journals import CODECS
 from support.mortal import MortalJournal
-from trimtab.act.applying import begin, prepare, runner_of
-from trimtab.act.bundles.acting import ACTING
+from trimtab.act.bundles.executor import EXECUTOR
 from trimtab.act.bundles.port import SWITCHES
-from trimtab.act.bundles.settings import UnloadPace, UnloadSettings
-from trimtab.act.bundles.state import BundlesState
+from trimtab.act.bundles.settings import UnloadLimits, UnloadSettings
+from trimtab.act.bundles.state import BundlesExecutionState
+from trimtab.act.control import begin, prepare, runner_of
 from trimtab.act.execution.state import FINAL
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
@@ -66,7 +66,7 @@ class BundleWorld:
         self.lives = 0
         self.writes = 0
         self.execution: int | None = None
-        self.state: BundlesState | None = None
+        self.state: BundlesExecutionState | None = None
         self.log: list[str] = []
 
     def live(self, dies_at: int | None = None, before: bool = False, cancel: bool = False) -> bool:
@@ -76,13 +76,13 @@ class BundleWorld:
             try:
                 prepared = None
                 if self.execution is None:
-                    prepared = prepare(ACTING, self.bed.port, self.plan, rebase=True)
+                    prepared = prepare(EXECUTOR, self.bed.port, self.plan, rebase=True)
                 with self._lease() as lease:
                     if prepared is not None:
-                        self.execution = begin(ACTING, store, prepared, self.settings, "{}")
+                        self.execution = begin(EXECUTOR, store, prepared, self.settings, "{}")
                     assert self.execution is not None
                     runner = runner_of(
-                        ACTING, store, self.bed.port, lease, self.execution, watch=Checked(self._remember)
+                        EXECUTOR, store, self.bed.port, lease, self.execution, watch=Checked(self._remember)
                     )
                     if cancel:
                         runner.cancel()
@@ -107,7 +107,7 @@ class BundleWorld:
             self.bed.cluster.settle()
         raise AssertionError(f"no final status after {attempts} lives\n{self}")
 
-    def judge(self) -> list[str]:
+    def evaluate(self) -> list[str]:
         """Everything that is wrong at the end."""
         assert self.state is not None
         for _ in range(100):
@@ -176,7 +176,7 @@ class BundleWorld:
             raise
         lease.release()
 
-    def _remember(self, state: BundlesState) -> None:
+    def _remember(self, state: BundlesExecutionState) -> None:
         self.state = state
 
 
@@ -199,20 +199,20 @@ def random_bundle_world(seed: int, folder: Path, faults: int = 0, lost_fraction:
         bed.cluster.overrides[SWITCHES[0]] = str(generator.choice(["true", "false"]))
     plan = bundle_plan_of(*_moves(generator, bed, brokers), cluster="simulated")
     settings = UnloadSettings(
-        poll_seconds=0.5,
-        check_seconds=2.0,
-        settle_seconds=3.0,
-        broker_grace_seconds=25.0,
-        foreign_wait_seconds=120.0,
-        unhealthy_wait_seconds=60.0,
-        give_up_seconds=60.0,
+        poll_interval_seconds=0.5,
+        check_interval_seconds=2.0,
+        metadata_lag_seconds=3.0,
+        broker_timeout_seconds=25.0,
+        external_change_timeout_seconds=120.0,
+        unhealthy_timeout_seconds=60.0,
+        unreachable_timeout_seconds=60.0,
         lease_seconds=30.0,
-        pace=UnloadPace(
-            unloads_per_batch=int(generator.integers(1, 4)),
-            pause_seconds=float(generator.choice([0.0, 1.0])),
-            sessions_per_minute=int(generator.choice([4, 20, 5000])),
+        limits=UnloadLimits(
+            max_unloads_per_batch=int(generator.integers(1, 4)),
+            batch_pause_seconds=float(generator.choice([0.0, 1.0])),
+            max_sessions_per_minute=int(generator.choice([4, 20, 5000])),
             session_timeout_seconds=10.0,
-            quiet_seconds=float(generator.choice([5.0, 70.0])),
+            external_change_cooldown_seconds=float(generator.choice([5.0, 70.0])),
         ),
     )
     world = BundleWorld(seed, folder, bed, plan, settings, generator)

@@ -7,27 +7,27 @@ import pytest
 from simulation.bundle_worlds import BundleWorld, random_bundle_world
 from trimtab.act import lease as lease_module
 from trimtab.act import runner as runner_module
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 
 
 @pytest.fixture(autouse=True)
 def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lives of a world share this process; to the lease each but the newest is a dead one."""
-    monkeypatch.setattr(lease_module, "lives", lambda holder: False)
+    monkeypatch.setattr(lease_module, "is_running", lambda holder: False)
     # Nobody asks for a stop here while an execution waits, so it may sleep through.
     monkeypatch.setattr(runner_module, "NAP_SECONDS", 10.0)
 
 
 def assert_good(world: BundleWorld) -> None:
     """Nothing is wrong; if it is, everything needed to find out is shown."""
-    wrong = world.judge()
+    wrong = world.evaluate()
     assert wrong == [], "\n".join([*wrong, str(world)])
 
 
 def assert_plan_carried_out(world: BundleWorld) -> None:
     """Every bundle of the plan is with whom the plan wants it, and cut where the plan wants it."""
     assert world.state is not None
-    assert world.state.status is Status.FINISHED, world
+    assert world.state.status is ExecutionStatus.FINISHED, world
     for wanted in world.plan.assignments:
         if wanted.after is not None:
             assert world.bed.cluster.owners[wanted.bundle] == wanted.after, world

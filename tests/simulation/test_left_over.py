@@ -10,23 +10,23 @@ from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulation.worlds import World
 from support.journals import CODECS
 from support.plans import REASON, plan_of
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
-from trimtab.act.replicas.acting import receipt_of
-from trimtab.act.replicas.sensing import LoadSense
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.steps import StepState
+from trimtab.act.replicas.executor import receipt_of
+from trimtab.act.replicas.load_check import ReplicaLoadCheck
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.steps import ReplicaStepState
 from trimtab.act.store import JOURNAL_FILE
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import DISK, NETWORK_IN
-from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.report.replicas.words import receipt_text
+from trimtab.report.replicas.renderer import receipt_text
 
 SIZE = 200e6
 
 
-def world_of(folder: Path, cluster: SimulatedKafka, plan: Plan, settings: ExecutionSettings) -> World:
+def world_of(folder: Path, cluster: SimulatedKafka, plan: Plan, settings: ReplicasExecutionSettings) -> World:
     """A world in which nothing goes wrong."""
     return World(1, folder, cluster, plan, settings, FaultScript([]), np.random.default_rng(1))
 
@@ -46,20 +46,22 @@ def test_a_dead_destination_leaves_its_own_steps_and_the_commands_to_go_on_with(
         cluster.controller.create_topic(f"t{number}", {0: [1, 2]}, SIZE)
     sent = [("t0", 4), ("t1", 5), ("t2", 4), ("t3", 3)]
     plan = plan_of(*((topic, 0, (1, 2), (1, broker)) for topic, broker in sent))
-    settings = ExecutionSettings(copies_per_broker=2, copies_per_broker_maximum=2, throttle="none")
+    settings = ReplicasExecutionSettings(
+        initial_copies_per_broker=2, max_copies_per_broker=2, throttle="none"
+    )
     world = world_of(tmp_path, cluster, plan, settings)
     world.script = FaultScript([BrokerKilled(3.0, 4)])
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
-    assert world.state.status is Status.INCOMPLETE
+    assert world.state.status is ExecutionStatus.INCOMPLETE
     found = {r.step.partition.topic: (r.state, r.reason) for r in world.state.records if r.step.added}
-    dead = (StepState.FAILED, "broker 4, its destination, is dead")
+    dead = (ReplicaStepState.FAILED, "broker 4, its destination, is dead")
     assert found == {
         "t0": dead,
-        "t1": (StepState.DONE, ""),
+        "t1": (ReplicaStepState.DONE, ""),
         "t2": dead,
-        "t3": (StepState.DONE, ""),
+        "t3": (ReplicaStepState.DONE, ""),
     }
     text = told(world)
     assert "left: t0-0 [1, 2] -> [1, 4]: failed, broker 4, its destination, is dead" in text
@@ -72,9 +74,9 @@ def test_a_cancelled_execution_is_gone_on_with_by_its_number(tmp_path: Path) -> 
     """Nothing has failed: what is left needs no new plan."""
     cluster = cluster_of(4)
     cluster.controller.create_topic("t", {0: [1, 2]}, SIZE)
-    world = world_of(tmp_path, cluster, plan_of(("t", 0, (1, 2), (1, 3))), ExecutionSettings())
+    world = world_of(tmp_path, cluster, plan_of(("t", 0, (1, 2), (1, 3))), ReplicasExecutionSettings())
     assert world.live(cancel=True)
-    assert world.judge() == []
+    assert world.evaluate() == []
     text = told(world)
     assert text.endswith("next: `trimtab execution resume 1` goes on with them")
     assert "next.json" not in text
@@ -84,7 +86,7 @@ def test_a_finished_execution_has_nothing_next(tmp_path: Path) -> None:
     """No advice where there is nothing to do."""
     cluster = cluster_of(4)
     cluster.controller.create_topic("t", {0: [1, 2]}, SIZE)
-    world = world_of(tmp_path, cluster, plan_of(("t", 0, (1, 2), (1, 3))), ExecutionSettings())
+    world = world_of(tmp_path, cluster, plan_of(("t", 0, (1, 2), (1, 3))), ReplicasExecutionSettings())
     assert world.live()
     assert "next" not in told(world)
     assert "left" not in told(world)
@@ -103,7 +105,7 @@ def loads(cluster: SimulatedKafka, used: list[float]) -> ReplicasSnapshot:
     return ReplicasSnapshot(
         SnapshotReference("fake", "2027-01-15T08:00:00Z", "0" * 64),
         Quality(),
-        Brokers(np.arange(1, brokers + 1), hosts, hosts, np.zeros(brokers, np.int8), capacity),
+        ReplicaBrokers(np.arange(1, brokers + 1), hosts, hosts, np.zeros(brokers, np.int8), capacity),
         LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0)),
         Partitions(
             names,
@@ -128,7 +130,9 @@ def test_the_load_is_sensed_again_between_batches(tmp_path: Path) -> None:
     plan = plan_of(*((f"t{n}", 0, (1,), (2 + n,)) for n in range(3)))
     moves = tuple(replace(m, reason=replace(REASON, goal="epsilon", broker=1)) for m in plan.moves)
     plan = replace(plan, moves=moves, settings={"theta": 0.8, "epsilon": 0.3})
-    settings = ExecutionSettings(copies_per_broker=1, copies_per_broker_maximum=1, throttle="none")
+    settings = ReplicasExecutionSettings(
+        initial_copies_per_broker=1, max_copies_per_broker=1, throttle="none"
+    )
     world = world_of(tmp_path, cluster, plan, settings)
 
     def newest() -> tuple[float, ReplicasSnapshot] | None:
@@ -136,13 +140,17 @@ def test_the_load_is_sensed_again_between_batches(tmp_path: Path) -> None:
             return None
         return world.clock(), loads(cluster, [10.0, 8, 7, 7] + [10.0] * 6)
 
-    world.sense = LoadSense(plan, planned, newest)
+    world.sense = ReplicaLoadCheck(plan, planned, newest)
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
-    assert world.state.status is Status.FINISHED
+    assert world.state.status is ExecutionStatus.FINISHED
     copies = [record for record in world.state.records if record.step.added]
-    assert [record.state for record in copies] == [StepState.DONE, StepState.DROPPED, StepState.DROPPED]
+    assert [record.state for record in copies] == [
+        ReplicaStepState.DONE,
+        ReplicaStepState.DROPPED,
+        ReplicaStepState.DROPPED,
+    ]
     assert "no longer needed: broker 1 meets its goal for disk" in copies[1].reason
     moved = {h.subject.topic for h in cluster.history if h.verb == "reassign"}  # type: ignore[union-attr]
     assert moved == {"t0"}

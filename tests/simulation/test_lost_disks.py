@@ -6,29 +6,30 @@ from random import Random
 
 import pytest
 
-from trimtab.lab.simulate.masters.checkers import ViolationError
-from trimtab.lab.simulate.masters.disk import Disk
+from tiers import by_tier
+from trimtab.lab.simulate.masters.checkers import StoreInvariantError
+from trimtab.lab.simulate.masters.disk import SimulatedDisk
 from trimtab.lab.simulate.masters.faults import FAULTS, end_all, schedule
-from trimtab.lab.simulate.masters.machine import Machine
-from trimtab.lab.simulate.masters.world import World
+from trimtab.lab.simulate.masters.machine import SimulatedNode
+from trimtab.lab.simulate.masters.world import StoreWorld
 from trimtab.online.masters.messages import Promised
-from trimtab.online.masters.rejoin import ALL_BEGUN
-from trimtab.online.masters.settings import MasterSettings, Scheme
+from trimtab.online.masters.rejoin import ALL_RESTARTED
+from trimtab.online.masters.settings import StoreSettings, TransferScheme
 from trimtab.online.masters.token import CLUSTER
 
-SEEDS = 20
+SEEDS = by_tier(5, 20, 20)
 FAULT_SECONDS = 60.0
 
 
-def votes(machine: Machine, groups: int) -> bool:
+def votes(machine: SimulatedNode, groups: int) -> bool:
     """Whether its node runs, and a vote in every log stands on its disk, power cut or not."""
     sure = machine.disk.lines[: machine.disk.synced]
-    promised = {group for group, one in sure if isinstance(one, Promised) and one.ballot >= ALL_BEGUN}
+    promised = {group for group, one in sure if isinstance(one, Promised) and one.ballot >= ALL_RESTARTED}
     core = machine.core
     return core is not None and not core.without_vote and promised == set(range(CLUSTER, groups))
 
 
-def lose_disk(world: World, lost: list[int]) -> None:
+def lose_disk(world: StoreWorld, lost: list[int]) -> None:
     """Empty the disk of a node in the moment in which it ends; its messages are still on their way.
 
     A second disk is not lost before the node has its vote again: then no majority would be left.
@@ -36,7 +37,7 @@ def lose_disk(world: World, lost: list[int]) -> None:
     machine = world.machines[world.any_node()]
     if all(votes(one, world.groups) for one in world.machines):
         world.stop(machine, power=True)
-        machine.disk = Disk()
+        machine.disk = SimulatedDisk()
         lost.append(machine.number)
 
         def start() -> None:
@@ -49,11 +50,13 @@ def lose_disk(world: World, lost: list[int]) -> None:
 def played(seed: int) -> int:
     """A seed from its first election to the quiet after its faults; how many disks were lost."""
     chance = Random(f"{seed}, disks")
-    settings = MasterSettings(
-        scheme=chance.choice(tuple(Scheme)), snapshot_entries=chance.choice((20, 1000)), cycle_seconds=15.0
+    settings = StoreSettings(
+        scheme=chance.choice(tuple(TransferScheme)),
+        snapshot_entries=chance.choice((20, 1000)),
+        cycle_seconds=15.0,
     )
     nodes = chance.choice((3, 3, 5))
-    world = World(
+    world = StoreWorld(
         seed, nodes=nodes, groups=2, settings=settings, latency_seconds=chance.choice((0.002, 0.02))
     )
     kinds = tuple(kind for kind in FAULTS if kind != "drift" and chance.random() < 0.3) or ("kill",)
@@ -77,7 +80,7 @@ def played(seed: int) -> int:
     world.run_until(world.now + settings.lease_seconds + settings.renewal_seconds + 2.0)
     world.checkers.mastered(FAULT_SECONDS)
     world.run_until(world.now + world.longest_rest())
-    slack = settings.cycle_seconds + settings.mute_seconds + 4 * settings.renewal_seconds
+    slack = settings.cycle_seconds + settings.backoff_seconds + 4 * settings.renewal_seconds
     world.run_until(world.now + slack + world.groups * (settings.lease_seconds + settings.renewal_seconds))
     world.closing = True
     world.run_until(world.now + 2 * settings.renewal_seconds + 5.0)
@@ -95,6 +98,6 @@ def test_lost_disks_lose_nothing_that_was_acknowledged() -> None:
     for seed in range(SEEDS):
         try:
             lost += played(seed)
-        except ViolationError as error:
+        except StoreInvariantError as error:
             pytest.fail(f"seed {seed}: {error}")
     assert lost > SEEDS

@@ -19,9 +19,9 @@ from simulate.kafka.configs import (
 from simulation.worlds import World
 from support.plans import plan_of
 from trimtab.act import lease as lease_module
-from trimtab.act.execution.state import Status
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.steps import StepState
+from trimtab.act.execution.state import ExecutionStatus
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.steps import ReplicaStepState
 
 MB = 1e6
 Throttles = dict[tuple[ResourceType, str], dict[str, str]]
@@ -44,7 +44,7 @@ THROTTLES: dict[str, Throttles] = {
 @pytest.fixture(autouse=True)
 def only_the_present_life_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """All lives of a world share this process; to the lease each but the newest is a dead one."""
-    monkeypatch.setattr(lease_module, "lives", lambda holder: False)
+    monkeypatch.setattr(lease_module, "is_running", lambda holder: False)
 
 
 def world_of(
@@ -59,7 +59,7 @@ def world_of(
             kind, name, [(key, ConfigOperation.SET, v) for key, v in values.items()]
         )
     plan = plan_of(("a", 0, (1, 2), (1, 3)), ("b", 0, (1, 2), (4, 2)))
-    settings = ExecutionSettings(throttle=throttle, stall_seconds=60.0)
+    settings = ReplicasExecutionSettings(throttle=throttle, stall_timeout_seconds=60.0)
     return World(1, folder, cluster, plan, settings, FaultScript(faults), np.random.default_rng(1))
 
 
@@ -70,13 +70,13 @@ def test_whenever_trimtab_is_killed_the_operators_own_values_stand_at_the_end(
     """Killed at every write, then resumed or cancelled: every rate and list is as the operator set it."""
     whole = world_of(tmp_path / "whole", throttles, [])
     assert whole.live()
-    assert whole.judge() == []
+    assert whole.evaluate() == []
     for write in range(2, whole.writes + 1):
         for cancel in (False, True):
             world = world_of(tmp_path / f"{write}-{cancel}", throttles, [])
             if not world.live(dies_at=write):
                 world.live_to_the_end(cancel=cancel)
-            assert world.judge() == [], str(world)
+            assert world.evaluate() == [], str(world)
 
 
 @pytest.mark.parametrize("throttles", THROTTLES.values(), ids=THROTTLES)
@@ -84,16 +84,16 @@ def test_a_broker_that_dies_and_comes_back_has_its_own_values(throttles: Throttl
     """Whatever is set while it is away is put back all the same."""
     world = world_of(tmp_path, throttles, [BrokerKilled(2.0, 4), BrokerStarted(60.0, 4)])
     world.live_to_the_end()
-    assert world.judge() == []
+    assert world.evaluate() == []
 
 
 def test_ours_holds_while_copies_are_in_flight(tmp_path: Path) -> None:
     """At the operator's 3 MB/s the copies would take a minute; at ours they take seconds."""
     world = world_of(tmp_path, THROTTLES["for all brokers"], [])
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
-    assert world.state.status is Status.FINISHED
+    assert world.state.status is ExecutionStatus.FINISHED
     rates = [dict((d[0], d[2]) for d in h.detail) for h in world.cluster.history if h.verb == "configure"]
     assert [found[LEADER_RATE] for found in rates if LEADER_RATE in found] == [
         "3000000",
@@ -107,9 +107,9 @@ def test_a_copy_that_a_brokers_own_throttle_outruns_is_told_so(tmp_path: Path) -
     own: Throttles = {(ResourceType.BROKER, "3"): {FOLLOWER_RATE: "1000000"}}
     world = world_of(tmp_path, own, [], growth=4 * MB)
     assert world.live()
-    assert world.judge() == []
+    assert world.evaluate() == []
     assert world.state is not None
-    (failed,) = [r for r in world.state.records if r.state is StepState.FAILED]
+    (failed,) = [r for r in world.state.records if r.state is ReplicaStepState.FAILED]
     assert failed.step.added == (3,)
     assert (
         "copied slower than the throttle of 20 MB/s a broker allows: look for a throttle of a"

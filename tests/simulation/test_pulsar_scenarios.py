@@ -100,4 +100,6 @@ def test_a_hot_bundle_of_one_topic_stays_and_the_reason_is_told(first: bool) -> 
     assert at_rest(world) == []
     assert (found.unloads, found.splits) == (0, 0)
     assert found.usage["broker-0:8080"] == pytest.approx(0.9, abs=1e-6)
-    assert world.leader.decision.why["brokers"]["broker-0:8080"]["outcome"] == "its sole bundle overloads it"
+    assert (
+        world.leader.decision.facts["brokers"]["broker-0:8080"]["outcome"] == "its sole bundle overloads it"
+    )

@@ -7,7 +7,7 @@ from trimtab.lab.simulate.pulsar.checkers import always, at_rest, only_bundles_a
 from trimtab.lab.simulate.pulsar.leader import LeaderSettings
 from trimtab.lab.simulate.pulsar.sequences import lookup
 from trimtab.lab.simulate.pulsar.settings import WorldSettings
-from trimtab.lab.simulate.pulsar.topics import Topics, one_topic_a_bundle, topics_at
+from trimtab.lab.simulate.pulsar.topics import ClusterTopics, one_topic_a_bundle, topics_at
 from trimtab.lab.simulate.pulsar.world import PulsarWorld
 from trimtab.model.bundles.range import BundleRange, initial_boundaries
 from trimtab.plan.pulsar.options import make_options
@@ -20,7 +20,7 @@ FIRST = BundleRange(NAMESPACE, 0, 1 << 30)
 def world_of(brokers: int = 3, *, seed: int = 0, **leader: object) -> PulsarWorld:
     """A namespace of four bundles with a topic each, and brokers that have none of them yet."""
     traffic = np.tile([1e6, 1e6, 100.0, 100.0], (4, 1))
-    topics = Topics({NAMESPACE: one_topic_a_bundle(NAMESPACE, QUARTERS, traffic)})
+    topics = ClusterTopics({NAMESPACE: one_topic_a_bundle(NAMESPACE, QUARTERS, traffic)})
     capacities = {f"broker-{number}:8080": 1e8 for number in range(brokers)}
     settings = WorldSettings(LeaderSettings(**leader), seed=seed)  # type: ignore[arg-type]
     return PulsarWorld(topics, {NAMESPACE: QUARTERS}, capacities, settings)
@@ -130,7 +130,7 @@ def test_topics_of_one_hash_cannot_be_divided_by_count() -> None:
     options = make_options({"defaultNamespaceBundleSplitAlgorithm": "topic_count_equally_divide"})
     topics = topics_at(np.zeros(4, dtype=np.uint32), np.ones((4, 4)))
     world = PulsarWorld(
-        Topics({NAMESPACE: topics}),
+        ClusterTopics({NAMESPACE: topics}),
         {NAMESPACE: QUARTERS},
         {"broker-0:8080": 1e8, "broker-1:8080": 1e8},
         WorldSettings(LeaderSettings(options=options)),

@@ -29,19 +29,19 @@ from support.executing import Checked
 from support.journals import CODECS
 from support.mortal import MortalJournal
 from support.plans import REASON, plan_of
-from trimtab.act.acting import Prepared
-from trimtab.act.applying import begin, prepare, runner_of, state_of
+from trimtab.act.control import begin, prepare, runner_of, state_of
 from trimtab.act.execution.state import FINAL
+from trimtab.act.executor import PreparedPlan
 from trimtab.act.lease import Lease
 from trimtab.act.port import PortError
-from trimtab.act.replicas.acting import ACTING
+from trimtab.act.replicas.executor import EXECUTOR
+from trimtab.act.replicas.load_check import ReplicaLoadCheck
 from trimtab.act.replicas.port import ClusterPort
-from trimtab.act.replicas.sensing import LoadSense
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionState
 from trimtab.act.store import JOURNAL_FILE, ExecutionStore
 from trimtab.model.errors import ActError
-from trimtab.model.replicas.plan import Assignment, Move, MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 
 ACTOR = "trimtab"
 LOOK_EVERY_SECONDS = 0.5
@@ -82,22 +82,22 @@ class World:
     folder: Path
     cluster: SimulatedKafka
     plan: Plan
-    settings: ExecutionSettings
+    settings: ReplicasExecutionSettings
     script: FaultScript
     generator: np.random.Generator
     lost_fraction: float = 0.0
-    sense: LoadSense | None = None
+    sense: ReplicaLoadCheck | None = None
     lives: int = 0
     writes: int = 0
     execution: int | None = None
-    state: ExecutionState | None = None
+    state: ReplicasExecutionState | None = None
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Remember how everything was."""
         self.before = Before.of(self.cluster)
         self.watch = Watch(
-            {ACTOR}, self.settings.copies_per_broker_maximum, throttled=self.settings.throttle != "none"
+            {ACTOR}, self.settings.max_copies_per_broker, throttled=self.settings.throttle != "none"
         )
         self.inner = SimulatedPort(self.cluster, ACTOR)
         self.port = FlakyPort(self.inner, self.generator, self.lost_fraction, self.pass_time)
@@ -134,7 +134,7 @@ class World:
             self.execution = entries[0].id if entries else None
             if self.execution is not None:
                 # Whoever is killed right after a write has not told the watcher of it.
-                self.state = state_of(ACTING, store, self.execution)
+                self.state = state_of(EXECUTOR, store, self.execution)
             return bool(entries) and entries[0].status in FINAL
 
     def live_to_the_end(self, cancel: bool = False, attempts: int = 30) -> None:
@@ -145,7 +145,7 @@ class World:
             self.pass_time(float(self.generator.choice([0.1, 5.0, 60.0, 400.0])))
         raise AssertionError(f"no final status after {attempts} lives\n{self}")
 
-    def judge(self) -> list[str]:
+    def evaluate(self) -> list[str]:
         """Everything that is wrong at the end, and was on the way."""
         assert self.state is not None
         # What was in flight for others, and brokers still down, get the time they need.
@@ -199,8 +199,8 @@ class World:
         finally:
             store.close()
 
-    def _prepare(self) -> Prepared:
-        return prepare(ACTING, self.port, self.plan, rebase=True)
+    def _prepare(self) -> PreparedPlan:
+        return prepare(EXECUTOR, self.port, self.plan, rebase=True)
 
     @contextmanager
     def _lease(self, port: ClusterPort) -> Iterator[Lease]:
@@ -227,17 +227,17 @@ class World:
             raise
         lease.release()
 
-    def _run(self, store: ExecutionStore, lease: Lease, prepared: Prepared | None, cancel: bool) -> None:
+    def _run(self, store: ExecutionStore, lease: Lease, prepared: PreparedPlan | None, cancel: bool) -> None:
         if self.execution is None:
             assert prepared is not None
-            self.execution = begin(ACTING, store, prepared, self.settings, "{}")
+            self.execution = begin(EXECUTOR, store, prepared, self.settings, "{}")
         checked = Checked(self._remember)
-        runner = runner_of(ACTING, store, self.port, lease, self.execution, sense=self.sense, watch=checked)
+        runner = runner_of(EXECUTOR, store, self.port, lease, self.execution, sense=self.sense, watch=checked)
         if cancel:
             runner.cancel()
         runner.run()
 
-    def _remember(self, state: ExecutionState) -> None:
+    def _remember(self, state: ReplicasExecutionState) -> None:
         self.state = state
 
 
@@ -282,15 +282,15 @@ def random_world(
     plan = _with_log_dirs(generator, cluster, plan_of(*changes))
     if drains:
         plan = _draining(generator, cluster, plan)
-    settings = ExecutionSettings(
+    settings = ReplicasExecutionSettings(
         throttle=str(generator.choice(["auto", "none", "5000000", "20000000"])),
-        copies_per_broker=int(generator.integers(1, 4)),
-        copies_per_broker_maximum=int(generator.integers(4, 7)),
-        broker_grace_seconds=30.0,
-        foreign_wait_seconds=120.0,
-        unhealthy_wait_seconds=120.0,
-        give_up_seconds=60.0,
-        poll_seconds=1.0,
+        initial_copies_per_broker=int(generator.integers(1, 4)),
+        max_copies_per_broker=int(generator.integers(4, 7)),
+        broker_timeout_seconds=30.0,
+        external_change_timeout_seconds=120.0,
+        unhealthy_timeout_seconds=120.0,
+        unreachable_timeout_seconds=60.0,
+        poll_interval_seconds=1.0,
     )
     script: list[Fault] = random_faults(generator, cluster, 120.0, faults) if faults else []
     return World(seed, folder, cluster, plan, settings, FaultScript(script), generator, lost_fraction)
@@ -319,7 +319,7 @@ def _with_log_dirs(generator: np.random.Generator, cluster: SimulatedKafka, plan
     """Some copies are told their log dir, and some replicas change theirs."""
     moves = [
         replace(move, target_dir=f"/d{generator.integers(2)}")
-        if move.kind is MoveKind.REPLICA
+        if move.kind is ReplicaMoveKind.REPLICA
         and move.target not in cluster.partition(move.topic, move.partition).replicas
         and generator.random() < 0.3
         else move
@@ -335,10 +335,20 @@ def _with_log_dirs(generator: np.random.Generator, cluster: SimulatedKafka, plan
         new = next(path for path in cluster.brokers[broker].log_dirs if path != old)
         size, order = int(partition.size_bytes), len(moves) + 1
         moves.append(
-            Move(order, MoveKind.LOG_DIR, *name, broker, broker, size, REASON, source_dir=old, target_dir=new)
+            ReplicaMove(
+                order,
+                ReplicaMoveKind.LOG_DIR,
+                *name,
+                broker,
+                broker,
+                size,
+                REASON,
+                source_dir=old,
+                target_dir=new,
+            )
         )
         held = tuple(partition.replicas)
-        assignments.append(Assignment(*name, held, held, partition.leader))
+        assignments.append(ReplicaAssignment(*name, held, held, partition.leader))
     return replace(plan, moves=tuple(moves), assignments=tuple(assignments))
 
 

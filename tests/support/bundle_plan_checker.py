@@ -11,7 +11,7 @@ from trimtab.model.plan import Verdict
 
 SLACK = 1e-6
 
-NOTICES = {"outside_policy", "several_owners"}
+NOTICES = {"policy_violations", "several_owners"}
 """Problems that break no goal."""
 
 
@@ -67,7 +67,7 @@ class World:
                         found[name, view, r] = carried / brokers.capacity[row, r]
         return found
 
-    def breaches(self, settings: BundlesSettings) -> list[str]:
+    def violations(self, settings: BundlesSettings) -> list[str]:
         """Goals that do not hold, in words."""
         usage, brokers = self.usage(), self.snapshot.brokers
         found = []
@@ -86,7 +86,7 @@ class World:
                         found.append(f"theta {resource} {brokers.name[row]} view {view}: {value}")
                     if (
                         mean > 0
-                        and mean >= settings.idle_usage
+                        and mean >= settings.min_utilization
                         and abs(value - mean) > settings.epsilon[r] * mean * (1 + SLACK)
                     ):
                         found.append(f"epsilon {resource} {brokers.name[row]} view {view}: {value} of {mean}")
@@ -105,10 +105,10 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
         namespace = parse_bundle(move.bundle).namespace
         assert not is_system_namespace(namespace)
         if move.kind is BundleMoveKind.SPLIT:
-            assert settings.split
+            assert settings.allow_splits
             world.split(move.bundle, move.boundaries)
             own = sum(parse_bundle(key).namespace == namespace for key in world.owner)
-            assert own <= settings.max_namespace_bundles
+            assert own <= settings.max_bundles_per_namespace
             continue
         assert move.target is not None
         assert in_service[move.target], "a bundle went to a broker out of service"
@@ -125,7 +125,7 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
             fallback = len(primaries) < policy.min_limit and policy.is_secondary(move.target)
             assert policy.is_primary(move.target) or fallback
         if move.source is None:
-            assert settings.unowned == "assign"
+            assert settings.unowned_bundles == "assign"
         world.owner[move.bundle] = move.target
         disturbed += move.sessions
         assert move.reason.text
@@ -136,8 +136,8 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
     assert plan.bound.sessions <= plan.cost.sessions
     for one in plan.assignments:
         assert world.owner.get(one.bundle) == one.after
-    breaches = world.breaches(settings)
-    if plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED):
+    violations = world.violations(settings)
+    if plan.verdict is Verdict.BALANCED:
         # A policy that keeps epsilon out of reach is named, and leaves nothing to do.
         named = {
             resource
@@ -145,7 +145,9 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
             if one.kind == "confined_bundles" and one.proof["goal"] == "epsilon"
             for resource in one.proof["resources"]
         }
-        unexplained = [one for one in breaches if one.split()[0] != "epsilon" or one.split()[1] not in named]
+        unexplained = [
+            one for one in violations if one.split()[0] != "epsilon" or one.split()[1] not in named
+        ]
         assert not unexplained, unexplained
         stranded = [
             key
@@ -162,5 +164,4 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
         }
     else:
         assert plan.problems
-    assert (plan.verdict is Verdict.LEVEL) <= (not plan.moves)
     return world

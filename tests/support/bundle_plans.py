@@ -1,24 +1,24 @@
-"""Plans of the level `bundles` made by hand, for tests."""
+"""Plans of the balancer `bundles` made by hand, for tests."""
 
 import math
 from dataclasses import replace
 
 from trimtab.model.bundles.plan import (
+    BundleAssignment,
     BundleBound,
     BundleCost,
     BundleMove,
     BundleMoveKind,
     BundlePlan,
     BundleReason,
-    Ownership,
 )
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem, Verdict
 from trimtab.model.snapshot import SnapshotReference
 
-NONE = Measures({}, {}, {})
+NONE = ImbalanceSummary({}, {}, {})
 
 
 def unload(bundle: str, source: str | None, target: str, *, sessions: int = 3) -> BundleMove:
@@ -58,14 +58,14 @@ def bundle_plan_of(
         numbered.append(BundleMove(**fields))
     unloads = [move for move in moves if move.kind is BundleMoveKind.UNLOAD]
     return BundlePlan(
-        level="bundles",
+        balancer="bundles",
         strategy="hand",
         seed=0,
         settings={},
         snapshot=SnapshotReference(cluster, "2026-11-21T05:00:00Z", "0" * 64),
-        verdict=Verdict.LEVELLED if moves else Verdict.LEVEL,
+        verdict=Verdict.BALANCED,
         moves=tuple(numbered),
-        assignments=tuple(Ownership(bundle, before[bundle], after[bundle]) for bundle in before),
+        assignments=tuple(BundleAssignment(bundle, before[bundle], after[bundle]) for bundle in before),
         predicted=Prediction(NONE, NONE),
         cost=BundleCost(
             sum(move.sessions for move in unloads),

@@ -1,4 +1,4 @@
-"""Snapshots of the level `bundles` for tests: random ones, and small ones made by hand."""
+"""Snapshots of the balancer `bundles` for tests: random ones, and small ones made by hand."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

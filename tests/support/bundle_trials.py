@@ -1,4 +1,4 @@
-"""Executions of the level `bundles` on the simulated admin API in virtual time, without sockets."""
+"""Executions of the balancer `bundles` on the simulated admin API in virtual time, without sockets."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +14,8 @@ from support.journals import CODECS
 from trimtab.act.bundles.machine import BundlesMachine, new_execution
 from trimtab.act.bundles.port import SWITCHES
 from trimtab.act.bundles.prepare import compare, steps_of
-from trimtab.act.bundles.settings import UnloadPace, UnloadSettings
-from trimtab.act.bundles.state import BundlesState
+from trimtab.act.bundles.settings import UnloadLimits, UnloadSettings
+from trimtab.act.bundles.state import BundlesExecutionState
 from trimtab.act.journal import Journal
 from trimtab.act.pulsar.port import PulsarAdminPort
 from trimtab.act.runner import Runner
@@ -25,19 +25,21 @@ from trimtab.model.bundles.plan import BundlePlan
 BROKERS = ("b1:8080", "b2:8080", "b3:8080")
 NAMESPACE = "acme/shop"
 SETTINGS = UnloadSettings(
-    backoff_seconds=0.1,
-    pace=UnloadPace(pause_seconds=0.5, session_timeout_seconds=10.0, quiet_seconds=75.0),
+    initial_backoff_seconds=0.1,
+    limits=UnloadLimits(
+        batch_pause_seconds=0.5, session_timeout_seconds=10.0, external_change_cooldown_seconds=75.0
+    ),
 )
 
 
 class Checked:
     """A watcher that fails at the first unsound state."""
 
-    def __init__(self, also: Callable[[BundlesState], None] | None = None) -> None:
-        self.last: BundlesState | None = None
+    def __init__(self, also: Callable[[BundlesExecutionState], None] | None = None) -> None:
+        self.last: BundlesExecutionState | None = None
         self.also = also
 
-    def __call__(self, state: BundlesState) -> None:
+    def __call__(self, state: BundlesExecutionState) -> None:
         """Check one state against the rules and the state before."""
         assert violations(state) == []
         if self.last is not None:
@@ -116,19 +118,19 @@ class Bed:
 
     def prepared(
         self, plan: BundlePlan, settings: UnloadSettings = SETTINGS, *, rebase: bool = False
-    ) -> BundlesState:
+    ) -> BundlesExecutionState:
         """The state of an execution of that plan, before its first event."""
         seen = self.port.observe([NAMESPACE], deep=True)
         comparison = compare(plan, seen)
-        comparison.refuse_if_changed("moves have been overtaken", rebase=rebase)
+        comparison.require_unchanged("moves have been overtaken", rebase=rebase)
         return new_execution(seen.cluster, steps_of(plan, comparison), settings, self.now)
 
     def run(
         self,
-        state: BundlesState,
+        state: BundlesExecutionState,
         folder: Path,
-        watch: Callable[[BundlesState], None] | None = None,
-    ) -> BundlesState:
+        watch: Callable[[BundlesExecutionState], None] | None = None,
+    ) -> BundlesExecutionState:
         """Journal and run it to its end."""
         with Journal(folder / "journal.sqlite", CODECS) as journal:
             # Nothing here survives the machine, only the process: waiting for the disk would test nothing.
@@ -140,9 +142,9 @@ class Bed:
         self,
         journal: Journal,
         execution: int,
-        state: BundlesState,
-        watch: Callable[[BundlesState], None] | None = None,
-    ) -> Runner[BundlesState]:
+        state: BundlesExecutionState,
+        watch: Callable[[BundlesExecutionState], None] | None = None,
+    ) -> Runner[BundlesExecutionState]:
         """A runner with invariants checked after every event."""
         machine = BundlesMachine(self.port, self.clock, self.sense)
         return Runner(

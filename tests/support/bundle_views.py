@@ -6,8 +6,8 @@ import numpy as np
 
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.bundles.reports import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
-from trimtab.plan.pulsar.averages import BundleTable, table_of, take_in
-from trimtab.plan.pulsar.view import BrokerLoad, LoadView
+from trimtab.plan.pulsar.averages import BundleTable, table_of, updated
+from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
 
 MB = 1024 * 1024
 CHANCE = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def report(
 
 def view_of(
     brokers: Mapping[str, BrokerReport], *, recently_unloaded: tuple[str, ...] = (), at: float = 0.0
-) -> LoadView:
+) -> LeaderLoadView:
     """A view whose running means are just what is reported."""
     data = {
         bundle: BundleData(mean, mean, one.topics)
@@ -57,7 +57,7 @@ def view_of(
             TimeAverage(1, one.msg_throughput_in, one.msg_throughput_out, one.msg_rate_in, one.msg_rate_out)
         ]
     }
-    return LoadView(
+    return LeaderLoadView(
         at,
         {name: BrokerLoad(one) for name, one in brokers.items()},
         table_of(data),
@@ -66,5 +66,5 @@ def view_of(
 
 
 def update_bundles(table: BundleTable, reports: Iterable[BrokerReport]) -> BundleTable:
-    """The table of `take_in` alone."""
-    return take_in(table, {str(number): report for number, report in enumerate(reports)})[0]
+    """The table of `updated` alone."""
+    return updated(table, {str(number): report for number, report in enumerate(reports)})[0]

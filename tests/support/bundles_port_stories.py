@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trimtab.act.bundles.port import AUTO_SPLIT, OFF, SHEDDING, SWITCHES, BundlesPort, BundlesSeen
+from trimtab.act.bundles.port import AUTO_SPLIT, OFF, SHEDDING, SWITCHES, BundlesObservation, BundlesPort
 from trimtab.model.bundles.range import bundles_between
 
 
@@ -24,7 +24,7 @@ class Stage:
     wait: Callable[[Callable[[], bool]], None]
     add_topics: Callable[[int], None]
 
-    def look(self, *, deep: bool = False) -> BundlesSeen:
+    def look(self, *, deep: bool = False) -> BundlesObservation:
         """One look."""
         return self.port.observe([self.namespace], deep=deep)
 
@@ -49,14 +49,14 @@ def looking_assigns_nothing(stage: Stage) -> None:
 def a_lookup_assigns_and_an_unload_moves(stage: Stage) -> None:
     """A lookup gives an owner; an unload to another broker, and some more lookups, moves the bundle."""
     key = stage.keys[0]
-    assert stage.port.look_up([key]) == {key: None}
+    assert stage.port.lookup([key]) == {key: None}
     owner = stage.look().owners[key]
     target = sorted(stage.look().brokers - {owner})[0]
 
     def there() -> bool:
         if stage.look().owners.get(key) not in (None, target):
             assert stage.port.unload({key: target}) == {key: None}
-        stage.port.look_up([key])
+        stage.port.lookup([key])
         return stage.look().owners.get(key) == target
 
     stage.wait(there)
@@ -65,7 +65,7 @@ def a_lookup_assigns_and_an_unload_moves(stage: Stage) -> None:
 def what_is_refused(stage: Stage) -> None:
     """A destination that is no broker 409, a range that is no bundle 412, no boundaries 412."""
     key = stage.keys[0]
-    stage.port.look_up([key])
+    stage.port.lookup([key])
     codes = {
         "destination": stage.port.unload({key: "127.0.0.1:7"})[key],
         "range": stage.port.split(f"{stage.namespace}/0x00000000_0x12345678", [0x1234]),
@@ -82,13 +82,13 @@ def what_is_refused(stage: Stage) -> None:
 def a_bundle_stays_with_whom_it_is_sent_to_if_that_is_its_owner(stage: Stage) -> None:
     """The modular manager says yes, the extensible one refuses; either way it is served by the same after."""
     key = stage.keys[0]
-    stage.port.look_up([key])
+    stage.port.lookup([key])
     owner = stage.look().owners[key]
     refused = stage.port.unload({key: owner})[key]
     assert (refused is not None and refused.code == "500") == stage.look(deep=True).extensible
 
     def back() -> bool:
-        stage.port.look_up([key])
+        stage.port.lookup([key])
         return stage.look().owners.get(key) == owner
 
     stage.wait(back)
@@ -100,7 +100,7 @@ def a_split_cuts_where_it_is_told_or_not_at_all(stage: Stage) -> None:
     The extensible manager refuses what it cannot cut, and takes one boundary at a time.
     """
     key = stage.keys[0]
-    stage.port.look_up([key])
+    stage.port.lookup([key])
     refused = stage.port.split(key, [0x10000000])
     assert (refused is not None and refused.code == "500") == stage.look(deep=True).extensible
     assert stage.keys[0] == key
@@ -129,7 +129,7 @@ def switches_are_set_and_taken_away(stage: Stage) -> None:
     assert stage.port.write_balancing(dict.fromkeys(SWITCHES, OFF)) == {}
 
     def all_off() -> bool:
-        told = stage.port.read_balancing(everywhere=True)
+        told = stage.port.read_balancing(all_brokers=True)
         values = {value for each in told.in_force.values() for value in each.values()}
         return len(told.in_force) == len(stage.look().brokers) and values == {OFF}
 

@@ -32,7 +32,8 @@ many times what it is.
 """
 _RESOURCE = r"(CPU|disk|(?:network|bandwidth) (?:in|out)|message rate)"
 _MEASURE = re.compile(
-    rf"^{_RESOURCE} .*? (not level|level|idle, not levelled|not measured|no capacity, not levelled) *$", re.M
+    rf"^{_RESOURCE} .*? (not balanced|balanced|idle, not judged|not measured|no capacity, not balanced) *$",
+    re.M,
 )
 _CELL = re.compile(r"(?:(?:\d+%|–)\s+)?[▲▼]?([+-]\d+)%|–")
 
@@ -117,29 +118,29 @@ def block_text(command: str) -> str:
 
 
 class Judged(NamedTuple):
-    """A resource of a snapshot: how far the worst broker is from the mean, the fullest, and level or not."""
+    """A resource of a snapshot: the worst deviation from the mean, the fullest broker, and its word."""
 
     worst_deviation: float
     peak: float
     word: str
 
 
-def level_of(snapshot: Mapping[str, Any]) -> str:
-    """The level of a snapshot."""
+def balancer_of(snapshot: Mapping[str, Any]) -> str:
+    """The balancer of a snapshot."""
     return "replicas" if "partitions" in snapshot else "bundles"
 
 
 def judge(snapshot: Mapping[str, Any], resources: Mapping[str, str]) -> dict[str, Judged]:
-    """Whether a snapshot is level, from its file alone; by the words that `status` has for resources.
+    """Whether a snapshot is balanced, from its file alone; by the words that `status` has for resources.
 
     Parameters
     ----------
     snapshot
-        A document of either level.
+        A document of either balancer.
     resources
         Name in the file by name on the screen; those without capacity are left out of the answer.
     """
-    loads = _replica_loads(snapshot) if level_of(snapshot) == "replicas" else _bundle_loads(snapshot)
+    loads = _replica_loads(snapshot) if balancer_of(snapshot) == "replicas" else _bundle_loads(snapshot)
     nominal = snapshot["quality"].get("x_nominal_capacity", [])
     found = {}
     for word, name in resources.items():
@@ -158,8 +159,8 @@ def judge(snapshot: Mapping[str, Any], resources: Mapping[str, str]) -> dict[str
         asked = [name in nominal or mean >= IDLE for mean in means]
         peak = max(max(one) for one in usage)
         uneven = any(far > EPSILON for far, counts in zip(off, asked, strict=True) if counts)
-        level = "level" if any(asked) else "idle, not levelled"
-        found[word] = Judged(max(off), peak, "not level" if uneven or peak > THETA else level)
+        verdict = "balanced" if any(asked) else "idle, not judged"
+        found[word] = Judged(max(off), peak, "not balanced" if uneven or peak > THETA else verdict)
     return found
 
 
@@ -195,7 +196,7 @@ def _add(held: dict[str, float], load: Mapping[str, float]) -> None:
 
 
 def told_words(printed: str) -> dict[str, str]:
-    """What `status` calls each resource: level, not level, idle and so on."""
+    """What `status` calls each resource: balanced, not balanced, idle and so on."""
     return {found[1]: found[2] for found in _MEASURE.finditer(printed)}
 
 
@@ -240,24 +241,25 @@ def told_sigma(printed: str) -> dict[str, float]:
 def require_true_status(
     printed: str, snapshot: Mapping[str, Any], resources: Mapping[str, str]
 ) -> dict[str, Judged]:
-    """`status` calls level what is level by a snapshot, names the rest, and says which snapshot that was."""
+    """`status` calls balanced what is balanced by a snapshot, names the rest, and says which snapshot that
+    was.
+    """
     truth = judge(snapshot, resources)
     told = told_words(printed)
     assert {word: told[word] for word in truth} == {word: one.word for word, one in truth.items()}, printed
-    uneven = [word for word, one in truth.items() if one.word == "not level"]
-    left = [word for word, said in told.items() if said not in ("level", "not level")]
-    expected = "Everything that is measured is level."
+    uneven = [word for word, one in truth.items() if one.word == "not balanced"]
+    left = [word for word, said in told.items() if said not in ("balanced", "not balanced")]
+    expected = "Every measured resource is balanced."
     if uneven:
         expected = (
-            f"{', '.join(uneven)}: not level. `trimtab plan {level_of(snapshot)}` finds the fewest moves"
+            f"{', '.join(uneven)}: not balanced. "
+            f"`trimtab plan {balancer_of(snapshot)}` finds the fewest moves"
         )
     elif left:
-        expected = f"No goal is missed; not levelled: {', '.join(left)}."
+        expected = f"No goal is missed; not balanced: {', '.join(left)}."
     assert any(line.startswith(expected) for line in printed.splitlines()), (expected, printed)
     for word, one in truth.items():
-        row = next(
-            line for line in printed.splitlines() if re.match(rf"{word} .* level|{word} .*levelled", line)
-        )
+        row = next(line for line in printed.splitlines() if re.match(rf"{word} .*balanced", line))
         told_worst = float(re.findall(r"(\d+\.\d)%", row)[0]) / 100
         # A file's figures have fewer digits than those that it was written from.
         assert abs(told_worst - one.worst_deviation) <= 0.001 + 0.01 * one.worst_deviation, (
@@ -271,7 +273,7 @@ def require_true_status(
 
 
 def require_improved(before: str, after: str, resources: Sequence[str], load: str) -> None:
-    """σ of all resources together fell, and that of none that was and is not level rose.
+    """σ of all resources together fell, and that of none that was and is not balanced rose.
 
     Parameters
     ----------
@@ -285,9 +287,9 @@ def require_improved(before: str, after: str, resources: Sequence[str], load: st
     """
     was, now = told_sigma(before), told_sigma(after)
     words = told_words(before)
-    assert "not level" in {words[name] for name in resources}, before
+    assert "not balanced" in {words[name] for name in resources}, before
     then = told_words(after)
-    uneven = [name for name in resources if words[name] == then[name] == "not level"]
+    uneven = [name for name in resources if words[name] == then[name] == "not balanced"]
     lacking = [name for name in uneven if now[name] >= was[name]]
     if lacking or sum(now[name] for name in resources) >= sum(was[name] for name in resources):
         assert " late by " in load or not re.search(r"; 0 errors", load), (lacking, before, after, load)

@@ -90,7 +90,7 @@ def halved(result: dict[str, Any], name: str) -> bool:
 
 
 def shortcomings(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Resources that a result does not show levelled, and why.
+    """Resources that a result does not show balanced, and why.
 
     A look of a few samples is no measurement to the last digit: a deviation of 2ε still passes, which nothing
     that was moved by wrong figures does.

@@ -125,13 +125,23 @@ def wishes(draw: st.DrawFn, document: dict[str, Any]) -> list[str]:
         asked["epsilon"] = draw(st.sampled_from([0.02, 0.3, 0.9]))
     kind = draw(
         st.sampled_from(
-            [None] * 6 + ["drain", "demote", "add", "fix_offline", "excluded", "few", "goals", "to_disks"]
+            [None] * 6
+            + [
+                "drain",
+                "demote",
+                "add",
+                "fix_offline_replicas",
+                "excluded",
+                "few",
+                "goals",
+                "intra_broker_only",
+            ]
         )
     )
     if kind in ("drain", "demote", "add"):
         few = st.lists(st.sampled_from(living if kind == "add" else ids), unique=True, min_size=1, max_size=2)
         asked[kind] = draw(few)
-    elif kind in ("fix_offline", "to_disks"):
+    elif kind in ("fix_offline_replicas", "intra_broker_only"):
         asked[kind] = True
     elif kind == "excluded":
         for use in ("leaders", "replicas"):

@@ -12,14 +12,14 @@ from support.request_checker import RequestJudge
 THETA, EPSILON = 0.8, 0.25
 
 
-def cheapest(brokers: list[dict], partitions: list[dict], level: bool) -> float | None:
+def cheapest(brokers: list[dict], partitions: list[dict], is_balanced: bool) -> float | None:
     """Bytes that the cheapest placement copies, None if there is no placement.
 
     Parameters
     ----------
     brokers, partitions
         As `support.replica_clusters` makes them: states alive and draining, every replica in sync.
-    level
+    is_balanced
         Whether ε is asked for as well as θ, racks and the emptying of draining brokers.
     """
     solver = highspy.Highs()
@@ -49,9 +49,9 @@ def cheapest(brokers: list[dict], partitions: list[dict], level: bool) -> float 
                 + (p["leader_load"][r] - p["follower_load"][r]) * leads[i, b["id"]]
                 for i, p in enumerate(partitions)
             )
-            high = min(THETA, mean * (1 + EPSILON)) if level else THETA
+            high = min(THETA, mean * (1 + EPSILON)) if is_balanced else THETA
             solver.addConstr(load <= high * b["capacity"][r])
-            if level:
+            if is_balanced:
                 solver.addConstr(load >= mean * (1 - EPSILON) * b["capacity"][r])
     solver.minimize(
         sum(

@@ -8,26 +8,26 @@ from support.invariants import forbidden_changes, violations
 from support.journals import CODECS
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.cordon import with_drained
+from trimtab.act.replicas.load_check import ReplicaLoadCheck
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
 from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.prepare import compare, steps_of
-from trimtab.act.replicas.sensing import LoadSense
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionState
 from trimtab.act.runner import Runner
 from trimtab.model.replicas.plan import Plan
 
-SETTINGS = ExecutionSettings(throttle="50000000", backoff_seconds=0.1)
+SETTINGS = ReplicasExecutionSettings(throttle="50000000", initial_backoff_seconds=0.1)
 
 
 class Checked:
     """A watcher that fails at the first unsound state."""
 
-    def __init__(self, also: Callable[[ExecutionState], None] | None = None) -> None:
-        self.last: ExecutionState | None = None
+    def __init__(self, also: Callable[[ReplicasExecutionState], None] | None = None) -> None:
+        self.last: ReplicasExecutionState | None = None
         self.also = also
 
-    def __call__(self, state: ExecutionState) -> None:
+    def __call__(self, state: ReplicasExecutionState) -> None:
         """Check one state against the rules and the state before."""
         assert violations(state) == []
         if self.last is not None:
@@ -37,7 +37,9 @@ class Checked:
             self.also(state)
 
 
-def prepared(cluster: FakeCluster, plan: Plan, settings: ExecutionSettings = SETTINGS) -> ExecutionState:
+def prepared(
+    cluster: FakeCluster, plan: Plan, settings: ReplicasExecutionSettings = SETTINGS
+) -> ReplicasExecutionState:
     """The state of an execution of that plan on that cluster, before its first event."""
     partitions = [TopicPartition(a.topic, a.partition) for a in plan.assignments]
     seen = cluster.observe(partitions, sorted(cluster.alive), wide=True)
@@ -48,12 +50,12 @@ def prepared(cluster: FakeCluster, plan: Plan, settings: ExecutionSettings = SET
 
 def run(
     cluster: FakeCluster,
-    state: ExecutionState,
+    state: ReplicasExecutionState,
     folder: Path,
     *,
-    sense: LoadSense | None = None,
-    watch: Callable[[ExecutionState], None] | None = None,
-) -> ExecutionState:
+    sense: ReplicaLoadCheck | None = None,
+    watch: Callable[[ReplicasExecutionState], None] | None = None,
+) -> ReplicasExecutionState:
     """Journal and run it to its end."""
     with Journal(folder / "journal.sqlite", CODECS) as journal:
         execution = journal.create(state, "fake", "{}", "test", {})
@@ -70,7 +72,7 @@ def run(
         return runner.run()
 
 
-def assert_clean(cluster: FakeCluster, state: ExecutionState) -> None:
+def assert_clean(cluster: FakeCluster, state: ReplicasExecutionState) -> None:
     """Nothing of the execution is left in the cluster."""
     assert state.final
     ours = {record.step.partition for record in state.records}

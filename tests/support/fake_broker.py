@@ -6,7 +6,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeLogDirsResponse, ListGroupsResponse
 from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchResponse
 
-from trimtab.observe.collect.collecting import Unanswered
+from trimtab.observe.collect.sampler import RequestError
 
 Answer = Callable[[Any], Any]
 
@@ -18,11 +18,11 @@ class FakeAsker:
         self.answers = dict(answers)
         self.asked: list[str] = []
 
-    def ask(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
+    def request(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
         name = type(request).__name__
         self.asked.append(name)
         if name not in self.answers:
-            raise Unanswered("no answer in time")
+            raise RequestError("no answer in time")
         return self.answers[name](request)
 
 

@@ -10,10 +10,10 @@ from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from trimtab.act.kafka.tables import TablesPort
-from trimtab.act.keys.state import Place
+from trimtab.act.keys.state import TableLocation
 from trimtab.connect.kafka.keyed_topic import EARLIEST, KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.files.keys.heartbeat import Heartbeat, heartbeat_bytes
+from trimtab.files.keys.heartbeat import ClientHeartbeat, heartbeat_bytes
 from trimtab.files.keys.table import PublishedTable, table_bytes
 
 CONNECTION = KafkaConnection(("nowhere:9092",))
@@ -47,7 +47,7 @@ class FakeKafka:
     topic_id: str = "id of orders"
     ends: list[int] = field(default_factory=lambda: [100, 100])
     log: list[bytes] = field(default_factory=list)
-    beats: list[tuple[Heartbeat, float]] = field(default_factory=list)
+    heartbeats: list[tuple[ClientHeartbeat, float]] = field(default_factory=list)
     code: int = 0
     added: list[dict[str, int]] = field(default_factory=list)
     tables_partitions: int = 2
@@ -143,9 +143,9 @@ class FakeKeyedTopic(KeyedTopic):
         self._before_write()
         self._kafka.log.append(table_bytes(new))
 
-    def _words(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
+    def _texts(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
         self._kafka.while_read()
-        return list(self._kafka.log), [(heartbeat_bytes(one), at) for one, at in self._kafka.beats]
+        return list(self._kafka.log), [(heartbeat_bytes(one), at) for one, at in self._kafka.heartbeats]
 
 
 class FakePort(TablesPort):
@@ -155,5 +155,5 @@ class FakePort(TablesPort):
         super().__init__(CONNECTION, kafka)
         self._kafka, self.before_write = kafka, before_write
 
-    def _topic(self, place: Place) -> KeyedTopic:
+    def _topic(self, place: TableLocation) -> KeyedTopic:
         return FakeKeyedTopic(self._kafka, self.before_write)

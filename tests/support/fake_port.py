@@ -13,13 +13,13 @@ from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
 from trimtab.act.replicas.port import (
     Answers,
-    BrokerSeen,
-    LogDirSeen,
-    Observation,
+    ClusterObservation,
+    ObservedBroker,
+    ObservedLogDir,
+    ObservedReassignment,
+    ObservedReplica,
     OwnRates,
-    Placement,
-    ReassignmentSeen,
-    ReplicaSeen,
+    PartitionPlacement,
     ThrottleConfig,
     TopicPartition,
 )
@@ -180,7 +180,7 @@ class FakeCluster:
 
     def observe(
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
-    ) -> Observation:
+    ) -> ClusterObservation:
         """See `ClusterPort.observe`."""
         self._call("observe")
         placements = {p: self._placement(p) for p in partitions if p in self.parts}
@@ -189,14 +189,14 @@ class FakeCluster:
             for p, part in self.parts.items()
             if part.leader is None or len(part.in_sync) < min(self.min_in_sync_replicas, len(part.replicas))
         )
-        return Observation(
+        return ClusterObservation(
             at=self.now,
             cluster_id=self.cluster_id,
             controller=min(self.alive, default=None),
-            brokers={b: BrokerSeen(b, fenced=b not in self.alive) for b in self.registered},
+            brokers={b: ObservedBroker(b, fenced=b not in self.alive) for b in self.registered},
             placements=placements,
             reassignments={
-                p: ReassignmentSeen(
+                p: ObservedReassignment(
                     tuple(part.all_replicas),
                     tuple(b for b in part.target if b not in part.replicas),
                     tuple(b for b in part.replicas if b not in part.target),
@@ -205,7 +205,7 @@ class FakeCluster:
                 if part.target is not None
             },
             log_dirs={
-                b: tuple(LogDirSeen(d, True, False, 10**13, self.free_bytes) for d in ("/d0", "/d1"))
+                b: tuple(ObservedLogDir(d, True, False, 10**13, self.free_bytes) for d in ("/d0", "/d1"))
                 for b in brokers
                 if b in self.alive
             },
@@ -213,13 +213,15 @@ class FakeCluster:
             unhealthy=unhealthy if wide else None,
         )
 
-    def _placement(self, partition: TopicPartition) -> Placement:
+    def _placement(self, partition: TopicPartition) -> PartitionPlacement:
         part = self.parts[partition]
-        return Placement(tuple(part.all_replicas), part.leader, tuple(sorted(part.in_sync)), part.topic_id)
+        return PartitionPlacement(
+            tuple(part.all_replicas), part.leader, tuple(sorted(part.in_sync)), part.topic_id
+        )
 
     def _copies(
         self, partitions: Collection[TopicPartition], brokers: Collection[int]
-    ) -> dict[tuple[TopicPartition, int], tuple[ReplicaSeen, ...]]:
+    ) -> dict[tuple[TopicPartition, int], tuple[ObservedReplica, ...]]:
         found = {}
         for partition in partitions:
             part = self.parts.get(partition)
@@ -227,10 +229,10 @@ class FakeCluster:
                 if part is None or broker not in self.alive or broker not in part.all_replicas:
                     continue
                 size = part.size if broker in part.replicas else int(part.copied.get(broker, 0))
-                seen = [ReplicaSeen(part.dirs.get(broker, "/d0"), size)]
+                seen = [ObservedReplica(part.dirs.get(broker, "/d0"), size)]
                 if broker in part.future:
                     path, done = part.future[broker]
-                    seen.append(ReplicaSeen(path, int(done), future=True))
+                    seen.append(ObservedReplica(path, int(done), future=True))
                 found[partition, broker] = tuple(seen)
         return found
 

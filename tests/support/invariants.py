@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, TypeVar
 
-from trimtab.act.bundles.messages import Split, Unload
-from trimtab.act.bundles.state import BundlesState
+from trimtab.act.bundles.messages import SplitBundle, UnloadBundles
+from trimtab.act.bundles.state import BundlesExecutionState
 from trimtab.act.bundles.steps import STEP_TRANSITIONS as OF_BUNDLES
-from trimtab.act.bundles.steps import StepKind
-from trimtab.act.bundles.steps import StepState as BundleState
+from trimtab.act.bundles.steps import BundleStepKind
+from trimtab.act.bundles.steps import BundleStepState as BundleState
 from trimtab.act.execution.state import STATUS_TRANSITIONS, AnyExecution
-from trimtab.act.replicas.state import ExecutionState
+from trimtab.act.replicas.state import ReplicasExecutionState
 from trimtab.act.replicas.steps import STEP_TRANSITIONS as OF_REPLICAS
-from trimtab.act.replicas.steps import StepState
+from trimtab.act.replicas.steps import ReplicaStepState
 
 _S = TypeVar("_S")
 
@@ -32,10 +32,10 @@ def violations(state: AnyExecution) -> list[str]:
     for record in state.records:
         if record.state in ("failed", "skipped", "dropped") and not record.reason:
             found.append(f"{record.step} is {record.state} without a reason")
-    return found + (_of_replicas(state) if isinstance(state, ExecutionState) else _of_bundles(state))
+    return found + (_of_replicas(state) if isinstance(state, ReplicasExecutionState) else _of_bundles(state))
 
 
-def _of_replicas(state: ExecutionState) -> list[str]:
+def _of_replicas(state: ReplicasExecutionState) -> list[str]:
     active = [record.step.partition for record in state.active]
     found = [f"two steps of {p} are under way" for p in set(active) if active.count(p) > 1]
     by_number = {record.step.number: record for record in state.records}
@@ -43,18 +43,18 @@ def _of_replicas(state: ExecutionState) -> list[str]:
         follows = record.step.follows
         if follows is not None and record.active and not by_number[follows].ended:
             found.append(f"{record.step} is under way before {by_number[follows].step} has ended")
-        if (record.state is StepState.ROLLING_BACK) != (record.rollback is not None) and record.active:
+        if (record.state is ReplicaStepState.ROLLING_BACK) != (record.rollback is not None) and record.active:
             found.append(f"{record.step} is {record.state} with rollback to {record.rollback}")
     return found
 
 
 def _of_bundles(state: AnyExecution) -> list[str]:
-    assert isinstance(state, BundlesState)
+    assert isinstance(state, BundlesExecutionState)
     found = []
-    if isinstance(state.awaiting, Unload | Split) and not state.verified and not state.active:
+    if isinstance(state.awaiting, UnloadBundles | SplitBundle) and not state.verified and not state.active:
         found.append(f"{state.awaiting} while the brokers' own balancing may be on")
-    unloads = [record for record in state.active if record.step.kind is StepKind.UNLOAD]
-    if len(unloads) > state.settings.pace.unloads_per_batch:
+    unloads = [record for record in state.active if record.step.kind is BundleStepKind.UNLOAD]
+    if len(unloads) > state.settings.limits.max_unloads_per_batch:
         found.append(f"{len(unloads)} unloads at once")
     found += [
         f"{one.step} and {other.step} are under way together"
@@ -81,7 +81,7 @@ def forbidden_changes(before: AnyExecution, after: AnyExecution) -> list[str]:
     for old, new in zip(before.records, after.records, strict=True):
         if old.step != new.step:
             found.append(f"{old.step} changed")
-        if new.state not in _reachable(old.state, STEP_TRANSITIONS[after.level], 2):
+        if new.state not in _reachable(old.state, STEP_TRANSITIONS[after.balancer], 2):
             found.append(f"{new.step} went from {old.state} to {new.state}")
     return found
 

@@ -1,7 +1,9 @@
-"""Journals and stores of executions of both levels, for tests."""
+"""Journals and stores of executions of both balancers, for tests."""
 
-from trimtab.act.bundles.acting import ACTING as BUNDLES
-from trimtab.act.execution.codec import Codecs
-from trimtab.act.replicas.acting import ACTING as REPLICAS
+from trimtab.act.bundles.executor import EXECUTOR as BUNDLES
+from trimtab.act.execution.codec import StateCodecs
+from trimtab.act.replicas.executor import EXECUTOR as REPLICAS
 
-CODECS = Codecs({acting.level: acting.codec for acting in (REPLICAS, BUNDLES)}, unnamed=REPLICAS.level)
+CODECS = StateCodecs(
+    {acting.balancer: acting.codec for acting in (REPLICAS, BUNDLES)}, unnamed=REPLICAS.balancer
+)

@@ -8,9 +8,9 @@ import signal
 import sys
 from typing import Any
 
-from trimtab.dataplane.queues.redis_streams.cluster import ClusterStreams
-from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
-from trimtab.online.queues.messages import Move
+from trimtab.dataplane.queues.redis_streams.cluster import RedisClusterBackend
+from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
+from trimtab.online.queues.messages import MoveMessages
 
 CAPACITY = [50] * 4
 SLOTS = 2
@@ -20,21 +20,21 @@ async def _move() -> None:
     url, name, step = sys.argv[1:]
 
     def dies_at(method: str, *, before: bool) -> None:
-        does = getattr(RedisStreams, method)
+        does = getattr(RedisBackend, method)
 
         async def then_dies(*arguments: Any) -> Any:
             if not before:
                 await does(*arguments)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        setattr(RedisStreams, method, then_dies)
+        setattr(RedisBackend, method, then_dies)
 
-    backend = ClusterStreams(url, name, CAPACITY, SLOTS, life_seconds=2.0)
+    backend = RedisClusterBackend(url, name, CAPACITY, SLOTS, heartbeat_timeout_seconds=2.0)
     fence = await backend.lease("dies", 1.0)
     assert fence is not None
-    await backend.look()
+    await backend.counts()
     dies_at(step.removeprefix("before_"), before=step.startswith("before_"))
-    await backend.move(Move(0, 1, 5, None), fence)
+    await backend.move(MoveMessages(0, 1, 5, None), fence)
 
 
 if __name__ == "__main__":

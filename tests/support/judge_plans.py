@@ -30,11 +30,11 @@ from support.plan_checker import check
 from support.random_requests import cluster, overrides, request
 from support.random_snapshots import random_snapshot
 from support.request_checker import check_request
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
+from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import plan_bytes, read_plan
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import TrimtabError
 from trimtab.model.replicas.settings import ReplicasSettings
 
@@ -54,9 +54,9 @@ def requested(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def planned(document: dict[str, Any], asked: dict[str, Any]) -> bytes:
     """The plan file that `trim` makes for a request."""
-    settings = read_settings(None, overrides(asked), {}).levels["replicas"]
+    settings = read_settings(None, overrides(asked), {}).balancers["replicas"]
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
-    return plan_bytes(planner_of(LEVELS["replicas"], settings.strategy)(snapshot, settings))
+    return plan_bytes(planner_of(BALANCERS["replicas"], settings.strategy)(snapshot, settings))
 
 
 def judged_request(seed: int) -> tuple[str, list[str]]:
@@ -76,10 +76,10 @@ def judged(seed: int, strategy: str, overrides: list[str], folder: Path) -> tupl
     if strategy == REQUESTS:
         return judged_request(seed)
     document = random_snapshot(seed)
-    settings = read_settings(None, [f"replicas.strategy={strategy}", *overrides], {}).levels["replicas"]
+    settings = read_settings(None, [f"replicas.strategy={strategy}", *overrides], {}).balancers["replicas"]
     snapshot = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     try:
-        data = plan_bytes(planner_of(LEVELS["replicas"], settings.strategy)(snapshot, settings))
+        data = plan_bytes(planner_of(BALANCERS["replicas"], settings.strategy)(snapshot, settings))
     except Exception:
         return "exception", [traceback.format_exc().strip()]
     plan = json.loads(data)

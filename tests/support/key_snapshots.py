@@ -1,4 +1,4 @@
-"""Snapshots of the level `keys`, small enough to be worked out by hand."""
+"""Snapshots of the balancer `keys`, small enough to be worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trimtab.model.keys.routing import group_count
-from trimtab.model.keys.snapshot import GroupLoad, HotKey, KeysSnapshot, PartitionLoad
+from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 
@@ -28,7 +28,7 @@ def a_snapshot(
     """Groups with their records a second, the keys' included; each at home unless `places` says otherwise."""
     moved = places or {}
     rows = tuple(
-        GroupLoad(group, moved.get(group, group % base), groups.get(group, 0.0))
+        KeyGroupLoad(group, moved.get(group, group % base), groups.get(group, 0.0))
         for group in range(group_count(base))
     )
     loads = [0.0] * (partitions or base)

@@ -1,4 +1,4 @@
-"""A real cluster for tests of the level `keys`, and what its clients do there."""
+"""A real cluster for tests of the balancer `keys`, and what its clients do there."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from support.asking import ask
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.heartbeat import PARTITION as BEATS
-from trimtab.files.keys.heartbeat import Heartbeat, read_heartbeat
+from trimtab.files.keys.heartbeat import ClientHeartbeat, read_heartbeat
 from trimtab.files.keys.table import PARTITION, PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
+from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.model.keys.routing import RoutingTable
-
-if TYPE_CHECKING:
-    import pytest
 
 TABLES = "trimtab-tables"
 PATIENCE_SECONDS = 90.0
 _numbers = count()
+
+FIRST_CLIENT_IN_TEST = [CLIENTS[0], *(pytest.param(one, marks=pytest.mark.long) for one in CLIENTS[1:])]
+"""Clients for tests that take all of them in the tier `long` alone."""
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
@@ -43,7 +44,9 @@ class Place:
         self.connection = sandbox.connection
         self.bootstrap = sandbox.bootstrap
         self.settings = {"bootstrap_servers": self.bootstrap}
-        self.following = Following(self.settings, tables_topic=TABLES, beat_seconds=0.5, read_seconds=0.5)
+        self.following = RoutingConfig(
+            self.settings, tables_topic=TABLES, heartbeat_interval_seconds=0.5, read_seconds=0.5
+        )
         self._replicas = len(sandbox.brokers)
         self._writer = KafkaProducer(**self.settings)
         self.create(TABLES, 2, {"cleanup.policy": "compact"})
@@ -75,7 +78,7 @@ class Place:
         data = damage or table_bytes(PublishedTable(topic, self.id_of(topic), table))
         self._writer.send(TABLES, key=record_key(topic), value=data, partition=PARTITION).get(30)
 
-    def beats(self, topic: str) -> list[Heartbeat]:
+    def heartbeats(self, topic: str) -> list[ClientHeartbeat]:
         """Heartbeats of a topic's processes, the last of each that has not said goodbye."""
         reader = KafkaConsumer(**self.settings, auto_offset_reset="earliest", consumer_timeout_ms=300)
         name = TopicPartition(TABLES, BEATS)
@@ -102,9 +105,9 @@ class Place:
 @contextmanager
 def clients_ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """End what a test that failed left running: its threads would go on asking a broker that is gone."""
-    made: list[Sender | Taker] = []
+    made: list[AnyProducer | AnyConsumer] = []
 
-    def noted(kind: type[Sender | Taker]) -> None:
+    def noted(kind: type[AnyProducer | AnyConsumer]) -> None:
         begin = kind.__init__
 
         def init(self: Any, *given: Any, **named: Any) -> None:
@@ -113,8 +116,8 @@ def clients_ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
         monkeypatch.setattr(kind, "__init__", init)
 
-    noted(Sender)
-    noted(Taker)
+    noted(AnyProducer)
+    noted(AnyConsumer)
     yield
     for one in made:
         if not one.closed:
@@ -122,7 +125,7 @@ def clients_ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                 one.close()
 
 
-def effects_in_order(effects: Effects, sent: Counter[bytes]) -> None:
+def effects_in_order(effects: SqliteEffects, sent: Counter[bytes]) -> None:
     """Each key's numbers took effect one after the other: none lost, none twice, none overtaken."""
     found: dict[bytes, list[int]] = {}
     for key, value, _ in effects.all():

@@ -1,8 +1,8 @@
-"""Snapshots of the level `masters` for tests: groups and nodes at will."""
+"""Snapshots of the balancer `masters` for tests: groups and nodes at will."""
 
 from __future__ import annotations
 
-from trimtab.model.masters.snapshot import NOBODY, GroupLoad, MastersSnapshot, NodeLoad, NodeState
+from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 REFERENCE = SnapshotReference("store", "2026-11-24T15:00:00Z", "0" * 64)
@@ -15,12 +15,12 @@ def a_group(
     *,
     able: tuple[int, ...] = (0, 1, 2),
     held: float = 600.0,
-) -> GroupLoad:
+) -> MasterGroupLoad:
     """A group whose bytes go with its queries."""
-    return GroupLoad(
+    return MasterGroupLoad(
         f"group {number}",
         master,
-        NOBODY,
+        NO_MASTER,
         able,
         queries,
         queries * 128,
@@ -30,7 +30,7 @@ def a_group(
 
 
 def a_snapshot(
-    *groups: GroupLoad, states: tuple[NodeState, ...] = (NodeState.ALIVE,) * 3, scheme: str = "expire"
+    *groups: MasterGroupLoad, states: tuple[NodeState, ...] = (NodeState.ALIVE,) * 3, scheme: str = "expire"
 ) -> MastersSnapshot:
     """Nodes 0 to 2, or as many as have states."""
     nodes = tuple(NodeLoad(str(number), f"host:{number}", state) for number, state in enumerate(states))

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.online.masters.messages import Due, MapSeen, Received, Send, Write
-from trimtab.online.masters.node import Node
-from trimtab.online.masters.settings import MasterSettings
-from trimtab.online.masters.slots import Fact
+from trimtab.online.masters.messages import MapChanged, Received, SendMessage, TimerExpired, WriteLog
+from trimtab.online.masters.node import StoreNode
+from trimtab.online.masters.settings import StoreSettings
+from trimtab.online.masters.store_messages import Event
 
 Held = tuple[int | str, int | str, int, Any]
 """Sender, receiver, group and message."""
@@ -29,57 +29,57 @@ class Bench:
     """
 
     def __init__(self, groups: int = 1, *, map_in_store: bool = False, **settings: Any) -> None:
-        self.settings = MasterSettings(**settings)
+        self.settings = StoreSettings(**settings)
         self.now = 0.0
         self.holds: Callable[[int | str, int | str, Any], bool] = lambda sender, receiver, message: False
         self.held: list[Held] = []
         self.heard: list[tuple[int, int, Any]] = []
         self.written: dict[int, dict[int, list[Any]]] = {node: {} for node in range(3)}
         self._groups, self._map_in_store = groups, map_in_store
-        self._coming: deque[Held] = deque()
-        self.nodes = [self._node(node, life=1) for node in range(3)]
+        self._in_transit: deque[Held] = deque()
+        self.nodes = [self._node(node, incarnation=1) for node in range(3)]
         self.down: set[int] = set()
 
-    def _node(self, node: int, life: int) -> Node:
-        return Node(
+    def _node(self, node: int, incarnation: int) -> StoreNode:
+        return StoreNode(
             node,
             3,
             self._groups,
-            life=life,
+            incarnation=incarnation,
             now=self.now,
             settings=self.settings,
             written=self.written[node],
             map_in_store=self._map_in_store,
         )
 
-    def restart(self, node: int, life: int) -> None:
+    def restart(self, node: int, incarnation: int) -> None:
         """Start a node anew, on what it wrote."""
-        self.nodes[node] = self._node(node, life)
+        self.nodes[node] = self._node(node, incarnation)
         self.down.discard(node)
 
-    def tell(self, node: int, fact: Fact) -> None:
+    def tell(self, node: int, fact: Event) -> None:
         """A fact comes to a node; all that follows at once happens."""
         self._take(node, fact)
-        while self._coming:
-            sender, receiver, group, message = self._coming.popleft()
+        while self._in_transit:
+            sender, receiver, group, message = self._in_transit.popleft()
             if isinstance(receiver, int):
                 self._take(receiver, Received(sender, group, message))
             else:
                 assert isinstance(sender, int)
                 self.heard.append((sender, group, message))
 
-    def _take(self, node: int, fact: Fact) -> None:
+    def _take(self, node: int, fact: Event) -> None:
         if node in self.down:
             return
         for order in self.nodes[node].handle(self.now, fact):
             match order:
-                case Write(group, written):
+                case WriteLog(group, written):
                     self.written[node].setdefault(group, []).append(written)
-                case Send(to, group, message):
+                case SendMessage(to, group, message):
                     if self.holds(node, to, message):
                         self.held.append((node, to, group, message))
                     else:
-                        self._coming.append((node, to, group, message))
+                        self._in_transit.append((node, to, group, message))
 
     def send(self, node: int, message: Any, group: int = 0) -> list[Any]:
         """A client sends a message; what clients are told by what follows at once."""
@@ -91,42 +91,42 @@ class Bench:
         """What was held back comes now."""
         self.holds = lambda sender, receiver, message: False
         held, self.held = self.held, []
-        self._coming.extend(held)
+        self._in_transit.extend(held)
         for node in range(3):
-            self.tell(node, Due())
+            self.tell(node, TimerExpired())
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
         end = self.now + seconds
         while True:
             up = [node for node in range(3) if node not in self.down]
-            due, node = min((max(self.nodes[node].due(), self.now), node) for node in up)
+            due, node = min((max(self.nodes[node].next_deadline(), self.now), node) for node in up)
             if due > end:
                 break
             # A node that is due for something it cannot do yet is asked again a moment later.
             self.now = max(due, self.now + 1e-4)
-            self.tell(node, Due())
+            self.tell(node, TimerExpired())
         self.now = end
 
     def run_until(self, so: Callable[[], object]) -> None:
-        """Let time pass until something is so; where a takeover never comes, a minute is enough to see it."""
+        """Let time pass until something is so; where a transfer never comes, a minute is enough to see it."""
         end = self.now + 60.0
         while not so():
             assert self.now < end, "nothing of the kind within a minute"
             self.run(0.01)
 
-    def publish_map(self, *ideal: int, version: int = 1) -> None:
+    def publish_map(self, *preferred: int, version: int = 1) -> None:
         """All nodes see a map."""
         for node in range(3):
-            self.tell(node, MapSeen(version, ideal))
+            self.tell(node, MapChanged(version, preferred))
 
     def masters(self, group: int = 0) -> list[int]:
         """Who counts itself as master of a group, now."""
         found = []
         for node in self.nodes:
-            node.station.now = self.now
-            if node.station.node not in self.down and node.groups[group].lease.held:
-                found.append(node.station.node)
+            node.context.now = self.now
+            if node.context.node not in self.down and node.groups[group].lease.held:
+                found.append(node.context.node)
         return found
 
     def elected(self) -> int:

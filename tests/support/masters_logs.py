@@ -6,35 +6,35 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from trimtab.lab.simulate.masters.store import SlotStore
-from trimtab.online.masters.entries import Append, BeMaster, Entry, Record
-from trimtab.online.masters.log import STORE, Engine
-from trimtab.online.masters.messages import Send, Write
-from trimtab.online.masters.settings import MasterSettings
-from trimtab.online.masters.slots import Ask, Told
+from trimtab.lab.simulate.masters.store import SimulatedLogStore
+from trimtab.online.masters.entries import AppendMessages, ClaimMastership, Entry, MessageRecord
+from trimtab.online.masters.log import STORE, ConsensusEngine
+from trimtab.online.masters.messages import SendMessage, WriteLog
+from trimtab.online.masters.node_context import NodeContext
+from trimtab.online.masters.settings import StoreSettings
 from trimtab.online.masters.state import GroupState
-from trimtab.online.masters.station import Station
+from trimtab.online.masters.store_messages import StoreEvent, StoreRequest
 
 GROUP = 0
 RENEWAL_SECONDS = 2.5
 
 
-def batch(node: int, sequence: int, fence: int = 0) -> Append:
+def batch(node: int, sequence: int, fence: int = 0) -> AppendMessages:
     """A batch of one message."""
-    return Append(fence, (Record("t", f"p{node}", sequence, b""),))
+    return AppendMessages(fence, (MessageRecord("t", f"p{node}", sequence, b""),))
 
 
 class One:
     """One node's log, and what came of it: the state of the group and every applied entry, in order."""
 
     def __init__(self, logs: Logs, node: int, life: int, written: list[Any]) -> None:
-        self.station = Station(node, 3, life, logs.settings, logs.now)
+        self.context = NodeContext(node, 3, life, logs.settings, logs.now)
         self.logs = logs
         self.applied: list[tuple[int, Entry]] = []
         self.state = GroupState()
-        self.log = logs.engine.log(self.station, GROUP, self._apply, self._snapshot, self._restore)
+        self.log = logs.engine.log(self.context, GROUP, self._apply, self._snapshot, self._restore)
         self.log.recover(written)
-        self.station.orders.clear()
+        self.context.orders.clear()
         self.wake_at = float("inf")
 
     def _apply(self, slot: int, entry: Entry) -> None:
@@ -67,23 +67,23 @@ class Logs:
         Slot to what was applied there, by whichever node first.
     """
 
-    def __init__(self, engine: Engine, seed: int = 0, **settings: Any) -> None:
+    def __init__(self, engine: ConsensusEngine, seed: int = 0, **settings: Any) -> None:
         self.engine, self.chance = engine, Random(seed)
-        self.settings = MasterSettings(renewal_seconds=RENEWAL_SECONDS, **settings)
+        self.settings = StoreSettings(renewal_seconds=RENEWAL_SECONDS, **settings)
         self.now = 0.0
         self.loss = self.late_seconds = 0.0
         self.cut: set[int] = set()
         self.values: dict[int, Entry] = {}
-        self.store = SlotStore()
+        self.store = SimulatedLogStore()
         self.disks: list[list[Any]] = [[], [], []]
         self._queue: list[tuple[float, int, Any]] = []
-        self._count = self._lives = 0
+        self._count = self._peers = 0
         self.nodes = [self._start(node) for node in range(3)]
 
     def _start(self, node: int) -> One:
-        self._lives += 1
-        embedded = self.engine.most_nodes is not None
-        return One(self, node, self._lives, self.disks[node] if embedded else self.store.read(GROUP, 1))
+        self._peers += 1
+        embedded = self.engine.max_nodes is not None
+        return One(self, node, self._peers, self.disks[node] if embedded else self.store.read(GROUP, 1))
 
     def restart(self, node: int) -> None:
         """Kill a node, and start it again on what there is."""
@@ -91,7 +91,7 @@ class Logs:
 
     def propose(self, node: int, entry: Entry) -> None:
         """Have a node propose."""
-        self.nodes[node].station.now = self.now
+        self.nodes[node].context.now = self.now
         self.nodes[node].log.propose(entry)
         self._perform(self.nodes[node])
 
@@ -113,15 +113,15 @@ class Logs:
     # ------------------------------------------------------------ what nodes order
 
     def _perform(self, one: One) -> None:
-        orders, one.station.orders = one.station.orders, []
-        node = one.station.node
+        orders, one.context.orders = one.context.orders, []
+        node = one.context.node
         for order in orders:
             match order:
-                case Write(_, written):
+                case WriteLog(_, written):
                     self.disks[node].append(written)
-                case Send(to, _, message) if isinstance(to, int):
-                    self._carry(node, to, lambda to=to, message=message: self._hear(to, node, message))
-                case Ask():
+                case SendMessage(to, _, message) if isinstance(to, int):
+                    self._carry(node, to, lambda to=to, message=message: self._receive(to, node, message))
+                case StoreRequest():
                     self._carry(node, STORE, lambda order=order: self._asked(one, order))
         self._wake(one)
 
@@ -131,35 +131,35 @@ class Logs:
         elif not self.cut & {sender, to} and self.chance.random() >= self.loss:
             self.at(0.002 + self.late_seconds * self.chance.random() ** 4, do)
 
-    def _asked(self, one: One, ask: Ask) -> None:
-        answers, seen = self.store.ask(ask)
+    def _asked(self, one: One, request: StoreRequest) -> None:
+        answers, seen = self.store.request(request)
         for told in answers:
-            self._carry(STORE, one.station.node, lambda told=told: self._tell(one, told))
+            self._carry(STORE, one.context.node, lambda told=told: self._tell(one, told))
         for other in self.nodes:
             for told in seen:
-                node = other.station.node
+                node = other.context.node
                 self._carry(STORE, node, lambda other=other, told=told: self._tell(other, told))
 
-    def _tell(self, one: One, told: Told) -> None:
-        if one is self.nodes[one.station.node]:  # not an earlier life
-            self._hear(one.station.node, STORE, told.told)
+    def _tell(self, one: One, told: StoreEvent) -> None:
+        if one is self.nodes[one.context.node]:  # not an earlier life
+            self._receive(one.context.node, STORE, told.event)
 
-    def _hear(self, node: int, sender: int, message: Any) -> None:
+    def _receive(self, node: int, sender: int, message: Any) -> None:
         one = self.nodes[node]
-        one.station.now = self.now
+        one.context.now = self.now
         one.log.received(sender, message)
         self._perform(one)
 
     def _wake(self, one: One) -> None:
-        due = max(one.log.due(), self.now + 1e-4)
+        due = max(one.log.next_deadline(), self.now + 1e-4)
         if due < one.wake_at:
             one.wake_at = due
             self.at(due - self.now, lambda: self._woken(one, due))
 
     def _woken(self, one: One, due: float) -> None:
-        if one is self.nodes[one.station.node] and due == one.wake_at:
-            one.wake_at, one.station.now = float("inf"), self.now
-            one.log.go_on()
+        if one is self.nodes[one.context.node] and due == one.wake_at:
+            one.wake_at, one.context.now = float("inf"), self.now
+            one.log.tick()
             self._perform(one)
 
     # ------------------------------------------------------------ what came of it
@@ -178,6 +178,6 @@ class Logs:
         return [one.sequence for one in records if one.producer == f"p{node}"]
 
 
-def be_master(node: int, count: int, expected: int) -> BeMaster:
+def be_master(node: int, count: int, expected: int) -> ClaimMastership:
     """A wish to be master, of a nonce of its own."""
-    return BeMaster(node, (1000 + node, count), expected)
+    return ClaimMastership(node, (1000 + node, count), expected)

@@ -1,4 +1,4 @@
-"""Nodes of the level `masters` in the process of a test, on this machine."""
+"""Nodes of the balancer `masters` in the process of a test, on this machine."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.log import NodeLog
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.online.masters.messages import Promised
-from trimtab.online.masters.rejoin import ALL_BEGUN
+from trimtab.online.masters.rejoin import ALL_RESTARTED
 from trimtab.online.masters.token import CLUSTER
 
 HOST: Final = "127.0.0.1"
@@ -47,8 +47,8 @@ def with_log(given: NodeConfiguration) -> NodeConfiguration:
     Path(given.folder).mkdir(parents=True, exist_ok=True)
     log = NodeLog(Path(given.folder) / "log", given.cluster, given.node)
     for group in range(CLUSTER, given.groups):
-        log.write(group, Promised(ALL_BEGUN))
-    log.put(log.take())
+        log.write(group, Promised(ALL_RESTARTED))
+    log.put(log.next_flush())
     log.close()
     return given
 
@@ -67,6 +67,6 @@ async def nodes_running(given: Sequence[NodeConfiguration]) -> AsyncIterator[lis
                 await task
 
 
-def cluster_of(given: NodeConfiguration) -> MastersCluster:
+def cluster_of(given: NodeConfiguration) -> StoreConfig:
     """The cluster as a client knows it that has no guard."""
-    return MastersCluster("c", tuple(given.addresses), 1)
+    return StoreConfig("c", tuple(given.addresses), 1)

@@ -3,12 +3,14 @@
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance
-from trimtab.report.measured import Measured
+from trimtab.report.measured import MeasuredLoad
 
 
-def from_imbalances(brokers: tuple[int, ...], hosts: tuple[str, ...], series: list[Imbalance]) -> Measured:
+def from_imbalances(
+    brokers: tuple[int, ...], hosts: tuple[str, ...], series: list[Imbalance]
+) -> MeasuredLoad:
     """One figure an instant, over the same brokers."""
-    return Measured(
+    return MeasuredLoad(
         brokers=brokers,
         hosts=hosts,
         usage=np.array([one.usage for one in series]),

@@ -1,4 +1,4 @@
-"""A lake's table `imbalance` of any level, out of loads by hand, and an execution between its ticks."""
+"""A lake's table `imbalance` of any balancer, out of loads by hand, and an execution between its ticks."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
+from trimtab.balancers import Balancer
 from trimtab.cli.bodies.apply import open_store
-from trimtab.levels import Level
 from trimtab.model.imbalance import imbalance
 from trimtab.observe.lake import Lake, microseconds
-from trimtab.observe.manifest import Entry, Manifest, publish_manifest
+from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest
 
 Loads = Mapping[str, Sequence[float | None]]
 """Load of each broker by resource; None is not told."""
 
 
 def rows_at(
-    level: Level, tick: datetime.datetime, brokers: Sequence[Any], loads: Loads, capacity: float | None
+    level: Balancer, tick: datetime.datetime, brokers: Sequence[Any], loads: Loads, capacity: float | None
 ) -> list[dict[str, object]]:
     """The rows of a tick, by equations 1 to 5."""
     rows: list[dict[str, object]] = []
@@ -59,20 +59,20 @@ def rows_at(
     return rows
 
 
-def publish(path: Path, level: Level, rows: list[dict[str, object]]) -> None:
+def publish(path: Path, level: Balancer, rows: list[dict[str, object]]) -> None:
     """Write the table as the pipeline would."""
     lake = Lake(path, level.pipeline())
     folder = lake.tables / "imbalance" / "part-0"
     folder.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows), folder / "rows.parquet")
     at = [microseconds(row["tick"]) for row in rows]  # type: ignore[arg-type]
-    entry = Entry("imbalance/part-0", min(at), max(at) + 1, min(at), max(at))
+    entry = ManifestEntry("imbalance/part-0", min(at), max(at) + 1, min(at), max(at))
     publish_manifest(lake.tables, Manifest(tables={"imbalance": (entry,)}))
 
 
-def journal(level: Level, plan: Any, begun: float, ended: float | None) -> int:
+def journal(level: Balancer, plan: Any, begun: float, ended: float | None) -> int:
     """An execution of a plan without steps, from `begun` to `ended`, or still running; its id."""
-    acting = level.acting()
+    acting = level.executor()
     plan = replace(plan, snapshot=replace(plan.snapshot, cluster="orders"))
     with open_store() as store:
         state = acting.new_execution("id", (), acting.settings(), begun)
@@ -80,6 +80,6 @@ def journal(level: Level, plan: Any, begun: float, ended: float | None) -> int:
             state, "orders", level.plan().to_bytes(plan).decode(), "test@here, process 0", {}
         )
         if ended is not None:
-            after = replace(state, status=Status.FINISHED, now=ended)
+            after = replace(state, status=ExecutionStatus.FINISHED, now=ended)
             store.journal.write(number, state, after, "Ended", "")
     return number

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trimtab.act.execution.codec import Codecs
+from trimtab.act.execution.codec import StateCodecs
 from trimtab.act.journal import Journal
 
 
@@ -20,7 +20,7 @@ class MortalJournal(Journal):
     """Such a journal; `writes` counts the writes of states so far."""
 
     def __init__(
-        self, path: Path, codecs: Codecs, dies_at: int | None, before: bool, die: Callable[[], NoReturn]
+        self, path: Path, codecs: StateCodecs, dies_at: int | None, before: bool, die: Callable[[], NoReturn]
     ) -> None:
         self.writes = 0
         self._of_state = False
@@ -62,7 +62,7 @@ def kill_at(word: str) -> None:
     """Let every store of executions in this process die so."""
     from trimtab.act import store
 
-    def mortal(path: Path, codecs: Codecs) -> Journal:
+    def mortal(path: Path, codecs: StateCodecs) -> Journal:
         dies_at = int(word.removesuffix("-")) if word else None
         return MortalJournal(path, codecs, dies_at, word.endswith("-"), _killed)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from trimtab.model.bundles.reports import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
 from trimtab.plan.pulsar.averages import table_of
-from trimtab.plan.pulsar.view import BrokerLoad, LoadView
+from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
 
 RANGES = ("0x00000000_0x40000000", "0x40000000_0x80000000", "0x80000000_0xc0000000", "0xc0000000_0xffffffff")
 """The bundles of a namespace that was left as it was made."""
@@ -43,6 +43,6 @@ def load(
 
 def view_of(
     brokers: Mapping[str, BrokerLoad], bundles: Mapping[str, BundleData] | None = None, at: float = 0.0
-) -> LoadView:
+) -> LeaderLoadView:
     """What the leader sees of them."""
-    return LoadView(at, brokers, table_of(bundles or {}))
+    return LeaderLoadView(at, brokers, table_of(bundles or {}))

@@ -16,10 +16,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 RESOURCES = ("cpu", "disk", "network_in", "network_out")
-COMPLETE = ("level", "levelled", "improved")
-VERDICTS = (*COMPLETE, "incomplete", "overloaded", "infeasible")
+COMPLETE = ("balanced", "improved")
+VERDICTS = (*COMPLETE, "incomplete", "infeasible")
 TOP_LEVEL = {
-    *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
+    *("format", "balancer", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
     *("predicted", "cost", "bound", "problems"),
 }
 MOVE = {"order", "kind", "topic", "partition", "source", "target", "bytes", "reason"}
@@ -55,7 +55,9 @@ class Judge:
         self.demoted = set(self.settings.get("demote") or [])
         self.resized = dict(self.settings.get("replication_factor") or {})
         evacuates = (self.settings.get("drain") or self.demoted) and not self.settings.get("add")
-        verb = evacuates or any(self.settings.get(name) for name in ("fix_offline", "to_disks"))
+        verb = evacuates or any(
+            self.settings.get(name) for name in ("fix_offline_replicas", "intra_broker_only")
+        )
         self.verb_alone = bool(verb and not self.settings.get("rebalance")) or bool(self.resized)
         self.brokers = {
             broker["id"]: broker
@@ -123,7 +125,7 @@ class Judge:
 
     def check_shape(self) -> None:
         self._fields("plan", self.plan, TOP_LEVEL)
-        if self.plan["format"] != "trimtab/plan/1" or self.plan["level"] != "replicas":
+        if self.plan["format"] != "trimtab/plan/1" or self.plan["balancer"] != "replicas":
             self.fault("format or level is not that of a plan of replicas")
         for move in self.plan["moves"]:
             self._fields(f"move {move.get('order')}", move, MOVE)
@@ -281,7 +283,7 @@ class Judge:
 
     def disk_room(self) -> dict[int, float]:
         """Bytes that each broker in service may hold: θ of its disk, or what it holds if that is more."""
-        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline") or self.resized
+        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline_replicas") or self.resized
         theta = self._limit("theta")["disk"] if asked else 1.0
         held = self.load(self.first_list, self.first_leader)
         return {
@@ -315,7 +317,9 @@ class Judge:
 
     def dir_room(self) -> dict[tuple[int, str], float]:
         """Bytes that each log dir may hold: θ of it, or what it holds if that is more."""
-        limited = {"theta", "log_dirs"} & set(self.settings["goals"]) or self.settings.get("fix_offline")
+        limited = {"theta", "log_dirs"} & set(self.settings["goals"]) or self.settings.get(
+            "fix_offline_replicas"
+        )
         limited = limited or self.resized
         theta = self._limit("theta")["disk"] if limited else 1.0
         held = self.dir_held()
@@ -377,10 +381,10 @@ class Judge:
 
     def host_room(self) -> dict[str, float]:
         """Bytes that each host that declares a disk may hold: θ of it, or what it holds if that is more."""
-        if "host_load" not in self.settings["goals"] and not self.settings.get("fix_offline"):
+        if "host_load" not in self.settings["goals"] and not self.settings.get("fix_offline_replicas"):
             return {}
         held = self.host_load(self.first_list, self.first_leader)
-        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline")
+        asked = "theta" in self.settings["goals"] or self.settings.get("fix_offline_replicas")
         usual = self._limit("theta")["disk"] if asked else 1.0
         theta = (self.settings.get("host_theta") or {}).get("disk", usual)
         return {
@@ -411,7 +415,7 @@ class Judge:
             mean = sum(load[host][name] for host in counted) / sum(
                 capacity[host][name][0] for host in counted
             )
-            idle = mean < self.settings["idle_usage"] * (1 - 1e-12)
+            idle = mean < self.settings["min_utilization"] * (1 - 1e-12)
             for host in counted:
                 room, declared = capacity[host][name]
                 usage = load[host][name] / room
@@ -442,7 +446,7 @@ class Judge:
             return []
         numbers = {number: held.count(number) for number in brokers}
         mean = sum(numbers.values()) / len(brokers)
-        reach = self.settings["number_epsilon"] * mean * (1 + 1e-9)
+        reach = self.settings["count_epsilon"] * mean * (1 + 1e-9)
         return [
             (number, have)
             for number, have in numbers.items()
@@ -485,7 +489,7 @@ class Judge:
             keys = [key for key in self.list if key[0] == topic]
             replicas = [broker for key in keys for broker in self.list[key]]
             leading = [self.leader[key] for key in keys if self.leader[key] is not None]
-            named = any(fnmatchcase(topic, one) for one in self.settings.get("levelled_topics", []))
+            named = any(fnmatchcase(topic, one) for one in self.settings.get("balanced_topics", []))
             if "topic_replicas" in found and named and self.uneven(replicas, self.counted("replicas")):
                 found["topic_replicas"].append(topic)
             if "topic_leaders" in found and named and self.uneven(leading, self.counted("topic leaders")):
@@ -626,7 +630,7 @@ class Judge:
             spent = expected[name] + between_dirs if name else len(moves)
             if limit is not None and spent > limit:
                 self.fault(f"the plan spends {spent}, settings.{setting} is {limit}")
-        if self.plan["verdict"] == "levelled" and self.plan["bound"]["bytes"] > expected["bytes"]:
+        if self.plan["verdict"] == "balanced" and moves and self.plan["bound"]["bytes"] > expected["bytes"]:
             self.fault(
                 f"bound.bytes is {self.plan['bound']['bytes']}, the plan copies only {expected['bytes']}"
             )
@@ -746,7 +750,7 @@ class Judge:
     def placement_faults(self, lists: dict, leaders: dict, moved: bool) -> list[str]:
         """What breaks a hard goal of placement."""
         faults = []
-        dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
+        dirs_alone = self.settings.get("intra_broker_only") and not self.settings["fix_offline_replicas"]
         for key, brokers in lists.items():
             if dirs_alone:
                 continue
@@ -852,7 +856,7 @@ class Judge:
                 far = abs(usage - mean) > epsilon * mean * (1 + 1e-9)
                 if usage > theta * (1 + 1e-9):
                     faults.append(f"log dir {path} of broker {number} at {usage:.4f} > θ")
-                elif far and mean > self.settings["idle_usage"] * (1 + 1e-12):
+                elif far and mean > self.settings["min_utilization"] * (1 + 1e-12):
                     faults.append(f"log dir {path} of broker {number} at {usage:.4f}, mean {mean:.4f}")
         return faults
 
@@ -862,7 +866,7 @@ class Judge:
         return max(row["leader_load"]["disk"], row["follower_load"]["disk"])
 
     def _idle(self, name: str, lists: dict, leaders: dict) -> bool:
-        """Used too little to be levelled, by a capacity that is known."""
+        """Used too little to be balanced, by a capacity that is known."""
         if name in self.snapshot.get("quality", {}).get("x_nominal_capacity", []):
             return False
         load = self.load(lists, leaders)
@@ -873,7 +877,7 @@ class Judge:
         ]
         capacity = sum(self.brokers[number]["capacity"][name] for number in counted)
         used = sum(load[number][name] for number in counted)
-        return used < self.settings["idle_usage"] * capacity * (1 - 1e-12)
+        return used < self.settings["min_utilization"] * capacity * (1 - 1e-12)
 
     def _limit(self, name: str) -> dict:
         limit = self.settings[name]
@@ -895,9 +899,9 @@ class Judge:
                 self.fault(f"broker {number} is named in the settings, and not there")
         if self.verb_alone and "epsilon" in self.settings["goals"]:
             self.fault(f"no rebalance is asked for, with goals {self.settings['goals']}")
-        dirs_alone = self.settings.get("to_disks") and not self.settings["fix_offline"]
+        dirs_alone = self.settings.get("intra_broker_only") and not self.settings["fix_offline_replicas"]
         if dirs_alone and any(move["kind"] != "log_dir" for move in self.plan["moves"]):
-            self.fault("to_disks, but something else than a log dir changes")
+            self.fault("intra_broker_only, but something else than a log dir changes")
         for key, first in self.first_list.items():
             if self.placement_faults({key: first}, self.first_leader, moved=False):
                 continue
@@ -928,7 +932,7 @@ class Judge:
             over = lifted if self.verb_alone else over
         full_hosts, off_hosts = self.host_faults(self.list, self.leader)
         full_dirs = [fault for fault in self.dir_faults() if fault.endswith("> θ")]
-        if verdict == "level":
+        if verdict == "balanced" and not self.plan["moves"]:
             # Rules that prove a goal out of reach leave nothing to do; the proofs are recounted below.
             settled = {
                 one["resource"]
@@ -942,23 +946,19 @@ class Judge:
         everything = hard + limits + soft + self.level_faults(self.list, self.leader)[0]
         if verdict not in VERDICTS:
             self.fault(f"verdict is {verdict}")
-        if verdict == "level" and self.plan["moves"]:
-            self.fault("verdict is level, with moves")
-        if verdict in ("levelled", "improved") and not self.plan["moves"]:
+        if verdict == "improved" and not self.plan["moves"]:
             self.fault(f"verdict is {verdict}, without moves")
         asked = hard if self.resized else [fault for key in self.list for fault in self.asked_for(key)]
-        if verdict in ("level", "levelled") and (asked + limits + soft):
+        if verdict == "balanced" and (asked + limits + soft):
             found = asked + limits + soft
             self.fault(f"verdict is {verdict}, but {found[0]} ({len(found)} such)")
         if verdict == "improved" and (asked + limits):
             self.fault(f"verdict is improved, but {(asked + limits)[0]} ({len(asked + limits)} such)")
-        if verdict in ("incomplete", "overloaded") and hard:
+        if verdict == "incomplete" and hard:
             self.check_left_open(problems)
         if lifted and verdict in COMPLETE:
             self.fault(f"verdict is {verdict}, but {lifted[0]}, which was not ({len(lifted)} such)")
-        if verdict == "overloaded" and not lifted:
-            self.fault("verdict is overloaded, but nobody is above θ who was not")
-        if verdict not in ("level", "levelled"):
+        if verdict != "balanced":
             if not everything:
                 self.fault(f"verdict is {verdict}, but every goal holds")
             if not problems:
@@ -1007,12 +1007,12 @@ class Judge:
     @property
     def dirs_alone(self) -> bool:
         """Only log dirs are asked for: nothing leaves its broker."""
-        return bool(self.settings.get("to_disks")) and not self.settings.get("fix_offline")
+        return bool(self.settings.get("intra_broker_only")) and not self.settings.get("fix_offline_replicas")
 
     @property
     def evacuates_all(self) -> bool:
         """Dead brokers, offline log dirs and partitions without leader are part of what is asked for."""
-        others = ("drain", "fix_offline", "add", "rebalance")
+        others = ("drain", "fix_offline_replicas", "add", "rebalance")
         demotes_alone = self.demoted and not any(self.settings.get(name) for name in others)
         return not (self.resized or self.dirs_alone or demotes_alone)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from support.pulsar_trials import NAMESPACE
 from trimtab.connect.pulsar.admin import PulsarConnection
-from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad
+from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload
 from trimtab.observe.collect import run
 from trimtab.observe.collect.pulsar.collector import COLLECTING
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 def workload(namespace: str) -> PulsarWorkload:
     """One topic that carries much more than the others, and one that carries nothing."""
     rates = {"hot-7f3a": 60.0, "warm-19c2": 12.0, "warm-b04d": 12.0, "warm-e5aa": 12.0, "idle-52f1": 0.0}
-    topics = tuple(TopicLoad(name, rate, 400, 1) for name, rate in rates.items())
+    topics = tuple(PulsarTopicLoad(name, rate, 400, 1) for name, rate in rates.items())
     return PulsarWorkload((NamespaceLoad(namespace, 4, topics),))
 
 
@@ -36,7 +36,7 @@ def collected(
     )
     with (
         COLLECTING.open(connection, settings, CapacitySettings()) as collector,
-        run.lake_landing(lake.raw, COLLECTING.columns) as below,
+        run.lake_sink(lake.raw, COLLECTING.columns) as below,
         COLLECTING.recording(below, record) as landing,
     ):
         for outcome in run.collect(collector, landing, 1.0, threading.Event(), TICKS_MAXIMUM):

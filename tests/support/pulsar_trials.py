@@ -34,7 +34,7 @@ IMPATIENT = {
     "poll_seconds": "0.2",
     "check_seconds": "0.5",
     "settle_seconds": "2",
-    "broker_grace_seconds": "6",
+    "broker_timeout_seconds": "6",
     "bundles.pause_seconds": "0.1",
     "bundles.assign_after_seconds": "0.5",
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 from support.chains import deviation, require_deviations
 from trimtab.connect.pulsar.admin import PulsarAdmin
-from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.truth import traffic_between
 
 
@@ -15,7 +15,7 @@ def require_what_clients_did(
     admin: PulsarAdmin,
     printed: str,
     snapshot: Mapping[str, Any],
-    load: tuple[Load, float, float],
+    load: tuple[SandboxLoad, float, float],
     plan: Path,
 ) -> None:
     """The map of `status`, its snapshot and the plan's end are what owners say and clients have done.
@@ -40,7 +40,7 @@ def require_what_clients_did(
 
 
 def _traffic_deviation(
-    admin: PulsarAdmin, load: Load, begin: float, end: float
+    admin: PulsarAdmin, load: SandboxLoad, begin: float, end: float
 ) -> dict[str, dict[str, float]]:
     into, out, messages = ({broker: 0.0 for broker in admin.brokers()} for _ in range(3))
     owner: dict[str, str] = {}

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from trimtab.dataplane.queues.backend import Backend
 from trimtab.dataplane.queues.envelope import Delivery, Envelope
-from trimtab.dataplane.queues.in_process import InProcess
-from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+from trimtab.dataplane.queues.in_process import InProcessBackend
+from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 
 Opened = Callable[..., AbstractAsyncContextManager[Backend]]
 """A back-end with queues of these capacities."""
@@ -18,18 +18,20 @@ Opened = Callable[..., AbstractAsyncContextManager[Backend]]
 @asynccontextmanager
 async def in_process(capacity: Sequence[int]) -> AsyncIterator[Backend]:
     """Queues of this event loop."""
-    backend = InProcess(capacity)
+    backend = InProcessBackend(capacity)
     await backend.open()
     yield backend
     await backend.close()
 
 
-def redis_streams(url: str, life_seconds: float = 2.0) -> Opened:
+def redis_streams(url: str, heartbeat_timeout_seconds: float = 2.0) -> Opened:
     """Queues on a real server; each opening has queues of its own."""
 
     @asynccontextmanager
     async def opened(capacity: Sequence[int], name: str = "") -> AsyncIterator[Backend]:
-        backend = RedisStreams(url, name or uuid4().hex, capacity, life_seconds=life_seconds)
+        backend = RedisBackend(
+            url, name or uuid4().hex, capacity, heartbeat_timeout_seconds=heartbeat_timeout_seconds
+        )
         await backend.open()
         yield backend
         await backend.close()
@@ -75,7 +77,7 @@ async def taken(backend: Backend, worker: str, queue: int) -> Delivery:
 
 async def checked(backend: Backend) -> None:
     """Counters say what the messages say, and what came in is finished or there."""
-    counts = (await backend.look()).queues
+    counts = (await backend.counts()).queues
     assert tuple(one.derivable() for one in counts) == await backend.recount()
     came = sum(one.arrived_microseconds - one.served_microseconds for one in counts)
     assert came == sum(one.work_microseconds for one in counts)

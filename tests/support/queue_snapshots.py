@@ -1,4 +1,4 @@
-"""Snapshots of the level `queues`, small enough to be worked out by hand."""
+"""Snapshots of the balancer `queues`, small enough to be worked out by hand."""
 
 from __future__ import annotations
 

@@ -16,17 +16,17 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from taskiq import Context, SimpleRetryMiddleware, TaskiqDepends
 
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
 URL = os.environ["QUEUES_URL"]
-broker = LevelledBroker(
+broker = BalancedBroker(
     URL,
     queues=int(os.environ.get("QUEUES", "3")),
-    life_seconds=float(os.environ.get("LIFE_SECONDS", "2.5")),
-    deaths_max=int(os.environ.get("DEATHS_MAX", "50")),
-    hang_seconds=float(os.environ.get("HANG_SECONDS", "60")),
+    heartbeat_timeout_seconds=float(os.environ.get("LIFE_SECONDS", "2.5")),
+    max_worker_crashes=int(os.environ.get("DEATHS_MAX", "50")),
+    hang_timeout_seconds=float(os.environ.get("HANG_SECONDS", "60")),
     default_weight=0.01,
-    wait_seconds=None,
+    enqueue_timeout_seconds=None,
 )
 broker.add_middlewares(SimpleRetryMiddleware())
 CONTEXT = TaskiqDepends()

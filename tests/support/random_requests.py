@@ -1,4 +1,4 @@
-"""Random clusters and requests for the level `replicas`, as plain JSON values; standard library only.
+"""Random clusters and requests for the balancer `replicas`, as plain JSON values; standard library only.
 
 `cluster(seed)` draws a snapshot document of the published format, `request(seed, document)` the settings of
 `[replicas]` for a plan of it. The same seed gives the same cluster and the same request.
@@ -204,13 +204,13 @@ VERBS = (
     *("demote",) * 14,
     *("demote several",) * 5,
     *("drain, demote",) * 6,
-    *("fix_offline",) * 10,
-    *("drain, fix_offline",) * 3,
-    *("demote, fix_offline",) * 3,
+    *("fix_offline_replicas",) * 10,
+    *("drain, fix_offline_replicas",) * 3,
+    *("demote, fix_offline_replicas",) * 3,
     *("replication_factor up",) * 8,
     *("replication_factor down",) * 4,
-    *("to_disks",) * 4,
-    *("to_disks, fix_offline",) * 2,
+    *("intra_broker_only",) * 4,
+    *("intra_broker_only, fix_offline_replicas",) * 2,
     *("add",) * 4,
     *("drain, add",) * 4,
 )
@@ -244,17 +244,17 @@ def request(seed: int, document: Document, known: frozenset[str]) -> Document:
         ]
         if living:
             asked["add"] = [chance.choice(living)]
-    if "fix_offline" in verb:
-        asked["fix_offline"] = True
-    if "to_disks" in verb:
-        asked["to_disks"] = True
+    if "fix_offline_replicas" in verb:
+        asked["fix_offline_replicas"] = True
+    if "intra_broker_only" in verb:
+        asked["intra_broker_only"] = True
     topics = sorted({row["topic"] for row in partitions})
     if "replication_factor" in verb:
         name = chance.choice([*topics, "*"])
         has = max(len(row["replicas"]) for row in partitions if fnmatchcase(row["topic"], name))
         more = chance.choice([has + 1, has + 1, has + 2, len(ids) + 1])
         asked["replication_factor"] = {name: more if "up" in verb else max(1, has - 1)}
-    alone = "to_disks" in asked or "replication_factor" in asked
+    alone = "intra_broker_only" in asked or "replication_factor" in asked
     if asked and not alone and "rebalance" in known and chance.random() < 0.25:
         asked["rebalance"] = True
     _exclusions(chance, asked, topics, ids, known)
@@ -307,7 +307,15 @@ def _limits(chance: random.Random, asked: Document, partitions: list[Document]) 
         asked["max_moves"] = chance.choice([0, 1, 2, 5, 20, 500])
 
 
-FLAGS = ("drain", "demote", "add", "fix_offline", "to_disks", "rebalance", "replication_factor")
+FLAGS = (
+    "drain",
+    "demote",
+    "add",
+    "fix_offline_replicas",
+    "intra_broker_only",
+    "rebalance",
+    "replication_factor",
+)
 
 
 def overrides(asked: Document) -> list[str]:

@@ -112,7 +112,7 @@ def _spread(chance: random.Random, holders: list[dict], weight: dict[int, float]
 
 
 def _scale(chance: random.Random, brokers: list[dict], partitions: list[dict]) -> None:
-    """Bring the mean usage of each resource to a drawn level, mostly one that can be levelled."""
+    """Bring the mean usage of each resource to a drawn level, mostly one that can be balanced."""
     for name in ("cpu", "disk", "network_in", "network_out"):
         capacity = sum(
             broker["capacity"].get(name, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from trimtab.lab.sandbox.queues.server import QueueServer, valkey
+from trimtab.lab.sandbox.queues.server import RedisServerProcess, valkey
 
 
 def binaries() -> dict[str, str]:
@@ -16,7 +16,7 @@ def binaries() -> dict[str, str]:
     return found
 
 
-class Server(QueueServer):
+class Server(RedisServerProcess):
     """One of them on a port of its own."""
 
     def __init__(self, binary: str, folder: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.history.replicas.course import Course
+from trimtab.history.replicas.load_series import LoadSeries
 from trimtab.lab.simulate.instances import plain_snapshot
-from trimtab.model.replicas.plan import MoveKind
+from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
@@ -18,7 +18,7 @@ from trimtab.observe.columns import SECOND
 STEP = 900
 
 
-def course(steps: int = 6, first: int = 0, disk: float = 100.0, capacity: float = 1.0) -> Course:
+def course(steps: int = 6, first: int = 0, disk: float = 100.0, capacity: float = 1.0) -> LoadSeries:
     """Three brokers; partition 0 on brokers 1 and 2, partition 1 on 2 and 3; the first leads.
 
     A leader has CPU 4 and network out 2, a follower CPU 1; step s brings s to network in.
@@ -41,10 +41,10 @@ def course(steps: int = 6, first: int = 0, disk: float = 100.0, capacity: float 
     )
     end = (np.arange(steps) + 1) * STEP * SECOND
     nothing = np.zeros((0, 2, 4))
-    return Course(begun, end, leader, follower, np.zeros(0, dtype=np.int64), nothing, nothing, first)
+    return LoadSeries(begun, end, leader, follower, np.zeros(0, dtype=np.int64), nothing, nothing, first)
 
 
-def move(kind: MoveKind, partition: int, source: int, target: int) -> Any:
+def move(kind: ReplicaMoveKind, partition: int, source: int, target: int) -> Any:
     """A move as far as a replay looks at it."""
     return SimpleNamespace(kind=kind, topic="t", partition=partition, source=source, target=target)
 
@@ -52,11 +52,11 @@ def move(kind: MoveKind, partition: int, source: int, target: int) -> Any:
 def planner(*plans: list[Any]) -> Any:
     """Hands out these plans one after the other, then empty ones; keeps what it saw."""
     waiting = list(plans)
-    seen: list[ReplicasSnapshot] = []
+    snapshots: list[ReplicasSnapshot] = []
 
     def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Any:
-        seen.append(snapshot)
+        snapshots.append(snapshot)
         return SimpleNamespace(moves=waiting.pop(0) if waiting else [])
 
-    plan.seen = seen  # type: ignore[attr-defined]
+    plan.snapshots = snapshots  # type: ignore[attr-defined]
     return plan

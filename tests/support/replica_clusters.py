@@ -1,16 +1,16 @@
-"""Snapshots of the level `replicas`: written by hand in a few words, or drawn by Hypothesis."""
+"""Snapshots of the balancer `replicas`: written by hand in a few words, or drawn by Hypothesis."""
 
 import numpy as np
 from hypothesis import strategies as st
 
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import (
-    NOBODY,
-    Brokers,
-    BrokerState,
+    NO_BROKER,
     LogDirs,
     LogDirState,
     Partitions,
+    ReplicaBrokers,
+    ReplicaBrokerState,
     ReplicasSnapshot,
 )
 from trimtab.model.snapshot import Quality, SnapshotReference
@@ -48,24 +48,24 @@ def snapshot(brokers, partitions) -> ReplicasSnapshot:  # type: ignore[no-untype
     dir_index = {(i, path): d for d, (i, path, _, _) in enumerate(dirs)}
     width = max((len(p["replicas"]) for p in partitions), default=1)
     shape = (len(partitions), width)
-    replicas, in_sync = np.full(shape, NOBODY, np.int32), np.zeros(shape, np.bool_)
-    log_dir = np.full(shape, NOBODY, np.int32)
+    replicas, in_sync = np.full(shape, NO_BROKER, np.int32), np.zeros(shape, np.bool_)
+    log_dir = np.full(shape, NO_BROKER, np.int32)
     for row, p in enumerate(partitions):
         for slot, b in enumerate(p["replicas"]):
             replicas[row, slot] = index[b]
             in_sync[row, slot] = b in p["in_sync"]
             if p["dirs"]:
-                log_dir[row, slot] = dir_index.get((index[b], p["dirs"][slot]), NOBODY)
+                log_dir[row, slot] = dir_index.get((index[b], p["dirs"][slot]), NO_BROKER)
     topics = tuple(sorted({p["topic"] for p in partitions}))
     unlimited = float("inf")
     return ReplicasSnapshot(
         reference=SnapshotReference("test", "2026-01-01T00:00:00Z", "0" * 64),
         quality=Quality(),
-        brokers=Brokers(
+        brokers=ReplicaBrokers(
             id=np.array([b["id"] for b in brokers], dtype=np.int64),
             host=tuple(host),
             rack=tuple(b["rack"] or h for b, h in zip(brokers, host, strict=True)),
-            state=np.array([BrokerState[b["state"].upper()] for b in brokers], dtype=np.int8),
+            state=np.array([ReplicaBrokerState[b["state"].upper()] for b in brokers], dtype=np.int8),
             capacity=np.array(
                 [[unlimited if c is None else c for c in b["capacity"] or (None,) * 4] for b in brokers],
                 dtype=np.float64,
@@ -82,7 +82,7 @@ def snapshot(brokers, partitions) -> ReplicasSnapshot:  # type: ignore[no-untype
             topic=np.array([topics.index(p["topic"]) for p in partitions], dtype=np.int32),
             number=np.array([p["number"] for p in partitions], dtype=np.int32),
             replicas=replicas,
-            leader=np.array([index.get(p["leader"], NOBODY) for p in partitions], dtype=np.int32),
+            leader=np.array([index.get(p["leader"], NO_BROKER) for p in partitions], dtype=np.int32),
             in_sync=in_sync,
             log_dir=log_dir,
             leader_load=np.array([p["leader_load"] for p in partitions], dtype=np.float64).reshape(-1, 4),

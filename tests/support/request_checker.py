@@ -1,9 +1,9 @@
 """An independent judge of requests: all that a plan was asked for is done, for no more bytes than it takes.
 
 Beside `plan_checker`, which plays the moves and holds the ends against the goals, this one counts what a
-request (drain, demote, fix_offline, replication_factor, evacuation of dead brokers) leaves undone, looks for
-simple proofs that an input is beyond every plan, and holds the bytes against those that the request needs. It
-knows the published formats alone, and uses nothing but the standard library.
+request (drain, demote, fix_offline_replicas, replication_factor, evacuation of dead brokers) leaves undone,
+looks for simple proofs that an input is beyond every plan, and holds the bytes against those that the request
+needs. It knows the published formats alone, and uses nothing but the standard library.
 """
 
 import itertools

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.files.binding import Given
+from trimtab.balancers.settings import SECTIONS
+from trimtab.files.binding import SettingValue
 from trimtab.files.settings import Settings
-from trimtab.levels.settings import SECTIONS
 
 
 def settings_of(
@@ -14,11 +14,11 @@ def settings_of(
     """A settings file in `folder` with one table, read in an environment."""
     return Settings(
         folder=folder,
-        levels={},
-        _file={section: {key: Given(value, "trimtab.toml") for key, value in table.items()}},
-        _words={},
+        balancers={},
+        _file={section: {key: SettingValue(value, "trimtab.toml") for key, value in table.items()}},
+        _texts={},
         _environment={
-            name: Given(value, f"environment variable {name}", as_text=True)
+            name: SettingValue(value, f"environment variable {name}", as_text=True)
             for name, value in (environment or {}).items()
         },
         _sections=SECTIONS,

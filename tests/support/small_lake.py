@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.lake import Lake, microseconds
-from trimtab.observe.manifest import Entry, Manifest, publish_manifest
+from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
@@ -73,7 +73,7 @@ def broker_rows(
 def publish(path: Path, tables: dict[str, list[list[dict[str, object]]]]) -> Lake:
     """Publish tables, each made of parts; a part is an entry from its first tick to just after its last."""
     lake = Lake(path, REPLICAS)
-    entries: dict[str, tuple[Entry, ...]] = {}
+    entries: dict[str, tuple[ManifestEntry, ...]] = {}
     for name, parts in tables.items():
         made = []
         for number, rows in enumerate(parts):
@@ -81,7 +81,7 @@ def publish(path: Path, tables: dict[str, list[list[dict[str, object]]]]) -> Lak
             folder.mkdir(parents=True)
             pq.write_table(pa.Table.from_pylist(rows, schema=_schema(name)), folder / "rows.parquet")
             at = [microseconds(row["tick"]) for row in rows]  # type: ignore[arg-type]
-            made.append(Entry(f"{name}/part-{number}", min(at), max(at) + 1, min(at), max(at)))
+            made.append(ManifestEntry(f"{name}/part-{number}", min(at), max(at) + 1, min(at), max(at)))
         entries[name] = tuple(made)
     publish_manifest(lake.tables, Manifest(tables=entries))
     return lake

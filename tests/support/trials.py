@@ -23,7 +23,7 @@ from trimtab.act.execution.state import FINAL
 from trimtab.act.journal import Journal
 from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.port import PortError
-from trimtab.act.replicas.port import Observation, Placement, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.port import ClusterObservation, PartitionPlacement, ThrottleConfig, TopicPartition
 from trimtab.act.store import JOURNAL_FILE
 from trimtab.connect.kafka.client import admin_client, consumer, producer
 from trimtab.files.replicas.plan import write_plan
@@ -35,7 +35,7 @@ TRIMTAB = Path(sys.executable).with_name("trimtab")
 IMPATIENT = {
     "poll_seconds": "0.2",
     "check_seconds": "1",
-    "broker_grace_seconds": "10",
+    "broker_timeout_seconds": "10",
     "settle_seconds": "3",
     "lease_seconds": "5",
 }
@@ -89,7 +89,7 @@ class Trial:
         """What an admin client is told that knows nothing of the past."""
         return ask(self.sandbox.connection, call)
 
-    def look(self, *partitions: TopicPartition) -> Observation:
+    def look(self, *partitions: TopicPartition) -> ClusterObservation:
         """One look at the whole cluster."""
         return self.insist(lambda: self.port.observe(partitions, (), wide=True))
 
@@ -104,7 +104,7 @@ class Trial:
                     raise
             time.sleep(0.2)
 
-    def placement(self, topic: str, number: int) -> Placement:
+    def placement(self, topic: str, number: int) -> PartitionPlacement:
         """Where a partition is."""
         name = TopicPartition(topic, number)
         return self.look(name).placements[name]
@@ -349,7 +349,7 @@ def running_trial(folder: Path) -> Iterator[Trial]:
         len(BROKERS),
         prometheus=False,
         properties={"replication.quota.window.num": "2"},
-        say=lambda line: print(f"sandbox: {line}", file=sys.stderr),
+        print_progress=lambda line: print(f"sandbox: {line}", file=sys.stderr),
     ) as sandbox:
         admin = admin_client(sandbox.connection, request_timeout_ms=10_000)
         try:

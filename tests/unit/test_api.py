@@ -1,4 +1,4 @@
-"""The public Python face: one function a verb, whatever the level."""
+"""The public Python face: one function a verb, whatever the balancer."""
 
 import subprocess
 import sys
@@ -58,13 +58,13 @@ def test_every_public_name_is_there() -> None:
         getattr(trimtab, missing)
 
 
-@pytest.mark.parametrize("level", list(trimtab.LEVELS))
+@pytest.mark.parametrize("level", list(trimtab.BALANCERS))
 def test_from_a_snapshot_file_to_a_plan_file(tmp_path: Path, level: str) -> None:
-    """The level is found by the file and by the value; the plan is the one that the command makes."""
+    """The balancer is found by the file and by the value; the plan is the one that the command makes."""
     trimtab.write_snapshot(SNAPSHOTS[level], tmp_path / "snapshot.json")
     snapshot = trimtab.read_snapshot(tmp_path / "snapshot.json")
     plan = trimtab.make_plan(snapshot, epsilon=0.4)
-    assert plan.level == level
+    assert plan.balancer == level
     trimtab.write_plan(plan, tmp_path / "plan.json")
     assert trimtab.read_plan(str(tmp_path / "plan.json")) == plan
     command = [
@@ -84,7 +84,7 @@ def test_from_a_snapshot_file_to_a_plan_file(tmp_path: Path, level: str) -> None
     assert done.stdout == trimtab.plan_text(plan, snapshot)
 
 
-@pytest.mark.parametrize("level", list(trimtab.LEVELS))
+@pytest.mark.parametrize("level", list(trimtab.BALANCERS))
 def test_frames_hold_what_the_values_hold(level: str) -> None:
     """Rows and columns by name: nobody has to know the order of an array."""
     snapshot = SNAPSHOTS[level]
@@ -141,7 +141,7 @@ def test_overrides_go_before_the_file_and_the_environment_is_not_read(
 
 
 def test_a_strategy_is_chosen_by_name() -> None:
-    """Where a level has several planners."""
+    """Where a balancer has several planners."""
     assert trimtab.make_plan(SNAPSHOTS["replicas"], strategy="role_aware").strategy == "role_aware"
     with pytest.raises(trimtab.TrimtabError, match="trimm"):
         trimtab.make_plan(SNAPSHOTS["replicas"], strategy="trimm")
@@ -154,7 +154,7 @@ def test_mistakes_are_told_as_everywhere() -> None:
     with pytest.raises(trimtab.TrimtabError, match="int is no snapshot"):
         trimtab.make_plan(3)
     with pytest.raises(trimtab.TrimtabError, match="recordings are replayed of bundles"):
-        trimtab.replay("nowhere.jsonl", ["trim"], level="replicas")
+        trimtab.replay("nowhere.jsonl", ["trim"], balancer="replicas")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,10 @@ def test_mistakes_are_told_as_everywhere() -> None:
         (lambda plan: trimtab.write_plan(None, "plan.json"), "NoneType is no plan"),
         (lambda plan: trimtab.moves("plan.json"), "str is no plan"),
         (lambda plan: trimtab.predicted(SNAPSHOTS["replicas"]), "ReplicasSnapshot is no plan"),
-        (lambda plan: trimtab.plan_text(plan, SNAPSHOTS["bundles"]), "plan is of level replicas.*of bundles"),
+        (
+            lambda plan: trimtab.plan_text(plan, SNAPSHOTS["bundles"]),
+            "plan is of balancer replicas.*of bundles",
+        ),
         (lambda plan: trimtab.plan_text(plan, "snapshot.json"), "str is no snapshot"),
         (lambda plan: trimtab.measures(plan), "ReplicasPlan is no snapshot"),
         (lambda plan: trimtab.usage(3), "int is no snapshot"),

@@ -1,4 +1,4 @@
-"""Python in the documentation passes a strict type check, and the public types are those of the levels."""
+"""Python in the documentation passes a strict type check, and the public types are those of the balancers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 import trimtab
-from trimtab.levels import LEVELS
+from trimtab.balancers import BALANCERS
+
+pytestmark = pytest.mark.slow  # mypy reads pages and the package again
 
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "src" / "trimtab" / "__init__.pyi"
@@ -63,7 +65,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> str:
             (folder / f"page_{page.stem.lower().replace('-', '_')}.py").write_text(program, encoding="utf-8")
     (folder / "use.py").write_text(USE, encoding="utf-8")
     names = sorted(path.name for path in folder.glob("*.py"))
-    assert {"page_readme.py", "page_python.py", "page_queues.py", "page_keys.py"} <= {*names}
+    assert {"page_install.py", "page_python.py", "page_queues.py", "page_keys.py"} <= {*names}
     words = [
         "--strict",
         "--config-file=",
@@ -94,17 +96,17 @@ def test_attributes_of_plans_and_snapshots_are_known(checked: str) -> None:
     for line, types in (
         ("6", ["SnapshotReference"]),
         ("7", ["Quality"]),
-        ("8", ["Move", "BundleMove", "Takeover"]),
-        ("9", ["Cost", "BundleCost", "TakeoverCost"]),
+        ("8", ["ReplicaMove", "BundleMove", "MastershipTransfer"]),
+        ("9", ["ReplicaCost", "BundleCost", "TransferCost"]),
     ):
         (said,) = (one for one in told if one.startswith(f"use.py:{line}: note"))
         assert all(f".{name}" in said for name in types), said
     wrong = [one for one in told if one.startswith("use.py:10: error")]
-    assert len(wrong) == len(LEVELS), told
+    assert len(wrong) == len(BALANCERS), told
 
 
 def test_the_public_types_are_those_of_the_levels() -> None:
-    """A level that is added is added to the unions, and to the overloads."""
+    """A balancer that is added is added to the unions, and to the overloads."""
     tree = ast.parse(STUB.read_text(encoding="utf-8"))
     unions = {
         one.target.id: {name.id for name in ast.walk(one.value) if isinstance(name, ast.Name)}
@@ -117,9 +119,9 @@ def test_the_public_types_are_those_of_the_levels() -> None:
         if isinstance(one, ast.ImportFrom) and str(one.module).startswith("trimtab.model.")
         for alias in one.names
     }
-    kinds = {level.snapshot().kind for level in LEVELS.values()}
+    kinds = {level.snapshot().kind for level in BALANCERS.values()}
     assert {imported[name] for name in unions["Snapshot"]} == kinds
-    assert {imported[name] for name in unions["Plan"]} == {level.plan().kind for level in LEVELS.values()}
+    assert {imported[name] for name in unions["Plan"]} == {level.plan().kind for level in BALANCERS.values()}
     made = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "make_plan"]
     taken = {ast.unparse(one.args.args[0].annotation or one) for one in made}
     assert {imported[name] for name in taken} == kinds

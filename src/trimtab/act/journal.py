@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from trimtab.act.acting import Entry
-from trimtab.act.execution.codec import LEVEL, Codecs
+from trimtab.act.execution.codec import BALANCER, StateCodecs
 from trimtab.act.execution.state import AnyExecution
+from trimtab.act.executor import ExecutionSummary
 from trimtab.model.errors import ActError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = (
     """CREATE TABLE executions (
@@ -46,7 +46,7 @@ class Journal:
     path
         The file; made anew where there is none.
     codecs
-        Of all levels that it may hold.
+        Of all balancers that it may hold.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class Journal:
         If the file is no journal, or one of another version.
     """
 
-    def __init__(self, path: Path, codecs: Codecs) -> None:
+    def __init__(self, path: Path, codecs: StateCodecs) -> None:
         self.path = path
         self._codecs = codecs
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ class Journal:
         self, state: AnyExecution, cluster: str, plan: str, owner: str, facts: Mapping[str, Any]
     ) -> int:
         """Write a new execution down, before its first order; returns its id."""
-        codec = self._codecs.of(state.level)
+        codec = self._codecs.of(state.balancer)
         head = json.dumps(codec.head_to_json(state))
         with self._transaction():
             cursor = self._db.execute(
@@ -129,11 +129,11 @@ class Journal:
         self, execution: int, before: AnyExecution, after: AnyExecution, event: str, order: str
     ) -> bool:
         """Write a change of state down and make it durable; False if there was nothing worth writing."""
-        codec = self._codecs.of(after.level)
+        codec = self._codecs.of(after.balancer)
         changed = [
             new
             for old, new in zip(before.records, after.records, strict=True)
-            if old is not new and codec.worth_writing(old, new)
+            if old is not new and codec.must_write(old, new)
         ]
         head = codec.head_to_json(after)
         if not changed and head == codec.head_to_json(before):
@@ -168,7 +168,7 @@ class Journal:
                 (execution, at, what, by),
             )
 
-    def take_requests(self, execution: int) -> list[tuple[str, str]]:
+    def pop_requests(self, execution: int) -> list[tuple[str, str]]:
         """Requests not yet taken, as (what, by), oldest first; each is given out once."""
         rows = self._db.execute(
             "SELECT sequence, request, by FROM requests WHERE execution = ? AND taken = 0 ORDER BY sequence",
@@ -181,20 +181,22 @@ class Journal:
                 )
         return [(what, by) for _, what, by in rows]
 
-    def entries(self, of_cluster: str | None = None) -> list[Entry]:
+    def entries(self, of_cluster: str | None = None) -> list[ExecutionSummary]:
         """All executions, newest first."""
         rows = self._db.execute(
             "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts, "
-            "coalesce(json_extract(head, '$.level'), ?) "
+            "coalesce(json_extract(head, '$.balancer'), ?) "
             "FROM executions WHERE ? IS NULL OR cluster_id = ? ORDER BY id DESC",
             (self._codecs.unnamed, of_cluster, of_cluster),
         )
         return [
-            Entry(id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts), level)
-            for id, cluster_id, cluster, created_at, ended_at, status, owner, facts, level in rows
+            ExecutionSummary(
+                id, cluster_id, cluster, created_at, ended_at, status, owner, json.loads(facts), balancer
+            )
+            for id, cluster_id, cluster, created_at, ended_at, status, owner, facts, balancer in rows
         ]
 
-    def entry(self, execution: int) -> Entry:
+    def entry(self, execution: int) -> ExecutionSummary:
         """One of them.
 
         Raises
@@ -220,7 +222,7 @@ class Journal:
             "SELECT step, record FROM steps WHERE execution = ? ORDER BY number", (execution,)
         )
         head = json.loads(head)
-        codec = self._codecs.of(head.get(LEVEL, self._codecs.unnamed))
+        codec = self._codecs.of(head.get(BALANCER, self._codecs.unnamed))
         records = tuple(
             codec.record_from_json(json.loads(step), json.loads(record)) for step, record in steps
         )

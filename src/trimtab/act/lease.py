@@ -19,14 +19,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from trimtab.act.holder import Holder, holder_text, is_here, lives, parse_holder, refusal, this_process
+from trimtab.act.lease_holder import (
+    LeaseHolder,
+    holder_text,
+    is_here,
+    is_running,
+    lease_conflict,
+    parse_holder,
+    this_process,
+)
 from trimtab.act.port import ClaimPort, PortError
 from trimtab.model.errors import ActError
 
 LEASES_FOLDER = "leases"
 SETTLE_SECONDS = 0.3
-SECOND_LOOK_SECONDS = 2.0
-LOOK_AGAIN_SECONDS = 1.0
+CONFIRMATION_SECONDS = 2.0
+RECHECK_SECONDS = 1.0
 
 
 class Lease:
@@ -65,8 +73,8 @@ class Lease:
         self._sleep = sleep
         self._me = replace(this_process(token, clock()), folder=str(folder))
         self._stands = False
-        self._due = False
-        self._looked_at = 0.0
+        self._next_deadline = False
+        self._observed = 0.0
 
     def acquire(self) -> list[str]:
         """Take the lease, over the dead if need be; returns what is worth saying about it.
@@ -85,11 +93,11 @@ class Lease:
             self._lock_file.unlock()
             raise
 
-    def look(self) -> list[Holder]:
+    def check_claims(self) -> list[LeaseHolder]:
         """The dead whose claims still stand; touches nothing, and raises where `acquire` would."""
         if locked(self._folder, self._cluster_id):
             text = _path(self._folder, self._cluster_id).read_text(encoding="utf-8")
-            raise refusal(parse_holder(text), self._cluster_id)
+            raise lease_conflict(parse_holder(text), self._cluster_id)
         try:
             return self._dead(self._settled())
         except PortError as error:
@@ -99,14 +107,14 @@ class Lease:
 
     def release(self) -> None:
         """Give the whole lease back."""
-        self.withdraw()
+        self.release_claim()
         self._lock_file.unlock()
 
-    def tell(self, execution: int) -> None:
+    def set_execution(self, execution: int) -> None:
         """Say for which execution it is, in the lock file now and in the cluster at the next look."""
         self._me = replace(self._me, execution=execution)
         self._lock_file.write(self._me)
-        self._due = True
+        self._next_deadline = True
 
     def check(self) -> None:
         """Make sure that the claim is still ours, and renew it in time.
@@ -117,29 +125,30 @@ class Lease:
             If another trimtab has taken over: nothing must be touched from then on.
         """
         now = self._clock()
-        if not self._stands or now - self._looked_at < LOOK_AGAIN_SECONDS:
+        if not self._stands or now - self._observed < RECHECK_SECONDS:
             return
         try:
             texts = self._port.read_claims()
             claims = _holders(texts)
-            if self._me.token not in claims or self._rival(claims) is not None:
+            if self._me.token not in claims or self._conflicting_claim(claims) is not None:
                 self._stands = False
                 raise ActError(
-                    f"{self._rival(claims) or 'another trimtab'} has taken over cluster {self._cluster_id}: "
+                    f"{self._conflicting_claim(claims) or 'another trimtab'} has taken over cluster "
+                    f"{self._cluster_id}: "
                     "this trimtab steps back and touches nothing more; see `trimtab execution list` there"
                 )
-            if self._due or now - self._me.renewed_at >= self._lease_seconds / 4:
+            if self._next_deadline or now - self._me.renewed_at >= self._lease_seconds / 4:
                 self._me = replace(self._me, renewed_at=now)
                 # All of ours go: an earlier renewal may have been lost on its way there or back.
-                ours = [text for text in texts if self._is_mine(text)]
+                ours = [text for text in texts if self._is_own(text)]
                 self._port.write_claims([holder_text(self._me)], ours)
-                self._due = False
-            self._looked_at = now
+                self._next_deadline = False
+            self._observed = now
         except PortError as error:
             if not error.failure.transient:
                 raise
 
-    def withdraw(self) -> None:
+    def release_claim(self) -> None:
         """Take the claim out of the cluster; what cannot be removed runs out by itself."""
         if self._stands:
             self._stands = False
@@ -166,12 +175,12 @@ class Lease:
         self._port.write_claims([holder_text(self._me)], texts)
         self._sleep(SETTLE_SECONDS)
         claims = _holders(self._port.read_claims())
-        rival = self._rival(claims)
+        rival = self._conflicting_claim(claims)
         if rival is not None or self._me.token not in claims:
             self._remove()
-            raise refusal(rival, self._cluster_id)
+            raise lease_conflict(rival, self._cluster_id)
         self._stands = True
-        self._looked_at = self._clock()
+        self._observed = self._clock()
         return [f"took the lease over from {holder}, which is no longer alive" for holder in dead]
 
     def _settled(self) -> frozenset[str]:
@@ -182,32 +191,32 @@ class Lease:
             texts = self._port.read_claims()
         return texts
 
-    def _dead(self, texts: Iterable[str]) -> list[Holder]:
+    def _dead(self, texts: Iterable[str]) -> list[LeaseHolder]:
         return [self._require_dead(holder) for holder in _holders(texts).values()]
 
-    def _rival(self, claims: Mapping[str, Holder]) -> Holder | None:
+    def _conflicting_claim(self, claims: Mapping[str, LeaseHolder]) -> LeaseHolder | None:
         """Who claimed before us; of two that claim at once, both agree on the one that goes on."""
         others = [holder for token, holder in claims.items() if token != self._me.token]
         first = min(others, key=_precedence, default=None)
         return first if first is not None and _precedence(first) < _precedence(self._me) else None
 
-    def _require_dead(self, holder: Holder) -> Holder:
-        if lives(holder):
-            raise refusal(holder, self._cluster_id)
+    def _require_dead(self, holder: LeaseHolder) -> LeaseHolder:
+        if is_running(holder):
+            raise lease_conflict(holder, self._cluster_id)
         if not is_here(holder):
             if self._clock() - holder.renewed_at < self._lease_seconds:
-                raise refusal(holder, self._cluster_id)
+                raise lease_conflict(holder, self._cluster_id)
             # Clocks differ between machines: only one that stays silent while we watch counts as dead.
-            self._sleep(SECOND_LOOK_SECONDS)
+            self._sleep(CONFIRMATION_SECONDS)
             if _holders(self._port.read_claims()).get(holder.token) != holder:
-                raise refusal(holder, self._cluster_id)
+                raise lease_conflict(holder, self._cluster_id)
         return holder
 
     def _remove(self) -> None:
-        texts = {text for text in self._port.read_claims() if self._is_mine(text)}
+        texts = {text for text in self._port.read_claims() if self._is_own(text)}
         self._port.write_claims([], texts | {holder_text(self._me)})
 
-    def _is_mine(self, text: str) -> bool:
+    def _is_own(self, text: str) -> bool:
         holder = parse_holder(text)
         return holder is not None and holder.token == self._me.token
 
@@ -223,7 +232,7 @@ class LockFile:
         self._cluster_id = cluster_id
         self._file: TextIO | None = None
 
-    def lock(self, me: Holder) -> None:
+    def lock(self, me: LeaseHolder) -> None:
         """Lock it, and say in it by whom.
 
         Raises
@@ -239,11 +248,11 @@ class LockFile:
             file.seek(0)
             holder = parse_holder(file.read())
             file.close()
-            raise refusal(holder, self._cluster_id) from error
+            raise lease_conflict(holder, self._cluster_id) from error
         self._file = file
         self.write(me)
 
-    def write(self, me: Holder) -> None:
+    def write(self, me: LeaseHolder) -> None:
         """Say in it who holds it, if it is ours."""
         if self._file is not None:
             self._file.seek(0)
@@ -277,11 +286,11 @@ def _path(folder: Path, cluster_id: str) -> Path:
     return folder / LEASES_FOLDER / f"{cluster_id}.lease"
 
 
-def _holders(texts: Iterable[str]) -> dict[str, Holder]:
+def _holders(texts: Iterable[str]) -> dict[str, LeaseHolder]:
     """The newest claim of each token; what nobody can read names nobody we could wait for."""
     holders = [holder for holder in map(parse_holder, texts) if holder is not None]
     return {holder.token: holder for holder in sorted(holders, key=lambda holder: holder.renewed_at)}
 
 
-def _precedence(holder: Holder) -> tuple[float, str]:
+def _precedence(holder: LeaseHolder) -> tuple[float, str]:
     return holder.since, holder.token

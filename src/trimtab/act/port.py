@@ -1,6 +1,6 @@
 """The part of a port to a cluster that all systems share.
 
-Each level has a port of its own (`trimtab.act.replicas.port.ClusterPort`, ...). Rules for every adapter:
+Each balancer has a port of its own (`trimtab.act.replicas.port.ClusterPort`, ...). Rules for every adapter:
 
 - A call that failed as a whole raises `PortError`, which says whether trying again may help.
 - A call that raised may still have reached the cluster. The execution looks before it decides what to do
@@ -31,7 +31,7 @@ class PortError(ActError):
         self.failure = failure
 
 
-def asked(call: Callable[[], _T]) -> _T:
+def calling(call: Callable[[], _T]) -> _T:
     """What a call answers; trying again may help where the system does not answer it (`ConnectError`).
 
     Raises

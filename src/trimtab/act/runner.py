@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any, Final, Generic
 
-from trimtab.act.execution.machine import Machine
+from trimtab.act.execution.machine import ExecutionMachine
 from trimtab.act.execution.messages import (
     CancelRequested,
     Command,
     CommandFailed,
     Event,
     Finish,
-    GiveUp,
-    Look,
+    Query,
     Resumed,
     StopRequested,
+    Suspend,
     Wait,
     WaitEnded,
 )
@@ -33,7 +33,7 @@ class Runner(Generic[StateT]):
     Parameters
     ----------
     machine
-        The level's state machine, with hands in the cluster.
+        The balancer's state machine, with hands in the cluster.
     journal, lease
         The record, and the right to act (already acquired); a lease of None is for tests.
     execution
@@ -48,7 +48,7 @@ class Runner(Generic[StateT]):
 
     def __init__(
         self,
-        machine: Machine[Any, StateT],
+        machine: ExecutionMachine[Any, StateT],
         journal: Journal,
         lease: Lease | None,
         execution: int,
@@ -66,15 +66,15 @@ class Runner(Generic[StateT]):
         self._watch = watch
         self._clock = clock
         self._sleep = sleep
-        self._asked: list[type[StopRequested] | type[CancelRequested]] = []
+        self._requested: list[type[StopRequested] | type[CancelRequested]] = []
 
     def stop(self) -> None:
         """Ask for a stop; may be called from a signal handler."""
-        self._asked.append(StopRequested)
+        self._requested.append(StopRequested)
 
     def cancel(self) -> None:
         """Ask for a cancel; may be called from a signal handler."""
-        self._asked.append(CancelRequested)
+        self._requested.append(CancelRequested)
 
     def run(self) -> StateT:
         """Run until the execution has a final status, and return its last state.
@@ -87,7 +87,7 @@ class Runner(Generic[StateT]):
         """
         command = self.begin()
         while not isinstance(command, Finish):
-            if isinstance(command, GiveUp):
+            if isinstance(command, Suspend):
                 raise ActError(
                     f"{command.reason}: execution {self._execution} is interrupted; go on with "
                     f"`trimtab execution resume {self._execution}`, or end it with `trimtab execution "
@@ -107,7 +107,7 @@ class Runner(Generic[StateT]):
 
     def turn(self, command: Command) -> Command:
         """Perform one order and take its answer in; the next order."""
-        if isinstance(command, Wait | Look) and self._take_requests():
+        if isinstance(command, Wait | Query) and self._poll_requests():
             return self._redecide()
         return self._step(self.perform(command))
 
@@ -125,18 +125,18 @@ class Runner(Generic[StateT]):
     def _become(self, state: StateT, event: str, command: Command) -> None:
         if state.final and self._lease is not None:
             # Before the end is written: whoever dies in between is resumed, and leaves no claim behind.
-            self._lease.withdraw()
+            self._lease.release_claim()
         self._journal.write(self._execution, self._state, state, event, type(command).__name__)
         self._state = state
         if self._watch is not None:
             self._watch(state)
 
-    def _take_requests(self) -> bool:
+    def _poll_requests(self) -> bool:
         """Feed what was asked by signals or by other processes; nothing that changes is ordered meanwhile."""
         events: list[Event] = []
-        while self._asked:
-            events.append(self._asked.pop(0)(self._clock()))
-        for what, by in self._journal.take_requests(self._execution):
+        while self._requested:
+            events.append(self._requested.pop(0)(self._clock()))
+        for what, by in self._journal.pop_requests(self._execution):
             kind = CancelRequested if what == "cancel" else StopRequested
             events.append(kind(self._clock(), f"{what} asked by {by}"))
         for event in events:
@@ -160,5 +160,5 @@ class Runner(Generic[StateT]):
         """Wait in naps, so that a request to stop is not left waiting; renew the lease meanwhile."""
         if self._lease is not None:
             self._lease.check()
-        while not self._asked and (left := until - self._clock()) > 0:
+        while not self._requested and (left := until - self._clock()) > 0:
             self._sleep(min(left, NAP_SECONDS))

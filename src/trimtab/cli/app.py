@@ -18,8 +18,8 @@ os.environ.setdefault("TYPER_USE_RICH", "0")
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from trimtab.balancers import BALANCERS
 from trimtab.extras import missing_extra_named
-from trimtab.levels import LEVELS
 from trimtab.model.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ COMMANDS = {
     "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, once or live."),
     "status": ("trimtab.cli.status", "Show where the load is, from the lake or straight from the cluster."),
     "snapshot": ("trimtab.cli.snapshot", "Write the newest snapshot as a file."),
-    "plan": ("trimtab.cli.plan", "Find the smallest set of moves that levels a cluster."),
+    "plan": ("trimtab.cli.plan", "Find the smallest set of moves that balances a cluster."),
     "apply": ("trimtab.cli.apply", "Carry a plan out, batch after batch, ready to be resumed."),
     "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
     "measure": ("trimtab.cli.measure", "Say whether an execution helped: before, predicted, after."),
     "replay": ("trimtab.cli.replay", "Run recorded load through a strategy and see what it does."),
-    **{one.name: (f"trimtab.cli.{one.name}", one.programs) for one in LEVELS.values() if one.programs},
+    **{one.name: (f"trimtab.cli.{one.name}", one.programs) for one in BALANCERS.values() if one.programs},
     "simulate": ("trimtab.lab.commands.simulate", "Made-up clusters: scenarios in virtual time, recordings."),
     "sandbox": ("trimtab.lab.commands.sandbox", "Start a real cluster on this machine, and load it."),
-    "demo": ("trimtab.lab.commands.demo", "Level a real cluster on this machine, and measure the result."),
+    "demo": ("trimtab.lab.commands.demo", "Balance a real cluster on this machine, and measure the result."),
 }
 
 COMPLETING = "_TRIMTAB_COMPLETE"
@@ -65,8 +65,8 @@ class _LazyGroup(TyperGroup):
         return name, command, rest
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(desired: bool) -> None:
+    if desired:
         from importlib.metadata import version
 
         typer.echo(f"trimtab {version('trimtab')}")

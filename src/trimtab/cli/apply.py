@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
-from trimtab.levels import LEVELS
+from trimtab.balancers import BALANCERS
+from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
 
 app = typer.Typer()
 
@@ -18,17 +18,17 @@ def apply(
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Show what would happen, change nothing."),
     rebase: bool = typer.Option(
-        False, "--rebase", help="Leave out what has changed since the plan was made."
+        False, "--skip-changed", help="Leave out what has changed since the plan was made."
     ),
     back: bool = typer.Option(
-        False, "--back", help="Take the plan back: routes of keys as they were before it."
+        False, "--revert", help="Take the plan back: routes of keys as they were before it."
     ),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     as_json: bool = JSON,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Carry a plan out, safely: batch after batch, with all that was changed on the way given back.
 
@@ -38,10 +38,10 @@ def apply(
     """
     from trimtab.cli.bodies import apply as body
 
-    where = where_of(lake, settings, overrides, given)
+    where = command_context(lake, settings, overrides, values)
     body.apply(plan, where, yes=yes, dry_run=dry_run, rebase=rebase, back=back, as_json=as_json)
 
 
 # Levels may share an option: it is offered once.
-_own = {option.name: option for level in LEVELS.values() for option in level.apply_options}.values()
+_own = {option.name: option for level in BALANCERS.values() for option in level.apply_options}.values()
 app.command()(with_options(apply, [*_own, *connection_options()]))

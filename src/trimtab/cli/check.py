@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
+from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
 
 app = typer.Typer()
 
@@ -18,7 +18,7 @@ def check(
     overrides: list[str] = SET,
     as_json: bool = JSON,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """See whether everything that later commands need is there, and what to do about the rest.
 
@@ -28,7 +28,7 @@ def check(
     """
     from trimtab.cli.bodies import check as body
 
-    body.check(where_of(lake, settings, overrides, given), as_json=as_json)
+    body.check(command_context(lake, settings, overrides, values), as_json=as_json)
 
 
 app.command()(with_options(check, connection_options()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import LAKE, SET, SETTINGS, connection_options, where_of, with_options
+from trimtab.cli.options import LAKE, SET, SETTINGS, command_context, connection_options, with_options
 
 app = typer.Typer()
 
@@ -16,7 +16,7 @@ def collect(
     interval: float | None = typer.Option(None, "--interval", help="Seconds between two ticks; default 30."),
     ticks: int | None = typer.Option(None, "--ticks", min=1, help="End after so many ticks; default: never."),
     to: str = typer.Option(
-        "lake", "--to", help="lake, or kafka:TOPIC for a topic of the Kafka cluster of the settings."
+        "lake", "--sink", help="lake, or kafka:TOPIC for a topic of the Kafka cluster of the settings."
     ),
     record: Path | None = typer.Option(
         None, "--record", help="Pulsar: also add load reports to this file, for trimtab replay."
@@ -25,7 +25,7 @@ def collect(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Sample a cluster from outside, no agent needed. Stop it with Ctrl-C.
 
@@ -37,7 +37,7 @@ def collect(
 
     if interval is not None:
         overrides = [*overrides, f"collect.interval_seconds={interval}"]
-    where = where_of(lake, settings, overrides, given)
+    where = command_context(lake, settings, overrides, values)
     body.collect(where, to=to, record=record, ticks=ticks)
 
 

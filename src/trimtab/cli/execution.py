@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
+from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
 
 app = typer.Typer(help="See, resume, stop and cancel what apply has begun.", no_args_is_help=True)
 
@@ -39,11 +39,11 @@ def _on_a_cluster(name: str, story: str) -> Callable[..., None]:
         overrides: list[str] = SET,
         as_json: bool = JSON,
         *,
-        given: dict[str, Any],
+        values: dict[str, Any],
     ) -> None:
         from trimtab.cli.bodies import execution as body
 
-        where = where_of(lake, settings, overrides, given)
+        where = command_context(lake, settings, overrides, values)
         body.REQUESTS[name](execution, where, as_json=as_json)
 
     command.__doc__ = story

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, connection_options, where_of, with_options
+from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
 
 app = typer.Typer()
 
@@ -23,15 +23,15 @@ def measure(
     live: bool = typer.Option(
         False,
         "--live",
-        help="Take fresh samples of the cluster, for --for, in place of the lake's from after.",
+        help="Take fresh samples of the cluster, for --duration, in place of the lake's from after.",
     ),
-    long: str = typer.Option("60s", "--for", help="How long fresh samples are taken."),
+    long: str = typer.Option("60s", "--duration", help="How long fresh samples are taken."),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     as_json: bool = JSON,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Say whether an execution helped: load before it, as its plan predicted it, and as measured after it.
 
@@ -42,7 +42,7 @@ def measure(
     """
     from trimtab.cli.bodies import measure as body
 
-    where = where_of(lake, settings, overrides, given)
+    where = command_context(lake, settings, overrides, values)
     body.measure(execution, ticks, plot, long if live else None, where, as_json=as_json)
 
 

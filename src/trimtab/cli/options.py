@@ -1,4 +1,4 @@
-"""Options that several commands share, and options that a level or a system adds to a command."""
+"""Options that several commands share, and options that a balancer or a system adds to a command."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trimtab.files.store import Place
-from trimtab.levels import LEVELS, Option, systems
+from trimtab.balancers import BALANCERS, Option, systems
+from trimtab.files.store import Location
 from trimtab.model.errors import InputError
 
 if TYPE_CHECKING:
-    from trimtab.cli.bodies.where import Where
+    from trimtab.cli.bodies.context import CommandContext
     from trimtab.files.settings import Overrides
 
 LAKE = typer.Option(
@@ -30,8 +30,10 @@ CLUSTER = typer.Option(None, "--cluster", help="Which cluster, where the lake ho
 SNAPSHOT = typer.Option(
     None, "--snapshot", help="A snapshot file (.json, .json.gz) or folder; else the newest of the lake."
 )
-LEVEL = typer.Option(None, "--level", help=f"Which level, where it is not plain: {' or '.join(LEVELS)}.")
-FORMS = ("text", "json", *dict.fromkeys(form for level in LEVELS.values() for form in level.forms))
+BALANCER = typer.Option(
+    None, "--balancer", help=f"Which balancer, where it is not plain: {' or '.join(BALANCERS)}."
+)
+FORMS = ("text", "json", *dict.fromkeys(form for level in BALANCERS.values() for form in level.formats))
 """Forms that a plan is shown in: for people, as it is, and as tools of the systems take it."""
 
 JSON = typer.Option(False, "--json", help="Print one JSON document instead of text.")
@@ -43,23 +45,25 @@ def connection_options() -> list[Option]:
 
 
 def reading_options() -> list[Option]:
-    """The options by which levels name what Spark reads out of a system itself."""
-    return [level.reads for level in LEVELS.values() if level.reads is not None]
+    """The options by which balancers name what Spark reads out of a system itself."""
+    return [
+        level.direct_source_option for level in BALANCERS.values() if level.direct_source_option is not None
+    ]
 
 
 def with_options(command: Callable[..., None], options: Iterable[Option]) -> Callable[..., None]:
-    """A command with further options, whose values it is handed together as `given`, by name.
+    """A command with further options, whose values it is handed together as `values`, by name.
 
     Parameters
     ----------
     command
-        With a last parameter `given`, which is not an option itself.
+        With a last parameter `values`, which is not an option itself.
     options
         The options to add, after the command's own.
     """
     further = list(options)
     own = inspect.signature(command, eval_str=True).parameters.values()
-    parameters = [one for one in own if one.name != "given"]
+    parameters = [one for one in own if one.name != "values"]
     parameters += [
         inspect.Parameter(
             one.name, inspect.Parameter.KEYWORD_ONLY, default=_declared(one), annotation=one.kind
@@ -67,9 +71,9 @@ def with_options(command: Callable[..., None], options: Iterable[Option]) -> Cal
         for one in further
     ]
 
-    def called(**values: Any) -> None:
-        given = {one.name: values.pop(one.name) for one in further}
-        command(**values, given=given)
+    def called(**arguments: Any) -> None:
+        values = {one.name: arguments.pop(one.name) for one in further}
+        command(**arguments, values=values)
 
     called.__name__, called.__doc__ = command.__name__, command.__doc__
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -78,7 +82,7 @@ def with_options(command: Callable[..., None], options: Iterable[Option]) -> Cal
 
 
 def _declared(option: Option) -> Any:
-    return typer.Option(option.default, option.flag, help=option.help, min=option.least)
+    return typer.Option(option.default, option.flag, help=option.help, min=option.minimum)
 
 
 def form_of(form: str, as_json: bool) -> str:
@@ -94,15 +98,17 @@ def form_of(form: str, as_json: bool) -> str:
     return "json" if as_json else form
 
 
-def lake_path(given: Path | None) -> Place:
+def lake_path(values: Path | None) -> Location:
     """The lake's folder or address, given or by default."""
-    from trimtab.files.places import lake_place
+    from trimtab.files.locations import lake_place
 
-    return lake_place(given)
+    return lake_place(values)
 
 
-def where_of(lake: Path | None, settings: Path | None, overrides: Overrides, given: dict[str, Any]) -> Where:
+def command_context(
+    lake: Path | None, settings: Path | None, overrides: Overrides, values: dict[str, Any]
+) -> CommandContext:
     """The cluster, the lake and the settings of a command, as it was given them."""
-    from trimtab.cli.bodies.where import Where
+    from trimtab.cli.bodies.context import CommandContext
 
-    return Where(lake_path(lake), settings, overrides, given)
+    return CommandContext(lake_path(lake), settings, overrides, values)

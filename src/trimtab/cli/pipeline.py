@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from trimtab.balancers import LazyImport, spark
 from trimtab.cli.options import (
+    BALANCER,
     CLUSTER,
     JSON,
     LAKE,
-    LEVEL,
     SET,
     SETTINGS,
+    command_context,
     connection_options,
     lake_path,
     reading_options,
-    where_of,
     with_options,
 )
-from trimtab.levels import Part, spark
 
 if TYPE_CHECKING:
     from trimtab.files.settings import Overrides
@@ -43,16 +43,16 @@ def run(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Build the tables anew from raw samples, over all history or a part, and write the newest snapshots.
 
-    Every level that has samples in the lake gets its tables. With --keys Spark first reads the records of a
-    topic themselves, and only that level's tables are built.
+    Every balancer that has samples in the lake gets its tables. With --keys Spark first reads the records of
+    a topic themselves, and only that level's tables are built.
     """
     from trimtab.cli.bodies import pipeline as body
 
-    where = where_of(lake, settings, _spark(overrides, master, heavy), given)
+    where = command_context(lake, settings, _spark(overrides, master, heavy), values)
     body.run(since, until, window, where)
 
 
@@ -61,12 +61,15 @@ app.command()(with_options(run, [*reading_options(), *_BOOTSTRAP]))
 
 
 def stream(
-    source: str = typer.Option("lake", "--from", help="lake, or kafka:TOPIC."),
-    level: str | None = LEVEL,
+    source: str = typer.Option("lake", "--source", help="lake, or kafka:TOPIC."),
+    balancer: str | None = BALANCER,
     trigger: str = typer.Option("10s", "--trigger", help="Shortest distance of two micro-batches."),
     once: bool = typer.Option(False, "--once", help="End when everything there is has been worked in."),
     most: int | None = typer.Option(
-        None, "--most", min=1, help="Files or records per micro-batch at most (a topic's: by default 500000)."
+        None,
+        "--max-per-batch",
+        min=1,
+        help="Files or records per micro-batch at most (a topic's: by default 500000).",
     ),
     window: float | None = WINDOW,
     lake: Path | None = LAKE,
@@ -75,17 +78,17 @@ def stream(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Keep tables and snapshots up to date with what arrives, exactly once; end with Ctrl-C.
 
-    A topic holds the samples of one level (--level; else of the first); a lake's files tell theirs. With
-    --keys the records of a topic themselves are read at each trigger.
+    A topic holds the samples of one balancer (--balancer; else of the first); a lake's files tell theirs.
+    With --keys the records of a topic themselves are read at each trigger.
     """
     from trimtab.cli.bodies import pipeline as body
 
-    where = where_of(lake, settings, _spark(overrides, master, heavy), given)
-    body.stream(source, level, trigger, most, window, where, once=once)
+    where = command_context(lake, settings, _spark(overrides, master, heavy), values)
+    body.stream(source, balancer, trigger, most, window, where, once=once)
 
 
 app.command()(with_options(stream, [*reading_options(), *_BOOTSTRAP]))
@@ -93,7 +96,7 @@ app.command()(with_options(stream, [*reading_options(), *_BOOTSTRAP]))
 
 def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:
     """The overrides, after those that options about Spark are a short way to write."""
-    return [*spark.spark_words({"master": master, "heavy": heavy}), *overrides]
+    return [*spark.spark_overrides({"master": master, "large_job": heavy}), *overrides]
 
 
 @app.command()
@@ -111,13 +114,13 @@ def compact(
     """
     from trimtab.cli.bodies import lake as body
 
-    body.compact(where_of(lake, settings, overrides, {}), dry_run=dry_run)
+    body.compact(command_context(lake, settings, overrides, {}), dry_run=dry_run)
 
 
 @app.command()
 def export(
     delta: str = typer.Option(..., "--delta", help="Folder or address below which Delta tables are written."),
-    level: str | None = LEVEL,
+    balancer: str | None = BALANCER,
     lake: Path | None = LAKE,
 ) -> None:
     """Write the tables as Delta tables, all of one moment; a later export writes only what has changed.
@@ -126,11 +129,11 @@ def export(
     """
     from trimtab.cli.bodies import lake as body
 
-    body.export_tables(delta, level, lake_path(lake))
+    body.export_tables(delta, balancer, lake_path(lake))
 
 
 @app.command()
-def truth(
+def accuracy(
     folder: Path = typer.Argument(
         ..., help="Folder of *.truth.jsonl that `trimtab sandbox kafka load` wrote."
     ),
@@ -141,5 +144,7 @@ def truth(
 ) -> None:
     """Hold what the tables say of every partition and broker against what a load generator really did."""
     # By name: the lab stands above the command line.
-    accuracy: Part[Callable[..., None]] = Part("trimtab.lab.sandbox.kafka.accuracy:tell_accuracy")
+    accuracy: LazyImport[Callable[..., None]] = LazyImport(
+        "trimtab.lab.sandbox.kafka.accuracy:print_accuracy"
+    )
     accuracy()(folder, cluster, lake_path(lake), as_json, figure)

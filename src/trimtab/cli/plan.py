@@ -1,4 +1,4 @@
-"""`trimtab plan`: a plan for a level, shown, compared."""
+"""`trimtab plan`: a plan for a balancer, shown, compared."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from trimtab.balancers import BALANCERS, Balancer
+from trimtab.balancers.balancer import PlanRequest
 from trimtab.cli.options import (
     CLUSTER,
     FORMS,
@@ -18,11 +20,9 @@ from trimtab.cli.options import (
     lake_path,
     with_options,
 )
-from trimtab.levels import LEVELS, Level
-from trimtab.levels.level import PlanAsked
 
 app = typer.Typer(
-    help="Find the smallest set of moves that levels a cluster; changes nothing.", no_args_is_help=True
+    help="Find the smallest set of moves that balances a cluster; changes nothing.", no_args_is_help=True
 )
 
 FORMAT = typer.Option(
@@ -33,7 +33,7 @@ FORMAT = typer.Option(
 ALL_MOVES = typer.Option(False, "--all-moves", help="List every move in the text.")
 
 
-def _command(level: Level) -> Any:
+def _command(balancer: Balancer) -> Any:
     def plan(
         snapshot: Path | None = SNAPSHOT,
         lake: Path | None = LAKE,
@@ -42,34 +42,35 @@ def _command(level: Level) -> Any:
         form: str = FORMAT,
         as_json: bool = JSON,
         all_moves: bool = ALL_MOVES,
-        strategy: str | None = typer.Option(None, "--strategy", help=level.strategy_help),
-        overrides: list[str] = typer.Option([], "--set", help=level.set_help),
+        strategy: str | None = typer.Option(None, "--strategy", help=balancer.strategy_help),
+        overrides: list[str] = typer.Option([], "--set", help=balancer.set_help),
         settings: Path | None = SETTINGS,
         *,
-        given: dict[str, Any],
+        values: dict[str, Any],
     ) -> None:
         from trimtab.cli.bodies import plan as body
 
-        asked = PlanAsked(
+        asked = PlanRequest(
             snapshot=snapshot,
             lake=lake_path(lake),
             settings=settings,
             cluster=cluster,
             strategy=strategy,
-            words=tuple(overrides),
-            own=given,
+            overrides=tuple(overrides),
+            own=values,
         )
-        body.plan(level, asked, out, form_of(form, as_json), all_moves=all_moves)
+        body.plan(balancer, asked, out, form_of(form, as_json), all_moves=all_moves)
 
-    plan.__doc__ = f"""Plan moves of {level.title}; changes nothing.
+    plan.__doc__ = f"""Plan moves of {balancer.title}; changes nothing.
 
-    Exit code 0: the plan levels or improves the cluster, or it is level. 3: some hard limit cannot be met by
+    Exit code 0: the plan levels or improves the cluster,
+    or it is balanced. 3: some hard limit cannot be met by
     any plan; the problems say why. 2: the input or a setting is wrong, and nothing was written.
     """
-    return with_options(plan, () if level.plan_options is None else level.plan_options())
+    return with_options(plan, () if balancer.plan_options is None else balancer.plan_options())
 
 
-for _level in LEVELS.values():
+for _level in BALANCERS.values():
     app.command(_level.name)(_command(_level))
 
 

@@ -1,4 +1,4 @@
-"""Recorded load through strategies: `trimtab replay`, a command for each level that can."""
+"""Recorded load through strategies: `trimtab replay`, a command for each balancer that can."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import typer
 
+from trimtab.balancers import BALANCERS, Balancer
 from trimtab.cli.options import with_options
-from trimtab.levels import LEVELS, Level
 
 app = typer.Typer(
     help="Run recorded load through a strategy, to see what it would have done.", no_args_is_help=True
@@ -19,21 +19,21 @@ def _group() -> None:
     """Run recorded load through a strategy, to see what it would have done."""
 
 
-def _command(level: Level) -> Any:
-    def replay(*, given: dict[str, Any]) -> None:
-        assert level.replay is not None
-        raise typer.Exit(level.replay()(given))
+def _command(balancer: Balancer) -> Any:
+    def replay(*, values: dict[str, Any]) -> None:
+        assert balancer.replay is not None
+        raise typer.Exit(balancer.replay()(values))
 
-    replay.__doc__ = f"""Replay recorded load of {level.system.title} through strategies, to compare them.
+    replay.__doc__ = f"""Replay recorded load of {balancer.system.title} through strategies, to compare them.
 
-    {level.replay_help}
+    {balancer.replay_help}
 
     Exit code 2: the recording, a strategy or an option is wrong; nothing is written then but what went to
     standard output before.
     """
-    return with_options(replay, () if level.replay_options is None else level.replay_options())
+    return with_options(replay, () if balancer.replay_options is None else balancer.replay_options())
 
 
-for _level in LEVELS.values():
+for _level in BALANCERS.values():
     if _level.replay is not None:
         app.command(_level.name)(_command(_level))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from trimtab.cli.options import CLUSTER, LAKE, LEVEL, lake_path
+from trimtab.cli.options import BALANCER, CLUSTER, LAKE, lake_path
 
 app = typer.Typer(help="Snapshots as files.", no_args_is_help=True)
 
@@ -23,9 +23,9 @@ def export(
     ),
     cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
-    level: str | None = LEVEL,
+    balancer: str | None = BALANCER,
 ) -> None:
     """Write the newest snapshot of a cluster: brokers, what they hold, loads, quality."""
     from trimtab.cli.bodies import lake as body
 
-    body.export(out, cluster, lake_path(lake), level)
+    body.export(out, cluster, lake_path(lake), balancer)

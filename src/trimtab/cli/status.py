@@ -13,9 +13,9 @@ from trimtab.cli.options import (
     LAKE,
     SET,
     SETTINGS,
+    command_context,
     connection_options,
     reading_options,
-    where_of,
     with_options,
 )
 
@@ -31,18 +31,19 @@ def status(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Show where the load is: a heat map of brokers and resources, and which goals hold.
 
     Reads what `trimtab pipeline` made of the samples; starts no JVM and asks no cluster. With the address of
     one (--bootstrap, --pulsar-admin, --queues) it asks that instead: what lies where at this moment.
-    With --keys it shows a topic as it was last read: which keys, and how level they are over its partitions.
+    With --keys it shows a topic as it was last read: which keys, and how balanced they are over its
+    partitions.
     """
     from trimtab.cli.bodies import status as body
 
-    where = where_of(lake, settings, overrides, given)
-    body.show(body.look(where, cluster, every=every), watch=watch, as_json=as_json)
+    where = command_context(lake, settings, overrides, values)
+    body.show(body.status_source(where, cluster, every=every), watch=watch, as_json=as_json)
 
 
 app.command()(with_options(status, [*reading_options(), *connection_options()]))

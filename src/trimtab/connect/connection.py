@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from trimtab.files.binding import Given, Section, bind, convert, origin_of
+from trimtab.files.binding import Section, SettingValue, bind, convert, origin_of
 from trimtab.files.settings import Settings
 from trimtab.model.errors import SettingsError
 
@@ -103,8 +103,10 @@ def connection_of(
         For an unknown key, a wrong type, a missing file or a combination that cannot work.
     """
     section = kind.section
-    said = {key: Given(value, f"option for {key}") for key, value in options.items() if value is not None}
-    table = {**settings.given(section), **said}
+    said = {
+        key: SettingValue(value, f"option for {key}") for key, value in options.items() if value is not None
+    }
+    table = {**settings.values(section), **said}
     file_key = f"{secret}_file"
     Section(section, kind, further=(file_key,)).check_keys(table, settings.folder)
     if file_key in said:
@@ -115,7 +117,7 @@ def connection_of(
         raise SettingsError(f"{section}.{secret} and {section}.{file_key} are both set: keep one")
     if file is not None and given is None:
         path = convert(file, Path, f"{section}.{file_key}", settings.folder)
-        table[secret] = Given(_secret_in(section, file_key, path), str(path))
+        table[secret] = SettingValue(_secret_in(section, file_key, path), str(path))
     if first[0] not in table:
         raise SettingsError(
             f"{section}.{first[0]} is missing: {first[1]}, or in the [{section}] table of trimtab.toml"

@@ -11,14 +11,14 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from trimtab.files.refusals import shape_of, shown
+from trimtab.files.validation_errors import quote, shape_of
 from trimtab.model.errors import SettingsError, did_you_mean
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Given:
+class SettingValue:
     """A value that somebody set.
 
     Attributes
@@ -46,17 +46,17 @@ class Given:
             return self.value
 
 
-Table = dict[str, "Given | Table"]
+Table = dict[str, "SettingValue | Table"]
 """A table of settings: each key has a value or a table of its own."""
 
 
-Refuse = Callable[[str, object, str], NoReturn]
+RejectCallback = Callable[[str, object, str], NoReturn]
 """Raises `SettingsError` for a key, the value found and what was expected."""
 
 
 @dataclass(frozen=True)
 class Section(Generic[T]):
-    """A table of the settings file that a level reads, and that is checked as soon as the file is.
+    """A table of the settings file that a balancer reads, and that is checked as soon as the file is.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Section(Generic[T]):
     kind: type[T]
     per_resource: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
-    check: Callable[[T, Refuse], None] = lambda settings, refuse: None
+    check: Callable[[T, RejectCallback], None] = lambda settings, refuse: None
     further: tuple[str, ...] = ()
 
     def bound(self, table: Table, folder: Path) -> T:
@@ -92,7 +92,7 @@ class Section(Generic[T]):
 
         def refuse(name: str, found: object, expected: str) -> NoReturn:
             raise SettingsError(
-                f"{origin_of(table[name])}: {self.name}.{name} is {shown(found)}, expected {expected}; "
+                f"{origin_of(table[name])}: {self.name}.{name} is {quote(found)}, expected {expected}; "
                 "correct it there"
             )
 
@@ -117,18 +117,20 @@ class Section(Generic[T]):
             if key in table:
                 convert(table[key], Path, f"{self.name}.{key}", folder)
 
-    def _by_resource(self, key: str, given: "Given | Table", usual: T, folder: Path) -> tuple[float, ...]:
+    def _by_resource(
+        self, key: str, values: "SettingValue | Table", usual: T, folder: Path
+    ) -> tuple[float, ...]:
         """One number a resource; those that a table leaves out are as usual."""
         dotted = f"{self.name}.{key}"
-        if isinstance(given, Given) and isinstance(given.plain, dict):
-            given = {name: Given(value, given.origin) for name, value in given.plain.items()}
-        if isinstance(given, Given):
-            return (float(convert(given, float, dotted, folder)),) * len(self.resources)
-        for name in given:
+        if isinstance(values, SettingValue) and isinstance(values.plain, dict):
+            values = {name: SettingValue(value, values.origin) for name, value in values.plain.items()}
+        if isinstance(values, SettingValue):
+            return (float(convert(values, float, dotted, folder)),) * len(self.resources)
+        for name in values:
             if name not in self.resources:
-                raise unknown_key(f"{dotted}.{name}", given[name], self.resources)
+                raise unknown_key(f"{dotted}.{name}", values[name], self.resources)
         return tuple(
-            float(convert(given[name], float, f"{dotted}.{name}", folder)) if name in given else default
+            float(convert(values[name], float, f"{dotted}.{name}", folder)) if name in values else default
             for name, default in zip(self.resources, getattr(usual, key), strict=True)
         )
 
@@ -144,7 +146,7 @@ Sections = Mapping[str, Section[Any] | Callable[[], Section[Any]] | None]
 value is given for it; None stands for a section that the caller binds itself."""
 
 
-def check_fractions(settings: object, refuse: Refuse) -> None:
+def check_fractions(settings: object, refuse: RejectCallback) -> None:
     """Refuse θ above 1 and ε of 1 or more in any resource, and either of 0 or less."""
     above, below = "above 0, at most 1", "above 0, below 1"
     ranges = {"theta": above, "epsilon": below, "host_theta": above, "host_epsilon": below}
@@ -154,13 +156,13 @@ def check_fractions(settings: object, refuse: Refuse) -> None:
                 refuse(name, value, f"a fraction {limit}")
 
 
-def check_idle_usage(settings: Any, refuse: Refuse) -> None:
-    """Refuse an `idle_usage` that is no share of a capacity."""
-    if not 0 <= settings.idle_usage < 1:
-        refuse("idle_usage", settings.idle_usage, "a fraction, 0 or more and below 1")
+def check_idle_usage(settings: Any, refuse: RejectCallback) -> None:
+    """Refuse an `min_utilization` that is no share of a capacity."""
+    if not 0 <= settings.min_utilization < 1:
+        refuse("min_utilization", settings.min_utilization, "a fraction, 0 or more and below 1")
 
 
-def check_not_negative(settings: object, names: tuple[str, ...], refuse: Refuse) -> None:
+def check_not_negative(settings: object, names: tuple[str, ...], refuse: RejectCallback) -> None:
     """Refuse numbers below 0 and those that no 64 bits hold; None is no number."""
     for name in names:
         value = getattr(settings, name)
@@ -207,9 +209,9 @@ def values_of(
         if name not in fields:
             raise unknown_key(dotted, given, [*fields, *also])
         if dataclasses.is_dataclass(hints[name]):
-            if isinstance(given, Given):
+            if isinstance(given, SettingValue):
                 raise SettingsError(
-                    f"{given.origin}: {dotted} is {shown(given.value)}, expected a table; write [{dotted}]"
+                    f"{given.origin}: {dotted} is {quote(given.value)}, expected a table; write [{dotted}]"
                 )
             bound[name] = bind(typing.cast("type[Any]", hints[name]), given, dotted, folder)
         else:
@@ -217,7 +219,9 @@ def values_of(
     return bound
 
 
-def convert(given: "Given | Table", kind: Any, dotted: str, folder: Path, *, secret: bool = False) -> Any:
+def convert(
+    values: "SettingValue | Table", kind: Any, dotted: str, folder: Path, *, secret: bool = False
+) -> Any:
     """One value as the type of its field; a secret is taken as it is written, and never shown.
 
     Raises
@@ -225,16 +229,16 @@ def convert(given: "Given | Table", kind: Any, dotted: str, folder: Path, *, sec
     SettingsError
         If it cannot be.
     """
-    origin = origin_of(given)
+    origin = origin_of(values)
     refusal: SettingsError | None = None
-    for candidate in [given.value] if secret and isinstance(given, Given) else _readings(given):
+    for candidate in [values.value] if secret and isinstance(values, SettingValue) else _readings(values):
         try:
             value = msgspec.convert(
                 candidate, type=kind, dec_hook=lambda kind, text: _path(kind, text, folder)
             )
         except msgspec.ValidationError as fault:
             expected, below = shape_of(fault)
-            found = "a secret of the wrong type" if secret else shown(_below(candidate, below))
+            found = "a secret of the wrong type" if secret else quote(_below(candidate, below))
             refusal = refusal or SettingsError(
                 f"{origin}: {dotted}{below} is {found}, expected {expected}; correct it there"
             )
@@ -251,7 +255,8 @@ def convert(given: "Given | Table", kind: Any, dotted: str, folder: Path, *, sec
 def plain_table(table: Table) -> dict[str, object]:
     """The table without origins."""
     return {
-        name: given.plain if isinstance(given, Given) else plain_table(given) for name, given in table.items()
+        name: given.plain if isinstance(given, SettingValue) else plain_table(given)
+        for name, given in table.items()
     }
 
 
@@ -265,34 +270,34 @@ def key_paths(kind: type) -> list[tuple[str, ...]]:
     return paths
 
 
-def unknown_key(dotted: str, given: "Given | Table", known: Iterable[str]) -> SettingsError:
+def unknown_key(dotted: str, values: "SettingValue | Table", known: Iterable[str]) -> SettingsError:
     """The error for a key that nobody reads."""
     section, _, name = dotted.rpartition(".")
     place = f"{section}." if section else ""
     hint = did_you_mean(name, known, f"known are {', '.join(sorted(known))}", place)
-    return SettingsError(f"{origin_of(given)}: {dotted} is not a setting; {hint}")
+    return SettingsError(f"{origin_of(values)}: {dotted} is not a setting; {hint}")
 
 
-def origin_of(given: "Given | Table") -> str:
+def origin_of(values: "SettingValue | Table") -> str:
     """The place where a value, or the first of a table, stands."""
-    while not isinstance(given, Given):
-        if not given:
+    while not isinstance(values, SettingValue):
+        if not values:
             return "settings"
-        given = next(iter(given.values()))
-    return given.origin
+        values = next(iter(values.values()))
+    return values.origin
 
 
-def _readings(given: "Given | Table") -> list[object]:
+def _readings(values: "SettingValue | Table") -> list[object]:
     """The meanings of a value: for a word, as TOML, as it is; for any text, then a list parted by commas."""
-    if not isinstance(given, Given):
-        return [plain_table(given)]
-    if not isinstance(given.value, str):
-        return [given.value]
-    parts = [part.strip() for part in given.value.split(",") if part.strip()]
-    if not given.as_text:
-        return [given.value, parts]
-    plain = [Given(part, given.origin, as_text=True).plain for part in parts]
-    return [given.plain, given.value, plain, parts]
+    if not isinstance(values, SettingValue):
+        return [plain_table(values)]
+    if not isinstance(values.value, str):
+        return [values.value]
+    parts = [part.strip() for part in values.value.split(",") if part.strip()]
+    if not values.as_text:
+        return [values.value, parts]
+    plain = [SettingValue(part, values.origin, as_text=True).plain for part in parts]
+    return [values.plain, values.value, plain, parts]
 
 
 def _path(kind: type, value: object, folder: Path) -> object:

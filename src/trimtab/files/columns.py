@@ -16,13 +16,15 @@ from trimtab.model.load import FloatArray
 
 LongArray = NDArray[np.int64]
 Columns = Mapping[str, Any]
-"""By field: `Texts`, an array of whole numbers or flags, loads of shape (rows, resources), or `Lists`."""
+"""By field: `TextColumn`, an array of whole numbers or flags, loads of shape (rows, resources), or
+`ListColumn`.
+"""
 
 LEFT_OUT = -1
-"""Stands in `Lists.count` for a list that the file leaves out, and in numbers and codes for null."""
+"""Stands in `ListColumn.count` for a list that the file leaves out, and in numbers and codes for null."""
 
 
-class Texts:
+class TextColumn:
     """A column of texts, kept as it came: as the texts, or as distinct ones and the index of each.
 
     Parameters
@@ -60,7 +62,7 @@ class Texts:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class ListColumn:
     """One list a row, end to end.
 
     Attributes
@@ -88,7 +90,7 @@ class Lists:
 
 
 @dataclass(frozen=True)
-class Field:
+class ColumnField:
     """A field of a record as a column.
 
     Attributes
@@ -117,7 +119,7 @@ class Field:
 _KINDS = {"StrType": "text", "IntType": "number", "BoolType": "flag", "StructType": "load"}
 
 
-def fields_of(record: Any) -> list[Field]:
+def fields_of(record: Any) -> list[ColumnField]:
     """The columns that a record declares."""
     found = []
     for field in msgspec.inspect.type_info(record).fields:  # type: ignore[attr-defined]
@@ -127,7 +129,9 @@ def fields_of(record: Any) -> list[Field]:
             kinds = members(kinds["ListType"].item_type)
         (name,) = _KINDS.keys() & kinds.keys()
         load = getattr(kinds[name], "cls", None)
-        found.append(Field(field.name, _KINDS[name], listed, "NoneType" in kinds, not field.required, load))
+        found.append(
+            ColumnField(field.name, _KINDS[name], listed, "NoneType" in kinds, not field.required, load)
+        )
     return found
 
 
@@ -139,7 +143,7 @@ def columns_from(records: Sequence[Any], record: Any) -> Columns:
         if field.listed:
             count = longs((LEFT_OUT if one is UNSET else len(one) for one in values), len(values))
             elements = list(chain.from_iterable(one for one in values if one is not UNSET))
-            columns[field.name] = Lists(count, _column(field, elements))
+            columns[field.name] = ListColumn(count, _column(field, elements))
         else:
             columns[field.name] = _column(field, values)
     return columns
@@ -166,9 +170,9 @@ def longs(values: Iterable[int], count: int = -1) -> LongArray:
     return np.fromiter(values, dtype=np.int64, count=count)
 
 
-def _column(field: Field, values: list[Any]) -> Any:
+def _column(field: ColumnField, values: list[Any]) -> Any:
     if field.kind == "text":
-        return Texts(values)
+        return TextColumn(values)
     if field.kind == "flag":
         return np.fromiter(values, np.bool_, len(values))
     if field.kind == "number":
@@ -180,7 +184,7 @@ def _column(field: Field, values: list[Any]) -> Any:
     return flat.reshape(len(values), len(field.resources))
 
 
-def _values(field: Field, column: Any) -> Iterable[Any]:
+def _values(field: ColumnField, column: Any) -> Iterable[Any]:
     if field.listed:
         elements = list(_elements(field, column.values))
         ends = np.cumsum(np.maximum(column.count, 0)).tolist()
@@ -191,7 +195,7 @@ def _values(field: Field, column: Any) -> Iterable[Any]:
     return _elements(field, column)
 
 
-def _elements(field: Field, column: Any) -> Iterable[Any]:
+def _elements(field: ColumnField, column: Any) -> Iterable[Any]:
     if field.kind == "text":
         return column.values  # type: ignore[no-any-return]
     if field.kind == "load":

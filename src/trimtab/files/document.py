@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trimtab.files.refusals import NotFinite, refusal, unknown_field, worded
+from trimtab.files.validation_errors import NotFinite, format_error, unknown_field, value_error
 from trimtab.model.errors import InputError
 
 T = TypeVar("T")
 
 
-class _Repeated:
+class _DuplicateKeys:
     """Stands in a tree for an object that holds one key twice."""
 
     def __init__(self, key: str) -> None:
@@ -53,8 +53,8 @@ class JsonDocument:
             self.parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             if not isinstance(self.tree, dict):
-                raise self.refusal("$", self.tree, "an object") from None
-            raise self.refusal("$", None, "sound JSON") from None  # msgspec and json disagree on what JSON is
+                raise self.error("$", self.tree, "an object") from None
+            raise self.error("$", None, "sound JSON") from None  # msgspec and json disagree on what JSON is
 
     @property
     def extra(self) -> tuple[tuple[str, object], ...]:
@@ -93,7 +93,7 @@ class JsonDocument:
             return msgspec.convert(_without_own_fields(loose, self.names), type=kind)
         except msgspec.ValidationError as fault:
             tree = typing.cast("dict[str, object]", self.tree)[name]
-            raise worded(str(self.path), f"$.{name}", fault, tree, kind, self.names) from None
+            raise format_error(str(self.path), f"$.{name}", fault, tree, kind, self.names) from None
 
     def parts_as(self, kind: type[T]) -> T:
         """Decode the top-level fields that a struct has, one by one; `require` has seen them.
@@ -104,7 +104,7 @@ class JsonDocument:
         there = [one for one in fields if one.encode_name in self.parts]
         return kind(**{field.name: self.part(field.encode_name, field.type) for field in there})
 
-    def refuse_repeated_keys(self, records: Mapping[str, Sequence[Any]]) -> None:
+    def reject_duplicate_keys(self, records: Mapping[str, Sequence[Any]]) -> None:
         """Refuse a text in which an object holds one key twice: msgspec silently keeps the last.
 
         Reading the whole text strictly is slow. A JSON text without backslashes holds one colon for each key,
@@ -157,21 +157,21 @@ class JsonDocument:
             raise InputError(
                 f"{self.path}: holds a number that cannot be read ({fault}); correct it"
             ) from None
-        if odd is not None and isinstance(odd[1], _Repeated):
+        if odd is not None and isinstance(odd[1], _DuplicateKeys):
             raise InputError(f'{self.path}: {odd[0]} holds the key "{odd[1].key}" twice; keep one of them')
         if odd is not None:
-            raise self.refusal(odd[0], odd[1], "a finite number")
+            raise self.error(odd[0], odd[1], "a finite number")
         return tree
 
-    def refusal(self, at: str, found: object, expected: str, remedy: str = "correct it there") -> InputError:
+    def error(self, at: str, found: object, expected: str, remedy: str = "correct it there") -> InputError:
         """The error for one value that is not what it must be."""
-        return refusal(str(self.path), at, found, expected, remedy)
+        return value_error(str(self.path), at, found, expected, remedy)
 
 
 def one_of(document: JsonDocument, at: str, found: str, allowed: tuple[str, ...]) -> None:
     """Refuse a text that is none of those allowed."""
     if found not in allowed:
-        raise document.refusal(at, found, f"one of {', '.join(allowed)}")
+        raise document.error(at, found, f"one of {', '.join(allowed)}")
 
 
 def document_bytes(fields: dict[str, Any]) -> bytes:
@@ -196,7 +196,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 def _has_repeated_key(data: bytes) -> bool:
     """True if an object in this sound JSON text holds one key twice; slow."""
     return any(
-        isinstance(value, _Repeated)
+        isinstance(value, _DuplicateKeys)
         for _, value in _walk(json.loads(data, object_pairs_hook=_unrepeated), "$")
     )
 
@@ -220,7 +220,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> object:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            return _Repeated(name)
+            return _DuplicateKeys(name)
         seen.add(name)
     raise AssertionError("a dict shorter than its pairs has a repeated key")
 
@@ -234,11 +234,11 @@ def _walk(value: object, at: str) -> Iterator[tuple[str, object]]:
     """Every stand-in for something refused, with its path; plain values are passed over."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            if isinstance(inner, dict | list | NotFinite | _Repeated):
+            if isinstance(inner, dict | list | NotFinite | _DuplicateKeys):
                 yield from _walk(inner, f"{at}.{name}")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            if isinstance(inner, dict | list | NotFinite | _Repeated):
+            if isinstance(inner, dict | list | NotFinite | _DuplicateKeys):
                 yield from _walk(inner, f"{at}[{index}]")
-    elif isinstance(value, NotFinite | _Repeated):
+    elif isinstance(value, NotFinite | _DuplicateKeys):
         yield at, value

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trimtab.files.object_store import StoreError
-from trimtab.files.store import Place, reach
+from trimtab.files.store import Location, reach
 from trimtab.model.finding import Finding, broken, fine
 
 PART = "folders"
 
 
-def folder_findings(subject: str, folder: Place, remedy: str) -> Iterator[Finding]:
+def folder_findings(subject: str, folder: Location, remedy: str) -> Iterator[Finding]:
     """One finding on a folder of ours.
 
     Parameters

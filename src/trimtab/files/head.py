@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.refusals import one_of_words, shown
+from trimtab.files.validation_errors import one_of, quote
 from trimtab.model.errors import InputError
 from trimtab.model.snapshot import Quality
 from trimtab.model.values import Amount
@@ -22,10 +22,10 @@ class QualityRecord(Struct, forbid_unknown_fields=True):
 
     valid_share: Annotated[float, Meta(ge=0, le=1)]
     oldest_sample_seconds: Amount
-    cpu: Annotated[str, one_of_words("measured", "shares", "absent")]
+    cpu: Annotated[str, one_of("measured", "shares", "absent")]
 
 
-def checked_format(where: str, found: object, expected: str) -> None:
+def checked_format(context: str, found: object, expected: str) -> None:
     """Refuse a file of another format or version."""
     if found == expected:
         return
@@ -34,18 +34,18 @@ def checked_format(where: str, found: object, expected: str) -> None:
         remedy = f"this trimtab reads version {version}; use the trimtab that wrote it"
     else:
         remedy = "name a file of that format"
-    raise InputError(f"{where}: $.format is {shown(found)}, expected {shown(expected)}; {remedy}")
+    raise InputError(f"{context}: $.format is {quote(found)}, expected {quote(expected)}; {remedy}")
 
 
 def checked_cluster(document: JsonDocument) -> str:
     """The name of the cluster that a snapshot is of."""
     cluster = document.part("cluster", object)
     if not isinstance(cluster, str) or not cluster:
-        raise document.refusal("$.cluster", cluster, "the cluster's name")
+        raise document.error("$.cluster", cluster, "the cluster's name")
     return cluster
 
 
-def checked_time(where: str, at: str, found: object) -> str:
+def checked_time(context: str, at: str, found: object) -> str:
     """Return `found` if it is an RFC 3339 timestamp with its offset, else refuse it."""
     if isinstance(found, str) and re.search(TIME_PATTERN.replace("$", r"\Z"), found, re.ASCII):
         try:
@@ -56,7 +56,7 @@ def checked_time(where: str, at: str, found: object) -> str:
         except ValueError:
             pass
     raise InputError(
-        f"{where}: {at} is {shown(found)}, expected a time like 2026-11-21T05:00:00Z; correct it there"
+        f"{context}: {at} is {quote(found)}, expected a time like 2026-11-21T05:00:00Z; correct it there"
     )
 
 

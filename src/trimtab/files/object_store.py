@@ -24,7 +24,7 @@ from trimtab.model.errors import InputError
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"non-2xx status code: (\d{3} [A-Za-z ]+)")
 
-_TOLD = {
+_ERROR_TEXTS = {
     "NoSuchBucket": "the bucket does not exist",
     "AccessDenied": "access denied",
     "InvalidAccessKeyId": "access denied, the store does not know this access key",
@@ -78,7 +78,7 @@ class StorePath:
 
     def is_dir(self) -> bool:
         """True if there is anything below."""
-        with self._told():
+        with self._error_text():
             found = _client(self.root).list_with_delimiter(self.key or None)
             return bool(found["objects"] or found["common_prefixes"])
 
@@ -96,7 +96,7 @@ class StorePath:
 
     def iterdir(self) -> Iterator[StorePath]:
         """What lies in the folder, by name; nothing where there is none."""
-        with self._told():
+        with self._error_text():
             found = _client(self.root).list_with_delimiter(self.key or None)
         objects = [one["path"] for one in found["objects"]]
         for key in sorted({*objects, *found["common_prefixes"]} - {self.key}):
@@ -111,13 +111,13 @@ class StorePath:
 
     def read_size(self) -> tuple[int, float]:
         """Bytes of the object, and when it was written, seconds since 1970."""
-        with self._told():
+        with self._error_text():
             meta = _client(self.root).head(self.key)
         return meta["size"], meta["last_modified"].timestamp()
 
     def read_bytes(self) -> bytes:
         """Content of the object."""
-        with self._told():
+        with self._error_text():
             return bytes(_client(self.root).get(self.key).bytes())
 
     def read_text(self) -> str:
@@ -126,7 +126,7 @@ class StorePath:
 
     def write_bytes(self, content: bytes) -> int:
         """Write the object, there as a whole or not at all; another one of this name is replaced."""
-        with self._told():
+        with self._error_text():
             _client(self.root).put(self.key, content)
         return len(content)
 
@@ -135,7 +135,7 @@ class StorePath:
         from obstore.exceptions import AlreadyExistsError
 
         try:
-            with self._told():
+            with self._error_text():
                 _client(self.root).put(self.key, content, mode="create")
         except AlreadyExistsError:
             # The client asks again where an answer got lost, and is then refused because of itself.
@@ -144,12 +144,12 @@ class StorePath:
 
     def rename(self, target: StorePath) -> None:
         """Copy the object to another name in the same store, and remove it."""
-        with self._told():
+        with self._error_text():
             _client(self.root).rename(self.key, target.key)
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; stores do not tell whether there was one."""
-        with self._told(), contextlib.suppress(FileNotFoundError):
+        with self._error_text(), contextlib.suppress(FileNotFoundError):
             _client(self.root).delete(self.key)
 
     def open_reader(self) -> io.RawIOBase:
@@ -159,18 +159,18 @@ class StorePath:
 
     def read_part(self, begin: int, length: int) -> bytes:
         """Some bytes of the object."""
-        with self._told():
+        with self._error_text():
             return bytes(_client(self.root).get_range(self.key, start=begin, length=length))
 
     def below(self) -> Iterator[tuple[StorePath, int, float]]:
         """Every object below, with its bytes and when it was written, seconds since 1970."""
-        with self._told():
+        with self._error_text():
             for page in _client(self.root).list(f"{self.key}/" if self.key else None):
                 for one in page:
                     yield StorePath(self.root, one["path"]), one["size"], one["last_modified"].timestamp()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _error_text(self) -> Iterator[None]:
         """Say in one sentence what the store says in a page."""
         with missing_extra_named():
             from obstore.exceptions import AlreadyExistsError, BaseError
@@ -180,7 +180,9 @@ class StorePath:
         except (AlreadyExistsError, FileNotFoundError) as error:
             if "NoSuchBucket" not in str(error):
                 raise
-            raise StoreError(f"{self}: {_TOLD['NoSuchBucket']}; make it, or name another one") from None
+            raise StoreError(
+                f"{self}: {_ERROR_TEXTS['NoSuchBucket']}; make it, or name another one"
+            ) from None
         except (BaseError, ValueError) as error:
             raise StoreError(
                 f"{self}: {_reason(str(error))}; see that the address is right, and the environment of this "
@@ -192,7 +194,7 @@ def _reason(text: str) -> str:
     """The heart of a client's error, without its innards."""
     code, status = _CODE.search(text), _STATUS.search(text)
     if code is not None:
-        return _TOLD.get(code[1], code[1])
+        return _ERROR_TEXTS.get(code[1], code[1])
     if status is not None:
         return f"the store answers {status[1].strip()}"
     if "HTTP error" in text or "error sending request" in text:

@@ -15,8 +15,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from trimtab.files.columns import LEFT_OUT, Columns, Field, Lists, LongArray, Texts, fields_of, members
-from trimtab.files.refusals import worded
+from trimtab.files.columns import (
+    LEFT_OUT,
+    ColumnField,
+    Columns,
+    ListColumn,
+    LongArray,
+    TextColumn,
+    fields_of,
+    members,
+)
+from trimtab.files.validation_errors import format_error
 from trimtab.model.errors import InputError
 from trimtab.model.load import FloatArray
 
@@ -36,7 +45,9 @@ def read_columns(path: Path, record: Any) -> Columns:
         if not field.optional and (field.listed or not field.null):
             column = _without_gaps(path, name, column)
         if field.listed:
-            columns[name] = Lists(_counts(path, name, column), _read(path, field, _flat(path, name, column)))
+            columns[name] = ListColumn(
+                _counts(path, name, column), _read(path, field, _flat(path, name, column))
+            )
         else:
             columns[name] = _read(path, field, column)
     return columns
@@ -49,7 +60,7 @@ def read_records(path: Path, record: Any) -> list[Any]:
         try:
             records.append(msgspec.convert(row, type=record))
         except msgspec.ValidationError as fault:
-            raise worded(str(path), f"row {number}", fault, row, record) from None
+            raise format_error(str(path), f"row {number}", fault, row, record) from None
     return records
 
 
@@ -162,7 +173,7 @@ def _numbers(path: Path, name: str, column: pa.Array) -> LongArray:
     return _filled(column, LEFT_OUT)
 
 
-def _words(path: Path, name: str, column: pa.Array) -> tuple[tuple[str, ...], LongArray]:
+def _type_name(path: Path, name: str, column: pa.Array) -> tuple[tuple[str, ...], LongArray]:
     """Distinct texts, ascending, and the index of each; null becomes `LEFT_OUT`."""
     if pa.types.is_null(column.type):
         return (), np.full(len(column), LEFT_OUT, dtype=np.int64)
@@ -211,14 +222,14 @@ def _flags(path: Path, name: str, column: pa.Array) -> NDArray[np.bool_]:
     return found
 
 
-def _read(path: Path, field: Field, column: pa.Array) -> Any:
+def _read(path: Path, field: ColumnField, column: pa.Array) -> Any:
     """A column, or the elements of its lists."""
     name = field.name
     if field.kind == "text":
-        distinct, code = _words(path, name, column)
+        distinct, code = _type_name(path, name, column)
         if "" in distinct:
             raise InputError(f"{path}: column {name} holds an empty text; correct it there")
-        return Texts(coded=(distinct, code))
+        return TextColumn(coded=(distinct, code))
     if field.kind == "flag":
         return _flags(path, name, column)
     if field.kind == "load":
@@ -232,7 +243,7 @@ def _read(path: Path, field: Field, column: pa.Array) -> Any:
     return found
 
 
-def _written(field: Field, column: Any, schema: pa.Schema) -> pa.Array:
+def _written(field: ColumnField, column: Any, schema: pa.Schema) -> pa.Array:
     """A column as Arrow has it."""
     kind = schema.field(field.name).type
     if not field.listed:
@@ -246,7 +257,7 @@ def _written(field: Field, column: Any, schema: pa.Schema) -> pa.Array:
     ).cast(kind)
 
 
-def _array(field: Field, column: Any, kind: pa.DataType) -> pa.Array:
+def _array(field: ColumnField, column: Any, kind: pa.DataType) -> pa.Array:
     if field.kind == "text" and column.is_coded:
         words, code = column.coded
         indices = pa.array(code, mask=code == LEFT_OUT)

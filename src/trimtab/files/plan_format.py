@@ -1,4 +1,4 @@
-"""Plans in files, `trimtab/plan/1`: opened, read, checked and written alike for every level."""
+"""Plans in files, `trimtab/plan/1`: opened, read, checked and written alike for every balancer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from trimtab.model.plan import Plan, Problem
 
 FORMAT = "trimtab/plan/1"
 ORDER = (
-    *("level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments", "predicted"),
+    *("balancer", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments", "predicted"),
     *("cost", "bound", "problems"),
 )
 """The fields of every plan after `format`, as they stand in files."""
@@ -30,11 +30,11 @@ PlanT = TypeVar("PlanT", bound=Plan[Any])
 
 @dataclass(frozen=True)
 class PlanFormat(Generic[PlanT]):
-    """Format of the plans of one level: how they are read and written.
+    """Format of the plans of one balancer: how they are read and written.
 
     Attributes
     ----------
-    level
+    balancer
         Its name.
     kind, record
         The plan as a value, and as `record_of` makes it for files.
@@ -44,7 +44,7 @@ class PlanFormat(Generic[PlanT]):
         Refuses a plan whose moves, assignments and cost contradict each other.
     """
 
-    level: str
+    balancer: str
     kind: type[PlanT]
     record: Record
     resources: tuple[str, ...]
@@ -52,7 +52,7 @@ class PlanFormat(Generic[PlanT]):
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Fields that only plans of this level have; one that is left out has its default."""
+        """Fields that only plans of this balancer have; one that is left out has its default."""
         named = (field.encode_name for field in msgspec.structs.fields(self.record))
         return tuple(name for name in named if name not in ORDER and not name.startswith("x_"))
 
@@ -74,7 +74,7 @@ class PlanFormat(Generic[PlanT]):
     def from_document(self, document: JsonDocument) -> PlanT:
         """The same from what `open_plan` has opened."""
         document.names = ("format", *names_of(self.record))
-        level_of(document, (self.level,))
+        balancer_of(document, (self.balancer,))
         document.require(("format", *ORDER), self.own)
         plan: PlanT = msgspec.convert(document.parts_as(self.record), type=self.kind, from_attributes=True)
         _check_order(document, plan)
@@ -102,7 +102,7 @@ class PlanFormat(Generic[PlanT]):
 
 
 def open_plan(path: Path, data: bytes | None = None) -> JsonDocument:
-    """The document of a plan of any level, of which only keys and the format are checked so far.
+    """The document of a plan of any balancer, of which only keys and the format are checked so far.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ def open_plan(path: Path, data: bytes | None = None) -> JsonDocument:
     return document
 
 
-def level_of(document: JsonDocument, levels: tuple[str, ...]) -> str:
-    """The name of the level that a plan is of, refused if it is none of `levels`."""
-    document.require(("level",), tuple(document.parts))
-    level = document.part("level", str)
-    one_of(document, "$.level", level, levels)
-    return level
+def balancer_of(document: JsonDocument, balancers: tuple[str, ...]) -> str:
+    """The name of the balancer that a plan is of, refused if it is none of `balancers`."""
+    document.require(("balancer",), tuple(document.parts))
+    name = document.part("balancer", str)
+    one_of(document, "$.balancer", name, balancers)
+    return name
 
 
 def _check_order(document: JsonDocument, plan: Plan[Any]) -> None:
@@ -137,11 +137,11 @@ def _check_order(document: JsonDocument, plan: Plan[Any]) -> None:
     for row in range(1, len(orders)):
         if orders[row] <= orders[row - 1]:
             expected = f"more than {orders[row - 1]}, that of the move before"
-            raise document.refusal(f"$.moves[{row}].order", orders[row], expected)
+            raise document.error(f"$.moves[{row}].order", orders[row], expected)
 
 
 def _check_resources(document: JsonDocument, plan: Plan[Any], resources: tuple[str, ...]) -> None:
-    """Refuse measures and reasons of a resource that the level does not have."""
+    """Refuse measures and reasons of a resource that the balancer does not have."""
     for when in ("before", "after"):
         for measure, values in vars(getattr(plan.predicted, when)).items():
             for name in values:
@@ -156,7 +156,7 @@ def check_cost(document: JsonDocument, cost: object, counted: dict[str, int]) ->
     for name, number in counted.items():
         found = getattr(cost, name.removeprefix("x_"))
         if found != number:
-            raise document.refusal(f"$.cost.{name}", found, f"{number}, the sum of the moves")
+            raise document.error(f"$.cost.{name}", found, f"{number}, the sum of the moves")
 
 
 def second_assignment(document: JsonDocument, at: str, what: str) -> InputError:
@@ -192,8 +192,8 @@ def check_moves(
         meant = left.pop(name, None)
         if meant is None or (meant.before, meant.after) != (before, after):
             told = "nothing" if meant is None else f"{meant.before} to {meant.after}"
-            raise document.refusal(f"$.moves[{row}].{field}", after, f"that of its assignment: {told}")
+            raise document.error(f"$.moves[{row}].{field}", after, f"that of its assignment: {told}")
     for row, (name, one) in enumerate(assigned.items()):
         if name in left and (one.before != one.after or not idle):
             at = f"$.assignments[{row}].after"
-            raise document.refusal(at, one.after, f"{one.before}, as no move changes it")
+            raise document.error(at, one.after, f"{one.before}, as no move changes it")

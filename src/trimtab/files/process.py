@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def born(pid: int) -> str:
+def start_time(pid: int) -> str:
     """When a process of this machine began, by the machine's own count; empty where there is none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]

@@ -49,7 +49,7 @@ def read_rows(path: Path, columns: Sequence[str], noun: str, texts: Sequence[str
     return table
 
 
-def require_sound(
+def require_finite(
     path: Path, table: pyarrow.Table, name: str, values: FloatArray, least: float, expected: str
 ) -> None:
     """Refuse values that are no numbers, or too small.

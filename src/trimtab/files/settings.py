@@ -9,12 +9,21 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from trimtab.files.binding import Given, Section, Sections, Table, bind, key_paths, plain_table, unknown_key
+from trimtab.files.binding import (
+    Section,
+    Sections,
+    SettingValue,
+    Table,
+    bind,
+    key_paths,
+    plain_table,
+    unknown_key,
+)
 from trimtab.files.reading import read_bytes
 from trimtab.model.errors import SettingsError, did_you_mean
 
 T = TypeVar("T")
-Words = tuple[tuple[tuple[str, ...], Given], ...]
+SettingTexts = tuple[tuple[tuple[str, ...], SettingValue], ...]
 """Values of the command line for one section, each with the path of its key."""
 
 DEFAULT_FILE = "trimtab.toml"
@@ -26,13 +35,13 @@ class Override:
 
     Attributes
     ----------
-    word
+    text
         `section.key=value`, as `--set` takes it.
     origin
         The option as it was typed, for messages.
     """
 
-    word: str
+    text: str
     origin: str
 
 
@@ -48,20 +57,20 @@ class Settings:
     ----------
     folder
         That of the settings file; relative paths in settings are relative to it.
-    levels
+    balancers
         The sections that a `Section` describes, checked, by name.
     """
 
     folder: Path
-    levels: Mapping[str, Any]
+    balancers: Mapping[str, Any]
     _file: Mapping[str, Table]
-    _words: Mapping[str, Words]
-    _environment: Mapping[str, Given]
+    _texts: Mapping[str, SettingTexts]
+    _environment: Mapping[str, SettingValue]
     _sections: Sections
 
     def of(self, section: Section[T]) -> T:
-        """The section of a level, checked."""
-        found: T = self.levels[section.name]
+        """The section of a balancer, checked."""
+        found: T = self.balancers[section.name]
         return found
 
     def section(self, name: str, kind: type[T]) -> T:
@@ -75,7 +84,7 @@ class Settings:
         return bind(kind, self._merged(name, key_paths(kind)), name, self.folder)
 
     def bound(self, section: Section[T]) -> T:
-        """The section of a level, checked now.
+        """The section of a balancer, checked now.
 
         Raises
         ------
@@ -84,11 +93,11 @@ class Settings:
         """
         return section.bound(self._merged(section.name, section.key_paths), self.folder)
 
-    def is_given(self, name: str) -> bool:
+    def is_set(self, name: str) -> bool:
         """Whether any value is given for a section."""
         prefix = f"TRIMTAB_{name.upper()}_"
         named = any(variable.startswith(prefix) for variable in self._environment)
-        return named or bool(self._words.get(name)) or name in self._file
+        return named or bool(self._texts.get(name)) or name in self._file
 
     def check_keys(self, section: Section[Any]) -> None:
         """Check the names and types of a section's values, whether or not it is complete.
@@ -105,24 +114,24 @@ class Settings:
         for path in _leaves(self._file.get(name, {})):
             left = {**self._file, name: _without(self._file[name], path)}
             yield ".".join((name, *path)), replace(self, _file=left)
-        words = self._words.get(name, ())
+        words = self._texts.get(name, ())
         for place, (_, given) in enumerate(words):
             yield (
                 given.origin,
-                replace(self, _words={**self._words, name: words[:place] + words[place + 1 :]}),
+                replace(self, _texts={**self._texts, name: words[:place] + words[place + 1 :]}),
             )
         for variable in self._environment:
             if variable.startswith(f"TRIMTAB_{name.upper()}_"):
                 others = {one: self._environment[one] for one in self._environment if one != variable}
                 yield variable, replace(self, _environment=others)
 
-    def given(self, name: str) -> Table:
+    def values(self, name: str) -> Table:
         """The values of a section with their origins, for a room that binds them itself."""
         return self._merged(name, None)
 
     def table(self, name: str) -> dict[str, object]:
         """The same without origins."""
-        return plain_table(self.given(name))
+        return plain_table(self.values(name))
 
     def _merged(self, section: str, paths: list[tuple[str, ...]] | None) -> Table:
         table = _copy(self._file.get(section, {}))
@@ -131,12 +140,12 @@ class Settings:
             if variable.startswith(prefix):
                 path = _path_of(variable, variable[len(prefix) :], paths)
                 _put(table, section, self._eager(section), path, given)
-        for path, given in self._words.get(section, ()):
+        for path, given in self._texts.get(section, ()):
             _put(table, section, self._eager(section), path, given)
         return table
 
     def _eager(self, name: str) -> Section[Any] | None:
-        """The section of a level; None for those that are made on request, which have no key per resource."""
+        """The section of a balancer; None for sections made on request, which have no key per resource."""
         found = self._sections.get(name)
         return found if isinstance(found, Section) else None
 
@@ -160,7 +169,7 @@ def load_settings(
     environ
         The environment.
     sections
-        The tables that there may be, also those of the levels.
+        The tables that there may be, also those of the balancers.
 
     Raises
     ------
@@ -172,9 +181,9 @@ def load_settings(
     for name, one in sections.items():
         if isinstance(one, Section):
             levels[name] = unchecked.bound(one)
-        elif one is not None and unchecked.is_given(name):
+        elif one is not None and unchecked.is_set(name):
             check_section(unchecked, one())
-    return replace(unchecked, levels=levels)
+    return replace(unchecked, balancers=levels)
 
 
 def check_section(settings: Settings, section: Section[T]) -> T | None:
@@ -195,7 +204,7 @@ def _is_required(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
-def _refuse(fault: SettingsError) -> None:
+def _reject(fault: SettingsError) -> None:
     raise fault
 
 
@@ -204,7 +213,7 @@ def read_unchecked(
     overrides: Overrides,
     environ: Mapping[str, str],
     sections: Sections,
-    tell: Callable[[SettingsError], None] = _refuse,
+    report: Callable[[SettingsError], None] = _reject,
 ) -> Settings:
     """The same, with no section checked, and `tell` told of what belongs to none, which is left out.
 
@@ -214,17 +223,17 @@ def read_unchecked(
         If the file is no TOML.
     """
     path = settings_file(path, environ)
-    file = {} if path is None else _read(path, sections, tell)
-    words: dict[str, Words] = {}
+    file = {} if path is None else _read(path, sections, report)
+    words: dict[str, SettingTexts] = {}
     for override in overrides:
         try:
             section, keys, given = _override(override, sections)
         except SettingsError as error:
-            tell(error)
+            report(error)
             continue
         words[section] = (*words.get(section, ()), (keys, given))
     environment = {
-        name: Given(value, f"environment variable {name}", as_text=True)
+        name: SettingValue(value, f"environment variable {name}", as_text=True)
         for name, value in sorted(environ.items())
         if name.startswith("TRIMTAB_")
     }
@@ -241,7 +250,7 @@ def settings_file(path: Path | None, environ: Mapping[str, str]) -> Path | None:
     return path
 
 
-def _read(path: Path, sections: Sections, tell: Callable[[SettingsError], None]) -> dict[str, Table]:
+def _read(path: Path, sections: Sections, report: Callable[[SettingsError], None]) -> dict[str, Table]:
     data = read_bytes(path)
     try:
         document = tomllib.loads(data.decode("utf-8"))
@@ -255,30 +264,30 @@ def _read(path: Path, sections: Sections, tell: Callable[[SettingsError], None])
     for name, value in document.items():
         try:
             _check_section(str(path), name, sections)
-            table = _given(value, str(path))
-            if isinstance(table, Given):
+            table = _set_values(value, str(path))
+            if isinstance(table, SettingValue):
                 raise SettingsError(f"{path}: {name} is a value, expected a table; write [{name}]")
         except SettingsError as error:
-            tell(error)
+            report(error)
             continue
         tables[name] = table
     return tables
 
 
-def _given(value: object, origin: str) -> Given | Table:
+def _set_values(value: object, origin: str) -> SettingValue | Table:
     if isinstance(value, dict):
-        return {name: _given(inner, origin) for name, inner in value.items()}
-    return Given(value, origin)
+        return {name: _set_values(inner, origin) for name, inner in value.items()}
+    return SettingValue(value, origin)
 
 
-def _override(given: str | Override, sections: Sections) -> tuple[str, tuple[str, ...], Given]:
-    one = Override(given, f"--set {given}") if isinstance(given, str) else given
-    dotted, equals, value = one.word.partition("=")
+def _override(values: str | Override, sections: Sections) -> tuple[str, tuple[str, ...], SettingValue]:
+    one = Override(values, f"--set {values}") if isinstance(values, str) else values
+    dotted, equals, value = one.text.partition("=")
     section, *keys = dotted.strip().split(".")
     if not equals or not keys or not all(keys):
         raise SettingsError(f"{one.origin}: expected section.key=value, like --set replicas.epsilon=0.1")
     _check_section(one.origin, section, sections)
-    return section, tuple(keys), Given(value.strip(), one.origin, as_text=True)
+    return section, tuple(keys), SettingValue(value.strip(), one.origin, as_text=True)
 
 
 def _check_section(origin: str, name: str, known: Sections) -> None:
@@ -298,22 +307,24 @@ def _path_of(variable: str, rest: str, paths: list[tuple[str, ...]] | None) -> t
     return by_variable[rest]
 
 
-def _put(table: Table, name: str, section: Section[Any] | None, path: tuple[str, ...], given: Given) -> None:
+def _put(
+    table: Table, name: str, section: Section[Any] | None, path: tuple[str, ...], values: SettingValue
+) -> None:
     """Lay a value over those of a table, at the path of its key."""
     for depth, key in enumerate(path[:-1]):
         inner = table.setdefault(key, {})
-        if isinstance(inner, Given):
+        if isinstance(inner, SettingValue):
             if section is None or depth or key not in section.per_resource:
-                raise unknown_key(".".join((name, *path)), given, [".".join((name, *path[: depth + 1]))])
+                raise unknown_key(".".join((name, *path)), values, [".".join((name, *path[: depth + 1]))])
             # One number for all resources was given before: now one of them is set apart.
             inner = table[key] = dict.fromkeys(section.resources, inner)
         table = inner
-    table[path[-1]] = given
+    table[path[-1]] = values
 
 
 def _leaves(table: Table) -> Iterator[tuple[str, ...]]:
     for name, given in table.items():
-        if isinstance(given, Given) or not given:
+        if isinstance(given, SettingValue) or not given:
             yield (name,)
         else:
             yield from ((name, *path) for path in _leaves(given))
@@ -322,10 +333,10 @@ def _leaves(table: Table) -> Iterator[tuple[str, ...]]:
 def _without(table: Table, path: tuple[str, ...]) -> Table:
     left = dict(table)
     inner = left.pop(path[0])
-    if not isinstance(inner, Given) and (rest := _without(inner, path[1:]) if path[1:] else {}):
+    if not isinstance(inner, SettingValue) and (rest := _without(inner, path[1:]) if path[1:] else {}):
         left[path[0]] = rest
     return left
 
 
 def _copy(table: Table) -> Table:
-    return {name: given if isinstance(given, Given) else _copy(given) for name, given in table.items()}
+    return {name: given if isinstance(given, SettingValue) else _copy(given) for name, given in table.items()}

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from trimtab.files.settings import Settings
 
 
-class Bound(NamedTuple):
+class CheckedSection(NamedTuple):
     """What a section makes: its faults, each once, and its value without them; None if there is none."""
 
     faults: tuple[str, ...]
     value: Any
 
 
-def bound(settings: Settings, section: str, bind: Callable[[Settings], object]) -> Bound:
+def bound(settings: Settings, section: str, bind: Callable[[Settings], object]) -> CheckedSection:
     """Bind a section, and again without the value that was at fault, until it is sound.
 
     Whoever binds a section stops at its first fault. Where something is missing, no value is to blame.
@@ -32,7 +32,7 @@ def bound(settings: Settings, section: str, bind: Callable[[Settings], object]) 
     while True:
         value, fault = _tried(settings, bind)
         if fault is None:
-            return Bound(tuple(found), value)
+            return CheckedSection(tuple(found), value)
         if fault not in found:
             found.append(fault)
         # Without a value that must be there the fault is another one too: only one that the fault names, or
@@ -43,7 +43,7 @@ def bound(settings: Settings, section: str, bind: Callable[[Settings], object]) 
             if (after := _tried(one, bind)[1]) is None or name in fault
         ]
         if not suspects:
-            return Bound(tuple(found), None)
+            return CheckedSection(tuple(found), None)
         settings = min(suspects, key=lambda one: one[:2])[2]
 
 

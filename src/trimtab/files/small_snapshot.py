@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from trimtab.files.records import record_of
-from trimtab.files.snapshot_format import Contents, SnapshotFormat, SnapshotT
-from trimtab.files.snapshot_source import Source
+from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat, SnapshotT
+from trimtab.files.snapshot_source import SnapshotSource
 
 
 @dataclass(frozen=True)
-class Table:
+class RowTable:
     """A small table: the dataclass of its rows, and the field in which no two of them are the same."""
 
     kind: type
@@ -26,9 +26,9 @@ def small_format(
     kind: type[SnapshotT],
     *,
     head: Mapping[str, Any],
-    tables: Mapping[str, Table],
+    tables: Mapping[str, RowTable],
     described: Callable[[SnapshotT], str],
-    check: Callable[[Source], None] = lambda source: None,
+    check: Callable[[SnapshotSource], None] = lambda source: None,
 ) -> SnapshotFormat[SnapshotT]:
     """The reader and the writer of snapshots whose fields are those of the head and a tuple for each table.
 
@@ -37,7 +37,7 @@ def small_format(
     name, kind, described
         As of `SnapshotFormat`.
     head
-        The level's own fields of the head, with their types.
+        The balancer's own fields of the head, with their types.
     tables
         The tables, by name.
     check
@@ -45,7 +45,7 @@ def small_format(
     """
     records = {table: record_of(one.kind) for table, one in tables.items()}
 
-    def build(source: Source) -> SnapshotT:
+    def build(source: SnapshotSource) -> SnapshotT:
         told = {field: source.document.part(field, type_) for field, type_ in head.items()}
         for table, one in tables.items():
             source.check_unique(table, [str(getattr(row, one.unique)) for row in source.records[table]])
@@ -59,8 +59,8 @@ def small_format(
         make: Callable[..., SnapshotT] = kind
         return make(source.reference, source.quality, **told, **rows)
 
-    def contents(snapshot: SnapshotT) -> Contents:
-        return Contents(
+    def contents(snapshot: SnapshotT) -> SnapshotContents:
+        return SnapshotContents(
             {field: getattr(snapshot, field) for field in head},
             {
                 table: [

@@ -1,4 +1,4 @@
-"""Snapshot folders of all levels: a `meta.json` and tables beside it, there as a whole or not at all."""
+"""Snapshot folders of all balancers: a `meta.json` and tables beside it, there as a whole or not at all."""
 
 import hashlib
 import os

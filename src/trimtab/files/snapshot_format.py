@@ -1,4 +1,4 @@
-"""Snapshots in files: one reader and one writer for every level, as JSON or as a folder of Parquet tables."""
+"""Snapshots in files: one reader and one writer for all balancers, as JSON or a folder of Parquet tables."""
 
 import contextlib
 import gc
@@ -19,13 +19,13 @@ from trimtab.files.head import QualityRecord, checked_format, quality_fields
 from trimtab.files.reading import GZIP_MAGIC, gunzip, read_bytes
 from trimtab.files.records import names_of
 from trimtab.files.snapshot_folder import folder_digest, open_folder, write_folder
-from trimtab.files.snapshot_source import Source, source_of
+from trimtab.files.snapshot_source import SnapshotSource, source_of
 from trimtab.model.errors import InputError
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 
-class Snapshot(Protocol):
-    """The part of a snapshot that every level has."""
+class AnySnapshot(Protocol):
+    """The part of a snapshot that every balancer has."""
 
     @property
     def reference(self) -> SnapshotReference:
@@ -36,17 +36,17 @@ class Snapshot(Protocol):
         """The trust that the loads deserve."""
 
 
-SnapshotT = TypeVar("SnapshotT", bound=Snapshot)
+SnapshotT = TypeVar("SnapshotT", bound=AnySnapshot)
 
 
 @dataclass(frozen=True)
-class Contents:
+class SnapshotContents:
     """A snapshot on its way to a file.
 
     Attributes
     ----------
     head
-        The level's own fields of the head, as JSON values.
+        The balancer's own fields of the head, as JSON values.
     records, columns
         Its small and its large tables, by name.
     """
@@ -58,7 +58,8 @@ class Contents:
 
 @dataclass(frozen=True)
 class SnapshotFormat(Generic[SnapshotT]):
-    """The reader and the writer of the snapshots of one level, as `.json`, `.json.gz` or a folder of tables.
+    """The reader and the writer of the snapshots of one balancer, as `.json`, `.json.gz` or a folder of
+    tables.
 
     Attributes
     ----------
@@ -67,7 +68,7 @@ class SnapshotFormat(Generic[SnapshotT]):
     kind
         The class of its snapshots.
     head
-        The level's own fields of the head, after format, cluster, time and quality.
+        The balancer's own fields of the head, after format, cluster, time and quality.
     records, columns
         Small and large tables: the record that a row is, by name.
     build
@@ -85,8 +86,8 @@ class SnapshotFormat(Generic[SnapshotT]):
     head: tuple[str, ...]
     records: Mapping[str, Any]
     columns: Mapping[str, Any]
-    build: Callable[[Source], SnapshotT]
-    contents: Callable[[SnapshotT], Contents]
+    build: Callable[[SnapshotSource], SnapshotT]
+    contents: Callable[[SnapshotT], SnapshotContents]
     described: Callable[[SnapshotT], str]
     names: tuple[str, ...] = ()
 
@@ -117,7 +118,7 @@ class SnapshotFormat(Generic[SnapshotT]):
         Parameters
         ----------
         path
-            A JSON file, plain or compressed by gzip, or a folder with `meta.json` and the level's tables.
+            A JSON file, plain or compressed by gzip, or a folder with `meta.json` and the balancer's tables.
 
         Raises
         ------
@@ -148,7 +149,7 @@ class SnapshotFormat(Generic[SnapshotT]):
             document.require((*self.fields, *self.tables))
             source = source_of(path, document, sha256)
             rows = {table: document.part(table, list[record]) for table, record in self.tables.items()}  # type: ignore[valid-type]
-            document.refuse_repeated_keys({table: rows[table] for table in self.columns})
+            document.reject_duplicate_keys({table: rows[table] for table in self.columns})
             source.records.update({table: rows[table] for table in self.records})
             source.columns.update(
                 {table: columns_from(rows[table], record) for table, record in self.columns.items()}
@@ -199,7 +200,7 @@ class SnapshotFormat(Generic[SnapshotT]):
                 parts.append(msgspec.json.encode(table) + b": " + _lines(found))
             return b"{" + b",\n ".join(parts) + b"}\n"
 
-    def _head(self, snapshot: SnapshotT, contents: Contents) -> dict[str, object]:
+    def _head(self, snapshot: SnapshotT, contents: SnapshotContents) -> dict[str, object]:
         return {
             "format": self.name,
             "cluster": snapshot.reference.cluster,

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.files.columns import Columns, Lists
+from trimtab.files.columns import Columns, ListColumn
 from trimtab.files.document import JsonDocument
 from trimtab.files.head import checked_cluster, checked_quality, checked_time
-from trimtab.files.refusals import shown
+from trimtab.files.validation_errors import quote
 from trimtab.model.errors import InputError
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 
 @dataclass(frozen=True)
-class Source:
+class SnapshotSource:
     """A snapshot as it was read: types are checked, contents are not.
 
     Attributes
@@ -50,7 +50,7 @@ class Source:
         """The file that a table stands in."""
         return self.path if self.document.path == self.path else self.path / f"{table}.parquet"
 
-    def refusal(
+    def error(
         self,
         table: str,
         row: int,
@@ -63,9 +63,9 @@ class Source:
     ) -> InputError:
         """The error for a value that contradicts others."""
         where = f"{self.file(table)}: {self.at(table, row, field, item)}"
-        return InputError(f"{where} is {shown(found)}, expected {expected}; {remedy}")
+        return InputError(f"{where} is {quote(found)}, expected {expected}; {remedy}")
 
-    def wrong_length(self, table: str, row: int, field: str, found: int, expected: str) -> InputError:
+    def length_error(self, table: str, row: int, field: str, found: int, expected: str) -> InputError:
         """The error for a list that has not as many elements as others ask for."""
         where = f"{self.file(table)}: {self.at(table, row, field)}"
         return InputError(f"{where} is a list of {found}, expected {expected}; correct it there")
@@ -73,13 +73,13 @@ class Source:
     def check_loads(self, table: str, field: str, resources: tuple[str, ...]) -> None:
         """Refuse loads, or lists of them, that are not finite or below 0."""
         column = self.columns[table][field]
-        load = column.values if isinstance(column, Lists) else column
+        load = column.values if isinstance(column, ListColumn) else column
         sound = np.isfinite(load) & (load >= 0)
         if sound.all():
             return
         number, resource = (int(index) for index in np.argwhere(~sound)[0])
         row, item = number, None
-        if isinstance(column, Lists):
+        if isinstance(column, ListColumn):
             row, item = int(column.row[number]), int(column.column[number])
         where = f"{self.file(table)}: {self.at(table, row, field, item)}.{resources[resource]}"
         found = float(load[number, resource])
@@ -101,8 +101,10 @@ class Source:
             first[name] = row
 
 
-def source_of(path: Path, document: JsonDocument, sha256: str) -> Source:
+def source_of(path: Path, document: JsonDocument, sha256: str) -> SnapshotSource:
     """A snapshot of which the head is read and checked, and no table yet."""
     cluster = checked_cluster(document)
     taken_at = checked_time(str(document.path), "$.taken_at", document.part("taken_at", object))
-    return Source(path, document, SnapshotReference(cluster, taken_at, sha256), checked_quality(document))
+    return SnapshotSource(
+        path, document, SnapshotReference(cluster, taken_at, sha256), checked_quality(document)
+    )

@@ -21,11 +21,11 @@ SCHEMES = ("s3", "s3a", "gs", "abfs", "abfss", "az", "file")
 
 _ADDRESS = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]+):/+(?P<rest>.*)", re.DOTALL)
 
-Place = Path | StorePath
+Location = Path | StorePath
 """A file or folder of a lake, wherever it lies."""
 
 
-def place_of(given: Path | str) -> Place:
+def place_of(values: Path | str) -> Location:
     """The folder or address that a text names; `~` is the home, `file://` a folder of this machine.
 
     Raises
@@ -33,9 +33,9 @@ def place_of(given: Path | str) -> Place:
     SettingsError
         If it is an address of a kind that is not understood, or none names a bucket.
     """
-    found = _ADDRESS.fullmatch(str(given))
+    found = _ADDRESS.fullmatch(str(values))
     if found is None:
-        return Path(given).expanduser().absolute()
+        return Path(values).expanduser().absolute()
     scheme, rest = found["scheme"].lower(), found["rest"].rstrip("/")
     if scheme not in SCHEMES:
         raise SettingsError(
@@ -52,7 +52,7 @@ def place_of(given: Path | str) -> Place:
     return StorePath(f"{'s3' if scheme == 's3a' else scheme}://{bucket}", re.sub("/+", "/", key))
 
 
-def create(path: Place, content: bytes) -> None:
+def create(path: Location, content: bytes) -> None:
     """Write a file that is not there yet: as a whole, and only one of several who try will.
 
     Raises
@@ -98,14 +98,14 @@ def _linked(making: Path, path: Path, content: bytes) -> bool:
     return True
 
 
-def make_folder(folder: Place) -> None:
+def make_folder(folder: Location) -> None:
     """Make a folder, and those above it, where there is none; object stores have none to make."""
     if isinstance(folder, Path):
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
 
 
-def move(file: Place, target: Place) -> None:
+def move(file: Location, target: Location) -> None:
     """Give a file another name in the same lake, whose folder is made; what had that name is replaced."""
     make_folder(target.parent)
     if isinstance(file, StorePath) and isinstance(target, StorePath):
@@ -116,7 +116,7 @@ def move(file: Place, target: Place) -> None:
         raise AssertionError(f"{file} and {target} lie in different stores")
 
 
-def remove_folder(folder: Place) -> None:
+def remove_folder(folder: Location) -> None:
     """Remove a folder with all that lies in it; what cannot be removed is left."""
     if isinstance(folder, Path):
         shutil.rmtree(folder, ignore_errors=True)
@@ -125,7 +125,7 @@ def remove_folder(folder: Place) -> None:
         path.unlink()
 
 
-def reach(place: Place) -> None:
+def reach(place: Location) -> None:
     """Refuse a store that does not answer, before anything is done; a folder is made where it is missing.
 
     Raises
@@ -137,7 +137,7 @@ def reach(place: Place) -> None:
         place.is_dir()
 
 
-def files_in(folder: Place) -> list[tuple[Place, int, float]]:
+def files_in(folder: Location) -> list[tuple[Location, int, float]]:
     """Files of a folder, by name, with their bytes and when they were written, seconds since 1970."""
     if isinstance(folder, StorePath):
         return sorted(one for one in folder.below() if one[0].parent == folder)
@@ -148,14 +148,14 @@ def files_in(folder: Place) -> list[tuple[Place, int, float]]:
     return [(path, told.st_size, told.st_mtime) for path, told in found]
 
 
-def size_of(folder: Place) -> int:
+def size_of(folder: Location) -> int:
     """Bytes of the finished files of a folder."""
     if isinstance(folder, StorePath):
         return sum(size for _, size, _ in folder.below())
     return sum(file.stat().st_size for file in folder.glob("*.parquet"))
 
 
-def written_at(place: Place) -> float:
+def written_at(place: Location) -> float:
     """When a file, or the newest of a folder, was written, seconds since 1970."""
     if isinstance(place, StorePath):
         return max((at for _, _, at in place.below()), default=0.0) or place.read_size()[1]

@@ -1,4 +1,4 @@
-"""Work as a Spark job: every piece of it is a task, in Python, wherever Spark puts it."""
+"""Work as a Spark job: each part is a task in Python."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
-ROW: Final = "task int, found binary, told array<string>, error string"
-"""`told` is what is to be known besides, or what was wrong."""
+ROW: Final = "task int, found binary, progress array<string>, error string"
+"""`progress` has lines for the user, or the text of the error."""
 ERRORS: Final[Mapping[str, type[TrimtabError]]] = {
     one.__name__: one for one in (InputError, PlanError, ObserveError)
 }
 """Errors of a task that its user can mend."""
 
 
-class Work(Protocol):
+class SparkTask(Protocol):
     """The work of one task; sent to wherever it runs."""
 
     def run(self) -> tuple[bytes, list[str]]:
-        """Do it; the second is what is to be told of it."""
+        """Do the work; the second value has progress lines for the user."""
 
 
-def run_tasks(session: SparkSession, works: Sequence[Work]) -> list[tuple[bytes, list[str]]]:
+def run_tasks(session: SparkSession, works: Sequence[SparkTask]) -> list[tuple[bytes, list[str]]]:
     """The outcome of each, in their order, a task each.
 
     Raises
     ------
     TrimtabError
-        What a task came upon; of several that failed, the first is told.
+        The error of a task; of several that failed, the first.
     """
     numbers = session.range(0, len(works), 1, len(works))
     found = sorted(numbers.mapInArrow(_worker(works), ROW).collect())
-    for _, _, told, error in found:
+    for _, _, progress, error in found:
         if error is not None:
-            raise ERRORS[error](*told)
-    return [(bytes(one), list(told)) for _, one, told, _ in found]
+            raise ERRORS[error](*progress)
+    return [(bytes(one), list(progress)) for _, one, progress, _ in found]
 
 
-def _worker(works: Sequence[Work]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+def _worker(works: Sequence[SparkTask]) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     """The function that Spark calls with the numbers of a worker's tasks."""
 
     def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
@@ -50,11 +50,11 @@ def _worker(works: Sequence[Work]) -> Callable[[Iterator[RecordBatch]], Iterator
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                found, told, error = _outcome(works[number])
+                found, progress, error = _outcome(works[number])
                 columns = {
                     "task": pyarrow.array([number], "int32"),
                     "found": pyarrow.array([found], "binary"),
-                    "told": pyarrow.array([told], pyarrow.list_(pyarrow.string())),
+                    "progress": pyarrow.array([progress], pyarrow.list_(pyarrow.string())),
                     "error": pyarrow.array([error], "string"),
                 }
                 yield pyarrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
@@ -62,11 +62,11 @@ def _worker(works: Sequence[Work]) -> Callable[[Iterator[RecordBatch]], Iterator
     return work
 
 
-def _outcome(work: Work) -> tuple[bytes | None, list[str], str | None]:
+def _outcome(work: SparkTask) -> tuple[bytes | None, list[str], str | None]:
     """A user's errors come home as words: Spark would try again, and bury them in a stack trace."""
     try:
-        found, told = work.run()
-        return found, told, None
+        found, progress = work.run()
+        return found, progress, None
     except TrimtabError as error:
         kind = next((name for name, one in ERRORS.items() if isinstance(error, one)), ObserveError.__name__)
         return None, [str(error)], kind

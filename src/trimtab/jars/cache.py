@@ -13,7 +13,7 @@ from trimtab.model.errors import JarsError
 
 
 @contextmanager
-def scratch_beside(folder: Path) -> Iterator[Path]:
+def scratch_sibling(folder: Path) -> Iterator[Path]:
     """A folder in which another one is made before it is put in place, once its lock is held.
 
     Leftovers of a killed process are cleared away.

@@ -19,13 +19,13 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from trimtab.extras import require
-from trimtab.files.places import cache_folder
-from trimtab.jars.cache import only_one, scratch_beside
+from trimtab.files.locations import cache_folder
+from trimtab.jars.cache import only_one, scratch_sibling
 from trimtab.jars.java import find_java
 from trimtab.jars.repository import maven_root, proxy_properties
 from trimtab.model.errors import JarsError
 
-Say = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 """Takes one line of progress for the user."""
 
 # Ivy fetches one jar after another, which is mostly waiting; each process costs a second of CPU.
@@ -44,7 +44,7 @@ S3 = "spark-s3-4.3.0"
 FALLBACK = "spark-kafka-4.2.0"
 
 
-def say_nothing(line: str) -> None:
+def ignore_progress(line: str) -> None:
     """Progress for nobody."""
 
 
@@ -95,10 +95,10 @@ def read_lock(text: str) -> tuple[Jar, ...]:
 def cached(name: str, jars: Sequence[Jar]) -> list[Path]:
     """The jars of a list where the cache has them all with the right bytes, else nothing."""
     folder = cache_folder() / "jars" / name
-    return [] if _wrong(folder, jars) else [folder / jar.file for jar in jars]
+    return [] if _missing_or_corrupt(folder, jars) else [folder / jar.file for jar in jars]
 
 
-def fetch(name: str, jars: Sequence[Jar], say: Say = say_nothing) -> list[Path]:
+def fetch(name: str, jars: Sequence[Jar], print_progress: ProgressCallback = ignore_progress) -> list[Path]:
     """The jars of a list, from the cache where their bytes are right, else from the repository.
 
     Parameters
@@ -107,7 +107,7 @@ def fetch(name: str, jars: Sequence[Jar], say: Say = say_nothing) -> list[Path]:
         Of the folder in the cache; two processes that ask at once fetch once.
     jars
         From `read_lock`.
-    say
+    print_progress
         Takes lines of progress.
 
     Returns
@@ -124,20 +124,20 @@ def fetch(name: str, jars: Sequence[Jar], say: Say = say_nothing) -> list[Path]:
         return found
     folder = cache_folder() / "jars" / name
     with only_one(folder.with_name(f"{name}.lock")):
-        missing = _wrong(folder, jars)
+        missing = _missing_or_corrupt(folder, jars)
         if missing:
             require("spark")  # for its Ivy; before anything is promised
             folder.mkdir(exist_ok=True)
-            say(f"fetching {len(missing)} jars of {name} (once; kept in {folder.parent})")
+            print_progress(f"fetching {len(missing)} jars of {name} (once; kept in {folder.parent})")
         for _ in range(TRIES):
             if not missing:
                 break
-            with scratch_beside(folder) as scratch:
-                absent = _download(missing, scratch, say)
+            with scratch_sibling(folder) as scratch:
+                absent = _download(missing, scratch, print_progress)
                 got = {jar for jar in missing if (scratch / jar.file).exists()}
-                for jar in got - set(_wrong(scratch, missing)):
+                for jar in got - set(_missing_or_corrupt(scratch, missing)):
                     (scratch / jar.file).replace(folder / jar.file)
-            missing = _wrong(folder, missing)
+            missing = _missing_or_corrupt(folder, missing)
             if absent:
                 raise JarsError(_failure(", ".join(absent)))
     if missing:
@@ -146,7 +146,7 @@ def fetch(name: str, jars: Sequence[Jar], say: Say = say_nothing) -> list[Path]:
     return [folder / jar.file for jar in jars]
 
 
-def spark_kafka_jars(say: Say = say_nothing) -> list[Path]:
+def spark_kafka_jars(print_progress: ProgressCallback = ignore_progress) -> list[Path]:
     """Spark's Kafka connector for `spark.jars`: the exact version, or the fallback where it is not to be had.
 
     The set that was fetched once is taken from the cache from then on.
@@ -155,15 +155,15 @@ def spark_kafka_jars(say: Say = say_nothing) -> list[Path]:
         if found := cached(name, connector_jars(name)):
             return found
     try:
-        return fetch(EXACT, connector_jars(EXACT), say)
+        return fetch(EXACT, connector_jars(EXACT), print_progress)
     except JarsError:
-        say("the Kafka connector of this Spark is not to be had, trying the one before it")
-        return fetch(FALLBACK, connector_jars(FALLBACK), say)
+        print_progress("the Kafka connector of this Spark is not to be had, trying the one before it")
+        return fetch(FALLBACK, connector_jars(FALLBACK), print_progress)
 
 
-def spark_s3_jars(say: Say = say_nothing) -> list[Path]:
+def spark_s3_jars(print_progress: ProgressCallback = ignore_progress) -> list[Path]:
     """Hadoop's client for S3, for `spark.jars`: 13 MB of modules, instead of a bundle of 690 MB."""
-    return fetch(S3, connector_jars(S3), say)
+    return fetch(S3, connector_jars(S3), print_progress)
 
 
 def connector_jars(name: str) -> tuple[Jar, ...]:
@@ -178,7 +178,7 @@ def _failure(what: str) -> str:
     )
 
 
-def _wrong(folder: Path, jars: Sequence[Jar]) -> list[Jar]:
+def _missing_or_corrupt(folder: Path, jars: Sequence[Jar]) -> list[Jar]:
     """Jars that a folder lacks or has with other bytes."""
     with ThreadPoolExecutor(2) as threads:
         right = threads.map(lambda jar: _right(folder, jar), jars)
@@ -193,7 +193,7 @@ def _right(folder: Path, jar: Jar) -> bool:
         return False
 
 
-def _download(jars: Sequence[Jar], scratch: Path, say: Say) -> list[str]:
+def _download(jars: Sequence[Jar], scratch: Path, print_progress: ProgressCallback) -> list[str]:
     """Let several Ivys put jars into a folder; coordinates that the repository does not have, sorted."""
     processes = min(-(-len(jars) // JARS_PER_PROCESS), MOST_PROCESSES)
     running: list[subprocess.Popen[bytes]] = []
@@ -204,7 +204,7 @@ def _download(jars: Sequence[Jar], scratch: Path, say: Say) -> list[str]:
                 running.append(
                     subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
                 )
-        _watch(running, scratch, len(jars), say)
+        _watch(running, scratch, len(jars), print_progress)
     finally:
         for ivy in running:
             ivy.kill()
@@ -213,13 +213,15 @@ def _download(jars: Sequence[Jar], scratch: Path, say: Say) -> list[str]:
     return sorted({":".join(parts) for parts in re.findall(r":: (\S+)#(\S+);(\S+?): not found", logs)})
 
 
-def _watch(running: Sequence[subprocess.Popen[bytes]], scratch: Path, count: int, say: Say) -> None:
+def _watch(
+    running: Sequence[subprocess.Popen[bytes]], scratch: Path, count: int, print_progress: ProgressCallback
+) -> None:
     next_line = time.monotonic() + SECONDS_BETWEEN_PROGRESS
     while any(ivy.poll() is None for ivy in running):
         time.sleep(0.1)
         if time.monotonic() >= next_line:
             sizes = [path.stat().st_size for path in scratch.glob("cache-*/**/*.jar")]
-            say(f"fetching: {len(sizes)} of {count} jars, {sum(sizes) / 1e6:.0f} MB")
+            print_progress(f"fetching: {len(sizes)} of {count} jars, {sum(sizes) / 1e6:.0f} MB")
             next_line += SECONDS_BETWEEN_PROGRESS
 
 

@@ -56,7 +56,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str, before: str = 
     return f"did you mean {before}{close[0]}?" if close else otherwise
 
 
-def refuse_unknown_names(
+def require_known_names(
     setting: str, names: Iterable[str | int], kind: str, known: Iterable[str | int], taken_at: str
 ) -> None:
     """Refuse a setting that names what the snapshot does not have; a glob pattern may match nothing.

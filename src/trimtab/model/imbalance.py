@@ -34,7 +34,7 @@ class Imbalance:
     mean, sigma, worst_deviation, peak_usage
         Shape (resources,): B̄, σ, max γ, max B over the brokers that count.
     resources
-        Length (resources,), the level's names of them.
+        Length (resources,), the balancer's names of them.
     """
 
     usage: FloatArray
@@ -47,9 +47,9 @@ class Imbalance:
     peak_usage: FloatArray
     resources: tuple[str, ...]
 
-    def measures(self) -> "Measures":
+    def measures(self) -> "ImbalanceSummary":
         """The three figures per resource that plans and reports carry."""
-        return Measures(
+        return ImbalanceSummary(
             sigma=self._by_name(self.sigma),
             worst_deviation=self._by_name(self.worst_deviation),
             peak_usage=self._by_name(self.peak_usage),
@@ -64,7 +64,7 @@ class Imbalance:
 
 
 @dataclass(frozen=True)
-class Measures:
+class ImbalanceSummary:
     """σ, worst γ and peak B, each keyed by resource name; resources that no broker limits are left out."""
 
     sigma: dict[str, Amount]
@@ -80,8 +80,8 @@ def imbalance(
     Parameters
     ----------
     load, capacity
-        Shape (brokers, resources), in the units of the level; infinite capacity means not limited and not
-        levelled. Resources that no broker limits have NaN means, and are left out of `Imbalance.measures`.
+        Shape (brokers, resources), in the units of the balancer; infinite capacity means not limited and not
+        balanced. Resources that no broker limits have NaN means, and are left out of `Imbalance.measures`.
     in_service
         Shape (brokers,): brokers that are there to carry load, that is, neither dead nor draining.
     """

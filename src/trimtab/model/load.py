@@ -1,4 +1,4 @@
-"""Loads and capacities as arrays, whatever the level and its resources."""
+"""Loads and capacities as arrays, whatever the balancer and its resources."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,10 +1,10 @@
-"""The base of the plans of all levels: moves, what they achieve and predict, and why a goal cannot be met."""
+"""The base of all plans: moves, what they achieve and predict, and why a goal cannot be met."""
 
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.model.values import Count, Name
 
@@ -12,27 +12,23 @@ from trimtab.model.values import Count, Name
 class Verdict(StrEnum):
     """The outcome that a plan promises."""
 
-    LEVEL = "level"
-    """Nothing to do: every goal holds already, or as far as the rules on placement allow. Then `problems`
-    proves what they forbid."""
-    LEVELLED = "levelled"
-    """Every goal holds after the moves."""
+    BALANCED = "balanced"
+    """Every goal holds after the moves. A plan without moves has nothing to do: every goal holds already, or
+    as far as the rules on placement allow. Then `problems` proves what they forbid."""
     IMPROVED = "improved"
     """The moves help, but some soft goal (ε, even numbers, even log dirs) does not hold after them.
     `problems` names it and its cause. Every request and every hard limit holds."""
     INCOMPLETE = "incomplete"
-    """A request or a hard limit is not met after the moves, or goals are missed and the plan has no move. No
-    proof shows that it is impossible; the plan's `problems` name what remains and why."""
-    OVERLOADED = "overloaded"
-    """What must move (off dead or draining brokers, out of crowded racks) lifts a broker above θ that was not
-    above it, of a resource other than disk; not proven to be unavoidable."""
+    """A request or a hard limit is not met after the moves, or goals are missed and the plan has no move, or
+    what must move (off dead or draining brokers, out of crowded racks) lifts a broker above θ that was not
+    above it. No proof shows that it is impossible; the plan's `problems` name what remains and why."""
     INFEASIBLE = "infeasible"
     """Some hard limit cannot be met by any plan; the plan's `problems` proves it."""
 
     @property
     def is_complete(self) -> bool:
         """Whether the plan does all that was requested: `trimtab plan` exits with 0, else with 3."""
-        return self in (Verdict.LEVEL, Verdict.LEVELLED, Verdict.IMPROVED)
+        return self in (Verdict.BALANCED, Verdict.IMPROVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +56,8 @@ class Problem:
 class Prediction:
     """Measures of the snapshot, and of the placement after all moves, over the brokers in service."""
 
-    before: Measures
-    after: Measures
+    before: ImbalanceSummary
+    after: ImbalanceSummary
 
 
 MoveT = TypeVar("MoveT")
@@ -69,19 +65,19 @@ MoveT = TypeVar("MoveT")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Generic[MoveT]):
-    """The part of a plan that every level has; assignments, cost and bound are the level's own.
+    """The part of a plan that every balancer has; assignments, cost and bound are the balancer's own.
 
     Attributes
     ----------
-    level, strategy
-        Names of the level and of the planner.
+    balancer, strategy
+        Names of the balancer and of the planner.
     settings
         Those that shaped the plan, as plain JSON values.
     moves
         In the order in which they are to be carried out.
     """
 
-    level: str
+    balancer: str
     strategy: str
     seed: int
     settings: dict[str, object]
@@ -93,7 +89,7 @@ class Plan(Generic[MoveT]):
 
 
 def settings_document(settings: Any, resources: tuple[str, ...]) -> dict[str, object]:
-    """A level's settings as plain JSON values; θ and ε by resource, without what has settings of its own.
+    """A balancer's settings as plain JSON values; θ and ε by resource, without what has settings of its own.
 
     Settings that a goal has to itself (`goals` of a field's metadata) are told where it is asked for; with no
     goal named there, where they are given.

@@ -5,13 +5,13 @@ from typing import Generic, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of one step, at any level.
+class StepOutcome:
+    """The outcome of one step, at any balancer.
 
     Attributes
     ----------
     kind
-        What it changed, in the level's own word.
+        What it changed, in the balancer's own word.
     state
         `done`, `dropped`, `skipped`, `failed`, `rolled_back` or `pending`.
     reason
@@ -28,12 +28,12 @@ class Outcome:
     ended_at: float | None
 
 
-OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+OutcomeT = TypeVar("OutcomeT", bound=StepOutcome)
 
 
 @dataclass(frozen=True)
 class Receipt(Generic[OutcomeT]):
-    """The end of an execution of any level; times are seconds since 1970.
+    """The end of an execution of any balancer; times are seconds since 1970.
 
     Attributes
     ----------

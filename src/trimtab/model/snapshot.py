@@ -1,4 +1,4 @@
-"""The origin of a snapshot and how far it can be trusted; the same for every level."""
+"""The origin of a snapshot and how far it can be trusted; the same for every balancer."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Quality:
         Age of the oldest sample used, at the time the snapshot was taken.
     cpu
         "measured" (a fitted model of measured broker CPU), "shares" (measured broker CPU split by fixed
-        shares) or "absent" (no CPU signal: CPU is not levelled).
+        shares) or "absent" (no CPU signal: CPU is not balanced).
     extra
         Further facts, by names that begin with `x_` in files.
     """

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import QUALITY, Flag, ddl, numbers
-from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, is_within
+from trimtab.observe.columns import QUALITY, SampleFlag, ddl, numbers
+from trimtab.observe.spark_columns import conform, flag_if, is_flagged, is_in_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.columns import RawForm
+    from trimtab.observe.columns import RawSchema
     from trimtab.observe.manifest import Ranges
     from trimtab.observe.settings import PipelineSettings
 
 
-def from_json(records: DataFrame, form: RawForm) -> DataFrame:
+def from_json(records: DataFrame, form: RawSchema) -> DataFrame:
     """Rows of a Kafka topic (`value`, one JSON object each, and `timestamp`) as raw rows of a form.
 
     A value that is no JSON object becomes a row of nulls received at the record's own time, which `typed`
@@ -41,8 +41,8 @@ def from_json(records: DataFrame, form: RawForm) -> DataFrame:
     return conform(parsed.select(*columns), form.columns)
 
 
-def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFrame:
-    """Each raw row of a form with its flags, as `RawForm.cleaned` has them.
+def typed(raw: DataFrame, settings: PipelineSettings, form: RawSchema) -> DataFrame:
+    """Each raw row of a form with its flags, as `RawSchema.cleaned` has them.
 
     Whether it counts depends on the row alone, never on when or with what it came.
     """
@@ -60,10 +60,10 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFram
     bad_number = F.expr(f"isnan({_of('greatest', doubles)}) or {infinite}")
     negative = F.expr(f"{_of('least', form.negative)} < 0 or {_of('least', form.minus_one)} < -1")
     flags = (
-        flagged_where(late, Flag.LATE)
-        .bitwiseOR(flagged_where(unreadable, Flag.UNREADABLE))
-        .bitwiseOR(flagged_where(bad_number, Flag.NOT_A_NUMBER))
-        .bitwiseOR(flagged_where(negative, Flag.NEGATIVE))
+        flag_if(late, SampleFlag.LATE)
+        .bitwiseOR(flag_if(unreadable, SampleFlag.UNREADABLE))
+        .bitwiseOR(flag_if(bad_number, SampleFlag.NOT_A_NUMBER))
+        .bitwiseOR(flag_if(negative, SampleFlag.NEGATIVE))
     )
     flagged = raw.withColumn("flags", flags)
     # Each is null of an absent value, which then stays so.
@@ -92,8 +92,8 @@ def typed(raw: DataFrame, settings: PipelineSettings, form: RawForm) -> DataFram
     )
 
 
-def deduplicated(samples: DataFrame, form: RawForm, doubled: Ranges | None = None) -> DataFrame:
-    """One row per sample (columns of `RawForm.cleaned`, unique in the form's keys): the one received first.
+def deduplicated(samples: DataFrame, form: RawSchema, doubled: Ranges | None = None) -> DataFrame:
+    """One row per sample (columns of `RawSchema.cleaned`, unique in the form's keys): the one received first.
 
     The others are only counted. The choice is a minimum over a total order, so it does not matter how often,
     in which order and in which company the copies come: `deduplicated(deduplicated(a) + b)` is
@@ -102,16 +102,16 @@ def deduplicated(samples: DataFrame, form: RawForm, doubled: Ranges | None = Non
     Parameters
     ----------
     samples
-        Columns of `RawForm.cleaned`.
+        Columns of `RawSchema.cleaned`.
     doubled
         Ticks in which a sample may come twice; None for any. All others are passed on as they are: to sort
         wide rows by their keys was nearly half of a whole batch.
     """
     if doubled is not None:
-        single = conform(samples.where(~is_within("tick", doubled)), form.cleaned)
+        single = conform(samples.where(~is_in_ranges("tick", doubled)), form.cleaned)
         if not doubled:
             return single
-        return single.unionByName(deduplicated(samples.where(is_within("tick", doubled)), form))
+        return single.unionByName(deduplicated(samples.where(is_in_ranges("tick", doubled)), form))
     same = Window.partitionBy(*form.keys)
     values = [name for name, _ in form.columns if name not in form.keys]
     first = same.orderBy(
@@ -135,17 +135,17 @@ def _of(function: str, names: Iterable[str]) -> str:
     return f"{function}({', '.join(['0', '0', *(f'`{name}`' for name in names)])})"
 
 
-_OF_SAMPLES = (Flag.UNREADABLE, Flag.NOT_A_NUMBER, Flag.NEGATIVE)
+_OF_SAMPLES = (SampleFlag.UNREADABLE, SampleFlag.NOT_A_NUMBER, SampleFlag.NEGATIVE)
 
 
-def quality(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) -> DataFrame:
-    """Counts of a level's flags per (cluster, tick, kind), as `columns.QUALITY` has them.
+def quality(cleaned: DataFrame, *evaluated: tuple[DataFrame, tuple[SampleFlag, ...]]) -> DataFrame:
+    """Counts of a balancer's flags per (cluster, tick, kind), as `columns.QUALITY` has them.
 
     Parameters
     ----------
     cleaned
-        The level's table of that name.
-    judged
+        The balancer's table of that name.
+    evaluated
         Tables with `cluster`, `tick`, `kind` and `flags`, and which flags are counted there.
     """
     keys = ("cluster", "tick", "kind")
@@ -156,10 +156,10 @@ def quality(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) -> 
         F.sum("late_copies").alias("late"),
         *_counted(_OF_SAMPLES),
     )
-    for table, flags in judged:
+    for table, flags in evaluated:
         counted = table.groupBy(*keys).agg(*_counted(flags))
         together = together.unionByName(counted, allowMissingColumns=True)
-    known = {flag.name.lower() for _, flags in judged for flag in flags if flag.name is not None}
+    known = {flag.name.lower() for _, flags in evaluated for flag in flags if flag.name is not None}
     known |= {"entities", "accepted", "duplicates", "late"}
     known |= {flag.name.lower() for flag in _OF_SAMPLES if flag.name is not None}
     counts = {
@@ -172,5 +172,5 @@ def quality(cleaned: DataFrame, *judged: tuple[DataFrame, tuple[Flag, ...]]) -> 
     )
 
 
-def _counted(flags: tuple[Flag, ...]) -> list[Column]:
+def _counted(flags: tuple[SampleFlag, ...]) -> list[Column]:
     return [F.count_if(is_flagged(flag)).alias(flag.name.lower()) for flag in flags if flag.name is not None]

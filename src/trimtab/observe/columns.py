@@ -1,4 +1,4 @@
-"""Shapes of raw samples and tables that all levels share, and flags of their rows; importing this needs no
+"""Shapes of raw samples and tables that all balancers share, and flags of their rows; importing this needs no
 Spark.
 
 Types of columns are Spark's own names. The meaning of each column: docs/pipeline.md.
@@ -28,7 +28,7 @@ DAY: Final = 86_400 * SECOND
 STATISTICS: Final = "struct<mean:double,latest:double,p50:double,p95:double,p99:double,max:double>"
 
 
-class Flag(IntFlag):
+class SampleFlag(IntFlag):
     """A fault of a sample or an interval; several may be set."""
 
     LATE = 1
@@ -55,13 +55,13 @@ class Flag(IntFlag):
     """The leader moved within the interval; topic counters belong to two brokers."""
 
 
-NO_RATE: Final = Flag.RESET | Flag.GAP | Flag.CLOCK_BACK
+NO_RATE: Final = SampleFlag.RESET | SampleFlag.GAP | SampleFlag.CLOCK_BACK
 """Any of these, and the interval says nothing of how much was carried."""
 
 
 QUALITY: Final[Columns] = (
     *columns("cluster string, tick timestamp, kind string, entities int, accepted int, duplicates int"),
-    *((flag.name.lower(), "int") for flag in Flag if flag.name is not None),
+    *((flag.name.lower(), "int") for flag in SampleFlag if flag.name is not None),
 )
 
 _IMBALANCE: Final[Columns] = columns(
@@ -74,7 +74,7 @@ _RAW_TYPES: Final = {"ints": "array<int>", "longs": "array<bigint>", "long": "bi
 
 
 @dataclass(frozen=True)
-class RawForm:
+class RawSchema:
     """The shape of a system's raw rows, and the values that cannot be in them.
 
     Attributes
@@ -125,7 +125,7 @@ def broker_measures(broker: str) -> str:
 
 
 def imbalance_columns(broker: str) -> Columns:
-    """Columns of the table `imbalance` of a level whose brokers' names are of type `broker`."""
+    """Columns of the table `imbalance` of a balancer whose brokers' names are of type `broker`."""
     return (*_IMBALANCE, ("by_broker", f"array<{broker_measures(broker)}>"))
 
 

@@ -14,13 +14,13 @@ from trimtab.files.store import remove_folder, size_of, written_at
 from trimtab.observe.columns import DAY
 from trimtab.observe.history import named_by_unfinished
 from trimtab.observe.lake import read_entries
-from trimtab.observe.manifest import Entry, Manifest, new_path
+from trimtab.observe.manifest import Manifest, ManifestEntry, new_path
 from trimtab.observe.parquet import write_rows
 
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
 
-FEWEST = 8
+MIN_FOLDERS = 8
 """Fewer neighbours than this are not worth a new file."""
 
 LARGEST_BYTES = 32 * 2**20
@@ -34,7 +34,7 @@ GRACE_SECONDS = 3600
 
 
 @dataclass(frozen=True)
-class Compaction:
+class TableCompaction:
     """Number of a table's folders before and after."""
 
     table: str
@@ -48,17 +48,17 @@ def compacted(lake: Lake, manifest: Manifest) -> Manifest:
     The old folders stay for readers that still hold the manifest before, until they are swept.
     """
     for table, entries in manifest.tables.items():
-        kept: list[Entry] = []
+        kept: list[ManifestEntry] = []
         for run in _runs(lake, entries):
-            kept += [_joined(lake, table, run)] if len(run) >= FEWEST else run
+            kept += [_joined(lake, table, run)] if len(run) >= MIN_FOLDERS else run
         manifest = replace(manifest, tables={**manifest.tables, table: tuple(kept)})
     return manifest
 
 
-def differences(before: Manifest, after: Manifest) -> list[Compaction]:
+def differences(before: Manifest, after: Manifest) -> list[TableCompaction]:
     """The tables that a compaction changed."""
     return [
-        Compaction(table, len(entries), len(after.tables[table]))
+        TableCompaction(table, len(entries), len(after.tables[table]))
         for table, entries in before.tables.items()
         if len(after.tables[table]) != len(entries)
     ]
@@ -74,7 +74,7 @@ def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) 
     named |= named_by_unfinished(lake.tables)
     oldest = time.time() - grace_seconds
     doomed = []
-    for table in lake.level.tables:
+    for table in lake.balancer.tables:
         root = lake.tables / table
         for folder in root.iterdir() if root.is_dir() else ():
             if f"{table}/{folder.name}" not in named and written_at(folder) < oldest:
@@ -86,12 +86,12 @@ def sweep(lake: Lake, manifest: Manifest, grace_seconds: float = GRACE_SECONDS) 
     return len(doomed)
 
 
-def _runs(lake: Lake, entries: tuple[Entry, ...]) -> list[list[Entry]]:
+def _runs(lake: Lake, entries: tuple[ManifestEntry, ...]) -> list[list[ManifestEntry]]:
     """Neighbours of one day that fit into one file; entries are in order of time and never overlap.
 
     Days stay apart: what is too old goes by whole folders.
     """
-    runs: list[list[Entry]] = []
+    runs: list[list[ManifestEntry]] = []
     room, day = 0, 0
     for entry in entries:
         size = size_of(lake.tables / entry.path)
@@ -105,8 +105,8 @@ def _runs(lake: Lake, entries: tuple[Entry, ...]) -> list[list[Entry]]:
     return runs
 
 
-def _joined(lake: Lake, table: str, run: list[Entry]) -> Entry:
-    column = lake.level.time_column(table)
+def _joined(lake: Lake, table: str, run: list[ManifestEntry]) -> ManifestEntry:
+    column = lake.balancer.time_column(table)
     rows = read_entries(lake.tables, column, tuple(run), None, None, None)
     rows = rows.sort_by(column)
     path = new_path(table)
@@ -114,4 +114,4 @@ def _joined(lake: Lake, table: str, run: list[Entry]) -> Entry:
         lake.tables / path / "compacted.parquet", rows, compression="zstd", row_group_size=ROWS_PER_GROUP
     )
     times = rows[column].cast("int64")
-    return Entry(path, run[0].begin, run[-1].end, times[0].as_py(), times[-1].as_py())
+    return ManifestEntry(path, run[0].begin, run[-1].end, times[0].as_py(), times[-1].as_py())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from trimtab.observe.settings import PipelineSettings
-    from trimtab.observe.snapshots import Moment
+    from trimtab.observe.snapshots import SnapshotInputs
 
 MEASURED, SHARES = "measured", "shares"
 
@@ -137,13 +137,13 @@ def base_cores(fit: CpuFit, cores: FloatArray, carried: FloatArray) -> float:
 
 
 def fits_of(
-    told: pyarrow.Table, causes: Sequence[str], reach: int, divide: Divide
+    text: pyarrow.Table, causes: Sequence[str], reach: int, divide: Divide
 ) -> list[tuple[object, ...]]:
     """The fit of every cluster and window, over the brokers and windows of its reach.
 
     Parameters
     ----------
-    told
+    text
         `cluster`, `end` (microseconds), `broker`, `cores`, `counted`, and each of `causes`, in that order of
         the first three. Where some rows of a fit are `counted`, the others, made of estimates, are left out.
     causes
@@ -159,16 +159,16 @@ def fits_of(
         Cluster, end, method, cost of each cause, idle cores, R² (None where there is none), rows, and every
         broker's base.
     """
-    cluster = np.asarray(told["cluster"].to_pylist(), dtype=object)
-    end = told["end"].to_numpy()
+    cluster = np.asarray(text["cluster"].to_pylist(), dtype=object)
+    end = text["end"].to_numpy()
     # Names may be text: numbers are what is compared, row by row.
-    names, broker = np.unique(told["broker"].to_numpy(), return_inverse=True)
+    names, broker = np.unique(text["broker"].to_numpy(), return_inverse=True)
     name_of = names.tolist()
-    cores = told["cores"].to_numpy().astype(float)
-    counted = told["counted"].to_numpy().astype(bool)
+    cores = text["cores"].to_numpy().astype(float)
+    counted = text["counted"].to_numpy().astype(bool)
     carried = (
-        np.column_stack([told[cause].to_numpy().astype(float) for cause in causes])
-        if len(told)
+        np.column_stack([text[cause].to_numpy().astype(float) for cause in causes])
+        if len(text)
         else np.zeros((0, len(causes)))
     )
     rows: list[tuple[object, ...]] = []
@@ -191,7 +191,7 @@ def fits_of(
     return rows
 
 
-def newest_cpu_fit(moment: Moment[PipelineSettings]) -> dict[str, Any]:
+def newest_cpu_fit(inputs: SnapshotInputs[PipelineSettings]) -> dict[str, Any]:
     """The CPU model of the newest closed window, without Spark.
 
     Returns
@@ -199,10 +199,10 @@ def newest_cpu_fit(moment: Moment[PipelineSettings]) -> dict[str, Any]:
     dict
         `model` (empty without CPU), and `base`: idle cores by broker.
     """
-    rows, ends = moment.windows("cpu_model", moment.settings.fit_windows)
+    rows, ends = inputs.windows("cpu_model", inputs.settings.cpu_fit_windows)
     if not len(ends):
         return {"base": {}, "model": {}}
-    closed = ends[ends <= moment.tick]
+    closed = ends[ends <= inputs.tick]
     newest = (closed if len(closed) else ends).max()
     row = rows.slice(int(np.flatnonzero(ends == newest)[-1]), 1).to_pylist()[0]
     # The causes differ from level to level.

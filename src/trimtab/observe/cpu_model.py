@@ -1,4 +1,4 @@
-"""The table `cpu_model` of any level: made from its brokers' windows, and joined to what causes CPU."""
+"""The table `cpu_model` of any balancer: made from its brokers' windows, and joined to what causes CPU."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def fitted(
     Parameters
     ----------
     windows
-        With `cluster`, `window_end`, `kind`, `broker` and `cpu`, reaching `fit_windows` further back than the
-        windows wanted; and `counted`, where a level tells counters from estimates.
+        With `cluster`, `window_end`, `kind`, `broker` and `cpu`, reaching `cpu_fit_windows` further back than
+        the windows wanted; and `counted`, where a balancer tells counters from estimates.
     causes
         What brokers carry, per second, by the name of its column in the table made.
     columns
@@ -52,7 +52,7 @@ def fitted(
         *(carried.alias(name) for name, carried in causes.items()),
     )
     order = [(name, "ascending") for name in ("cluster", "end", "broker")]
-    reach = settings.fit_windows * settings.slide
+    reach = settings.cpu_fit_windows * settings.slide
     fits = fits_of(told.toArrow().sort_by(order), tuple(causes), reach, divide)
     by_number = ddl(columns).replace("`window_end` timestamp", "`end` bigint")
     frame = frame_of(told.sparkSession, fits, by_number)

@@ -13,11 +13,11 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.lake import instant
 
 if TYPE_CHECKING:
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.open_tables import OpenTables
 
 FORMAT = "trimtab/delta/1"
-TOLD = "trimtab.json"
+ERROR_TEXTS = "trimtab.json"
 """Written last: which version of each Delta table belongs with which of the others."""
 
 ENTRIES = "trimtab.entries"
@@ -25,7 +25,7 @@ ENTRIES = "trimtab.entries"
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedTable:
     """One table.
 
     Attributes
@@ -44,7 +44,7 @@ class Exported:
 
 
 @missing_extra_named()
-def export_delta(tables: OpenTables, target: Place) -> list[Exported]:
+def export_delta(tables: OpenTables, target: Location) -> list[ExportedTable]:
     """Bring Delta tables below `target` up to date with the tables of one manifest.
 
     Only rows from the first instant on are written at which a table's files differ from those of the last
@@ -53,7 +53,7 @@ def export_delta(tables: OpenTables, target: Place) -> list[Exported]:
     Returns
     -------
     list of Exported
-        One for each table of the level, also those without rows.
+        One for each table of the balancer, also those without rows.
 
     Raises
     ------
@@ -77,15 +77,15 @@ def export_delta(tables: OpenTables, target: Place) -> list[Exported]:
     told = {
         "format": FORMAT,
         "lake": str(tables.lake.path),
-        "level": tables.lake.level.name,
+        "balancer": tables.lake.balancer.name,
         "manifest": tables.manifest.version,
         "tables": {one.table: one.version for one in exported},
     }
-    (target / TOLD).write_bytes(json.dumps(told, indent=1).encode())
+    (target / ERROR_TEXTS).write_bytes(json.dumps(told, indent=1).encode())
     return exported
 
 
-def _export(tables: OpenTables, name: str, place: str) -> Exported:
+def _export(tables: OpenTables, name: str, place: str) -> ExportedTable:
     from deltalake import CommitProperties, DeltaTable, write_deltalake
 
     options = _options(place)
@@ -99,9 +99,9 @@ def _export(tables: OpenTables, name: str, place: str) -> Exported:
             raise OSError("its last commit is not an export of trimtab's")
         first = first_difference(json.loads(before), [asdict(one) for one in entries])
         if first is None:
-            return Exported(name, found.version(), None)
+            return ExportedTable(name, found.version(), None)
         since = first
-        column = tables.lake.level.time_column(name)
+        column = tables.lake.balancer.time_column(name)
         predicate = f"{column} >= '{instant(since):%Y-%m-%dT%H:%M:%S.%fZ}'"
     write_deltalake(
         place,
@@ -111,7 +111,7 @@ def _export(tables: OpenTables, name: str, place: str) -> Exported:
         commit_properties=now,
         storage_options=options,
     )
-    return Exported(name, DeltaTable(place, storage_options=options).version(), since)
+    return ExportedTable(name, DeltaTable(place, storage_options=options).version(), since)
 
 
 def first_difference(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> int | None:

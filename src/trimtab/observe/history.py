@@ -15,17 +15,17 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from trimtab.files.numbered import NumberedDocuments, NumberTakenError
 from trimtab.files.store import remove_folder, written_at
+from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
 from trimtab.model.errors import ObserveError
 from trimtab.observe.columns import DAY
-from trimtab.observe.manifest import Manifest, manifest_from, manifest_told
+from trimtab.observe.manifest import Manifest, manifest_document, manifest_from
 
 if TYPE_CHECKING:
-    from trimtab.files.store import Place
-    from trimtab.observe.parquet import Footer
+    from trimtab.files.store import Location
+    from trimtab.observe.parquet import ParquetFooter
 
-MOST_ROWS = 5_000_000
+MAX_ROWS = 5_000_000
 """Rows of a piece, unless a single day has more: days of a small cluster are made together."""
 
 FOLDER = "rebuild"
@@ -36,7 +36,7 @@ ABANDONED_SECONDS = 7 * 86400
 
 
 @dataclass(frozen=True)
-class Piece:
+class DayRange:
     """Some days of history.
 
     Attributes
@@ -51,13 +51,13 @@ class Piece:
 
     begin: int
     end: int
-    files: tuple[Place, ...]
+    files: tuple[Location, ...]
     digest: str
 
 
-def pieces_of(
-    files: Sequence[tuple[Place, Footer]], low: int, high: int, most_rows: int | None = None
-) -> list[Piece]:
+def day_ranges(
+    files: Sequence[tuple[Location, ParquetFooter]], low: int, high: int, max_rows: int | None = None
+) -> list[DayRange]:
     """Days of raw files in order, as many at a time as hold `most_rows`, but at least one.
 
     Parameters
@@ -66,10 +66,10 @@ def pieces_of(
         With what their footers say.
     low, high
         Where the first piece begins and the last one ends, microseconds since 1970.
-    most_rows
-        None: `MOST_ROWS`.
+    max_rows
+        None: `MAX_ROWS`.
     """
-    most = MOST_ROWS if most_rows is None else most_rows
+    most = MAX_ROWS if max_rows is None else max_rows
     rows: dict[int, int] = {}
     for _, footer in files:
         if footer.span is not None and low <= footer.span[1] and footer.span[0] < high:
@@ -83,10 +83,10 @@ def pieces_of(
             held = 0
         held += rows[day]
     bounds.append(high)
-    return [_piece(files, begin, end) for begin, end in pairwise(bounds)]
+    return [_day_range(files, begin, end) for begin, end in pairwise(bounds)]
 
 
-def _piece(files: Sequence[tuple[Place, Footer]], begin: int, end: int) -> Piece:
+def _day_range(files: Sequence[tuple[Location, ParquetFooter]], begin: int, end: int) -> DayRange:
     # A file that does not say which ticks it holds may hold any.
     own = [
         (path, footer)
@@ -94,11 +94,11 @@ def _piece(files: Sequence[tuple[Place, Footer]], begin: int, end: int) -> Piece
         if footer.span is None or (footer.span[0] < end and begin <= footer.span[1])
     ]
     told = [begin, end, *((f"{path.parent.name}/{path.name}", footer.rows) for path, footer in own)]
-    return Piece(begin, end, tuple(path for path, _ in own), _digest(told))
+    return DayRange(begin, end, tuple(path for path, _ in own), _digest(told))
 
 
 @dataclass(frozen=True)
-class Progress:
+class BuildProgress:
     """The pieces that are done, and the tables of those.
 
     Attributes
@@ -122,13 +122,13 @@ class Progress:
     rows: dict[str, int] = field(default_factory=dict)
 
     def after(
-        self, piece: Piece, manifest: Manifest, found: dict[str, int], rows: dict[str, int]
-    ) -> Progress:
+        self, part: DayRange, manifest: Manifest, found: dict[str, int], rows: dict[str, int]
+    ) -> BuildProgress:
         """With one piece more, in which `samples`, `ticks`, `received` were found."""
         return replace(
             self,
             manifest=manifest,
-            done=(*self.done, piece.digest),
+            done=(*self.done, part.digest),
             samples=self.samples + found["samples"],
             ticks=self.ticks + found["ticks"],
             received=max(self.received, found["received"]),
@@ -136,36 +136,38 @@ class Progress:
         )
 
 
-def key_of(manifest: Manifest, *asked: object) -> str:
+def key_of(manifest: Manifest, *request: object) -> str:
     """Digest of tables, whoever published them, and of what was asked."""
-    return _digest([manifest_told(replace(manifest, version=0, seat=0)), *asked])
+    return _digest([manifest_document(replace(manifest, version=0, writer_epoch=0)), *request])
 
 
-def taken_up(tables: Place, version: int, key: str, pieces: Sequence[Piece]) -> Progress | None:
+def resumed_progress(
+    tables: Location, version: int, key: str, parts: Sequence[DayRange]
+) -> BuildProgress | None:
     """What a run that was killed had done, if it was the same one over the same files; else None.
 
     Its tables are then to follow on `version`, the one published last: whoever succeeds a killed writer
     publishes once to shut it out, so that is not the one that the killed run began with.
     """
     found = unfinished(tables)
-    if found is None or found.key != key or not 0 < len(found.done) < len(pieces):
+    if found is None or found.key != key or not 0 < len(found.done) < len(parts):
         return None
-    if [piece.digest for piece in pieces[: len(found.done)]] != list(found.done):
+    if [piece.digest for piece in parts[: len(found.done)]] != list(found.done):
         return None
     return replace(found, manifest=replace(found.manifest, version=version))
 
 
-def unfinished(tables: Place) -> Progress | None:
+def unfinished(tables: Location) -> BuildProgress | None:
     """The newest progress of a run that has not ended; None where there is none."""
     found = _numbered(tables).newest()
     if found is None:
         return None
     told = json.loads(found[1])
     manifest = manifest_from(told.pop("manifest"))
-    return Progress(manifest=manifest, **{**told, "done": tuple(told["done"])})
+    return BuildProgress(manifest=manifest, **{**told, "done": tuple(told["done"])})
 
 
-def save(tables: Place, progress: Progress) -> None:
+def save(tables: Location, progress: BuildProgress) -> None:
     """Remember what is done.
 
     Raises
@@ -175,22 +177,25 @@ def save(tables: Place, progress: Progress) -> None:
     """
     numbered = _numbered(tables)
     found = numbered.newest()
-    told = {**asdict(replace(progress, manifest=Manifest())), "manifest": manifest_told(progress.manifest)}
+    told = {
+        **asdict(replace(progress, manifest=Manifest())),
+        "manifest": manifest_document(progress.manifest),
+    }
     try:
         numbered.add(1 if found is None else found[0] + 1, json.dumps(told).encode())
-    except NumberTakenError:
+    except VersionConflictError:
         raise ObserveError(
             f"{tables.parent}: another `trimtab pipeline run` builds its history at the same time, because "
             "this process gave no sign of life for too long; nothing was published: start again"
         ) from None
 
 
-def forget(tables: Place) -> None:
+def forget(tables: Location) -> None:
     """Remove what was remembered."""
     remove_folder(tables / FOLDER)
 
 
-def named_by_unfinished(tables: Place) -> set[str]:
+def named_by_unfinished(tables: Location) -> set[str]:
     """Folders of tables that a run which may be taken up again has made."""
     newest = _numbered(tables).newest()
     if newest is None:
@@ -203,9 +208,9 @@ def named_by_unfinished(tables: Place) -> set[str]:
     return {entry.path for several in entries for entry in several}
 
 
-def _numbered(tables: Place) -> NumberedDocuments:
-    return NumberedDocuments(tables / FOLDER, kept=2)
+def _numbered(tables: Location) -> VersionedDocuments:
+    return VersionedDocuments(tables / FOLDER, retained=2)
 
 
-def _digest(told: object) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+def _digest(text: object) -> str:
+    return hashlib.sha256(json.dumps(text, sort_keys=True, default=str).encode()).hexdigest()

@@ -6,19 +6,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trimtab.observe.compact import Compaction, compacted, differences, sweep
-from trimtab.observe.raw_files import Joined, join_raw, remove_doomed
+from trimtab.observe.compact import TableCompaction, compacted, differences, sweep
+from trimtab.observe.raw_files import JoinedFiles, join_raw, remove_doomed
 from trimtab.observe.retention import outdated, remove_raw_and_snapshots
 
 if TYPE_CHECKING:
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
-    from trimtab.observe.seat import Seat
     from trimtab.observe.settings import LakeSettings, PipelineSettings
+    from trimtab.observe.writer_lock import WriterLock
 
 
 @dataclass(frozen=True)
-class Kept:
+class HousekeepingResult:
     """What housekeeping did, or would do.
 
     Attributes
@@ -33,50 +33,54 @@ class Kept:
         Files and folders that nothing names any more, and that are gone now.
     """
 
-    joined: tuple[Joined, ...]
-    compacted: tuple[Compaction, ...]
+    joined: tuple[JoinedFiles, ...]
+    compacted: tuple[TableCompaction, ...]
     outdated: tuple[str, ...]
     removed: int
 
 
 def keep(
-    lake: Lake, seat: Seat, ages: LakeSettings, settings: PipelineSettings, now: float | None = None
-) -> Kept:
+    lake: Lake, lock: WriterLock, ages: LakeSettings, settings: PipelineSettings, now: float | None = None
+) -> HousekeepingResult:
     """Join and remove what is to be joined and removed, and publish the tables if they changed.
 
     Parameters
     ----------
-    lake, seat
-        The lake, of a level, and its writer's seat.
+    lake, lock
+        The lake, of a balancer, and its writer lock.
     ages, settings
-        How long things are kept, and the settings of the level.
+        How long things are kept, and the settings of the balancer.
     now
         Seconds since 1970; None: by the clock.
 
     Raises
     ------
     ObserveError
-        If the seat was lost.
+        If the lock was lost.
     """
     at = time.time() if now is None else now
     before = lake.manifest()
     found = outdated(lake, before, ages, settings, at)
     after = compacted(lake, found.tables)
     if after.tables != before.tables:
-        after = seat.publish(after)
+        after = lock.publish(after)
     removed = sweep(lake, after)
     remove_raw_and_snapshots(lake, found, at)
     joined = join_raw(lake, after, at)
     removed += remove_doomed(lake, at)
-    return Kept(tuple(joined), tuple(differences(found.tables, after)), tuple(found.told), removed)
+    return HousekeepingResult(
+        tuple(joined), tuple(differences(found.tables, after)), tuple(found.summary), removed
+    )
 
 
-def to_keep(lake: Lake, ages: LakeSettings, settings: PipelineSettings, now: float | None = None) -> Kept:
+def to_keep(
+    lake: Lake, ages: LakeSettings, settings: PipelineSettings, now: float | None = None
+) -> HousekeepingResult:
     """What `keep` would join and find too old; nothing is changed."""
     at = time.time() if now is None else now
     manifest = lake.manifest()
     found = outdated(lake, manifest, ages, settings, at)
-    return Kept(tuple(join_raw(lake, manifest, at, dry=True)), (), tuple(found.told), 0)
+    return HousekeepingResult(tuple(join_raw(lake, manifest, at, dry=True)), (), tuple(found.summary), 0)
 
 
 def retained(

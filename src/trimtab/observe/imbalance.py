@@ -26,7 +26,7 @@ def imbalance(
     measured: Column | None = None,
     estimated: Sequence[str] = (),
 ) -> DataFrame:
-    """The measures of any level's brokers per (cluster, tick, resource), but for `traffic_collapse`.
+    """The measures of any balancer's brokers per (cluster, tick, resource), but for `traffic_collapse`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def imbalance(
 
 
 def imbalance_table(brokers: DataFrame, resources: Sequence[str]) -> DataFrame:
-    """The table `imbalance` of a level that knows nothing of clients: `traffic_collapse` is null.
+    """The table `imbalance` of a balancer that knows nothing of clients: `traffic_collapse` is null.
 
     Parameters are as in `imbalance`; the names of brokers are strings.
     """

@@ -6,10 +6,10 @@ Layout::
     joined/date=YYYY-MM-DD/<file>.parquet samples of days that are over, a file for many of those
     joined/index/<number>.json            which of both count (`observe.raw_index`)
     tables/manifests/<number>.json        files of each table; the newest counts (`observe.manifest`)
-    tables/seat/<number>.json             who may publish the next one (`observe.seat`)
+    tables/writer-lock/<number>.json      who may publish the next one (`observe.writer_lock`)
     tables/<table>/<version>/*.parquet    immutable files, never changed once the manifest names them
-    <place>/raw, <place>/tables, ...      the same of a level that has a place of its own
-    snapshots/<cluster>/<taken_at>/       folder-format snapshots of all levels; `meta.json` tells which
+    <place>/raw, <place>/tables, ...      the same of a balancer that has a place of its own
+    snapshots/<cluster>/<taken_at>/       folder-format snapshots of all balancers; `meta.json` tells which
 """
 
 from __future__ import annotations
@@ -23,78 +23,78 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from trimtab.files.object_store import StoreError, StorePath
-from trimtab.files.store import Place, place_of
+from trimtab.files.store import Location, place_of
 from trimtab.model.errors import ObserveError
-from trimtab.observe.manifest import Entry, Manifest, read_manifest
+from trimtab.observe.manifest import Manifest, ManifestEntry, read_manifest
 from trimtab.observe.parquet import finished_files, rows_of_folder
 from trimtab.observe.raw_index import JOINED, RAW, RawIndex, read_index
-from trimtab.observe.seat import Seat, seat_of
 from trimtab.observe.snapshot_copy import local_copy
+from trimtab.observe.writer_lock import WriterLock, hold_writer_lock
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from trimtab.observe.level_pipeline import LevelPipeline
+    from trimtab.observe.balancer_pipeline import BalancerPipeline
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class Lake:
-    """One folder of telemetry, here or in an object store, seen from one level.
+    """One folder of telemetry, here or in an object store, seen from one balancer.
 
     Parameters
     ----------
     path
         The lake's folder or address; a folder is made by whoever writes first.
-    level
+    balancer
         Whose raw samples, tables and snapshots are meant.
     """
 
-    def __init__(self, path: Place | str, level: LevelPipeline) -> None:
-        self.path: Place = path if isinstance(path, StorePath) else place_of(path)
-        self.level = level
+    def __init__(self, path: Location | str, balancer: BalancerPipeline) -> None:
+        self.path: Location = path if isinstance(path, StorePath) else place_of(path)
+        self.balancer = balancer
 
     @property
-    def home(self) -> Place:
-        """Folder of the level: the lake's own where the level has no place of its own."""
-        return self.path / self.level.place
+    def folder(self) -> Location:
+        """Folder of the balancer: the lake's own where the balancer has no place of its own."""
+        return self.path / self.balancer.place
 
     @property
-    def raw(self) -> Place:
+    def raw(self) -> Location:
         """The collectors' folder of samples: `raw/date=YYYY-MM-DD/<file>.parquet`."""
-        return self.home / RAW
+        return self.folder / RAW
 
     @property
-    def joined(self) -> Place:
+    def joined(self) -> Location:
         """The folder of files that landed samples were joined into, by day as in `raw`."""
-        return self.home / JOINED
+        return self.folder / JOINED
 
     @property
     def has_samples(self) -> bool:
-        """True if anything was ever landed on this level; told without looking at the files."""
+        """True if anything was ever landed on this balancer; told without looking at the files."""
         return any(next(root.glob("date=*"), None) is not None for root in (self.raw, self.joined))
 
     def raw_index(self) -> RawIndex:
         """The files of raw samples that count."""
-        return read_index(self.home)
+        return read_index(self.folder)
 
     @property
-    def tables(self) -> Place:
+    def tables(self) -> Location:
         """The folder of the pipeline's tables."""
-        return self.home / "tables"
+        return self.folder / "tables"
 
     @property
-    def snapshots(self) -> Place:
-        """The folder of the snapshots of all levels, by cluster and time."""
+    def snapshots(self) -> Location:
+        """The folder of the snapshots of all balancers, by cluster and time."""
         return self.path / "snapshots"
 
     @property
-    def checkpoints(self) -> Place:
+    def checkpoints(self) -> Location:
         """The folder in which streams remember how far they have read."""
-        return self.home / "checkpoints"
+        return self.folder / "checkpoints"
 
     def clusters(self) -> list[str]:
-        """Names of the clusters that have a snapshot of this level, in order."""
+        """Names of the clusters that have a snapshot of this balancer, in order."""
         if not self.snapshots.is_dir():
             return []
         folders = (folder for folder in self.snapshots.iterdir() if folder.is_dir())
@@ -115,21 +115,21 @@ class Lake:
             )
         return known[0] if known else None
 
-    def finished(self, folder: Place) -> Iterator[Place]:
-        """Snapshots of this level in a cluster's folder, newest first."""
+    def finished(self, folder: Location) -> Iterator[Location]:
+        """Snapshots of this balancer in a cluster's folder, newest first."""
         entries = (entry for entry in folder.iterdir() if entry.name[0] not in "._")
         for entry in sorted(entries, reverse=True):
             if entry.is_dir() and self.has_as_snapshot(entry):
                 yield entry
 
-    def snapshot_folder(self, cluster: str) -> Place:
+    def snapshot_folder(self, cluster: str) -> Location:
         """The folder of a cluster's snapshots; its name may hold anything, the folder's may not."""
         return self.snapshots / quote(cluster, safe=" ").replace(".", "%2E")
 
-    def has_as_snapshot(self, folder: Place) -> bool:
-        """True if a snapshot is of this level, by the format that its `meta.json` names.
+    def has_as_snapshot(self, folder: Location) -> bool:
+        """True if a snapshot is of this balancer, by the format that its `meta.json` names.
 
-        Where none is named, it is of the level without a place of its own. In an object store a folder has
+        Where none is named, it is of the balancer without a place of its own. In an object store a folder has
         its `meta.json` once it is complete.
         """
         try:
@@ -137,13 +137,13 @@ class Lake:
         except StoreError:
             raise
         except FileNotFoundError:
-            return isinstance(folder, Path) and not self.level.place
+            return isinstance(folder, Path) and not self.balancer.place
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-            return not self.level.place
-        return bool(format_name.removesuffix("-snapshot") == self.level.name)
+            return not self.balancer.place
+        return bool(format_name.removesuffix("-snapshot") == self.balancer.name)
 
     def newest_snapshot(self, cluster: str | None = None) -> Path:
-        """Folder of the newest snapshot of a cluster, for the level's own reader in `trimtab.files`.
+        """Folder of the newest snapshot of a cluster, for the balancer's own reader in `trimtab.files`.
 
         The cluster may be left out where the lake holds one only. Out of an object store it is a copy in our
         cache.
@@ -155,10 +155,10 @@ class Lake:
         """
         name = self.the_only_cluster() if cluster is None else cluster
         if name is None or name not in self.clusters():
-            asked = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
-            asked += f" on level {self.level.name}" if self.level.place else ""
+            missing = "no snapshot" if name is None else f"no snapshot of cluster {name!r}"
+            missing += f" for balancer {self.balancer.name}" if self.balancer.place else ""
             raise ObserveError(
-                f"lake {self.path} holds {asked}: collect samples (`trimtab collect`), "
+                f"lake {self.path} holds {missing}: collect samples (`trimtab collect`), "
                 "then run `trimtab pipeline run` or `trimtab pipeline stream`"
             )
         return local_copy(next(self.finished(self.snapshot_folder(name))))
@@ -169,7 +169,7 @@ class Lake:
 
     def raw_files(
         self, since: datetime.date | None = None, until: datetime.date | None = None
-    ) -> list[Place]:
+    ) -> list[Location]:
         """Finished files of raw samples, oldest day first.
 
         Parameters
@@ -178,7 +178,7 @@ class Lake:
             Days, as in the folders' names; both ends included.
         """
         # Landed files first: what is joined in between is then told by the index, and not missed.
-        landed = [path for folder in self.raw_days() for path in finished_files(folder)]
+        landed = [path for folder in self.raw_retention_days() for path in finished_files(folder)]
         index = self.raw_index()
         found = [path for path in landed if f"{RAW}/{path.parent.name}/{path.name}" not in index.doomed]
         found += [self.joined / day / name for day, names in index.joined.items() for name in names]
@@ -188,7 +188,7 @@ class Lake:
         wanted = [path for path in found if low <= date_of(path.parent) <= high]
         return sorted(wanted, key=lambda path: (path.parent.name, path.name))
 
-    def raw_days(self) -> list[Place]:
+    def raw_retention_days(self) -> list[Location]:
         """Folders of landed samples, oldest day first."""
         if not self.raw.is_dir():
             return []
@@ -201,7 +201,7 @@ class Lake:
         columns: list[str] | None = None,
         since: datetime.datetime | None = None,
         until: datetime.datetime | None = None,
-        where: Any = None,
+        context: Any = None,
         manifest: Manifest | None = None,
     ) -> pyarrow.Table:
         """A published table, or part of it, by pyarrow alone.
@@ -209,10 +209,10 @@ class Lake:
         Parameters
         ----------
         name, columns
-            One of the level's tables, and which of its columns; None for all.
+            One of the balancer's tables, and which of its columns; None for all.
         since, until
             Half-open range of the table's time column.
-        where
+        context
             A further `pyarrow.dataset` expression.
         manifest
             Read the tables as of this manifest, so that several tables fit together; by default the newest.
@@ -225,15 +225,18 @@ class Lake:
         entries = (manifest or self.manifest()).tables.get(name, ())
         low = None if since is None else microseconds(since)
         high = None if until is None else microseconds(until)
-        column = self.level.time_column(name)
-        return read_entries(self.tables, column, entries, columns, low, high, where)
+        column = self.balancer.time_column(name)
+        return read_entries(self.tables, column, entries, columns, low, high, context)
 
-    def writing(self, say: Callable[[str], None] = lambda _: None) -> AbstractContextManager[Seat]:
-        """Hold the lake's only seat for a writer of tables, as `trimtab.observe.seat.seat_of`.
+    def writing(
+        self, print_progress: Callable[[str], None] = lambda _: None
+    ) -> AbstractContextManager[WriterLock]:
+        """Hold the lake's writer lock for a process of tables, as
+        `trimtab.observe.writer_lock.hold_writer_lock`.
 
         Parameters
         ----------
-        say
+        print_progress
             Told of a wait for signs of life of another writer.
 
         Raises
@@ -241,17 +244,17 @@ class Lake:
         ObserveError
             If another process is writing.
         """
-        return seat_of(self.tables, say=say)
+        return hold_writer_lock(self.tables, print_progress=print_progress)
 
 
 def read_entries(
-    tables: Place,
+    tables: Location,
     time_column: str,
-    entries: tuple[Entry, ...],
+    entries: tuple[ManifestEntry, ...],
     columns: list[str] | None,
     low: int | None,
     high: int | None,
-    where: Any = None,
+    context: Any = None,
 ) -> pyarrow.Table:
     """Rows that `entries` stand for, with their time in [`low`, `high`) microseconds since 1970."""
     import pyarrow
@@ -265,11 +268,13 @@ def read_entries(
         if begin >= end:
             continue
         keep = (field >= _timestamp(begin)) & (field < _timestamp(end))
-        parts.append(rows_of_folder(tables / entry.path, columns, keep if where is None else keep & where))
+        parts.append(
+            rows_of_folder(tables / entry.path, columns, keep if context is None else keep & context)
+        )
     return pyarrow.concat_tables(parts, promote_options="default") if parts else pyarrow.table({})
 
 
-def date_of(folder: Place) -> datetime.date:
+def date_of(folder: Location) -> datetime.date:
     """The day of a folder of raw samples, `date=YYYY-MM-DD`."""
     return datetime.date.fromisoformat(folder.name.removeprefix("date="))
 

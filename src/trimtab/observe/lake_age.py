@@ -1,4 +1,4 @@
-"""The newest of what a lake holds on a level: raw samples, tables, a snapshot."""
+"""The newest of what a lake holds on a balancer: raw samples, tables, a snapshot."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from trimtab.files.numbered import NumberedDocuments
+from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab.model.errors import ObserveError
 
 if TYPE_CHECKING:
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
 
 FORMAT = "trimtab/tables/1"
 FOLDER = "manifests"
@@ -23,7 +23,7 @@ FOLDER = "manifests"
 FILE = "manifest.json"
 """The only one that there was before manifests were numbered; read where there is no other."""
 
-KEPT = 20
+RETAINED_MANIFESTS = 20
 """For readers that have looked which is the newest, and for us to see what went before."""
 
 Ranges = list[tuple[int, int]]
@@ -44,7 +44,7 @@ def merged(ranges: Iterable[tuple[int, int]], apart: int = 0) -> Ranges:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestEntry:
     """The rows of one folder of Parquet files whose time lies in [begin, end).
 
     A later step that computes some ticks anew cuts them out of older entries, so entries of a table never
@@ -67,7 +67,7 @@ class Entry:
     last: int
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """True if every row in the folder counts."""
         return self.begin <= self.first and self.last < self.end
 
@@ -88,16 +88,16 @@ class Manifest:
         Microseconds since the epoch: ticks up to here are final, whatever still arrives for them is late.
     settings
         The pipeline settings that the tables were made with.
-    seat
-        Of the writer that published it (`trimtab.observe.seat`); 0 where none was asked for.
+    writer_epoch
+        Of the writer that published it (`trimtab.observe.writer_lock`); 0 where none was asked for.
     """
 
     version: int = 0
-    tables: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
+    tables: dict[str, tuple[ManifestEntry, ...]] = field(default_factory=dict)
     streams: dict[str, int] = field(default_factory=dict)
     watermark: int = 0
     settings: dict[str, object] = field(default_factory=dict)
-    seat: int = 0
+    writer_epoch: int = 0
 
     def replaced(self, table: str, ranges: Ranges, path: str, span: tuple[int, int] | None) -> Manifest:
         """The manifest with `ranges` of `table` taken from `path` instead of from wherever they were.
@@ -107,7 +107,9 @@ class Manifest:
         kept = [piece for entry in self.tables.get(table, ()) for piece in _without(entry, ranges)]
         if span is not None:
             kept += [
-                Entry(path, begin, end, *span) for begin, end in ranges if span[0] < end and begin <= span[1]
+                ManifestEntry(path, begin, end, *span)
+                for begin, end in ranges
+                if span[0] < end and begin <= span[1]
             ]
         ordered = tuple(sorted(kept, key=lambda entry: entry.begin))
         return replace(self, tables={**self.tables, table: ordered})
@@ -121,7 +123,7 @@ class Manifest:
         return replace(self, tables={table: kept for table, kept in tables.items() if kept})
 
 
-def _without(entry: Entry, ranges: Ranges) -> list[Entry]:
+def _without(entry: ManifestEntry, ranges: Ranges) -> list[ManifestEntry]:
     pieces = [entry]
     for begin, end in ranges:
         pieces = [
@@ -142,7 +144,7 @@ def new_path(table: str) -> str:
     return f"{table}/{time.time_ns():020d}-{secrets.token_hex(4)}"
 
 
-def read_manifest(tables: Place) -> Manifest:
+def read_manifest(tables: Location) -> Manifest:
     """The manifest published last; an empty one where there is none.
 
     Raises
@@ -161,7 +163,7 @@ def read_manifest(tables: Place) -> Manifest:
         return Manifest()
 
 
-def publish_manifest(tables: Place, manifest: Manifest) -> Manifest:
+def publish_manifest(tables: Location, manifest: Manifest) -> Manifest:
     """Make `manifest` what readers see from now on; returns it with its version counted up.
 
     Raises
@@ -170,7 +172,7 @@ def publish_manifest(tables: Place, manifest: Manifest) -> Manifest:
         If another one was published since the one that `manifest` was made from.
     """
     numbered = replace(manifest, version=manifest.version + 1)
-    document = manifest_told(numbered)
+    document = manifest_document(numbered)
     _numbered(tables).add(numbered.version, json.dumps(document, indent=1).encode())
     # A trimtab of before then finds no tables, instead of old ones whose files are about to go.
     with contextlib.suppress(FileNotFoundError):
@@ -178,11 +180,11 @@ def publish_manifest(tables: Place, manifest: Manifest) -> Manifest:
     return numbered
 
 
-def _numbered(tables: Place) -> NumberedDocuments:
-    return NumberedDocuments(tables / FOLDER, KEPT)
+def _numbered(tables: Location) -> VersionedDocuments:
+    return VersionedDocuments(tables / FOLDER, RETAINED_MANIFESTS)
 
 
-def _decoded(path: Place, text: bytes) -> Manifest:
+def _decoded(path: Location, text: bytes) -> Manifest:
     try:
         return manifest_from(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
@@ -192,12 +194,12 @@ def _decoded(path: Place, text: bytes) -> Manifest:
         ) from None
 
 
-def manifest_told(manifest: Manifest) -> dict[str, object]:
+def manifest_document(manifest: Manifest) -> dict[str, object]:
     """A manifest as JSON has it."""
     return {
         "format": FORMAT,
         "version": manifest.version,
-        "seat": manifest.seat,
+        "writer_epoch": manifest.writer_epoch,
         "watermark": manifest.watermark,
         "streams": manifest.streams,
         "settings": manifest.settings,
@@ -214,10 +216,11 @@ def manifest_from(found: dict[str, Any]) -> Manifest:
     return Manifest(
         version=found["version"],
         tables={
-            name: tuple(Entry(**entry) for entry in entries) for name, entries in found["tables"].items()
+            name: tuple(ManifestEntry(**entry) for entry in entries)
+            for name, entries in found["tables"].items()
         },
         streams=found["streams"],
         watermark=found["watermark"],
         settings=found["settings"],
-        seat=found.get("seat", 0),
+        writer_epoch=found.get("writer_epoch", 0),
     )

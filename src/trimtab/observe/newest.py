@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Entry
+    from trimtab.observe.manifest import ManifestEntry
 
 Row = dict[str, Any]
 
 
 def newest_rows(
     lake: Lake,
-    entries: tuple[Entry, ...],
+    entries: tuple[ManifestEntry, ...],
     columns: tuple[str, ...],
     cluster: str,
     ticks: int,
@@ -55,7 +55,7 @@ def newest_rows(
 
 
 def _newest_of(
-    path: Place, entry: Entry, columns: tuple[str, ...], cluster: str, ticks: int
+    path: Location, entry: ManifestEntry, columns: tuple[str, ...], cluster: str, ticks: int
 ) -> Iterator[tuple[int, Row]]:
     import pyarrow.parquet
 

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Entry
+    from trimtab.observe.manifest import ManifestEntry
 
-ROWS_AT_ONCE = 65_536
+BATCH_ROWS = 65_536
 
 
 class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
-    """A level's tables as they were published together, by name.
+    """A balancer's tables as they were published together, by name.
 
     What is published later is not seen: all tables fit together however long they are read, within the hour
     for which files that no longer count are kept.
@@ -31,7 +31,7 @@ class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
     Attributes
     ----------
     lake, manifest
-        The lake, seen from the level, and the files of its tables.
+        The lake, seen from the balancer, and the files of its tables.
     """
 
     def __init__(self, lake: Lake) -> None:
@@ -43,10 +43,10 @@ class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
         return self.read(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.lake.level.tables)
+        return iter(self.lake.balancer.tables)
 
     def __len__(self) -> int:
-        return len(self.lake.level.tables)
+        return len(self.lake.balancer.tables)
 
     def read(
         self,
@@ -76,10 +76,10 @@ class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
         """
         import pyarrow
 
-        if name not in self.lake.level.tables:
+        if name not in self.lake.balancer.tables:
             known = ", ".join(self)
-            raise InputError(f"{name!r} is no table of level {self.lake.level.name}: there are {known}")
-        schema = arrow_schema(self.lake.level.tables[name])
+            raise InputError(f"{name!r} is no table of balancer {self.lake.balancer.name}: there are {known}")
+        schema = arrow_schema(self.lake.balancer.tables[name])
         missing = sorted({*(columns or ())} - {*schema.names})
         if missing:
             raise InputError(f"table {name} has no column {missing[0]!r}: it has {', '.join(schema.names)}")
@@ -91,7 +91,7 @@ class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
             for entry in self.manifest.tables.get(name, ())
             if max(entry.begin, entry.first, low) < min(entry.end, entry.last + 1, high)
         ]
-        column = self.lake.level.time_column(name)
+        column = self.lake.balancer.time_column(name)
         batches = (
             batch
             for entry in entries
@@ -101,14 +101,14 @@ class OpenTables(Mapping[str, "pyarrow.RecordBatchReader"]):
         return pyarrow.RecordBatchReader.from_batches(wanted, batches)
 
 
-def _range(entry: Entry, low: int, high: int) -> tuple[int, int] | None:
+def _range(entry: ManifestEntry, low: int, high: int) -> tuple[int, int] | None:
     """The instants of an entry that count; None for all."""
     begin, end = max(entry.begin, low), min(entry.end, high)
     return None if begin <= entry.first and entry.last < end else (begin, end)
 
 
 def _batches(
-    path: Place, schema: pyarrow.Schema, time_column: str, span: tuple[int, int] | None
+    path: Location, schema: pyarrow.Schema, time_column: str, span: tuple[int, int] | None
 ) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow
     import pyarrow.compute as pc
@@ -117,7 +117,7 @@ def _batches(
     with pyarrow.parquet.ParquetFile(source_of(path)) as file:
         held = [name for name in schema.names if name in file.schema_arrow.names]
         groups = _groups(file, time_column, span)
-        for batch in file.iter_batches(ROWS_AT_ONCE, groups, list({*held, time_column}), use_threads=False):
+        for batch in file.iter_batches(BATCH_ROWS, groups, list({*held, time_column}), use_threads=False):
             if span is not None:
                 at = batch.column(time_column).cast(pyarrow.int64())
                 batch = batch.filter(pc.and_(pc.greater_equal(at, span[0]), pc.less(at, span[1])))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.files.atomic import replacing
 from trimtab.files.object_store import StoreError, StorePath
-from trimtab.files.store import Place, make_folder
+from trimtab.files.store import Location, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,48 +22,48 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-def source_of(path: Place) -> Any:
+def source_of(path: Location) -> Any:
     """What pyarrow reads a file from: its path, or an object of which it fetches what it needs."""
     return path if isinstance(path, Path) else path.open_reader()
 
 
-def rows_of_folder(folder: Place, columns: list[str] | None = None, where: Any = None) -> pyarrow.Table:
+def rows_of_folder(folder: Location, columns: list[str] | None = None, context: Any = None) -> pyarrow.Table:
     """Rows of the files of a folder, as far as a `pyarrow.dataset` expression is true."""
     import pyarrow.dataset
 
     if isinstance(folder, Path):
-        return pyarrow.dataset.dataset(folder, format="parquet").to_table(columns=columns, filter=where)
-    return _rows_of_objects(finished_files(folder), columns, where)
+        return pyarrow.dataset.dataset(folder, format="parquet").to_table(columns=columns, filter=context)
+    return _rows_of_objects(finished_files(folder), columns, context)
 
 
-def rows_of_files(paths: Sequence[Place], columns: list[str], where: Any = None) -> pyarrow.Table:
+def rows_of_files(paths: Sequence[Location], columns: list[str], context: Any = None) -> pyarrow.Table:
     """Rows of some files, at least one, as far as a `pyarrow.dataset` expression is true."""
     import pyarrow.dataset
 
     objects = [path for path in paths if isinstance(path, StorePath)]
     if objects:
-        return _rows_of_objects(objects, columns, where)
+        return _rows_of_objects(objects, columns, context)
     found = pyarrow.dataset.dataset([str(path) for path in paths], format="parquet")
-    return found.to_table(columns=columns, filter=where)
+    return found.to_table(columns=columns, filter=context)
 
 
-def _rows_of_objects(paths: Sequence[Place], columns: list[str] | None, where: Any) -> pyarrow.Table:
+def _rows_of_objects(paths: Sequence[Location], columns: list[str] | None, context: Any) -> pyarrow.Table:
     import pyarrow
     import pyarrow.dataset
 
     form = pyarrow.dataset.ParquetFileFormat()
     fragments = [form.make_fragment(pyarrow.PythonFile(source_of(path), mode="r")) for path in paths]
-    parts = [fragment.to_table(columns=columns, filter=where) for fragment in fragments]
+    parts = [fragment.to_table(columns=columns, filter=context) for fragment in fragments]
     return pyarrow.concat_tables(parts, promote_options="default")
 
 
-def finished_files(folder: Place) -> list[Place]:
+def finished_files(folder: Location) -> list[Location]:
     """Files of a folder that are not in the making, by name."""
-    found: list[Place] = [path for path in folder.glob("*.parquet") if path.name[0] not in "._"]
+    found: list[Location] = [path for path in folder.glob("*.parquet") if path.name[0] not in "._"]
     return sorted(found, key=lambda path: path.name)
 
 
-def write_rows(path: Place, rows: pyarrow.Table, **options: Any) -> None:
+def write_rows(path: Location, rows: pyarrow.Table, **options: Any) -> None:
     """Write a file: there as a whole, or not under this name; its folder is made.
 
     Raises
@@ -84,7 +84,7 @@ def write_rows(path: Place, rows: pyarrow.Table, **options: Any) -> None:
 
 
 @contextlib.contextmanager
-def writer_of(path: Place, schema: pyarrow.Schema) -> Iterator[pyarrow.parquet.ParquetWriter]:
+def writer_of(path: Location, schema: pyarrow.Schema) -> Iterator[pyarrow.parquet.ParquetWriter]:
     """A writer of a file's rows, a part at a time; the file is there, safe, once that went well."""
     from pyarrow.parquet import ParquetWriter
 
@@ -100,7 +100,7 @@ def writer_of(path: Place, schema: pyarrow.Schema) -> Iterator[pyarrow.parquet.P
 
 
 @dataclass(frozen=True)
-class Footer:
+class ParquetFooter:
     """The end of a file of raw samples.
 
     Attributes
@@ -115,7 +115,7 @@ class Footer:
     span: tuple[int, int] | None
 
 
-def footer_of(path: Place) -> Footer | None:
+def footer_of(path: Location) -> ParquetFooter | None:
     """What a file says at its end; None if that is not the end of a sound Parquet file."""
     import pyarrow
     import pyarrow.parquet
@@ -132,14 +132,14 @@ def footer_of(path: Place) -> Footer | None:
     for group in (told.row_group(number) for number in range(told.num_row_groups)):
         found = None if place is None else group.column(place).statistics
         if found is None or not found.has_min_max or found.null_count != 0:
-            return Footer(told.num_rows, None)
+            return ParquetFooter(told.num_rows, None)
         first, last = found.min, found.max
         if not isinstance(first, datetime.datetime) or first.tzinfo is None:
-            return Footer(told.num_rows, None)
+            return ParquetFooter(told.num_rows, None)
         times += [(one - _EPOCH) // _MICROSECOND for one in (first, last)]
-    return Footer(told.num_rows, (min(times), max(times)) if times else None)
+    return ParquetFooter(told.num_rows, (min(times), max(times)) if times else None)
 
 
-def is_sound(path: Place) -> bool:
+def is_complete_file(path: Location) -> bool:
     """True if a file ends as a Parquet file must; one that was cut short does not."""
     return footer_of(path) is not None

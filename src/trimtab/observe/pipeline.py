@@ -13,32 +13,32 @@ from trimtab.model.errors import ObserveError
 from trimtab.observe.clean import typed
 from trimtab.observe.columns import ddl
 from trimtab.observe.compact import sweep
-from trimtab.observe.history import Progress, forget, key_of, pieces_of, save, taken_up
+from trimtab.observe.history import BuildProgress, day_ranges, forget, key_of, resumed_progress, save
 from trimtab.observe.lake import instant, microseconds
-from trimtab.observe.landed import is_published
 from trimtab.observe.manifest import Manifest, merged
 from trimtab.observe.parquet import footer_of
 from trimtab.observe.raw_files import remove_doomed, stream_over_raw
 from trimtab.observe.raw_index import JOINED
 from trimtab.observe.spark_address import spark_address
-from trimtab.observe.spark_faults import spark_faults_told
+from trimtab.observe.spark_errors import translate_spark_errors
 from trimtab.observe.stages import step, ticks_of
-from trimtab.observe.tables import Tables, within
+from trimtab.observe.tables import SparkTables, rows_in_ranges
+from trimtab.observe.topic_rows import is_published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
-    from trimtab.observe.parquet import Footer
-    from trimtab.observe.seat import Seat
+    from trimtab.observe.parquet import ParquetFooter
     from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.writer_lock import WriterLock
 
-Say = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Run:
+class PipelineRun:
     """The input and output of a batch.
 
     Attributes
@@ -54,11 +54,11 @@ class Run:
     """
 
     files: int
-    unreadable_files: tuple[Place, ...]
+    unreadable_files: tuple[Location, ...]
     samples: int
     ticks: int
     rows: dict[str, int]
-    snapshots: tuple[Place, ...]
+    snapshots: tuple[Location, ...]
 
 
 def run_batch(
@@ -67,8 +67,8 @@ def run_batch(
     settings: PipelineSettings,
     since: datetime.datetime | None = None,
     until: datetime.datetime | None = None,
-    say: Say = lambda _: None,
-) -> Run:
+    print_progress: ProgressCallback = lambda _: None,
+) -> PipelineRun:
     """Build the tables of a period anew from raw samples, publish them, and write the newest snapshots.
 
     Parameters
@@ -76,12 +76,12 @@ def run_batch(
     session
         Spark.
     lake
-        Where raw samples lie and tables go, of the level it is seen from.
+        Where raw samples lie and tables go, of the balancer it is seen from.
     settings
-        Those of the lake's level.
+        Those of the lake's balancer.
     since, until
         Half-open period of ticks; by default all there is.
-    say
+    print_progress
         Told what goes on, one line at a time.
 
     Returns
@@ -96,15 +96,15 @@ def run_batch(
         them.
     """
     with (
-        lake.writing(say) as seat,
-        spark_faults_told(f"lake {lake.path}: the run ended and published nothing"),
+        lake.writing(print_progress) as lock,
+        translate_spark_errors(f"lake {lake.path}: the run ended and published nothing"),
     ):
         manifest, index = lake.manifest(), lake.raw_index()
         whole = since is None and until is None
-        refuse_mixture(lake, manifest, settings, whole)
-        files, broken = _sound_files(lake, _raw_files(lake, since, until))
+        require_same_settings(lake, manifest, settings, whole)
+        files, broken = _complete_files(lake, _raw_files(lake, since, until))
         for path in broken:
-            say(f"left out {path}: not a sound Parquet file")
+            print_progress(f"left out {path}: not a sound Parquet file")
         if not files:
             raise ObserveError(
                 f"lake {lake.path} holds no raw samples{'' if whole else ' of that period'}: "
@@ -117,16 +117,18 @@ def run_batch(
             # but for tables of samples that were removed for their age.
             kept = manifest.before(index.begins)
             if kept.tables and _differing(manifest, settings) is not None:
-                say(
+                print_progress(
                     f"tables of before {instant(index.begins):%Y-%m-%d} were made with other settings, and "
-                    "their samples were removed for their age (lake.raw_days): left out"
+                    "their samples were removed for their age (lake.raw_retention_days): left out"
                 )
                 kept = replace(kept, tables={})
             started = kept
         else:
             started = manifest
         key = key_of(manifest, low, high, settings.of_tables())
-        progress = _build(session, lake, settings, files, started, (low, high), (since, until), key, say)
+        progress = _build(
+            session, lake, settings, files, started, (low, high), (since, until), key, print_progress
+        )
         if not progress.ticks:
             raise ObserveError(f"lake {lake.path} holds no samples of that period: widen --since and --until")
         watermark = max(manifest.watermark, progress.received - settings.lateness)
@@ -134,15 +136,23 @@ def run_batch(
         # The tables no longer stand where a stream over the same files stopped: its next start builds them
         # anew.
         remove_folder(lake.checkpoints / "lake")
-        published = seat.publish(replace(progress.manifest, watermark=watermark, streams=streams))
+        published = lock.publish(replace(progress.manifest, watermark=watermark, streams=streams))
         forget(lake.tables)
-        snapshots = lake.level.write_snapshots(lake, published, settings)
+        snapshots = lake.balancer.write_snapshots(lake, published, settings)
         sweep(lake, published)
-    say("wrote " + ", ".join(f"{table} {rows:,}" for table, rows in progress.rows.items()))
-    return Run(len(files), tuple(broken), progress.samples, progress.ticks, progress.rows, tuple(snapshots))
+    print_progress("wrote " + ", ".join(f"{table} {rows:,}" for table, rows in progress.rows.items()))
+    return PipelineRun(
+        len(files), tuple(broken), progress.samples, progress.ticks, progress.rows, tuple(snapshots)
+    )
 
 
-def begin(session: SparkSession, lake: Lake, seat: Seat, settings: PipelineSettings, say: Say) -> None:
+def begin(
+    session: SparkSession,
+    lake: Lake,
+    lock: WriterLock,
+    settings: PipelineSettings,
+    print_progress: ProgressCallback,
+) -> None:
     """What a new stream over raw files cannot read as landed, it finds in the tables: files joined since.
 
     A stream reads landed files alone, since it takes each file once and would take a joined one for new
@@ -156,20 +166,20 @@ def begin(session: SparkSession, lake: Lake, seat: Seat, settings: PipelineSetti
     index = lake.raw_index()
     if not index.joined or manifest.streams.get(JOINED) == index.number:
         return
-    say("history of which the files were joined is built first")
+    print_progress("history of which the files were joined is built first")
     joined = [path for path in lake.raw_files() if path.parent.parent == lake.joined]
-    with spark_faults_told(f"lake {lake.path}: history was not built"):
-        files, _ = _sound_files(lake, joined)
+    with translate_spark_errors(f"lake {lake.path}: history was not built"):
+        files, _ = _complete_files(lake, joined)
         started = replace(manifest.before(index.begins), streams={})
         key = key_of(manifest, index.number, settings.of_tables())
         span = (index.begins, 2**62)
-        progress = _build(session, lake, settings, files, started, span, (None, None), key, say)
+        progress = _build(session, lake, settings, files, started, span, (None, None), key, print_progress)
         watermark = max(manifest.watermark, progress.received - settings.lateness)
-        seat.publish(replace(progress.manifest, watermark=watermark, streams={JOINED: index.number}))
+        lock.publish(replace(progress.manifest, watermark=watermark, streams={JOINED: index.number}))
         forget(lake.tables)
 
 
-def as_begun(lake: Lake, manifest: Manifest) -> Manifest:
+def tables_before_stream(lake: Lake, manifest: Manifest) -> Manifest:
     """The tables on top of which a new stream puts all landed files: with none of their samples."""
     index = lake.raw_index()
     if index.joined and manifest.streams.get(JOINED) == index.number:
@@ -181,21 +191,23 @@ def _build(
     session: SparkSession,
     lake: Lake,
     settings: PipelineSettings,
-    files: list[tuple[Place, Footer]],
+    files: list[tuple[Location, ParquetFooter]],
     started: Manifest,
     span: tuple[int, int],
-    asked: tuple[datetime.datetime | None, datetime.datetime | None],
+    request: tuple[datetime.datetime | None, datetime.datetime | None],
     key: str,
-    say: Say,
-) -> Progress:
+    print_progress: ProgressCallback,
+) -> BuildProgress:
     """Work raw files into the tables `started`, a piece of history after the other; nothing is published."""
-    form = lake.level.raw
-    pieces = pieces_of(files, *span)
-    progress = taken_up(lake.tables, started.version, key, pieces)
+    form = lake.balancer.raw
+    pieces = day_ranges(files, *span)
+    progress = resumed_progress(lake.tables, started.version, key, pieces)
     if progress is not None:
-        say(f"going on after {len(progress.done)} of {len(pieces)} parts of history, which are done")
-    progress = progress or Progress(key, started)
-    begin = span[0] if asked[0] is not None else None
+        print_progress(
+            f"going on after {len(progress.done)} of {len(pieces)} parts of history, which are done"
+        )
+    progress = progress or BuildProgress(key, started)
+    begin = span[0] if request[0] is not None else None
     already = len(progress.done)
     for number, piece in enumerate(pieces[already:], start=already + 1):
         if not piece.files:
@@ -203,7 +215,7 @@ def _build(
         raw = session.read.schema(ddl(form.columns)).parquet(*(spark_address(path) for path in piece.files))
         samples = typed(raw, settings, form)
         if len(pieces) > 1:
-            samples = within(samples, "tick", [(piece.begin, piece.end)])
+            samples = rows_in_ranges(samples, "tick", [(piece.begin, piece.end)])
         found = ticks_of(samples, form)
         wanted = [tick for tick in found["ticks"] if span[0] <= tick < span[1]]
         manifest, rows = progress.manifest, {}
@@ -211,13 +223,13 @@ def _build(
         if wanted:
             part = "" if len(pieces) == 1 else f"part {number} of {len(pieces)}: "
             first, newest = instant(wanted[0]), instant(wanted[-1])
-            say(
+            print_progress(
                 f"{part}read {found['rows']:,} samples of {len(wanted):,} ticks from {len(piece.files):,} "
                 f"files, {first:%Y-%m-%d %H:%M:%S} to {newest:%Y-%m-%d %H:%M:%S} UTC"
             )
-            ended = piece.end if not last or asked[1] is not None else wanted[-1] + 1
+            ended = piece.end if not last or request[1] is not None else wanted[-1] + 1
             doubled = merged(((tick, tick + 1) for tick in found["doubled"]), apart=settings.gap)
-            tables = Tables(session, lake, manifest)
+            tables = SparkTables(session, lake, manifest)
             ranges = [(wanted[0] if begin is None else begin, ended)]
             done = step(tables, samples, ranges, settings, doubled, add=False)
             manifest, rows, begin = done.manifest, done.rows, piece.end
@@ -228,7 +240,7 @@ def _build(
     return progress
 
 
-def refuse_mixture(lake: Lake, manifest: Manifest, settings: PipelineSettings, whole: bool) -> None:
+def require_same_settings(lake: Lake, manifest: Manifest, settings: PipelineSettings, whole: bool) -> None:
     """Refuse to add to tables that were made with other settings.
 
     Raises
@@ -253,7 +265,9 @@ def _differing(manifest: Manifest, settings: PipelineSettings) -> str | None:
     return next((name for name, value in asked if manifest.settings.get(name) != value), None)
 
 
-def _raw_files(lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None) -> list[Place]:
+def _raw_files(
+    lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None
+) -> list[Location]:
     # A day more on either side: a file's day is that of its collection, and rates look back.
     day = datetime.timedelta(days=1)
     return lake.raw_files(
@@ -261,9 +275,11 @@ def _raw_files(lake: Lake, since: datetime.datetime | None, until: datetime.date
     )
 
 
-def _sound_files(lake: Lake, files: list[Place]) -> tuple[list[tuple[Place, Footer]], list[Place]]:
-    sound: list[tuple[Place, Footer]] = []
-    broken: list[Place] = []
+def _complete_files(
+    lake: Lake, files: list[Location]
+) -> tuple[list[tuple[Location, ParquetFooter]], list[Location]]:
+    sound: list[tuple[Location, ParquetFooter]] = []
+    broken: list[Location] = []
     manifest = lake.manifest()
     for path in files:
         if not is_published(path, manifest):

@@ -1,6 +1,6 @@
 """Raw files in order: those of days that are over joined into few, those that no longer count removed.
 
-Whoever does this has the seat of the lake's writer. Samples that a stream has not taken in yet stay in the
+Whoever does this holds the writer lock of the lake. Samples that a stream has not taken in yet stay in the
 files they were landed in, for it remembers files by their names.
 """
 
@@ -16,24 +16,24 @@ from urllib.parse import unquote
 from trimtab.files.object_store import StoreError
 from trimtab.files.store import files_in
 from trimtab.observe.arrow_types import arrow_schema
-from trimtab.observe.compact import FEWEST, GRACE_SECONDS, LARGEST_BYTES
-from trimtab.observe.landed import is_published
+from trimtab.observe.compact import GRACE_SECONDS, LARGEST_BYTES, MIN_FOLDERS
 from trimtab.observe.parquet import source_of, writer_of
 from trimtab.observe.raw_index import INDEX, RAW, RawIndex, publish_index
+from trimtab.observe.topic_rows import is_published
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
 
-ROWS_AT_ONCE = 200_000
+BATCH_ROWS = 200_000
 """Rows in memory while files are joined, about: a row group of the joined one."""
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedFiles:
     """Landed files of a day that became one, or would."""
 
     day: str
@@ -43,7 +43,7 @@ class Joined:
 
 def join_raw(
     lake: Lake, manifest: Manifest, now: float, most: int | None = None, dry: bool = False
-) -> list[Joined]:
+) -> list[JoinedFiles]:
     """Join landed files of all days but the newest.
 
     Parameters
@@ -63,9 +63,9 @@ def join_raw(
         If somebody else does the same at this time.
     """
     index = lake.raw_index()
-    done: list[Joined] = []
-    taken = taken_by_stream(lake, manifest)
-    for day in lake.raw_days()[:-1]:
+    done: list[JoinedFiles] = []
+    taken = consumed_by_stream(lake, manifest)
+    for day in lake.raw_retention_days()[:-1]:
         for run in _runs(free_files(day, index, manifest, taken)):
             if most is not None and len(done) == most:
                 return done
@@ -74,8 +74,8 @@ def join_raw(
                 landed = _write_joined(lake, lake.joined / day.name / name, [path for path, _ in run])
                 if not landed:
                     continue
-                index = publish_index(lake.home, index.with_joined(day.name, name, landed, now))
-            done.append(Joined(day.name, len(run), sum(size for _, size in run)))
+                index = publish_index(lake.folder, index.with_joined(day.name, name, landed, now))
+            done.append(JoinedFiles(day.name, len(run), sum(size for _, size in run)))
     return done
 
 
@@ -84,10 +84,10 @@ def remove_doomed(lake: Lake, now: float, grace_seconds: float = GRACE_SECONDS) 
     index = lake.raw_index()
     ripe = [path for path, since in index.doomed.items() if since <= now - grace_seconds]
     for path in ripe:
-        (lake.home / path).unlink(missing_ok=True)
+        (lake.folder / path).unlink(missing_ok=True)
     if ripe:
         left = {path: since for path, since in index.doomed.items() if path not in set(ripe)}
-        index = publish_index(lake.home, replace(index, doomed=left))
+        index = publish_index(lake.folder, replace(index, doomed=left))
     return len(ripe) + _remove_abandoned(lake, index, now - grace_seconds)
 
 
@@ -106,11 +106,11 @@ def _remove_abandoned(lake: Lake, index: RawIndex, oldest: float) -> int:
     return removed
 
 
-def taken_by_stream(lake: Lake, manifest: Manifest) -> set[str] | None:
+def consumed_by_stream(lake: Lake, manifest: Manifest) -> set[str] | None:
     """Landed files that the stream over them needs no longer; None where there is no such stream.
 
-    Names relative to the level's folder, of the micro-batches before the last one published: Spark may still
-    ask for the files of that one.
+    Names relative to the balancer's folder, of the micro-batches before the last one published: Spark may
+    still ask for the files of that one.
     """
     stream = stream_over_raw(lake)
     if stream is None:
@@ -138,8 +138,8 @@ def stream_over_raw(lake: Lake) -> str | None:
 
 
 def free_files(
-    day: Place, index: RawIndex, manifest: Manifest, taken: set[str] | None
-) -> list[tuple[Place, int]]:
+    day: Location, index: RawIndex, manifest: Manifest, taken: set[str] | None
+) -> list[tuple[Location, int]]:
     """Landed files of a day, with their bytes, that count and that no stream needs."""
     found = []
     for path, size, _ in files_in(day):
@@ -151,9 +151,9 @@ def free_files(
     return found
 
 
-def _runs(files: list[tuple[Place, int]]) -> list[list[tuple[Place, int]]]:
+def _runs(files: list[tuple[Location, int]]) -> list[list[tuple[Location, int]]]:
     """Neighbours by name that fit into one file together, where they are not too few."""
-    runs: list[list[tuple[Place, int]]] = []
+    runs: list[list[tuple[Location, int]]] = []
     room = 0
     for path, size in files:
         if not runs or size > room:
@@ -161,15 +161,15 @@ def _runs(files: list[tuple[Place, int]]) -> list[list[tuple[Place, int]]]:
             room = LARGEST_BYTES
         runs[-1].append((path, size))
         room -= size
-    return [run for run in runs if len(run) >= FEWEST]
+    return [run for run in runs if len(run) >= MIN_FOLDERS]
 
 
-def _write_joined(lake: Lake, target: Place, paths: list[Place]) -> list[str]:
+def _write_joined(lake: Lake, target: Location, paths: list[Location]) -> list[str]:
     """Write the rows of some files into one; returns the names of those whose rows it holds.
 
-    Left out are files that are no sound Parquet, or not of the level's form, as a later trimtab may land.
+    Left out are files that are no sound Parquet, or not of the balancer's form, as a later trimtab may land.
     """
-    schema = arrow_schema(lake.level.raw.columns)
+    schema = arrow_schema(lake.balancer.raw.columns)
     held: list[str] = []
     with contextlib.ExitStack() as open_file:
         writer = None
@@ -182,7 +182,7 @@ def _write_joined(lake: Lake, target: Place, paths: list[Place]) -> list[str]:
                 writer = open_file.enter_context(writer_of(target, schema))
             held.append(path.name)
             waiting.append(rows)
-            if sum(one.num_rows for one in waiting) >= ROWS_AT_ONCE:
+            if sum(one.num_rows for one in waiting) >= BATCH_ROWS:
                 _write(writer, waiting)
         if writer is not None and waiting:
             _write(writer, waiting)
@@ -196,7 +196,7 @@ def _write(writer: pyarrow.parquet.ParquetWriter, waiting: list[pyarrow.Table]) 
     waiting.clear()
 
 
-def _rows_as(path: Place, schema: pyarrow.Schema) -> pyarrow.Table | None:
+def _rows_as(path: Location, schema: pyarrow.Schema) -> pyarrow.Table | None:
     import pyarrow
     import pyarrow.parquet
 

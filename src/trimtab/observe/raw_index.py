@@ -12,23 +12,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from trimtab.files.numbered import NumberedDocuments, NumberTakenError
+from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
 from trimtab.model.errors import ObserveError
 
 if TYPE_CHECKING:
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
 
 FORMAT = "trimtab/raw/1"
 RAW, JOINED, INDEX = "raw", "joined", "index"
-"""Folders: of a level, of a level, and below the one before."""
+"""Folders: of a balancer, of a balancer, and below the one before."""
 
-KEPT = 5
+RETAINED_INDEXES = 5
 """Documents; readers may hold one that is not the newest."""
 
 
 @dataclass(frozen=True)
 class RawIndex:
-    """Raw files of a level at one moment; without any document, all those landed.
+    """Raw files of a balancer at one moment; without any document, all those landed.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class RawIndex:
     joined
         By day, as folders are named, the names of the files that samples landed then were joined into.
     doomed
-        Files (relative to the level's folder) that no longer count, and since when, seconds since 1970.
+        Files (relative to the balancer's folder) that no longer count, and since when, seconds since 1970.
     """
 
     number: int = 0
@@ -47,9 +47,9 @@ class RawIndex:
     joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doomed: Mapping[str, float] = field(default_factory=dict)
 
-    def with_joined(self, day: str, name: str, landed: Iterable[str], now: float) -> RawIndex:
+    def with_joined(self, day: str, name: str, written: Iterable[str], now: float) -> RawIndex:
         """A file stands for those `landed` that day under some names."""
-        doomed = {f"{RAW}/{day}/{one}": now for one in landed}
+        doomed = {f"{RAW}/{day}/{one}": now for one in written}
         joined = {**self.joined, day: (*self.joined.get(day, ()), name)}
         return replace(self, joined=joined, doomed={**self.doomed, **doomed})
 
@@ -62,8 +62,8 @@ class RawIndex:
         return replace(self, begins=max(begins, self.begins), joined=kept, doomed={**doomed, **self.doomed})
 
 
-def read_index(home: Place) -> RawIndex:
-    """The newest index of a level whose folder is `home`.
+def read_index(home: Location) -> RawIndex:
+    """The newest index of a balancer whose folder is `home`.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def read_index(home: Place) -> RawIndex:
         ) from None
 
 
-def publish_index(home: Place, index: RawIndex) -> RawIndex:
+def publish_index(home: Location, index: RawIndex) -> RawIndex:
     """Make an index the one that counts; returns it with its number counted up.
 
     Raises
@@ -99,7 +99,7 @@ def publish_index(home: Place, index: RawIndex) -> RawIndex:
     content = json.dumps({"format": FORMAT, **asdict(numbered)}, indent=1).encode()
     try:
         _numbered(home).add(numbered.number, content)
-    except NumberTakenError:
+    except VersionConflictError:
         raise ObserveError(
             f"{home}: another `trimtab pipeline` is putting its raw samples in order; start again when it is "
             "done, nothing was changed"
@@ -107,5 +107,5 @@ def publish_index(home: Place, index: RawIndex) -> RawIndex:
     return numbered
 
 
-def _numbered(home: Place) -> NumberedDocuments:
-    return NumberedDocuments(home / JOINED / INDEX, KEPT)
+def _numbered(home: Location) -> VersionedDocuments:
+    return VersionedDocuments(home / JOINED / INDEX, RETAINED_INDEXES)

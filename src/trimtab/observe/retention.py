@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from trimtab.files.store import files_in, remove_folder
 from trimtab.observe.columns import DAY, SECOND
 from trimtab.observe.lake import instant
-from trimtab.observe.raw_files import free_files, taken_by_stream
+from trimtab.observe.raw_files import consumed_by_stream, free_files
 from trimtab.observe.raw_index import RAW, publish_index
 
 if TYPE_CHECKING:
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.settings import LakeSettings, PipelineSettings
 
 
 @dataclass(frozen=True)
-class Outdated:
+class ExpiredData:
     """What is too old.
 
     Attributes
@@ -32,7 +32,7 @@ class Outdated:
     raw_begins
         The beginning of the first day, microseconds since 1970, whose raw samples are kept.
     raw
-        Bytes of older raw files, by their names relative to the level's folder.
+        Bytes of older raw files, by their names relative to the balancer's folder.
     tables
         The tables without what is too old, and how many of each table's folders that leaves out.
     dropped
@@ -45,10 +45,10 @@ class Outdated:
     raw: dict[str, int]
     tables: Manifest
     dropped: dict[str, int]
-    snapshots: tuple[Place, ...]
+    snapshots: tuple[Location, ...]
 
     @property
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """A line for each kind of which there is something."""
         lines = []
         if self.raw:
@@ -63,7 +63,7 @@ class Outdated:
 
 def outdated(
     lake: Lake, manifest: Manifest, ages: LakeSettings, settings: PipelineSettings, now: float
-) -> Outdated:
+) -> ExpiredData:
     """What is too old by the newest sample that the tables hold; nothing is removed.
 
     Parameters
@@ -71,18 +71,18 @@ def outdated(
     lake, manifest
         The lake, and its tables.
     ages, settings
-        How long things are kept, and the settings of the level, which say how far back its tables look.
+        How long things are kept, and the settings of the balancer, which say how far back its tables look.
     now
         Seconds since 1970.
     """
     newest = min(manifest.watermark, round(now * SECOND))
-    begins = _day_of(newest - round(ages.raw_days * DAY)) if ages.raw_days else 0
+    begins = _day_of(newest - round(ages.raw_retention_days * DAY)) if ages.raw_retention_days else 0
     begins = max(begins, 0)
     kept = {}
     for table, entries in manifest.tables.items():
-        oldest = newest - max(round(ages.tables_days * DAY), settings.needed(table) + DAY)
-        kept[table] = tuple(one for one in entries if not ages.tables_days or one.last >= oldest)
-    return Outdated(
+        oldest = newest - max(round(ages.table_retention_days * DAY), settings.needed(table) + DAY)
+        kept[table] = tuple(one for one in entries if not ages.table_retention_days or one.last >= oldest)
+    return ExpiredData(
         begins,
         _old_raw(lake, manifest, begins),
         replace(manifest, tables=kept),
@@ -91,11 +91,15 @@ def outdated(
             for table, entries in manifest.tables.items()
             if len(entries) != len(kept[table])
         },
-        tuple(_old_snapshots(lake, newest - round(ages.snapshots_days * DAY)) if ages.snapshots_days else ()),
+        tuple(
+            _old_snapshots(lake, newest - round(ages.snapshot_retention_days * DAY))
+            if ages.snapshot_retention_days
+            else ()
+        ),
     )
 
 
-def remove_raw_and_snapshots(lake: Lake, found: Outdated, now: float) -> None:
+def remove_raw_and_snapshots(lake: Lake, found: ExpiredData, now: float) -> None:
     """Let raw files no longer count, for `raw_files.remove_doomed` to remove later, and remove snapshots.
 
     The tables are for the writer of the lake to publish.
@@ -107,7 +111,7 @@ def remove_raw_and_snapshots(lake: Lake, found: Outdated, now: float) -> None:
     """
     if found.raw:
         day = f"date={instant(found.raw_begins):%Y-%m-%d}"
-        publish_index(lake.home, lake.raw_index().without_before(found.raw_begins, day, found.raw, now))
+        publish_index(lake.folder, lake.raw_index().without_before(found.raw_begins, day, found.raw, now))
     for folder in found.snapshots:
         remove_folder(folder)
 
@@ -120,8 +124,8 @@ def _old_raw(lake: Lake, manifest: Manifest, begins: int) -> dict[str, int]:
     """Bytes of raw files of before a day; not those that a stream has still to take in."""
     index = lake.raw_index()
     first = f"date={instant(begins):%Y-%m-%d}"
-    days = [day for day in lake.raw_days() if day.name < first]
-    taken = taken_by_stream(lake, manifest) if days else None
+    days = [day for day in lake.raw_retention_days() if day.name < first]
+    taken = consumed_by_stream(lake, manifest) if days else None
     found = {
         f"{RAW}/{day.name}/{path.name}": size
         for day in days
@@ -134,7 +138,7 @@ def _old_raw(lake: Lake, manifest: Manifest, begins: int) -> dict[str, int]:
     return found
 
 
-def _old_snapshots(lake: Lake, oldest: int) -> Iterator[Place]:
+def _old_snapshots(lake: Lake, oldest: int) -> Iterator[Location]:
     """Snapshots taken before an instant, microseconds since 1970; of each cluster the newest is left."""
     before = f"{instant(max(oldest, 0)):%Y-%m-%dT%H:%M:%S.%fZ}"
     for cluster in lake.clusters():

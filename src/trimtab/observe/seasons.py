@@ -1,4 +1,4 @@
-"""Hours, days and weeks of loads: what any level's profiles and forecasts are made of."""
+"""Hours, days and weeks of loads: what any balancer's profiles and forecasts are made of."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ HOUR: Final = 3600 * SECOND
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
 
-FEWEST_WEEKS: Final = 2
+MIN_WEEKS: Final = 2
 """A single week ago says as much of that day as of the hour."""
 
-FEWEST_DAYS: Final = 2
+MIN_DAYS: Final = 2
 """The same of a single day."""
 
 
@@ -35,7 +35,7 @@ def mean_of_list(values: Column) -> Column:
     return F.when(F.size(values) > 0, total / F.size(values))
 
 
-def mean_load(load: str, resources: Sequence[str], where: Column | None = None) -> Column:
+def mean_load(load: str, resources: Sequence[str], context: Column | None = None) -> Column:
     """An aggregate: the mean of each field of a column of loads, over the rows that have it (and `where`).
 
     Over sorted lists: sums of fractions depend on the order, and rows come in any.
@@ -43,6 +43,6 @@ def mean_load(load: str, resources: Sequence[str], where: Column | None = None) 
 
     def counted(name: str) -> Column:
         value = F.col(f"{load}.{name}")
-        return value if where is None else F.when(where, value)
+        return value if context is None else F.when(context, value)
 
     return F.struct(*(mean_of_list(F.array_sort(F.collect_list(counted(name)))) for name in resources))

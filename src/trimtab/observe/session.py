@@ -23,7 +23,10 @@ _FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSiz
 """Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy jobs.
 The code cache must be given: its default in this mode is 48 MB, which a few minutes of Spark fill up."""
 
-_LEAST_COMPILING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_MIN_COMPILER_THREADS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 """Compiling a query costs about half a second, more than running it over a few ticks of a small cluster."""
 
 
@@ -47,7 +50,7 @@ class SessionSettings:
         Heap of the driver, which is all of Spark where it runs here, as `4g`.
     executor_memory
         Heap of each executor of a cluster; by default as Spark has it.
-    heavy
+    large_job
         Start slower, run faster: for hours of many partitions. A cluster is always used so.
     packages
         Maven coordinates of further JVM parts, which Spark fetches for driver and executors.
@@ -59,7 +62,7 @@ class SessionSettings:
     cores: int = 0
     memory: str = "2g"
     executor_memory: str | None = None
-    heavy: bool = False
+    large_job: bool = False
     packages: tuple[str, ...] = ()
     conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -95,7 +98,7 @@ class SessionSettings:
 def spark_session(
     settings: SessionSettings | None = None,
     scratch: Path | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    print_progress: Callable[[str], None] = lambda line: None,
     jars: Sequence[Path] = (),
 ) -> SparkSession:
     """The one Spark session of this process.
@@ -106,7 +109,7 @@ def spark_session(
         How to start it, if it is not running yet.
     scratch
         Folder for Spark's spill and warehouse; by default Spark's own choice.
-    say
+    print_progress
         Told that Spark is about to start, for that takes seconds.
     jars
         Further jars, such as Spark's Kafka connector.
@@ -131,7 +134,9 @@ def spark_session(
 
     from trimtab.observe.spark_columns import remember_functions
 
-    say("starting Spark" if chosen.local_cores else f"starting Spark ({chosen.address or 'as submitted'})")
+    print_progress(
+        "starting Spark" if chosen.local_cores else f"starting Spark ({chosen.address or 'as submitted'})"
+    )
 
     # Python workers must be this interpreter, not whatever `python3` happens to be on PATH; on the machines
     # of a cluster it may lie elsewhere.
@@ -147,7 +152,7 @@ def spark_session(
         builder = builder.master(chosen.address)
     for key, value in session_options(chosen, scratch, jars).items():
         builder = builder.config(key, value)
-    with _quiet_start():
+    with _SuppressStartupOutput():
         try:
             session = builder.getOrCreate()
         except Exception as error:
@@ -160,7 +165,9 @@ def spark_session(
     if _submitted():
         _load_in_driver(session, jars)
         if chosen.packages:
-            say(f"spark-submit fetches spark.packages: give it --packages {','.join(chosen.packages)}")
+            print_progress(
+                f"spark-submit fetches spark.packages: give it --packages {','.join(chosen.packages)}"
+            )
     session.sparkContext.setLogLevel("ERROR")
     remember_functions(session)
     # PySpark repeats every failed query as JSON on the terminal, stack trace and all.
@@ -205,7 +212,7 @@ def _load_in_driver(session: SparkSession, jars: Sequence[Path]) -> None:
 
 def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequence[Path]) -> dict[str, str]:
     local = settings.local_cores is not None
-    fast = local and not settings.heavy
+    fast = local and not settings.large_job
     options = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -236,7 +243,7 @@ def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequen
 def _query_options(settings: SessionSettings) -> dict[str, str]:
     local = settings.local_cores
     return {
-        **({} if settings.heavy or local is None else _LEAST_COMPILING),
+        **({} if settings.large_job or local is None else _MIN_COMPILER_THREADS),
         "spark.sql.session.timeZone": "UTC",
         # A task less is a task saved here. On a cluster, whose executors come and go, Spark cuts finely and
         # joins again by the data it finds.
@@ -246,7 +253,7 @@ def _query_options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.autoBroadcastJoinThreshold": "64m",
-        # A level's tables take some hundred compiled classes; at Spark's default of 100 every step would
+        # A balancer's tables take some hundred compiled classes; at Spark's default of 100 every step would
         # compile them again, and run them cold.
         "spark.sql.codegen.cache.maxEntries": "2000",
         # The JVM never compiles longer methods; Spark then takes its shorter ones, three times as fast.
@@ -277,7 +284,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-class _quiet_start:
+class _SuppressStartupOutput:
     """Keeps the banner and warnings of a starting JVM off the terminal, and shows them if the start fails."""
 
     def __enter__(self) -> None:

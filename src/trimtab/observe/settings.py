@@ -1,7 +1,7 @@
 """Settings of the pipeline: section `[pipeline]` of `trimtab.toml`.
 
-Each level has settings of its own: those here, which it shares with the others, and more of its own. The
-keys of the level whose place in a lake is the lake itself stand in `[pipeline]`, those of any other in a
+Each balancer has settings of its own: those here, which it shares with the others, and more of its own. The
+keys of the balancer whose place in a lake is the lake itself stand in `[pipeline]`, those of any other in a
 table below, named after its place.
 """
 
@@ -25,19 +25,19 @@ class LakeSettings:
 
     Attributes
     ----------
-    raw_days
+    raw_retention_days
         Raw samples, from which tables can be built anew; 0: for ever. Samples that are not in the tables yet
         stay.
-    tables_days
+    table_retention_days
         Rows of tables; 0: for ever. Where newer rows are made of older ones (`pipeline.profile_weeks`),
         those stay as long as that takes.
-    snapshots_days
+    snapshot_retention_days
         Snapshots; 0: for ever. The newest of a cluster stays, and of newer ones the last 200.
     """
 
-    raw_days: float = 30.0
-    tables_days: float = 30.0
-    snapshots_days: float = 30.0
+    raw_retention_days: float = 30.0
+    table_retention_days: float = 30.0
+    snapshot_retention_days: float = 30.0
 
     def __post_init__(self) -> None:
         """Refuse ages that cannot be."""
@@ -51,7 +51,7 @@ class LakeSettings:
 
 @dataclass(frozen=True)
 class PipelineSettings:
-    """The settings that every level's figures depend on.
+    """The settings that every balancer's figures depend on.
 
     Attributes
     ----------
@@ -63,12 +63,12 @@ class PipelineSettings:
         A sample received later than this after its tick is dropped, flagged and counted.
     gap_seconds
         Two samples of an entity further apart than this make no rate.
-    fit_windows
+    cpu_fit_windows
         Over how many windows the CPU model is fitted.
     """
 
     PLACE: ClassVar[str] = ""
-    """The level's folder in a lake, and the table below `[pipeline]` that its own keys stand in."""
+    """The balancer's folder in a lake, and the table below `[pipeline]` that its own keys stand in."""
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset()
     """Fields that no stored table depends on, but only what is made of tables."""
 
@@ -76,7 +76,7 @@ class PipelineSettings:
     slide_seconds: float = 60.0
     lateness_seconds: float = 300.0
     gap_seconds: float = 300.0
-    fit_windows: int = 30
+    cpu_fit_windows: int = 30
 
     def __post_init__(self) -> None:
         self._check_seconds("window_seconds", "slide_seconds", "gap_seconds", "lateness_seconds")
@@ -85,7 +85,7 @@ class PipelineSettings:
                 f"pipeline.window_seconds is {self.window_seconds}, not a multiple of slide_seconds "
                 f"({self.slide_seconds}): change one of them"
             )
-        self._check_counts("fit_windows")
+        self._check_counts("cpu_fit_windows")
 
     def of_tables(self) -> dict[str, object]:
         """The settings that stored tables depend on; tables made with others must be built anew.
@@ -104,10 +104,10 @@ class PipelineSettings:
     def needed(self, table: str) -> int:
         """The age, microseconds, up to which rows of a table may be asked for by steps to come.
 
-        Levels whose tables look further back add to it.
+        Balancers whose tables look further back add to it.
         """
         del table
-        return max(self.gap, self.lateness, self.window, self.fit_windows * self.slide) + self.lateness
+        return max(self.gap, self.lateness, self.window, self.cpu_fit_windows * self.slide) + self.lateness
 
     @property
     def window(self) -> int:

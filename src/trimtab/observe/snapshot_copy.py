@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trimtab.files.atomic import in_the_making
-from trimtab.files.places import cache_folder
-from trimtab.files.store import Place
+from trimtab.files.locations import cache_folder
+from trimtab.files.store import Location
 
 LAST = "meta.json"
 """Uploaded after the other files: a folder that has it is complete."""
 
-KEPT = 3
+RETAINED_COLUMNS = 3
 """Copies of a cluster's snapshots that stay in the cache."""
 
 
-def local_copy(folder: Place) -> Path:
+def local_copy(folder: Location) -> Path:
     """A snapshot folder on this machine: itself, or a copy in our cache."""
     if isinstance(folder, Path):
         return folder
@@ -41,14 +41,14 @@ def local_copy(folder: Place) -> Path:
                 raise
         finally:
             shutil.rmtree(making, ignore_errors=True)
-    for old in sorted(one for one in copy.parent.iterdir() if one.name[0] != ".")[:-KEPT]:
+    for old in sorted(one for one in copy.parent.iterdir() if one.name[0] != ".")[:-RETAINED_COLUMNS]:
         if old != copy:
             shutil.rmtree(old, ignore_errors=True)
     return copy
 
 
 @contextmanager
-def uploaded(folder: Place) -> Iterator[Path]:
+def uploaded(folder: Location) -> Iterator[Path]:
     """A path to write a snapshot folder to, which is then where `folder` says."""
     if isinstance(folder, Path):
         yield folder

@@ -1,4 +1,4 @@
-"""Snapshots of any level: the moment that each is made of, and their folders in a lake."""
+"""Snapshots of any balancer: the moment that each is made of, and their folders in a lake."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.model.load import FloatArray
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
 
-KEPT = 200
+RETAINED_SNAPSHOTS = 200
 """Snapshots kept per cluster; older ones go when a new one is written."""
 
 SettingsT = TypeVar("SettingsT", bound=PipelineSettings)
@@ -37,15 +37,15 @@ SettingsT_co = TypeVar("SettingsT_co", bound=PipelineSettings, covariant=True)
 
 
 @dataclass(frozen=True)
-class Moment(Generic[SettingsT_co]):
+class SnapshotInputs(Generic[SettingsT_co]):
     """One cluster at one tick, in tables that fit together.
 
     Attributes
     ----------
     lake, manifest
-        The tables, of the level that the lake is seen from.
+        The tables, of the balancer that the lake is seen from.
     settings
-        Those of the level.
+        Those of the balancer.
     cluster, tick
         Which cluster, and which tick, microseconds.
     ahead
@@ -72,7 +72,7 @@ class Moment(Generic[SettingsT_co]):
         begin: int,
         last: int | None = None,
         columns: Sequence[str] | None = None,
-        where: Any = None,
+        context: Any = None,
     ) -> pa.Table:
         """The cluster's rows of a table from `begin` to `last`, both included, microseconds.
 
@@ -80,7 +80,7 @@ class Moment(Generic[SettingsT_co]):
         ----------
         last
             None: the tick.
-        columns, where
+        columns, context
             As for `Lake.table`.
         """
         ours = pc.field("cluster") == self.cluster
@@ -89,7 +89,7 @@ class Moment(Generic[SettingsT_co]):
             None if columns is None else list(columns),
             since=instant(begin),
             until=instant((self.tick if last is None else last) + 1),
-            where=ours if where is None else ours & where,
+            context=ours if context is None else ours & context,
             manifest=self.manifest,
         )
 
@@ -130,10 +130,10 @@ def write_snapshots(
     manifest: Manifest,
     settings: SettingsT,
     table: str,
-    write: Callable[[Moment[SettingsT], Path], object],
-    where: Any = None,
-    consistent: Callable[[Moment[SettingsT]], int] | None = None,
-) -> list[Place]:
+    write: Callable[[SnapshotInputs[SettingsT], Path], object],
+    context: Any = None,
+    consistent: Callable[[SnapshotInputs[SettingsT]], int] | None = None,
+) -> list[Location]:
     """Write a snapshot of every cluster's newest tick, and remove those that are too old to keep.
 
     Snapshots of later instants are removed too: a collector's clock was ahead when they were made.
@@ -141,12 +141,12 @@ def write_snapshots(
     Parameters
     ----------
     lake, manifest, settings
-        As of a `Moment`.
+        As of a `SnapshotInputs`.
     table
         Whose newest ticks they are.
     write
         Writes the snapshot of a moment to a folder.
-    where
+    context
         A `pyarrow.dataset` expression for rows of the table that count; None for all.
     consistent
         The tick of a moment's newest samples, where its own may be stamped by a clock that was ahead.
@@ -156,9 +156,9 @@ def write_snapshots(
     list of Place
         One folder per cluster, by ascending name of the cluster.
     """
-    paths: list[Place] = []
-    for cluster, tick in _newest_ticks(lake, manifest, settings, table, where).items():
-        moment = Moment(lake, manifest, settings, cluster, tick)
+    paths: list[Location] = []
+    for cluster, tick in _newest_ticks(lake, manifest, settings, table, context).items():
+        moment = SnapshotInputs(lake, manifest, settings, cluster, tick)
         if consistent is not None and (found := consistent(moment)) != tick:
             moment = replace(moment, tick=found, ahead=tick)
         path = _new_folder(lake, manifest, cluster, moment.tick)
@@ -172,15 +172,15 @@ def write_snapshots(
 
 
 def _newest_ticks(
-    lake: Lake, manifest: Manifest, settings: PipelineSettings, table: str, where: Any
+    lake: Lake, manifest: Manifest, settings: PipelineSettings, table: str, context: Any
 ) -> dict[str, int]:
     last = max((entry.last for entry in manifest.tables.get(table, ())), default=None)
     if last is None:
         return {}
     # A second cluster may lag: look back a day, but on two columns only, and where footers tell it, on none.
     since = instant(last - max(86400 * SECOND, settings.gap))
-    told, untold = _told_by_footers(lake, manifest, table, since) if where is None else ({}, manifest)
-    rows = lake.table(table, ["cluster", "tick"], since=since, where=where, manifest=untold)
+    told, untold = _newest_by_footer(lake, manifest, table, since) if context is None else ({}, manifest)
+    rows = lake.table(table, ["cluster", "tick"], since=since, context=context, manifest=untold)
     newest = rows.group_by("cluster").aggregate([("tick", "max")]).to_pylist() if rows.num_rows else []
     for row in newest:
         tick = microseconds(row["tick_max"])
@@ -188,7 +188,7 @@ def _newest_ticks(
     return dict(sorted(told.items()))
 
 
-def _told_by_footers(
+def _newest_by_footer(
     lake: Lake, manifest: Manifest, table: str, since: datetime.datetime
 ) -> tuple[dict[str, int], Manifest]:
     """The newest tick of each cluster in those files that hold one cluster each, and the tables without them.
@@ -201,7 +201,7 @@ def _told_by_footers(
     others = []
     for entry in manifest.tables.get(table, ()):
         found = []
-        if entry.whole and microseconds(since) <= entry.first:
+        if entry.is_complete and microseconds(since) <= entry.first:
             files = finished_files(lake.tables / entry.path)
             found = [one for file in files for one in _spans(pyarrow.parquet.read_metadata(source_of(file)))]
         if not found or None in found:
@@ -226,7 +226,7 @@ def _spans(footer: Any) -> Iterator[tuple[str, int] | None]:
         yield (cluster.max, microseconds(tick.max)) if alone else None
 
 
-def _new_folder(lake: Lake, manifest: Manifest, cluster: str, tick: int) -> Place:
+def _new_folder(lake: Lake, manifest: Manifest, cluster: str, tick: int) -> Location:
     """A folder that nobody reads yet; its parent is made."""
     folder = lake.snapshot_folder(cluster)
     make_folder(folder)
@@ -235,7 +235,7 @@ def _new_folder(lake: Lake, manifest: Manifest, cluster: str, tick: int) -> Plac
     return folder / (name if not (folder / name).exists() else f"{name}-{manifest.version:08d}")
 
 
-def _remove_later(lake: Lake, cluster: str, path: Place) -> None:
+def _remove_later(lake: Lake, cluster: str, path: Location) -> None:
     """Remove the snapshots of a cluster that are of later instants than the one just written."""
     found = [entry for entry in lake.snapshot_folder(cluster).iterdir() if entry.name[0] != "."]
     for later in [entry for entry in found if entry.name > path.name]:
@@ -244,8 +244,10 @@ def _remove_later(lake: Lake, cluster: str, path: Place) -> None:
 
 
 def _remove_old(lake: Lake, cluster: str) -> None:
-    """Remove what is older than the newest `KEPT` of a cluster, as far as it is of the lake's level."""
+    """Remove what is older than the newest `RETAINED_SNAPSHOTS` of a cluster, as far as it is of the lake's
+    level.
+    """
     found = sorted(entry for entry in lake.snapshot_folder(cluster).iterdir() if entry.name[0] != ".")
-    for old in found[:-KEPT]:
+    for old in found[:-RETAINED_SNAPSHOTS]:
         if lake.has_as_snapshot(old):
             remove_folder(old)

@@ -15,18 +15,18 @@ from trimtab.observe.spark_connect import SCHEME
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.session import SessionSettings
 
 
-def spark_address(place: Place) -> str:
+def spark_address(place: Location) -> str:
     """The address of a place; Hadoop's name for S3 is `s3a`."""
     if isinstance(place, Path):
         return str(place)
     return str(place).replace("s3://", "s3a://", 1)
 
 
-def store_options(place: Place, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def store_options(place: Location, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Settings of Spark's for the store that a lake lies in, out of the variables that its other readers use.
 
     Executors on other machines have them too that way. What the environment does not say is left to Hadoop:
@@ -53,7 +53,10 @@ def store_options(place: Place, environment: Mapping[str, str] = os.environ) -> 
 
 
 def lake_session(
-    settings: SessionSettings, place: Place, say: Callable[[str], None], jars: Sequence[Path] = ()
+    settings: SessionSettings,
+    place: Location,
+    print_progress: Callable[[str], None],
+    jars: Sequence[Path] = (),
 ) -> SparkSession:
     """Spark, able to reach a lake.
 
@@ -64,16 +67,18 @@ def lake_session(
         environment says of the store.
     place
         The lake.
-    say, jars
+    print_progress, jars
         As for `spark_session`, as are errors.
     """
     options = store_options(place)
     if not options:
-        return spark_session(settings, say=say, jars=jars)
+        return spark_session(settings, print_progress=print_progress, jars=jars)
     # A server of Spark Connect has the jars that it was started with.
     connected = (settings.address or "").startswith(SCHEME)
     own = connected or any(":hadoop-aws:" in package for package in settings.packages)
-    further = [] if own else spark_s3_jars(say)
+    further = [] if own else spark_s3_jars(print_progress)
     return spark_session(
-        replace(settings, conf={**options, **settings.conf}), say=say, jars=[*jars, *further]
+        replace(settings, conf={**options, **settings.conf}),
+        print_progress=print_progress,
+        jars=[*jars, *further],
     )

@@ -15,9 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.files.places import cache_folder
-from trimtab.jars.cache import only_one, scratch_beside
-from trimtab.jars.fetch import Say, say_nothing
+from trimtab.files.locations import cache_folder
+from trimtab.jars.cache import only_one, scratch_sibling
+from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.jars.java import find_java
 from trimtab.model.errors import ObserveError
 
@@ -53,7 +53,7 @@ def start_options() -> str:
     return f" -XX:SharedArchiveFile={path} -Xshare:auto -Xlog:cds*=off"
 
 
-def make_archive(say: Say = say_nothing) -> Path:
+def make_archive(print_progress: ProgressCallback = ignore_progress) -> Path:
     """The archive, made now unless it is there.
 
     Raises
@@ -64,9 +64,9 @@ def make_archive(say: Say = say_nothing) -> Path:
     path = archive()
     if path.exists():
         return path
-    with only_one(path.with_suffix(".lock")), scratch_beside(path) as scratch:
+    with only_one(path.with_suffix(".lock")), scratch_sibling(path) as scratch:
         if not path.exists():
-            say("preparing Spark for fast starts (once)")
+            print_progress("preparing Spark for fast starts (once)")
             made = scratch / path.name
             command = [sys.executable, "-m", "trimtab.observe.spark_archive", str(made)]
             try:

@@ -1,4 +1,4 @@
-"""Column expressions that the transformations of all levels share, and frames of a few rows made here."""
+"""Column expressions that the transformations of all balancers share, and frames of a few rows made here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import NO_RATE, STATISTICS, Flag
+from trimtab.observe.columns import NO_RATE, STATISTICS, SampleFlag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def frame_of(session: SparkSession, rows: Sequence[tuple[object, ...]], form: st
     return made
 
 
-def is_within(time_column: str, ranges: Ranges) -> Column:
+def is_in_ranges(time_column: str, ranges: Ranges) -> Column:
     """True if the time of a row lies in some half-open ranges of microseconds."""
     time = F.col(time_column)
 
@@ -76,17 +76,17 @@ def is_inside(time_column: str, ranges: Ranges) -> Column:
     return reduce(or_, inside)
 
 
-def flagged_where(condition: Column, flag: Flag) -> Column:
+def flag_if(condition: Column, flag: SampleFlag) -> Column:
     """The flag's bit where the condition holds, else 0; to be joined by `bitwiseOR`."""
     return F.when(condition, F.lit(int(flag))).otherwise(F.lit(0))
 
 
-def is_flagged(flags: Flag) -> Column:
+def is_flagged(flags: SampleFlag) -> Column:
     """True if any of the flags is set in the row's column `flags`."""
     return F.col("flags").bitwiseAND(int(flags)) != 0
 
 
-def sound() -> Column:
+def is_valid_interval() -> Column:
     """True if an interval tells a rate."""
     return ~is_flagged(NO_RATE)
 
@@ -98,7 +98,7 @@ def scaled(name: str) -> Column:
     the interval is not sound.
     """
     interval = F.unix_micros("tick") - F.unix_micros("previous_tick")
-    return F.when(sound(), F.round(F.col(name) * (interval / F.col("elapsed_us")))).cast("bigint")
+    return F.when(is_valid_interval(), F.round(F.col(name) * (interval / F.col("elapsed_us")))).cast("bigint")
 
 
 _SHARES: Final = (0.5, 0.95, 0.99)
@@ -133,7 +133,7 @@ def statistics(value: Column, mean: Column) -> Column:
     return F.when(F.count(value) > 0, fields.cast(STATISTICS))
 
 
-class _Remembered:
+class _CachedJvmClass:
     """A class of the JVM whose members are asked for once."""
 
     def __init__(self, found: Any) -> None:
@@ -152,5 +152,5 @@ def remember_functions(session: SparkSession) -> None:
     """
     jvm: Any = session.sparkContext._jvm
     for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
-        if not isinstance(getattr(jvm, name), _Remembered):
-            setattr(jvm, name, _Remembered(getattr(jvm, name)))
+        if not isinstance(getattr(jvm, name), _CachedJvmClass):
+            setattr(jvm, name, _CachedJvmClass(getattr(jvm, name)))

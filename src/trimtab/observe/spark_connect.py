@@ -1,7 +1,7 @@
 """Spark by Spark Connect: a session on a server, whose client has no Spark of its own.
 
 Batch over history works over it. A stream does not: the server would work micro-batches in a Python of its
-own, which goes on when the process that holds the lake's seat is gone.
+own, which goes on when the process that holds the writer lock is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEME: Final = "sc://"
 PORT: Final = 15002
 """Of a server whose address names none."""
 
-_TABLES_AT_ONCE: Final = 4
+_TABLE_PARALLELISM: Final = 4
 """Tables that are made at the same time on a server, which does not tell its cores."""
 
 
@@ -30,7 +30,7 @@ def is_connected(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
-def connect_session(address: str, options: Mapping[str, str], asked: Mapping[str, str]) -> SparkSession:
+def connect_session(address: str, options: Mapping[str, str], request: Mapping[str, str]) -> SparkSession:
     """The session of a server.
 
     Parameters
@@ -39,7 +39,7 @@ def connect_session(address: str, options: Mapping[str, str], asked: Mapping[str
         Of the server, as `sc://host:15002`.
     options
         Settings of queries; those that only a server can set, when it starts, are left as it has them.
-    asked
+    request
         Settings that its user asks for. What is Hadoop's goes by Hadoop's own names.
 
     Raises
@@ -62,7 +62,7 @@ def connect_session(address: str, options: Mapping[str, str], asked: Mapping[str
             "runs, is of this version of Spark, and that its client is installed here: pip install "
             "'pyspark[connect]'"
         ) from None
-    for name, value in {**changeable, **asked}.items():
+    for name, value in {**changeable, **request}.items():
         try:
             session.conf.set(name.removeprefix("spark.hadoop."), value)
         except AnalysisException:
@@ -72,12 +72,12 @@ def connect_session(address: str, options: Mapping[str, str], asked: Mapping[str
     return session
 
 
-def tables_at_once(session: SparkSession) -> int:
+def table_parallelism(session: SparkSession) -> int:
     """How many tables to make at the same time."""
-    return _TABLES_AT_ONCE if is_connected(session) else session.sparkContext.defaultParallelism
+    return _TABLE_PARALLELISM if is_connected(session) else session.sparkContext.defaultParallelism
 
 
-def refuse_stream(session: SparkSession) -> None:
+def require_classic_spark(session: SparkSession) -> None:
     """Refuse a stream over Spark Connect.
 
     Raises

@@ -1,4 +1,4 @@
-"""A step through the transformations of a level: what makes stream and batch the same.
+"""A step through the transformations of a balancer: what makes stream and batch the same.
 
 A step takes samples, works out which instants of which table they can change, computes exactly those from
 what is stored and what is new, and publishes all of it in one rename. Batch over history is one step over
@@ -21,21 +21,21 @@ from trimtab.observe.clean import deduplicated
 from trimtab.observe.lake import microseconds, read_entries
 from trimtab.observe.manifest import merged
 from trimtab.observe.spark_columns import is_inside
-from trimtab.observe.spark_connect import tables_at_once
-from trimtab.observe.tables import Tables, Written, write_table
+from trimtab.observe.spark_connect import table_parallelism
+from trimtab.observe.tables import SparkTables, WrittenFolder, write_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from trimtab.observe.columns import RawForm
+    from trimtab.observe.balancer_pipeline import Reach, TableStage
+    from trimtab.observe.columns import RawSchema
     from trimtab.observe.lake import Lake
-    from trimtab.observe.level_pipeline import Reach, Stage
     from trimtab.observe.manifest import Manifest, Ranges
     from trimtab.observe.settings import PipelineSettings
 
 
 @dataclass(frozen=True)
-class Step:
+class StageResult:
     """The result of one step.
 
     Attributes
@@ -54,14 +54,14 @@ class Step:
 
 
 def step(
-    tables: Tables,
+    tables: SparkTables,
     samples: DataFrame,
     ranges: Ranges,
     settings: PipelineSettings,
     doubled: Ranges,
     add: bool,
     nearest: int | None = None,
-) -> Step:
+) -> StageResult:
     """Bring every table up to date with some samples; nothing is published yet.
 
     Parameters
@@ -69,7 +69,7 @@ def step(
     tables
         As they are.
     samples
-        Columns of the level's table `cleaned`, one row per raw row (`clean.typed`).
+        Columns of the balancer's table `cleaned`, one row per raw row (`clean.typed`).
     ranges
         Covers the ticks of `samples`.
     settings
@@ -87,16 +87,16 @@ def step(
     if add:
         samples = tables.read("cleaned", ranges).unionByName(samples)
         doubled = merged([*doubled, *_stored(manifest, ranges)])
-    cleaned = deduplicated(samples.where(is_inside("tick", ranges)), lake.level.raw, doubled)
+    cleaned = deduplicated(samples.where(is_inside("tick", ranges)), lake.balancer.raw, doubled)
     rows: dict[str, int] = {}
     files = write_table(cleaned, lake, "cleaned")
     manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
     rows["cleaned"] = files.rows
     changed = {"cleaned": ranges}
-    waiting = [stage for stage in lake.level.stages if stage.wanted(settings)]
+    waiting = [stage for stage in lake.balancer.stages if stage.is_enabled(settings)]
     # Tables that do not need one another are made at the same time: small ones are bound by planning.
-    with ThreadPoolExecutor(tables_at_once(tables.session)) as workers:
-        running: set[Future[tuple[str, Ranges, Written]]] = set()
+    with ThreadPoolExecutor(table_parallelism(tables.session)) as workers:
+        running: set[Future[tuple[str, Ranges, WrittenFolder]]] = set()
         while waiting or running:
             for stage in [one for one in waiting if all(name in changed for name in one.reach)]:
                 waiting.remove(stage)
@@ -108,7 +108,7 @@ def step(
                 table, made, files = future.result()
                 manifest = manifest.replaced(table, made, files.path, files.span)
                 rows[table], changed[table] = files.rows, made
-    return Step(replace(manifest, settings=settings.of_tables()), rows, ranges)
+    return StageResult(replace(manifest, settings=settings.of_tables()), rows, ranges)
 
 
 def _stored(manifest: Manifest, ranges: Ranges) -> Ranges:
@@ -121,13 +121,13 @@ def _stored(manifest: Manifest, ranges: Ranges) -> Ranges:
 
 
 def _make(
-    tables: Tables,
-    stage: Stage,
+    tables: SparkTables,
+    stage: TableStage,
     changed: Mapping[str, Ranges],
     settings: PipelineSettings,
     nearest: int | None,
     samples: int,
-) -> tuple[str, Ranges, Written]:
+) -> tuple[str, Ranges, WrittenFolder]:
     """Compute everything of one table that changes in others can reach, and write it."""
     made = merged(
         piece for name, reach in stage.reach.items() for piece in forward(changed[name], reach(settings))
@@ -146,7 +146,7 @@ def _make(
     inputs = {name: tables.read(name.removesuffix("_before"), ranges) for name, ranges in needed.items()}
     if stage.carries:
         inputs[stage.table] = tables.read(stage.table, state)
-    time_column = tables.lake.level.time_column(stage.table)
+    time_column = tables.lake.balancer.time_column(stage.table)
     span = span_from(tables.manifest, stage.reach, begin)
     frame = stage.build(inputs, settings, span, samples).where(is_inside(time_column, made))
     return stage.table, made, write_table(frame, tables.lake, stage.table)
@@ -178,7 +178,7 @@ def _stretches(reach: Reach) -> tuple[tuple[int, int], ...]:
     return ((reach, 0),) if isinstance(reach, int) else reach
 
 
-def _to_the_end(manifest: Manifest, stage: Stage, made: Ranges) -> Ranges:
+def _to_the_end(manifest: Manifest, stage: TableStage, made: Ranges) -> Ranges:
     """From the first instant on, everything that is in the tables it reads or makes."""
     last = [
         entry.last + 1 for table in (*stage.reach, stage.table) for entry in manifest.tables.get(table, ())
@@ -186,7 +186,7 @@ def _to_the_end(manifest: Manifest, stage: Stage, made: Ranges) -> Ranges:
     return [(made[0][0], max([made[-1][1], *last]))]
 
 
-def ticks_of(samples: DataFrame, form: RawForm) -> dict[str, Any]:
+def ticks_of(samples: DataFrame, form: RawSchema) -> dict[str, Any]:
     """The distinct ticks of typed samples (microseconds) and when the last one was received.
 
     Returns
@@ -227,7 +227,9 @@ def ticks_of(samples: DataFrame, form: RawForm) -> dict[str, Any]:
     }
 
 
-def nearest_tick(manifest: Manifest, seen: tuple[int, object] | None, found: Mapping[str, Any]) -> int | None:
+def nearest_tick(
+    manifest: Manifest, observation: tuple[int, object] | None, found: Mapping[str, Any]
+) -> int | None:
     """The newest tick in the tables, if nothing before it can matter to the samples after it.
 
     That is so where all new ticks lie after it, and it has samples of the same entities as each of them: of
@@ -237,15 +239,15 @@ def nearest_tick(manifest: Manifest, seen: tuple[int, object] | None, found: Map
     ----------
     manifest
         The tables before.
-    seen
+    observation
         A tick, and the `entities` of samples that came for it; there may be more in the tables.
     found
         Of `ticks_of`, for the samples to be added.
     """
     newest = max((entry.last for entry in manifest.tables.get("cleaned", ())), default=None)
-    if seen is None or newest != seen[0] or found["ticks"][0] <= newest:
+    if observation is None or newest != observation[0] or found["ticks"][0] <= newest:
         return None
-    return newest if all(one == seen[1] for one in found["entities"].values()) else None
+    return newest if all(one == observation[1] for one in found["entities"].values()) else None
 
 
 def newest_before(lake: Lake, manifest: Manifest, table: str, made: Ranges) -> Ranges:

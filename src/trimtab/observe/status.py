@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 TICKS = 10
 """As many as the experiment of the source looks at."""
-SEEN = 15
+OBSERVED_TICKS = 15
 """A few more are read, because some may lack a broker."""
 
 _MEASURES = ("resource", "brokers", "complete", "measured", "traffic_collapse", "by_broker")
 _BROKER = ("broker", "host", "rack", "broker_state")
-"""Columns of the table `brokers`, as far as a level has them."""
+"""Columns of the table `brokers`, as far as a balancer has them."""
 
 
 @dataclass(frozen=True)
-class BrokerState:
+class BrokerStatus:
     """One broker at the newest tick; `state` as in raw samples, a number (Kafka) or a name (Pulsar) as id."""
 
     id: int | str
@@ -45,7 +45,7 @@ class ClusterStatus:
 
     Attributes
     ----------
-    level, resources
+    balancer, resources
         Whose figures they are; the names of the last axis of every array.
     last_tick, newest_tick
         The newest of those ticks, and the newest of all.
@@ -63,13 +63,13 @@ class ClusterStatus:
         That of the newest snapshot, as in its file; empty without one.
     """
 
-    level: str
+    balancer: str
     resources: tuple[str, ...]
     cluster: str
     last_tick: datetime.datetime
     newest_tick: datetime.datetime
     ticks: int
-    brokers: tuple[BrokerState, ...]
+    brokers: tuple[BrokerStatus, ...]
     usage: FloatArray
     deviation: FloatArray
     traffic_collapse: bool | None
@@ -87,7 +87,9 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
     tables = lake.manifest().tables
     name = lake.the_only_cluster() if cluster is None else cluster
     last = rightly_stamped(lake, name) if name else None
-    rows = newest_rows(lake, tables.get("imbalance", ()), _MEASURES, name, SEEN, last) if name else {}
+    rows = (
+        newest_rows(lake, tables.get("imbalance", ()), _MEASURES, name, OBSERVED_TICKS, last) if name else {}
+    )
     if not name or not rows:
         asked = f"cluster {name!r}" if name else "any cluster"
         raise ObserveError(
@@ -95,24 +97,24 @@ def read_status(lake: Lake, cluster: str | None = None) -> ClusterStatus:
             "then run `trimtab pipeline run` or `trimtab pipeline stream`"
         )
     found = {tick: {row["resource"]: row for row in at_once} for tick, at_once in rows.items()}
-    ticks, known = _complete(found, lake.level.resources)
+    ticks, known = _complete(found, lake.balancer.resources)
     if not ticks:
         raise ObserveError(
             f"none of the newest {len(found)} ticks of lake {lake.path} has two samples in a row of every "
             "broker: let `trimtab collect` run for a few ticks more, then the pipeline"
         )
-    columns = tuple(column for column in _BROKER if column in dict(lake.level.tables["brokers"]))
+    columns = tuple(column for column in _BROKER if column in dict(lake.balancer.tables["brokers"]))
     states = _broker_states(newest_rows(lake, tables.get("brokers", ()), columns, name, 1, last))
     return _status(lake, name, found, ticks, known, states)
 
 
 def read_statuses(lakes: Sequence[Lake], cluster: str | None = None) -> list[ClusterStatus]:
-    """The newest state of a cluster on every level, from which the lake is seen, that has tables of it.
+    """The newest state of a cluster on every balancer, from which the lake is seen, that has tables of it.
 
     Raises
     ------
     ObserveError
-        If no level has anything to read: what is said of the first that has tables at all.
+        If no balancer has anything to read: what is said of the first that has tables at all.
     """
     found: list[ClusterStatus] = []
     refused: list[ObserveError] = []
@@ -133,12 +135,12 @@ def _status(
     found: dict[int, dict[str, Row]],
     ticks: list[int],
     known: list[str],
-    states: dict[int | str, BrokerState],
+    states: dict[int | str, BrokerStatus],
 ) -> ClusterStatus:
-    resources = lake.level.resources
+    resources = lake.balancer.resources
     loaded = {one["broker"] for tick in ticks for row in found[tick].values() for one in row["by_broker"]}
     brokers = tuple(
-        states.get(broker, BrokerState(broker, None, None, "alive"))
+        states.get(broker, BrokerStatus(broker, None, None, "alive"))
         for broker in sorted(loaded | set(states))
     )
     place = {broker.id: index for index, broker in enumerate(brokers)}
@@ -154,7 +156,7 @@ def _status(
                 deviation[where] = np.copysign(one["deviation"], one["share"] - 1.0 / row["brokers"])
     last = found[ticks[-1]]
     return ClusterStatus(
-        level=lake.level.name,
+        balancer=lake.balancer.name,
         resources=resources,
         cluster=cluster,
         last_tick=instant(ticks[-1]),
@@ -185,9 +187,9 @@ def _complete(found: dict[int, dict[str, Row]], resources: tuple[str, ...]) -> t
     return (measured or whole)[-TICKS:], known
 
 
-def _broker_states(rows: dict[int, list[Row]]) -> dict[int | str, BrokerState]:
+def _broker_states(rows: dict[int, list[Row]]) -> dict[int | str, BrokerStatus]:
     return {
-        row["broker"]: BrokerState(
+        row["broker"]: BrokerStatus(
             row["broker"], row.get("host"), row.get("rack"), row["broker_state"] or "alive"
         )
         for at_once in rows.values()

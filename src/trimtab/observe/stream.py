@@ -22,27 +22,27 @@ from trimtab.observe.clean import from_json, typed
 from trimtab.observe.columns import ddl
 from trimtab.observe.housekeeping import after_publication, retained
 from trimtab.observe.lake import instant
-from trimtab.observe.landed import land_rows
 from trimtab.observe.manifest import merged
-from trimtab.observe.parquet import is_sound
-from trimtab.observe.pipeline import Say, as_begun, begin, refuse_mixture
+from trimtab.observe.parquet import is_complete_file
+from trimtab.observe.pipeline import ProgressCallback, begin, require_same_settings, tables_before_stream
 from trimtab.observe.settings import LakeSettings, PipelineSettings
 from trimtab.observe.spark_address import spark_address
-from trimtab.observe.spark_connect import refuse_stream
-from trimtab.observe.spark_faults import spark_reason
+from trimtab.observe.spark_connect import require_classic_spark
+from trimtab.observe.spark_errors import spark_reason
 from trimtab.observe.stages import nearest_tick, step, ticks_of
-from trimtab.observe.tables import Tables
+from trimtab.observe.tables import SparkTables
+from trimtab.observe.topic_rows import write_topic_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from trimtab.connect.kafka.settings import KafkaConnection
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
-    from trimtab.observe.seat import Seat
+    from trimtab.observe.writer_lock import WriterLock
 
-MOST_RECORDS = 500_000
+MAX_RECORDS = 500_000
 """Records of a topic that a micro-batch holds at most, if nothing else is asked for: a tick of 100,000
 partitions with three replicas, which fit the driver's default memory where Spark runs there."""
 
@@ -51,7 +51,7 @@ HOUSEKEEPING_EVERY = 50
 
 
 @dataclass(frozen=True)
-class Source:
+class StreamSource:
     """The origin of a stream's samples.
 
     Attributes
@@ -60,13 +60,13 @@ class Source:
         A Kafka topic of JSON values; None for the files of `Lake.raw`.
     options
         Of Spark's Kafka source: `kafka.bootstrap.servers` and what security needs.
-    most_per_batch
-        Files (or records) that one micro-batch may hold; None: all files there are, or `MOST_RECORDS`.
+    max_per_batch
+        Files (or records) that one micro-batch may hold; None: all files there are, or `MAX_RECORDS`.
     """
 
     topic: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    most_per_batch: int | None = None
+    max_per_batch: int | None = None
 
     @property
     def name(self) -> str:
@@ -78,11 +78,11 @@ def run_stream(
     session: SparkSession,
     lake: Lake,
     settings: PipelineSettings,
-    source: Source,
+    source: StreamSource,
     trigger_seconds: float = 10.0,
     once: bool = False,
     stop: threading.Event | None = None,
-    say: Say = lambda _: None,
+    print_progress: ProgressCallback = lambda _: None,
     ages: LakeSettings = LakeSettings(),  # noqa: B008 - frozen
 ) -> None:
     """Keep the tables up to date with what arrives.
@@ -95,7 +95,7 @@ def run_stream(
         Where the tables go; samples of a topic are also landed as raw files there, so that history can be
         built anew.
     settings
-        Those of the lake's level.
+        Those of the lake's balancer.
     source
         Where samples come from.
     trigger_seconds
@@ -104,7 +104,7 @@ def run_stream(
         End when everything there is has been worked in.
     stop
         Ends the stream when set; a micro-batch in the making is given up and done again at the next start.
-    say
+    print_progress
         Told what goes on, one line at a time.
     ages
         How long things are kept; older ones are removed now and then.
@@ -116,15 +116,17 @@ def run_stream(
     """
     from pyspark.errors import StreamingQueryException
 
-    refuse_stream(session)
+    require_classic_spark(session)
     checkpoint = lake.checkpoints / source.name
-    with lake.writing(say) as seat:
-        refuse_mixture(lake, lake.manifest(), settings, whole=False)
+    with lake.writing(print_progress) as lock:
+        require_same_settings(lake, lake.manifest(), settings, whole=False)
         if source.topic is None:
-            begin(session, lake, seat, settings, say)
+            begin(session, lake, lock, settings, print_progress)
         writer = (
             _samples(session, lake, settings, source)
-            .writeStream.foreachBatch(_Batches(lake, seat, settings, ages, source, checkpoint, say))
+            .writeStream.foreachBatch(
+                _MicroBatches(lake, lock, settings, ages, source, checkpoint, print_progress)
+            )
             .option("checkpointLocation", spark_address(checkpoint))
         )
         writer = (
@@ -133,7 +135,7 @@ def run_stream(
             else writer.trigger(processingTime=f"{trigger_seconds} seconds")
         )
         query = _started(writer, checkpoint)
-        say(
+        print_progress(
             f"reading {'raw files of ' + str(lake.path) if source.topic is None else 'topic ' + source.topic}"
         )
         try:
@@ -151,8 +153,10 @@ def run_stream(
             )
 
 
-def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, source: Source) -> DataFrame:
-    form = lake.level.raw
+def _samples(
+    session: SparkSession, lake: Lake, settings: PipelineSettings, source: StreamSource
+) -> DataFrame:
+    form = lake.balancer.raw
     reader = session.readStream
     if source.topic is None:
         make_folder(lake.raw)
@@ -160,23 +164,23 @@ def _samples(session: SparkSession, lake: Lake, settings: PipelineSettings, sour
             reader.schema(ddl(form.columns))
             .option("recursiveFileLookup", "true")
             .option("pathGlobFilter", "*.parquet")
-            # One file that a full disk cut short must not stop the stream for good; `_Batches` names it.
+            # One file that a full disk cut short must not stop the stream for good; `_MicroBatches` names it.
             .option("ignoreCorruptFiles", "true")
         )
         # A collector that was down for a week may land files with old times when it comes back.
         reader = reader.option("maxFileAge", "3650d")
-        if source.most_per_batch is not None:
-            reader = reader.option("maxFilesPerTrigger", str(source.most_per_batch))
+        if source.max_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", str(source.max_per_batch))
         raw = reader.parquet(spark_address(lake.raw))
     else:
         options = {"subscribe": source.topic, "startingOffsets": "earliest", **source.options}
         # A topic may hold days of samples when a stream first starts.
-        options["maxOffsetsPerTrigger"] = str(source.most_per_batch or MOST_RECORDS)
+        options["maxOffsetsPerTrigger"] = str(source.max_per_batch or MAX_RECORDS)
         raw = from_json(reader.format("kafka").options(**options).load(), form)
     return raw.withWatermark("received_at", f"{settings.lateness // 1000} milliseconds")
 
 
-def _started(writer: Any, checkpoint: Place) -> StreamingQuery:
+def _started(writer: Any, checkpoint: Location) -> StreamingQuery:
     try:
         query: StreamingQuery = writer.start()
     except Exception as error:
@@ -187,28 +191,28 @@ def _started(writer: Any, checkpoint: Place) -> StreamingQuery:
     return query
 
 
-class _Batches:
+class _MicroBatches:
     """Works micro-batches into the tables, one after the other."""
 
     def __init__(
         self,
         lake: Lake,
-        seat: Seat,
+        lock: WriterLock,
         settings: PipelineSettings,
         ages: LakeSettings,
-        source: Source,
-        checkpoint: Place,
-        say: Say,
+        source: StreamSource,
+        checkpoint: Location,
+        print_progress: ProgressCallback,
     ) -> None:
         self._lake = lake
-        self._seat = seat
+        self._writer_lock = lock
         self._settings = settings
         self._ages = ages
         self._source = source
         self._checkpoint = checkpoint
-        self._say = say
-        self._looked_at: set[Place] = set()
-        self._seen: tuple[int, object] | None = None
+        self._print_progress = print_progress
+        self._observed: set[Location] = set()
+        self._known: tuple[int, object] | None = None
 
     def __call__(self, raw: DataFrame, number: int) -> None:
         """Publish micro-batch `number`, unless it is published already."""
@@ -217,26 +221,26 @@ class _Batches:
         stream = json.loads((self._checkpoint / "metadata").read_text())["id"]
         manifest = lake.manifest()
         if number <= manifest.streams.get(stream, -1):
-            self._say(f"batch {number} is in the tables already")
+            self._print_progress(f"batch {number} is in the tables already")
             return
         if stream not in manifest.streams and self._source.topic is None:
             # A new stream reads every raw file: on top of tables made from the same files all would count
             # twice.
-            manifest = replace(as_begun(lake, manifest), streams={})
+            manifest = replace(tables_before_stream(lake, manifest), streams={})
         self._name_broken_files()
         raw = raw.persist()
         try:
-            samples = typed(raw, settings, lake.level.raw)
-            found = ticks_of(samples, lake.level.raw)
+            samples = typed(raw, settings, lake.balancer.raw)
+            found = ticks_of(samples, lake.balancer.raw)
             if self._source.topic is not None and found["rows"]:
-                land_rows(raw, found["rows"], lake.raw, f"stream-{stream}-{number:09d}")
+                write_topic_rows(raw, found["rows"], lake.raw, f"stream-{stream}-{number:09d}")
             if found["ticks"]:
                 ranges, doubled = (
                     merged(((tick, tick + 1) for tick in found[name]), apart=settings.gap)
                     for name in ("ticks", "doubled")
                 )
-                tables = Tables(raw.sparkSession, lake, manifest)
-                nearest = nearest_tick(manifest, self._seen, found)
+                tables = SparkTables(raw.sparkSession, lake, manifest)
+                nearest = nearest_tick(manifest, self._known, found)
                 done = step(tables, samples, ranges, settings, doubled, True, nearest)
                 manifest = done.manifest
         finally:
@@ -247,15 +251,15 @@ class _Batches:
         orderly = number % HOUSEKEEPING_EVERY != HOUSEKEEPING_EVERY - 1
         if not orderly:
             manifest = retained(lake, manifest, self._ages, settings, time.time())
-        published = self._seat.publish(manifest)
-        if found["ticks"] and (self._seen is None or found["ticks"][-1] > self._seen[0]):
-            self._seen = found["ticks"][-1], found["entities"][found["ticks"][-1]]
-        lake.level.write_snapshots(lake, published, settings)
+        published = self._writer_lock.publish(manifest)
+        if found["ticks"] and (self._known is None or found["ticks"][-1] > self._known[0]):
+            self._known = found["ticks"][-1], found["entities"][found["ticks"][-1]]
+        lake.balancer.write_snapshots(lake, published, settings)
         if not orderly:
             after_publication(lake, published, self._ages, settings, time.time())
         if found["ticks"]:
             last, final = instant(found["ticks"][-1]), instant(max(watermark, 0))
-            self._say(
+            self._print_progress(
                 f"batch {number}: {found['rows']:,} samples of {len(found['ticks']):,} ticks up to "
                 f"{last:%H:%M:%S} UTC, {found['late']:,} late, in {time.monotonic() - begun:.1f} s; "
                 f"ticks are final up to {final:%H:%M:%S}"
@@ -267,10 +271,10 @@ class _Batches:
             return
         days = sorted(folder.name for folder in self._lake.raw.glob("date=*"))[-2:]
         recent = {path for day in days for path in (self._lake.raw / day).glob("[!._]*.parquet")}
-        for path in sorted(recent - self._looked_at):
-            if not is_sound(path):
-                self._say(f"left out {path}: not a sound Parquet file")
-        self._looked_at = recent
+        for path in sorted(recent - self._observed):
+            if not is_complete_file(path):
+                self._print_progress(f"left out {path}: not a sound Parquet file")
+        self._observed = recent
 
 
 def spark_options(connection: KafkaConnection) -> dict[str, str]:

@@ -16,24 +16,24 @@ from trimtab.observe.manifest import merged, new_path
 from trimtab.observe.parquet import finished_files, source_of
 from trimtab.observe.session import executors_elsewhere
 from trimtab.observe.spark_address import spark_address
-from trimtab.observe.spark_columns import frame_of, is_within
+from trimtab.observe.spark_columns import frame_of, is_in_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Entry, Manifest, Ranges
+    from trimtab.observe.manifest import Manifest, ManifestEntry, Ranges
 
 
-def within(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:
+def rows_in_ranges(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:
     """The rows whose time lies in `ranges`."""
-    return frame.where(is_within(time_column, ranges))
+    return frame.where(is_in_ranges(time_column, ranges))
 
 
 @dataclass(frozen=True)
-class Tables:
-    """A level's tables as Spark sees them, as of one manifest."""
+class SparkTables:
+    """A balancer's tables as Spark sees them, as of one manifest."""
 
     session: SparkSession
     lake: Lake
@@ -44,8 +44,8 @@ class Tables:
 
         Rows that a later step computed anew are there once.
         """
-        columns = ddl(self.lake.level.tables[table])
-        time_column = self.lake.level.time_column(table)
+        columns = ddl(self.lake.balancer.tables[table])
+        time_column = self.lake.balancer.time_column(table)
         reader = self.session.read.schema(columns)
         wanted = [
             entry
@@ -59,27 +59,27 @@ class Tables:
         whole = [entry for entry in wanted if _lies_in(entry, ranges)]
         frames = [reader.parquet(*(self._folder(entry) for entry in whole))] if whole else []
         frames += [
-            within(reader.parquet(self._folder(entry)), time_column, _both(entry, ranges))
+            rows_in_ranges(reader.parquet(self._folder(entry)), time_column, _both(entry, ranges))
             for entry in wanted
             if not _lies_in(entry, ranges)
         ]
         return reduce(lambda one, other: one.unionByName(other), frames)
 
-    def _folder(self, entry: Entry) -> str:
+    def _folder(self, entry: ManifestEntry) -> str:
         return spark_address(self.lake.tables / entry.path)
 
 
-def _lies_in(entry: Entry, ranges: Ranges) -> bool:
-    return entry.whole and any(begin <= entry.first and entry.last < end for begin, end in ranges)
+def _lies_in(entry: ManifestEntry, ranges: Ranges) -> bool:
+    return entry.is_complete and any(begin <= entry.first and entry.last < end for begin, end in ranges)
 
 
-def _both(entry: Entry, ranges: Ranges) -> Ranges:
+def _both(entry: ManifestEntry, ranges: Ranges) -> Ranges:
     """The parts of `ranges` for which an entry stands."""
     return merged((max(begin, entry.begin), min(end, entry.end)) for begin, end in ranges)
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFolder:
     """A folder of new rows of a table.
 
     Attributes
@@ -97,7 +97,7 @@ class Written:
     span: tuple[int, int] | None
 
 
-def write_table(frame: DataFrame, lake: Lake, table: str) -> Written:
+def write_table(frame: DataFrame, lake: Lake, table: str) -> WrittenFolder:
     """Write rows to a new folder.
 
     Readers do not see it before a manifest that names it is published; one that never gets there is swept
@@ -115,7 +115,7 @@ def write_table(frame: DataFrame, lake: Lake, table: str) -> Written:
     return files
 
 
-def check_found(frame: DataFrame, what: str, folder: Place, wrote: int, found: int) -> None:
+def check_found(frame: DataFrame, what: str, folder: Location, wrote: int, found: int) -> None:
     """Refuse to go on where Spark wrote rows that are not in a folder.
 
     Raises
@@ -132,11 +132,11 @@ def check_found(frame: DataFrame, what: str, folder: Place, wrote: int, found: i
         )
 
 
-def written(lake: Lake, table: str, path: str) -> Written:
+def written(lake: Lake, table: str, path: str) -> WrittenFolder:
     """The rows in a folder of Parquet files, from the files' own footers."""
     import pyarrow.parquet
 
-    column = lake.level.time_column(table)
+    column = lake.balancer.time_column(table)
     rows, times = 0, []
     for file in finished_files(lake.tables / path):
         footer = pyarrow.parquet.read_metadata(source_of(file))
@@ -147,4 +147,4 @@ def written(lake: Lake, table: str, path: str) -> Written:
             if found.num_rows:
                 statistics = found.column(place).statistics
                 times += [microseconds(statistics.min), microseconds(statistics.max)]
-    return Written(path, rows, (min(times), max(times)) if times else None)
+    return WrittenFolder(path, rows, (min(times), max(times)) if times else None)

@@ -1,4 +1,4 @@
-"""Before and after for all resources of a level, with what it cost: the answer to "did it help?"."""
+"""Before and after for all resources of a balancer, with what it cost: the answer to "did it help?"."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.model.imbalance import Measures, sigma_threshold
-from trimtab.model.level import Goals as Limits
-from trimtab.model.level import beyond
+from trimtab.model.goals import Goals as Limits
+from trimtab.model.goals import violations
+from trimtab.model.imbalance import ImbalanceSummary, sigma_threshold
 from trimtab.model.load import resource_name
 from trimtab.report.formats import drop_text
 from trimtab.report.tables import figures_table
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Goals:
-    """The goals of levelling: θ and ε per resource name, in the order in which they are shown; the
+class MeasurementGoals:
+    """The goals of balancing: θ and ε per resource name, in the order in which they are shown; the
     number of brokers gives η = ε/N.
     """
 
@@ -34,8 +34,8 @@ class Goals:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The judgement of measurement: whether levelling helped.
+class MeasurementVerdict:
+    """The judgement of measurement: whether balancing helped.
 
     Attributes
     ----------
@@ -57,7 +57,9 @@ class Outcome:
         return bool(self.improved) and not self.worse
 
 
-def judge(before: Measures, after: Measures, goals: Goals) -> Outcome:
+def compare_measurements(
+    before: ImbalanceSummary, after: ImbalanceSummary, goals: MeasurementGoals
+) -> MeasurementVerdict:
     """Compare what was measured before with what was measured after.
 
     Goals are those of the planner: no broker above θ, none further than ε from the mean, by mean loads. η
@@ -66,7 +68,7 @@ def judge(before: Measures, after: Measures, goals: Goals) -> Outcome:
     """
     measured = [name for name in goals.epsilon if name in before.sigma and name in after.sigma]
     unmet = tuple(name for name in measured if not _holds(after, name, goals))
-    return Outcome(
+    return MeasurementVerdict(
         improved=tuple(
             name
             for name in measured
@@ -77,7 +79,7 @@ def judge(before: Measures, after: Measures, goals: Goals) -> Outcome:
     )
 
 
-def before_after_table(before: Measures, after: Measures, goals: Goals) -> Table:
+def before_after_table(before: ImbalanceSummary, after: ImbalanceSummary, goals: MeasurementGoals) -> Table:
     """One row per resource: σ with its drop, worst deviation and peak, each before and after.
 
     Figures within their goal are green, the others red; resources that were not measured say so.
@@ -111,19 +113,19 @@ def before_after_table(before: Measures, after: Measures, goals: Goals) -> Table
     return table
 
 
-def met(measures: Measures, name: str, goals: Goals) -> tuple[bool, bool, bool]:
+def met(measures: ImbalanceSummary, name: str, goals: MeasurementGoals) -> tuple[bool, bool, bool]:
     """Whether a resource's σ is within η, its worst deviation within ε, and its peak within θ."""
     peak, off = measures.peak_usage.get(name, 0.0), measures.worst_deviation[name]
     limits = Limits(*map(np.array, (goals.theta[name], goals.epsilon[name], 0.0)))
-    above, apart = beyond(np.array(peak), np.array(off), np.array(np.nan), limits)
+    above, apart = violations(np.array(peak), np.array(off), np.array(np.nan), limits)
     return measures.sigma[name] <= goals.eta(name), not apart, not above
 
 
-def _holds(measures: Measures, name: str, goals: Goals) -> bool:
+def _holds(measures: ImbalanceSummary, name: str, goals: MeasurementGoals) -> bool:
     return all(met(measures, name, goals)[1:])
 
 
-def _worse(before: Measures, after: Measures, name: str) -> bool:
+def _worse(before: ImbalanceSummary, after: ImbalanceSummary, name: str) -> bool:
     extremes = ((m.worst_deviation[name], m.peak_usage.get(name, 0.0)) for m in (before, after))
     (deviation, peak), (deviation_after, peak_after) = extremes
     return after.sigma[name] > before.sigma[name] and (deviation_after > deviation or peak_after > peak)

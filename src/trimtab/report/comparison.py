@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.model.load import resource_name
-from trimtab.report.before_after import Goals, Outcome, judge, met
+from trimtab.report.before_after import MeasurementGoals, MeasurementVerdict, compare_measurements, met
 from trimtab.report.formats import figure_text, known_value
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trimtab.model.imbalance import Measures
-    from trimtab.model.level import Breach
-    from trimtab.report.measured import Measured
+    from trimtab.model.goals import GoalViolation
+    from trimtab.model.imbalance import ImbalanceSummary
+    from trimtab.report.measured import MeasuredLoad
 
 COMPARABLE = 0.25
 """The whole cluster's load may differ by this share; beyond it, it is another load."""
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class MeasurementComparison:
     """Two stretches of samples of one cluster, held against each other.
 
     Attributes
@@ -34,22 +34,22 @@ class Comparison:
     goals
         Those of the plan; ε is infinite where it is not asked.
     idle
-        Resources that are used too little to be levelled.
+        Resources that are used too little to be balanced.
     planned
         Goals that the newest snapshot misses, by which `status` and the next plan judge.
     """
 
-    before: Measured
-    after: Measured
-    predicted: Measures
-    goals: Goals
+    before: MeasuredLoad
+    after: MeasuredLoad
+    predicted: ImbalanceSummary
+    goals: MeasurementGoals
     idle: tuple[str, ...]
-    planned: tuple[Breach, ...] = ()
+    planned: tuple[GoalViolation, ...] = ()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> MeasurementVerdict:
         """The judgement, by mean loads."""
-        return judge(self.before.means(), self.after.means(), self.goals)
+        return compare_measurements(self.before.means(), self.after.means(), self.goals)
 
     @property
     def load_change(self) -> dict[str, float]:
@@ -90,8 +90,8 @@ class Comparison:
                 "Every goal holds by the samples since the execution, but not by the snapshot that plans use,"
                 f" which looks back longer: {missed}. `trimtab status` shows it."
             )
-        elif judge(before, before, self.goals).unmet:
-            told = "Levelled: every goal holds, by measurement."
+        elif compare_measurements(before, before, self.goals).unmet:
+            told = "Balanced: every goal holds, by measurement."
         else:
             told = "Every goal holds, by measurement, and did before."
         if self.not_comparable:
@@ -134,7 +134,7 @@ class Comparison:
         changes = ", ".join(f"{resource_name(n)} {change:+.0%}" for n, change in self.load_change.items())
         lines.append(f"load of the whole cluster, after against before: {changes or 'not known'}")
         if self.idle:
-            lines.append(f"used too little to be levelled: {_named(self.idle)}")
+            lines.append(f"used too little to be balanced: {_named(self.idle)}")
         return lines
 
     def document(self) -> dict[str, Any]:
@@ -156,7 +156,9 @@ class Comparison:
         }
 
 
-def asked_goals(settings: Mapping[str, Any], usual: Any, measured: Measured) -> tuple[Goals, tuple[str, ...]]:
+def plan_goals(
+    settings: Mapping[str, Any], usual: Any, measured: MeasuredLoad
+) -> tuple[MeasurementGoals, tuple[str, ...]]:
     """The goals of a plan under a measured load, and the resources that are too idle for ε.
 
     Parameters
@@ -164,7 +166,7 @@ def asked_goals(settings: Mapping[str, Any], usual: Any, measured: Measured) -> 
     settings
         The plan's, as it records them.
     usual
-        The level's settings, where the plan records none.
+        The balancer's settings, where the plan records none.
     """
     asked = settings.get("goals", ("theta", "epsilon"))
 
@@ -174,7 +176,7 @@ def asked_goals(settings: Mapping[str, Any], usual: Any, measured: Measured) -> 
             found = dict(zip(measured.resources, getattr(usual, goal), strict=True))
         return {name: float(found[name]) if goal in asked else np.inf for name in measured.resources}
 
-    least = float(settings.get("idle_usage", getattr(usual, "idle_usage", 0.0)))
+    least = float(settings.get("min_utilization", getattr(usual, "min_utilization", 0.0)))
     limited = measured.means().peak_usage
     idle = tuple(
         name
@@ -182,22 +184,22 @@ def asked_goals(settings: Mapping[str, Any], usual: Any, measured: Measured) -> 
         if name in limited and float(measured.mean[:, place].mean()) < least
     )
     epsilon = {name: np.inf if name in idle else value for name, value in limits("epsilon").items()}
-    return Goals(limits("theta"), epsilon, len(measured.brokers)), idle
+    return MeasurementGoals(limits("theta"), epsilon, len(measured.brokers)), idle
 
 
-def _total(measured: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _total(measured: MeasuredLoad) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Mean over the instants of the load of all brokers together, shape (resources,); NaN if not told."""
     if measured.load is None:
         return np.full(len(measured.resources), np.nan)
     return np.asarray(measured.load.sum(axis=1).mean(axis=0))
 
 
-def _of(figure: str, name: str, *measures: Measures) -> tuple[float, float, float]:
+def _of(figure: str, name: str, *measures: ImbalanceSummary) -> tuple[float, float, float]:
     values = [float(getattr(one, figure).get(name, np.nan)) for one in measures]
     return values[0], values[1], values[2]
 
 
-def _missed(name: str, measures: Measures, goals: Goals) -> str:
+def _missed(name: str, measures: ImbalanceSummary, goals: MeasurementGoals) -> str:
     _, even, below = met(measures, name, goals)
     parts = []
     if not even:
@@ -211,7 +213,7 @@ def _named(names: tuple[str, ...]) -> str:
     return ", ".join(resource_name(name) for name in names)
 
 
-def _document(measured: Measured) -> dict[str, Any]:
+def _document(measured: MeasuredLoad) -> dict[str, Any]:
     return {
         "ticks": [tick.isoformat() for tick in measured.ticks],
         "brokers": list(measured.brokers),

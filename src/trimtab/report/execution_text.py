@@ -1,6 +1,6 @@
 """An execution for people: what it will do, how far it is, what became of it.
 
-Order and frame are one for all levels; a level puts its own words in (`trimtab.report.words`).
+Order and frame are one for all balancers; a balancer puts its own words in (`trimtab.report.renderer`).
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from trimtab.report.formats import clock_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
-    from trimtab.act.acting import Entry
     from trimtab.act.execution.state import AnyExecution
+    from trimtab.act.executor import ExecutionSummary
 
-SHOWN = 12
+MAX_LISTED = 12
 """Lines of one kind, past which the rest are counted."""
 
 
-def comparison_lines(standing: Mapping[Any, str], differences: Sequence[object], done: str) -> Iterator[str]:
+def comparison_lines(status: Mapping[Any, str], differences: Sequence[object], done: str) -> Iterator[str]:
     """The share of a plan that is done already, and what of it is left out.
 
     Parameters
     ----------
-    standing
+    status
         Of each thing that the plan is about, how it stands to the cluster.
     differences
         Those that do not fit the cluster any more, in words.
     done
         Words after the number of things done already: `moves are done already`.
     """
-    number = sum(one == "already done" for one in standing.values())
+    number = sum(one == "already done" for one in status.values())
     if number:
-        yield f"  {number} of {len(standing)} {done}"
-    yield from (f"  left out: {difference}" for difference in differences[:SHOWN])
+        yield f"  {number} of {len(status)} {done}"
+    yield from (f"  left out: {difference}" for difference in differences[:MAX_LISTED])
 
 
 def progress_line(progress: Any, own: Iterable[str]) -> str:
-    """One line: batches, steps, and what the level counts."""
+    """One line: batches, steps, and what the balancer counts."""
     parts = [f"batch {progress.batch}", f"{progress.steps_ended}/{progress.steps_total} steps", *own]
     if progress.status != "running":
         parts.append(f"{progress.status}: {progress.reason}" if progress.reason else progress.status)
@@ -50,7 +50,7 @@ def progress_line(progress: Any, own: Iterable[str]) -> str:
 
 def text_of_receipt(
     receipt: Receipt[OutcomeT],
-    level: str,
+    balancer: str,
     done: Iterable[str],
     outcome_text: Callable[[OutcomeT], str],
     left: str,
@@ -60,7 +60,7 @@ def text_of_receipt(
     Parameters
     ----------
     done
-        The level's own lines on what was done.
+        The balancer's own lines on what was done.
     left
         What of the steps left, after their number: `left, none in flight`.
     """
@@ -70,21 +70,21 @@ def text_of_receipt(
     lines = [f"execution {receipt.execution} on {receipt.cluster}: {receipt.status}{reason}"]
     lines += [f"  steps: {told}", *done]
     dropped = [outcome for outcome in receipt.outcomes if outcome.state == "dropped"]
-    lines += [f"  dropped: {outcome_text(outcome)}: {outcome.reason}" for outcome in dropped[:SHOWN]]
-    if len(dropped) > SHOWN:
-        lines.append(f"  and {len(dropped) - SHOWN} more dropped")
-    for outcome in receipt.left[:SHOWN]:
+    lines += [f"  dropped: {outcome_text(outcome)}: {outcome.reason}" for outcome in dropped[:MAX_LISTED]]
+    if len(dropped) > MAX_LISTED:
+        lines.append(f"  and {len(dropped) - MAX_LISTED} more dropped")
+    for outcome in receipt.left[:MAX_LISTED]:
         why = f", {outcome.reason}" if outcome.reason else ""
         lines.append(f"  left: {outcome_text(outcome)}: {_state(outcome.state)}{why}")
-    if len(receipt.left) > SHOWN:
-        lines.append(f"  and {len(receipt.left) - SHOWN} more left")
+    if len(receipt.left) > MAX_LISTED:
+        lines.append(f"  and {len(receipt.left) - MAX_LISTED} more left")
     if receipt.left:
         lines.append(f"  in all {len(receipt.left)} of {len(receipt.outcomes)} steps {left}")
-        lines += _next_lines(receipt, level)
+        lines += _next_lines(receipt, balancer)
     return "\n".join(lines)
 
 
-def _next_lines(receipt: Receipt[OutcomeT], level: str) -> list[str]:
+def _next_lines(receipt: Receipt[OutcomeT], balancer: str) -> list[str]:
     """The commands that go on with what was left."""
     if receipt.status in ("stopped", "cancelled"):
         return [f"  next: `trimtab execution resume {receipt.execution}` goes on with them"]
@@ -92,7 +92,7 @@ def _next_lines(receipt: Receipt[OutcomeT], level: str) -> list[str]:
         return []
     return [
         f"  next, as soon as the lake has a snapshot from after {clock_text(receipt.ended_at)}:",
-        f"    trimtab plan {level} --cluster {shlex.quote(receipt.cluster)} --out next.json",
+        f"    trimtab plan {balancer} --cluster {shlex.quote(receipt.cluster)} --out next.json",
         "    trimtab apply next.json",
     ]
 
@@ -101,20 +101,20 @@ def _state(state: str) -> str:
     return state.replace("_", " ")
 
 
-def entries_text(rows: Sequence[tuple[Entry, str]]) -> str:
+def entries_text(rows: Sequence[tuple[ExecutionSummary, str]]) -> str:
     """A table of executions; each with its status as seen from here (`interrupted` where nobody runs it)."""
     if not rows:
         return "no executions"
-    cells = [("id", "level", "cluster", "begun", "status", "by")]
+    cells = [("id", "balancer", "cluster", "begun", "status", "by")]
     cells += [
-        (str(entry.id), entry.level, entry.cluster, clock_text(entry.created_at), status, entry.owner)
+        (str(entry.id), entry.balancer, entry.cluster, clock_text(entry.created_at), status, entry.owner)
         for entry, status in rows
     ]
     return "\n".join(table_lines(cells, "llllll", indent=""))
 
 
 def text_of_execution(
-    entry: Entry,
+    entry: ExecutionSummary,
     state: AnyExecution,
     status: str,
     log: Sequence[tuple[float, str, str, object]],
@@ -141,5 +141,5 @@ def text_of_execution(
         why = f": {record.reason}" if record.reason else ""
         lines.append(f"  {record.step.number:>4} {step_text(record.step)}  {record.state}{why}")
     lines += ["", f"last of {len(log)} journal entries:"]
-    lines += [f"  {clock_text(at)}  {event or '-'} -> {order}" for at, event, order, _ in log[-SHOWN:]]
+    lines += [f"  {clock_text(at)}  {event or '-'} -> {order}" for at, event, order, _ in log[-MAX_LISTED:]]
     return "\n".join(lines)

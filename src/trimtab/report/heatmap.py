@@ -1,6 +1,6 @@
 """A picture of brokers × resources, before and after, as SVG and PNG.
 
-Colour is the deviation from the resource's mean on one fixed diverging range, so that a levelled cluster
+Colour is the deviation from the resource's mean on one fixed diverging range, so that a balanced cluster
 looks level and two pictures can be laid side by side; the number in the cell is the usage itself.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from trimtab.report.measured import Measured
+    from trimtab.report.measured import MeasuredLoad
 
 HEADING_LETTERS = 52
 """As many fit beside each other above a panel."""
@@ -32,13 +32,13 @@ LETTER_INCHES = 0.082
 
 
 def draw_heatmap(
-    panels: Sequence[tuple[str, Measured]], folder: Path, name: str, title: str, epsilon: float
+    panels: Sequence[tuple[str, MeasuredLoad]], folder: Path, name: str, title: str, epsilon: float
 ) -> tuple[Path, Path]:
     """Draw `heatmap_figure` into `<folder>/<name>.svg` and `.png`, each whole or not at all; their paths."""
     return save_figure(heatmap_figure(panels, title, epsilon), folder, name)
 
 
-def heatmap_figure(panels: Sequence[tuple[str, Measured]], title: str, epsilon: float) -> Figure:
+def heatmap_figure(panels: Sequence[tuple[str, MeasuredLoad]], title: str, epsilon: float) -> Figure:
     """One panel per placement, side by side.
 
     Parameters
@@ -69,7 +69,7 @@ def heatmap_figure(panels: Sequence[tuple[str, Measured]], title: str, epsilon: 
     return figure
 
 
-def _panel(axes: Axes, heading: str, measured: Measured, *, labels: bool) -> None:
+def _panel(axes: Axes, heading: str, measured: MeasuredLoad, *, labels: bool) -> None:
     deviation, usage = measured.signed_deviation(), measured.usage.mean(axis=0)
     sigma = measured.sigma.mean(axis=0)
     axes.imshow(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.model.imbalance import Measures, imbalance
-from trimtab.model.level import Breach, beyond
-from trimtab.model.level import Goals as Limits
+from trimtab.model.goals import Goals as Limits
+from trimtab.model.goals import GoalViolation, violations
+from trimtab.model.imbalance import ImbalanceSummary, imbalance
 from trimtab.model.load import FloatArray
 from trimtab.report.formats import broker_name
-from trimtab.report.terminal_heatmap import Cells
+from trimtab.report.terminal_heatmap import HeatmapPanel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -23,7 +23,7 @@ Rows = dict[datetime.datetime, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredLoad:
     """One placement under load, over the instants at which every live broker was sampled.
 
     Attributes
@@ -41,12 +41,12 @@ class Measured:
     sigma
         σ, shape (instants, resources): one figure per instant, never taken from time-averaged loads.
     resources
-        Length (resources,), the level's.
+        Length (resources,), the balancer's.
     ticks
         The instants, where they are known.
     load, capacity
-        Shape (instants, brokers, resources), in the level's units, where they are told; NaN where a resource
-        is not known, or has no capacity.
+        Shape (instants, brokers, resources), in the balancer's units, where they are told; NaN where a
+        resource is not known, or has no capacity.
     """
 
     brokers: tuple[int | str, ...]
@@ -72,7 +72,7 @@ class Measured:
             for broker, host in zip(self.brokers, self.hosts, strict=True)
         ]
 
-    def at(self, instants: Iterable[int]) -> Measured:
+    def at(self, instants: Iterable[int]) -> MeasuredLoad:
         """The same at some of the instants only."""
         chosen = list(instants)
         return replace(
@@ -86,7 +86,7 @@ class Measured:
             capacity=None if self.capacity is None else self.capacity[chosen],
         )
 
-    def without(self, brokers: Collection[int | str]) -> Measured:
+    def without(self, brokers: Collection[int | str]) -> MeasuredLoad:
         """The same over the other brokers alone; as it is where loads and capacities are not told."""
         counted = np.array([one not in brokers for one in self.brokers])
         if self.load is None or self.capacity is None or counted.all() or not counted.any():
@@ -108,7 +108,7 @@ class Measured:
             capacity=self.capacity[:, counted],
         )
 
-    def as_planned(self, snapshot: Any) -> Measured:
+    def as_planned(self, snapshot: Any) -> MeasuredLoad:
         """The same load as plans hold it: against the capacities of a snapshot, without idle CPU.
 
         No move takes away what a broker's CPU does without load, so plans count neither it nor the capacity
@@ -143,11 +143,11 @@ class Measured:
             capacity=np.where(counted, limited, np.nan),
         )
 
-    def breaches(self, goals: Limits) -> tuple[Breach, ...]:
+    def violations(self, goals: Limits) -> tuple[GoalViolation, ...]:
         """The goals that the mean load misses, each with its worst broker."""
         usage, signed = self.usage.mean(axis=0), self.signed_deviation()
         held = np.nan_to_num(usage), np.nan_to_num(np.abs(signed)), self.mean.mean(axis=0)
-        above, apart = beyond(*held, goals)
+        above, apart = violations(*held, goals)
         found = []
         for column, name in enumerate(self.resources):
             for goal, out, values, limits in (
@@ -157,22 +157,22 @@ class Measured:
                 if out.any():
                     row = int(np.where(out, np.abs(values), -1.0).argmax())
                     figures = float(values[row]), float(limits[column]), int(out.sum())
-                    found.append(Breach(goal, name, self.brokers[row], "", *figures))
+                    found.append(GoalViolation(goal, name, self.brokers[row], "", *figures))
         return tuple(found)
 
-    def measures(self) -> Measures:
+    def measures(self) -> ImbalanceSummary:
         """σ averaged over the instants, the worst γ of their mean, the highest B at any instant.
 
         σ is computed per instant and then averaged. γ is what a planner is asked to meet, and it decides from
         means: within a window of a few seconds, one batch makes γ jump. The peak is the strictest reading.
         """
-        return Measures(
+        return ImbalanceSummary(
             sigma=self._by_name(self.sigma.mean(axis=0)),
             worst_deviation=self._by_name(np.abs(self.signed_deviation()).max(axis=0)),
             peak_usage=self._by_name(self.usage.max(axis=(0, 1))),
         )
 
-    def means(self) -> Measures:
+    def means(self) -> ImbalanceSummary:
         """The same, but with the highest B of the mean over the instants, as planners and maps take it."""
         return replace(self.measures(), peak_usage=self._by_name(self.usage.mean(axis=0).max(axis=0)))
 
@@ -205,9 +205,9 @@ class Measured:
         sizes = np.array([name == "disk" for name in self.resources])
         return self._by_name(np.where(sizes, span, 2 * np.sqrt(2) * error))
 
-    def cells(self, heading: str = "") -> Cells:
+    def cells(self, heading: str = "") -> HeatmapPanel:
         """A panel of a heat map: mean usage, coloured by its deviation."""
-        return Cells(self.usage.mean(axis=0), self.signed_deviation(), heading)
+        return HeatmapPanel(self.usage.mean(axis=0), self.signed_deviation(), heading)
 
     def _by_name(self, values: FloatArray) -> dict[str, float]:
         return {
@@ -247,7 +247,7 @@ def measured_at(
     known: Collection[str],
     resources: tuple[str, ...],
     hosts: Mapping[Any, str] | None = None,
-) -> Measured:
+) -> MeasuredLoad:
     """The figures of some ticks.
 
     Parameters
@@ -255,7 +255,7 @@ def measured_at(
     ticks, known
         As `complete_ticks` gives them, or some of them; at least one tick.
     resources
-        Those of the level.
+        Those of the balancer.
     hosts
         Host of each broker; empty where a broker's name tells it.
     """
@@ -276,7 +276,7 @@ def measured_at(
                 load[instant, place, resource] = _known(one.get("load"))
                 if one["usage"] is not None:
                     capacity[instant, place, resource] = _known(one.get("capacity"))
-    return Measured(
+    return MeasuredLoad(
         brokers=tuple(brokers),
         hosts=tuple((hosts or {}).get(broker, "") for broker in brokers),
         usage=usage,

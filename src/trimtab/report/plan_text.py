@@ -1,6 +1,6 @@
 """A plan for people: where the load is, what moves and why, the price, the result; and two plans compared.
 
-Order and tables are one for all levels; a level puts its own words in (`trimtab.report.words`).
+Order and tables are one for all balancers; a balancer puts its own words in (`trimtab.report.renderer`).
 """
 
 from __future__ import annotations
@@ -18,28 +18,24 @@ from trimtab.report.formats import counted, drop_text, figure_text, signed_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
-    from trimtab.model.imbalance import Imbalance, Measures
+    from trimtab.model.imbalance import Imbalance, ImbalanceSummary
     from trimtab.model.plan import Problem
 
-BROKERS_SHOWN = 12
-GROUPS_SHOWN = 12
-MOVES_SHOWN = 5
+MAX_BROKERS_LISTED = 12
+MAX_GROUPS_LISTED = 12
+MAX_MOVES_LISTED = 5
 
 VERDICTS = {
-    Verdict.LEVEL: "level: every goal holds already, nothing to do",
-    Verdict.LEVELLED: "levelled: every goal holds after these {move}s",
+    Verdict.BALANCED: "balanced: every goal holds after these {move}s",
     Verdict.IMPROVED: "improved: some goals still do not hold after these {move}s (see problems)",
     Verdict.INCOMPLETE: "incomplete: not every goal and request is met after this plan (see problems)",
-    Verdict.OVERLOADED: "overloaded: a broker ends above theta that was not above it (see problems)",
     Verdict.INFEASIBLE: "infeasible: no plan can meet some hard limit (see problems)",
 }
 
-AS_RULES_ALLOW = "level: the load is as even as the rules allow (see problems), nothing to do"
-NARROW_VERDICTS = {
-    Verdict.LEVEL: "level: what was requested is so already, nothing to do ({requested})",
-    Verdict.LEVELLED: "levelled: what was requested is done after these {move}s ({requested})",
-}
-"""Of plans for which the evenness of load was no goal."""
+NOTHING_TO_DO = "balanced: every goal holds already, nothing to do"
+AS_RULES_ALLOW = "balanced: the load is as even as the rules allow (see problems), nothing to do"
+REQUEST_DONE = "balanced: the request is met after these {move}s ({requested})"
+REQUEST_MET = "balanced: the request is met already, nothing to do ({requested})"
 
 MoveT = TypeVar("MoveT")
 
@@ -54,7 +50,7 @@ def text_of_plan(
     move: str = "move",
     requested: str = "",
 ) -> str:
-    """The whole text of a plan of any level, lines parted by line breaks.
+    """The whole text of a plan of any balancer, lines parted by line breaks.
 
     Parameters
     ----------
@@ -67,17 +63,24 @@ def text_of_plan(
     move
         The noun for one of them.
     requested
-        What was requested, where that is not to level the cluster; the verdict's sentence names it.
+        What was requested, where that is not to balance the cluster; the verdict's sentence names it.
     """
-    verdicts = {**VERDICTS, **NARROW_VERDICTS} if requested else VERDICTS
-    verdict = verdicts[plan.verdict].format(move=move, requested=requested)
-    if plan.verdict is Verdict.LEVEL and any(one.proof.get("goal") == "epsilon" for one in plan.problems):
-        verdict = AS_RULES_ALLOW
+    verdict = _verdict_text(plan, requested).format(move=move, requested=requested)
     lines = [*load, f"Plan by {plan.strategy}: {verdict}"]
     if plan.moves:
         lines += [f"cost: {cost}", *([f"bound: {bound}"] if bound else ())]
     lines += ["", "Predicted:", *prediction, *moves, *_problem_lines(plan.problems)]
     return "\n".join(lines) + "\n"
+
+
+def _verdict_text(plan: Any, requested: str) -> str:
+    if plan.verdict is not Verdict.BALANCED:
+        return VERDICTS[plan.verdict]
+    if plan.moves:
+        return REQUEST_DONE if requested else VERDICTS[Verdict.BALANCED]
+    if any(one.proof.get("goal") == "epsilon" for one in plan.problems):
+        return AS_RULES_ALLOW
+    return REQUEST_MET if requested else NOTHING_TO_DO
 
 
 def bound_text(plan: Any, paid: int, least: int, amount: Callable[[int], str], verb: str, beyond: str) -> str:
@@ -95,7 +98,7 @@ def bound_text(plan: Any, paid: int, least: int, amount: Callable[[int], str], v
     if not least:
         return f"none above {amount(0)} ({plan.bound.proof})" if paid else ""
     ratio = f"any plan {verb} {amount(least)} or more; this one {paid / least:.2f} times it"
-    if plan.verdict is Verdict.LEVELLED:
+    if plan.verdict is Verdict.BALANCED and plan.moves:
         return ratio
     if paid > least:
         return f"to meet every goal, {ratio}"
@@ -157,7 +160,7 @@ def load_lines(
         if not only_counted or measured.counted[:, place].any()
     ]
     rows = [[*before, *(resource_name(measured.resources[place]) for place in places), *after]]
-    worst = np.argsort(-np.abs(measured.deviation).max(axis=1), kind="stable")[:BROKERS_SHOWN]
+    worst = np.argsort(-np.abs(measured.deviation).max(axis=1), kind="stable")[:MAX_BROKERS_LISTED]
     for row in np.sort(worst).tolist():
         cells = [
             _usage(measured, row, place, nominal) + f"({signed_text(float(signed[row, place]))})"
@@ -182,8 +185,8 @@ def _usage(measured: Imbalance, row: int, place: int, nominal: Collection[str]) 
 
 
 def idle_resources(plan: Any, measured: Imbalance, nominal: Collection[str]) -> list[str]:
-    """Resources that are used too little to be levelled (`idle_usage` of the plan's settings)."""
-    least = plan.settings.get("idle_usage", 0.0)
+    """Resources that are used too little to be balanced (`min_utilization` of the plan's settings)."""
+    least = plan.settings.get("min_utilization", 0.0)
     used = zip(measured.resources, measured.mean.tolist(), strict=True)
     return [name for name, mean in used if mean < least and name not in nominal]
 
@@ -204,7 +207,7 @@ def prediction_lines(
     brokers
         The number in service, which η depends on; None where it is not known.
     idle, nominal
-        Resources that are used too little to be levelled; those without known capacity.
+        Resources that are used too little to be balanced; those without known capacity.
     """
     before, after = plan.predicted.before, plan.predicted.after
     rows = [["resource", "peak", "after", "worst deviation", "after", "σ", "after", "drop"]]
@@ -220,9 +223,9 @@ def prediction_lines(
         rows.append(["goal", "", shown[0], "", shown[1], "", eta, ""])
     lines = table_lines(rows, "lrrrrrrr")
     if idle:
-        least = plan.settings["idle_usage"]
+        least = plan.settings["min_utilization"]
         lines.append(
-            f"  not levelled, used below {least:.0%} on average: {', '.join(map(resource_name, idle))}"
+            f"  not balanced, used below {least:.0%} on average: {', '.join(map(resource_name, idle))}"
         )
     if nominal:
         named = ", ".join(resource_name(name) for name in resources if name in nominal)
@@ -233,7 +236,7 @@ def prediction_lines(
 def prediction_in_views(
     plan: Any,
     resources: Sequence[str],
-    views: Mapping[str, tuple[Measures, Measures]],
+    views: Mapping[str, tuple[ImbalanceSummary, ImbalanceSummary]],
     idle: Mapping[str, Collection[str]],
 ) -> list[str]:
     """The same with a row for each view, of measures before and after in each, and goals in columns.
@@ -241,7 +244,7 @@ def prediction_in_views(
     Parameters
     ----------
     idle
-        By view: resources that are used too little to be levelled.
+        By view: resources that are used too little to be balanced.
     """
     theta, epsilon = (_limits(plan.settings.get(name), resources) for name in ("theta", "epsilon"))
     deviation = ["worst deviation", "after", "goal"]
@@ -286,14 +289,14 @@ def move_lines(
     yield ""
     yield f"{counted(len(moves), noun)}, by what they are for, with their order of execution:"
     for number, (goal, group) in enumerate(groups.items()):
-        if number == GROUPS_SHOWN and not all_moves:
+        if number == MAX_GROUPS_LISTED and not all_moves:
             rest = list(groups.values())[number:]
             yield (
                 f"  ... and {counted(sum(map(len, rest)), noun)} for "
                 f"{counted(len(rest), 'more reason')}; --all-moves lists them"
             )
             return
-        shown = group if all_moves else group[:MOVES_SHOWN]
+        shown = group if all_moves else group[:MAX_MOVES_LISTED]
         # What is the same of every one of them is told once.
         ends = {m.reason.text.rpartition("; ")[2] for m in shown} if len(shown) > 1 else set()
         end = f"; {ends.pop()}" if len(ends) == 1 else ""
@@ -311,7 +314,7 @@ def purpose_text(reason: Any, view: str | None = None) -> str:
     return f"{reason.goal}{subject}, broker {reason.broker}"
 
 
-def _figures(before: Measures, after: Measures, resource: str) -> list[str]:
+def _figures(before: ImbalanceSummary, after: ImbalanceSummary, resource: str) -> list[str]:
     """Peak, worst deviation and σ, each before and after, and the drop of σ."""
     sigma = before.sigma[resource], after.sigma[resource]
     return [

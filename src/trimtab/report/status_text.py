@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.markup import escape
 
+from trimtab.model.goals import topic_violation_text
 from trimtab.model.imbalance import sigma_threshold
-from trimtab.model.level import topic_breach_text
 from trimtab.model.load import resource_name
 from trimtab.report.formats import broker_name, counted, known_value
 from trimtab.report.tables import figures_table
-from trimtab.report.terminal_heatmap import Cells, terminal_heatmap
+from trimtab.report.terminal_heatmap import HeatmapPanel, terminal_heatmap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from trimtab.model.level import Breach, Standing, Within
+    from trimtab.model.goals import GoalStatus, GoalViolation, IntraBrokerBalance
     from trimtab.model.load import FloatArray
     from trimtab.model.plan import Problem
-    from trimtab.observe.status import BrokerState, ClusterStatus
+    from trimtab.observe.status import BrokerStatus, ClusterStatus
 
-SHOWN = 40
+MAX_LISTED = 40
 """Rows of the heat map; of larger clusters the brokers that deviate most."""
 
 TOPICS = 10
@@ -35,7 +35,7 @@ TOPICS = 10
 
 STALE_SECONDS = 600.0
 
-CPU_WORDS = {
+CPU_LABELS = {
     "measured": "CPU by a fitted model",
     "shares": "CPU by fixed shares",
     "absent": "no CPU signal: three resources",
@@ -44,7 +44,7 @@ CPU_WORDS = {
 
 def status_text(
     status: ClusterStatus,
-    standing: Standing | str,
+    goal_status: GoalStatus | str,
     now: datetime.datetime,
     every: bool = False,
     *,
@@ -62,26 +62,26 @@ def status_text(
     every
         Show all brokers, however many.
     carrier, remedy
-        Of the level, as `Level` has them.
+        Of the balancer, as `Balancer` has them.
     """
     yield _head(status, now, carrier)
     rows, hidden = worst_rows(status.deviation, every)
     names = [broker_text(status.brokers[row]) for row in rows]
     yield terminal_heatmap(
         names,
-        Cells(status.usage[rows], status.deviation[rows]),
+        HeatmapPanel(status.usage[rows], status.deviation[rows]),
         columns=[resource_name(name) for name in status.resources],
-        epsilon=0.1 if isinstance(standing, str) else standing.goals.epsilon,
+        epsilon=0.1 if isinstance(goal_status, str) else goal_status.goals.epsilon,
     )
     if hidden:
         yield f"[dim]{hidden} more {carrier}s deviate less; --all shows them[/]"
     yield ""
-    if not isinstance(standing, str):
-        yield _measures(status, standing)
-        if standing.within is not None:
-            yield within_text(standing.within)
-    yield from _remarks(status, now, carrier)
-    yield from _verdict(status, standing, carrier, remedy)
+    if not isinstance(goal_status, str):
+        yield _measures(status, goal_status)
+        if goal_status.intra_broker is not None:
+            yield intra_broker_text(goal_status.intra_broker)
+    yield from _notes(status, now, carrier)
+    yield from _verdict(status, goal_status, carrier, remedy)
 
 
 def finding_lines(findings: Sequence[Problem]) -> Iterator[str]:
@@ -91,22 +91,24 @@ def finding_lines(findings: Sequence[Problem]) -> Iterator[str]:
 
 def status_document(
     status: ClusterStatus,
-    standing: Standing | str,
+    goal_status: GoalStatus | str,
     now: datetime.datetime,
     findings: Sequence[Problem] = (),
 ) -> dict[str, Any]:
     """The same as plain JSON values; what is not known is null."""
     return {
-        "level": status.level,
+        "balancer": status.balancer,
         "cluster": status.cluster,
         "at": _rfc3339(status.last_tick),
         "newest_tick": _rfc3339(status.newest_tick),
         "age_seconds": round((now - status.last_tick).total_seconds(), 3),
         "ticks": status.ticks,
-        "snapshot": None if isinstance(standing, str) else standing.taken_at,
-        "resources": {} if isinstance(standing, str) else _resources(standing),
-        **({} if isinstance(standing, str) else _within(standing)),
-        "missed_by_samples": [] if isinstance(standing, str) else [one._asdict() for one in standing.sampled],
+        "snapshot": None if isinstance(goal_status, str) else goal_status.taken_at,
+        "resources": {} if isinstance(goal_status, str) else _resources(goal_status),
+        **({} if isinstance(goal_status, str) else _intra_broker_violations(goal_status)),
+        "missed_by_samples": []
+        if isinstance(goal_status, str)
+        else [one._asdict() for one in goal_status.sampled],
         "brokers": [
             {
                 "id": broker.id,
@@ -118,20 +120,20 @@ def status_document(
             }
             for row, broker in enumerate(status.brokers)
         ],
-        **_beside(standing),
+        **_secondary_violations(goal_status),
         "findings": [{"kind": one.kind, "text": one.text, "proof": one.proof} for one in findings],
         "traffic_collapse": status.traffic_collapse,
         "quality": status.quality,
     }
 
 
-def _beside(standing: Standing | str) -> dict[str, Any]:
+def _secondary_violations(status: GoalStatus | str) -> dict[str, Any]:
     """What goals ask besides brokers' load and the status misses, by kind; nothing where none is asked."""
-    if isinstance(standing, str):
+    if isinstance(status, str):
         return {}
     return {
-        f"{one.kind}s": {"breaches": [breach._asdict() for breach in one.breaches()]}
-        for one in standing.beside
+        f"{one.kind}s": {"breaches": [breach._asdict() for breach in one.violations()]}
+        for one in status.secondary_goals
     }
 
 
@@ -145,55 +147,55 @@ def _head(status: ClusterStatus, now: datetime.datetime, carrier: str) -> str:
     quality = status.quality
     if "valid_share" in quality:
         line += f"; {quality['valid_share']:.0%} of samples valid"
-    if "cpu" in status.resources and quality.get("cpu") in CPU_WORDS:
-        line += f"; {CPU_WORDS[quality['cpu']]}"
+    if "cpu" in status.resources and quality.get("cpu") in CPU_LABELS:
+        line += f"; {CPU_LABELS[quality['cpu']]}"
     return line
 
 
-def _resources(standing: Standing) -> dict[str, dict[str, Any]]:
+def _resources(status: GoalStatus) -> dict[str, dict[str, Any]]:
     """Figures of every resource in its worst view, and which goals it misses and where."""
-    views = list(standing.measured.values())
+    views = list(status.measured.values())
 
     def worst(figure: str, place: int) -> float | None:
         return known_value(max(float(getattr(view, figure)[place]) for view in views))
 
     found: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(views[0].resources):
-        brokers, epsilon = int(views[0].counted[:, place].sum()), float(standing.goals.epsilon[place])
-        missed = {one.goal: one._asdict() for one in standing.breaches if one.resource == name}
+        brokers, epsilon = int(views[0].counted[:, place].sum()), float(status.goals.epsilon[place])
+        missed = {one.goal: one._asdict() for one in status.violations if one.resource == name}
         found[name] = {
             "sigma": worst("sigma", place),
             "eta": known_value(sigma_threshold(epsilon, brokers)) if brokers else None,
             "worst_deviation": worst("worst_deviation", place),
             "epsilon": known_value(epsilon),
-            "peak_usage": None if name in standing.nominal else worst("peak_usage", place),
-            "theta": known_value(float(standing.goals.theta[place])),
-            "idle": all(view.mean[place] < standing.goals.idle[place] for view in views),
+            "peak_usage": None if name in status.nominal else worst("peak_usage", place),
+            "theta": known_value(float(status.goals.theta[place])),
+            "idle": all(view.mean[place] < status.goals.idle[place] for view in views),
             "holds": {goal: goal not in missed for goal in ("theta", "epsilon")} if brokers else None,
             "breaches": list(missed.values()),
         }
     return found
 
 
-def _measures(status: ClusterStatus, standing: Standing) -> Table:
+def _measures(status: ClusterStatus, goal_status: GoalStatus) -> Table:
     table = figures_table(["resource"], ["peak", "θ", "worst γ", "ε", "σ", "η"])
     table.add_column("")
-    for place, (name, of) in enumerate(_resources(standing).items()):
+    for place, (name, of) in enumerate(_resources(goal_status).items()):
         if of["holds"] is None:
             unknown = np.isnan(status.deviation[:, place]).all()
-            why = "not measured" if unknown else "no capacity, not levelled"
+            why = "not measured" if unknown else "no capacity, not balanced"
             table.add_row(resource_name(name), *["–"] * 6, f"[dim]{why}[/]")
             continue
-        level = "[dim]idle, not levelled[/]" if of["idle"] else "[green]level[/]"
+        level = "[dim]idle, not judged[/]" if of["idle"] else "[green]balanced[/]"
         held = of["holds"] | {"idle": None}
         shown = [_figure(of["peak_usage"], "{:.0%}", held["theta"]), _figure(of["theta"], "{:.0%}")]
         shown.append(_figure(of["worst_deviation"], "{:.1%}", held["idle" if of["idle"] else "epsilon"]))
         shown += [_figure(of["epsilon"], "{:.1%}"), *(_figure(of[one], "{:.4f}") for one in ("sigma", "eta"))]
-        table.add_row(resource_name(name), *shown, "[red]not level[/]" if of["breaches"] else level)
+        table.add_row(resource_name(name), *shown, "[red]not balanced[/]" if of["breaches"] else level)
     return table
 
 
-def _remarks(status: ClusterStatus, now: datetime.datetime, carrier: str) -> Iterator[str]:
+def _notes(status: ClusterStatus, now: datetime.datetime, carrier: str) -> Iterator[str]:
     for broker in status.brokers:
         if broker.state != "alive":
             yield f"[red]![/] {broker_name(broker.id)} is {broker.state}"
@@ -218,30 +220,35 @@ def _remarks(status: ClusterStatus, now: datetime.datetime, carrier: str) -> Ite
         yield f"[yellow]![/] the newest {_seconds_text(lag)} of samples lack a {carrier}; figures end before"
 
 
-def _verdict(status: ClusterStatus, standing: Standing | str, carrier: str, remedy: str) -> Iterator[str]:
-    if isinstance(standing, str):
-        yield f"[yellow]![/] No goal is judged, for want of a snapshot: {standing}"
+def _verdict(
+    status: ClusterStatus, goal_status: GoalStatus | str, carrier: str, remedy: str
+) -> Iterator[str]:
+    if isinstance(goal_status, str):
+        yield f"[yellow]![/] No goal is judged, for want of a snapshot: {goal_status}"
         return
-    yield from (f"[red]![/] {breach_text(breach, carrier)}" for breach in standing.breaches)
-    inside = standing.within
-    if inside is not None and inside.beyond:
+    yield from (f"[red]![/] {violation_text(breach, carrier)}" for breach in goal_status.violations)
+    inside = goal_status.intra_broker
+    if inside is not None and inside.violation_count:
         yield (
-            f"[red]![/] {inside.beyond} of {inside.number} {inside.name} are above θ, or further than ε from "
-            f"the mean of their broker's. `trimtab plan {status.level}` levels them too."
+            f"[red]![/] {inside.violation_count} of {inside.number} {inside.name} are above θ, or further "
+            "than ε from "
+            f"the mean of their broker's. `trimtab plan {status.balancer}` balances them too."
         )
     yield from (
-        f"[red]![/] {breach_text(breach, carrier)}, by the brokers' own samples; the snapshot, which "
+        f"[red]![/] {violation_text(breach, carrier)}, by the brokers' own samples; the snapshot, which "
         "looks back longer, is within the goal"
-        for breach in standing.sampled
+        for breach in goal_status.sampled
     )
-    further = [(one.kind, breach) for one in standing.beside for breach in one.breaches()]
+    further = [(one.kind, breach) for one in goal_status.secondary_goals for breach in one.violations()]
     of_topics = [breach for kind, breach in further if kind == "topic"]
-    yield from (f"[red]![/] {beside_text(kind, breach)}" for kind, breach in further if kind != "topic")
-    yield from (f"[red]![/] {beside_text('topic', breach)}" for breach in of_topics[:TOPICS])
+    yield from (
+        f"[red]![/] {secondary_violation_text(kind, breach)}" for kind, breach in further if kind != "topic"
+    )
+    yield from (f"[red]![/] {secondary_violation_text('topic', breach)}" for breach in of_topics[:TOPICS])
     if len(of_topics) > TOPICS:
         yield f"[red]![/] {len(of_topics) - TOPICS} more such numbers of topics; --json names them all"
-    if standing.breaches or standing.sampled or further:
-        missed = [*(("", breach) for breach in (*standing.breaches, *standing.sampled)), *further]
+    if goal_status.violations or goal_status.sampled or further:
+        missed = [*(("", breach) for breach in (*goal_status.violations, *goal_status.sampled)), *further]
         uneven = ", ".join(
             dict.fromkeys(
                 f"{resource_name(breach.goal if kind == 'topic' else breach.resource)}"
@@ -249,20 +256,22 @@ def _verdict(status: ClusterStatus, standing: Standing | str, carrier: str, reme
                 for kind, breach in missed
             )
         )
-        yield f"{uneven}: not level. `trimtab plan {status.level}` {remedy}."
-    elif inside is None or not inside.beyond:
+        yield f"{uneven}: not balanced. `trimtab plan {status.balancer}` {remedy}."
+    elif inside is None or not inside.violation_count:
         left = [
-            resource_name(name) for name, of in _resources(standing).items() if of["idle"] or not of["holds"]
+            resource_name(name)
+            for name, of in _resources(goal_status).items()
+            if of["idle"] or not of["holds"]
         ]
-        level = f"No goal is missed; not levelled: {', '.join(left)}."
-        yield level if left else "Everything that is measured is level."
+        level = f"No goal is missed; not balanced: {', '.join(left)}."
+        yield level if left else "Every measured resource is balanced."
     yield (
-        f"[dim]Goals are judged by the snapshot of {standing.taken_at}, as in a plan; "
+        f"[dim]Goals are judged by the snapshot of {goal_status.taken_at}, as in a plan; "
         f"the map is measured, the mean of {counted(status.ticks, 'tick')}[/]"
     )
 
 
-def within_text(within: Within) -> str:
+def intra_broker_text(within: IntraBrokerBalance) -> str:
     """Parts of brokers in a line: the fullest, and the furthest from the others of its broker."""
     worst = f": {within.part} of {broker_name(within.broker)}" if within.worst_deviation > 0 else ""
     return (
@@ -271,44 +280,50 @@ def within_text(within: Within) -> str:
     )
 
 
-def _within(standing: Standing) -> dict[str, Any]:
-    if standing.within is None:
+def _intra_broker_violations(status: GoalStatus) -> dict[str, Any]:
+    if status.intra_broker is None:
         return {}
-    figures = standing.within._asdict()
+    figures = status.intra_broker._asdict()
     return {figures.pop("name").replace(" ", "_"): figures}
 
 
-def beside_text(kind: str, breach: Breach) -> str:
+def secondary_violation_text(kind: str, violation: GoalViolation) -> str:
     """The same of a host, of a broker's numbers, or of a topic's."""
     if kind == "topic":
-        return f"{topic_breach_text(breach)} ({breach.goal})"
+        return f"{topic_violation_text(violation)} ({violation.goal})"
     if kind == "host":
-        told = breach_text(breach._replace(broker=f"host {breach.broker}", goal=f"host_{breach.goal}"))
+        told = violation_text(
+            violation._replace(broker=f"host {violation.broker}", goal=f"host_{violation.goal}")
+        )
         return told.replace("more broker", "more host")
-    return breach_text(breach._replace(goal="number_epsilon" if breach.goal == "epsilon" else breach.goal))
+    return violation_text(
+        violation._replace(goal="count_epsilon" if violation.goal == "epsilon" else violation.goal)
+    )
 
 
-def breach_text(breach: Breach, carrier: str = "broker") -> str:
+def violation_text(violation: GoalViolation, carrier: str = "broker") -> str:
     """The worst broker, its figure and the limit, with the digits that it takes to tell them apart."""
-    pairs = ([f"{one:.{n}%}" for one in (abs(breach.value), breach.limit)] for n in range(18))
+    pairs = ([f"{one:.{n}%}" for one in (abs(violation.value), violation.limit)] for n in range(18))
     value, limit = next(pair for pair in pairs if pair[0] != pair[1])
-    side = "" if breach.goal.endswith("theta") else f" {'above' if breach.value > 0 else 'below'} the mean"
-    where = f" in {breach.view}" if breach.view else ""
-    more = f", and {counted(breach.brokers - 1, f'more {carrier}')}" if breach.brokers > 1 else ""
-    name = resource_name(breach.resource)
-    return f"{broker_name(breach.broker)}: {name} {value}{side} > {breach.goal} {limit}{where}{more}"
+    side = (
+        "" if violation.goal.endswith("theta") else f" {'above' if violation.value > 0 else 'below'} the mean"
+    )
+    where = f" in {violation.view}" if violation.view else ""
+    more = f", and {counted(violation.brokers - 1, f'more {carrier}')}" if violation.brokers > 1 else ""
+    name = resource_name(violation.resource)
+    return f"{broker_name(violation.broker)}: {name} {value}{side} > {violation.goal} {limit}{where}{more}"
 
 
 def worst_rows(deviation: FloatArray, every: bool) -> tuple[Sequence[int], int]:
     """Rows to show, in their own order, and how many are left out."""
     worst = np.abs(np.nan_to_num(deviation)).max(axis=1, initial=0.0)
-    if every or len(worst) <= SHOWN:
+    if every or len(worst) <= MAX_LISTED:
         return list(range(len(worst))), 0
-    chosen = np.argsort(-worst, kind="stable")[:SHOWN]
-    return sorted(chosen.tolist()), len(worst) - SHOWN
+    chosen = np.argsort(-worst, kind="stable")[:MAX_LISTED]
+    return sorted(chosen.tolist()), len(worst) - MAX_LISTED
 
 
-def broker_text(broker: BrokerState) -> str:
+def broker_text(broker: BrokerStatus) -> str:
     """A broker as rows are called, with its state where that matters."""
     state = "" if broker.state == "alive" else f" ({broker.state})"
     host = "" if broker.host is None else f" {broker.host}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.model.level import exceeds
+from trimtab.model.goals import exceeds
 from trimtab.model.load import FloatArray
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 RANGE = 0.6
 """Deviations beyond ±60 % of the mean get the strongest colour, as in the drawn heat map."""
-ABOVE, BELOW, LEVEL = (0xC8, 0x3E, 0x2B), (0x2B, 0x6C, 0xB8), (0xF2, 0xF2, 0xF0)
+ABOVE, BELOW, BALANCED = (0xC8, 0x3E, 0x2B), (0x2B, 0x6C, 0xB8), (0xF2, 0xF2, 0xF0)
 DARK, LIGHT = "#1c2430", "#ffffff"
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class HeatmapPanel:
     """One panel of a heat map.
 
     Attributes
@@ -44,8 +44,8 @@ class Cells:
 
 def terminal_heatmap(
     names: Sequence[str],
-    before: Cells,
-    after: Cells | None = None,
+    before: HeatmapPanel,
+    after: HeatmapPanel | None = None,
     *,
     columns: Sequence[str],
     epsilon: float | FloatArray = 0.1,
@@ -85,7 +85,7 @@ def terminal_heatmap(
     return table
 
 
-def cell_text(panel: Cells, row: int, column: int, epsilon: float) -> str:
+def cell_text(panel: HeatmapPanel, row: int, column: int, epsilon: float) -> str:
     """A cell without its colour: value, signed deviation, and a mark where it is beyond ε."""
     value, deviation = float(panel.values[row, column]), float(panel.deviation[row, column])
     if np.isnan(value) and np.isnan(deviation):
@@ -97,7 +97,7 @@ def cell_text(panel: Cells, row: int, column: int, epsilon: float) -> str:
     return f"{printed}{mark}{deviation:+4.0%}"
 
 
-def _cell(panel: Cells, row: int, column: int, epsilon: float) -> object:
+def _cell(panel: HeatmapPanel, row: int, column: int, epsilon: float) -> object:
     from rich.text import Text
 
     deviation = float(panel.deviation[row, column])
@@ -110,6 +110,6 @@ def _cell(panel: Cells, row: int, column: int, epsilon: float) -> object:
 def _style(deviation: float) -> str:
     strength = min(1.0, abs(deviation) / RANGE)
     strong = ABOVE if deviation > 0 else BELOW
-    colour = [round(level + (target - level) * strength) for level, target in zip(LEVEL, strong, strict=True)]
+    colour = [round(pale + (target - pale) * strength) for pale, target in zip(BALANCED, strong, strict=True)]
     ink = LIGHT if strength > 0.62 else DARK
     return f"{ink} on #{colour[0]:02x}{colour[1]:02x}{colour[2]:02x}"

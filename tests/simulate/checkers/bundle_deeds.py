@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from simulate.pulsar_admin.cluster import SWITCHES, SYSTEM, AdminCluster
-from trimtab.act.bundles.steps import StepKind, StepState
+from trimtab.act.bundles.steps import BundleStepKind, BundleStepState
 
 if TYPE_CHECKING:
-    from trimtab.act.bundles.state import BundlesState
+    from trimtab.act.bundles.state import BundlesExecutionState
 
 OURS: Final = "admin"
 """Who the history says has come by the admin API; everybody else in it is somebody else."""
@@ -42,30 +42,32 @@ def balancing_off_while_unloading(cluster: AdminCluster, before: Mapping[str, st
     return wrong
 
 
-def no_bundle_half_split(cluster: AdminCluster, state: BundlesState) -> list[str]:
+def no_bundle_half_split(cluster: AdminCluster, state: BundlesExecutionState) -> list[str]:
     """A split is there as a whole or not at all; one that failed half way says so."""
     wrong = []
     for record in state.records:
         step = record.step
-        if step.kind is not StepKind.SPLIT or step.namespace not in cluster.namespaces:
+        if step.kind is not BundleStepKind.SPLIT or step.namespace not in cluster.namespaces:
             continue
         there = set(step.boundaries) & set(cluster.namespaces[step.namespace].boundaries)
-        if record.state is StepState.DONE and len(there) < len(step.boundaries):
+        if record.state is BundleStepState.DONE and len(there) < len(step.boundaries):
             wrong.append(f"{step} is done, but only {sorted(there)} are cut")
-        told = record.state is StepState.DONE or (record.state is StepState.FAILED and record.cut > 0)
+        told = record.state is BundleStepState.DONE or (
+            record.state is BundleStepState.FAILED and record.cut > 0
+        )
         if not told and there and len(there) < len(step.boundaries):
             wrong.append(f"{step} is {record.state} and cut at {sorted(there)} only")
     return wrong
 
 
-def owners_as_planned(cluster: AdminCluster, state: BundlesState) -> list[str]:
+def owners_as_planned(cluster: AdminCluster, state: BundlesExecutionState) -> list[str]:
     """A bundle whose unload is done was given to its destination; any other step says why it was not."""
     wrong = []
     for record in state.records:
         step = record.step
         if not record.ended and not record.reason and record.attempts:
             wrong.append(f"{step} is {record.state} after {record.attempts} attempts without a reason")
-        if step.kind is not StepKind.UNLOAD or record.state is not StepState.DONE:
+        if step.kind is not BundleStepKind.UNLOAD or record.state is not BundleStepState.DONE:
             continue
         if record.started_at is None:
             continue  # was so already

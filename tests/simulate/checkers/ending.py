@@ -10,8 +10,8 @@ from simulate.kafka.cluster import SimulatedKafka
 from simulate.kafka.configs import CORDONED, ResourceType
 from simulate.kafka.port import CLAIM
 from simulate.kafka.state import PartitionName
-from trimtab.act.replicas.state import ExecutionState
-from trimtab.act.replicas.steps import StepKind, StepRecord, StepState
+from trimtab.act.replicas.state import ReplicasExecutionState
+from trimtab.act.replicas.steps import ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,9 @@ def cordons_of(cluster: SimulatedKafka) -> dict[int, str | None]:
     return {broker: configs.of(ResourceType.BROKER, str(broker)).get(CORDONED) for broker in cluster.brokers}
 
 
-def cordons_as_they_should_be(cluster: SimulatedKafka, before: Before, state: ExecutionState) -> list[str]:
+def cordons_as_they_should_be(
+    cluster: SimulatedKafka, before: Before, state: ReplicasExecutionState
+) -> list[str]:
     """Drained brokers are cordoned after a drain that ended; otherwise cordons are as they were.
 
     A broker that was dead at the end keeps its cordon, and a note says so. A drained broker that was dead all
@@ -120,7 +122,7 @@ def no_partition_offline(cluster: SimulatedKafka) -> list[str]:
     ]
 
 
-def every_step_accounted(cluster: SimulatedKafka, state: ExecutionState) -> list[str]:
+def every_step_accounted(cluster: SimulatedKafka, state: ReplicasExecutionState) -> list[str]:
     """Every partition stands where its last done step left it, in that order, unless others touched it.
 
     So a step that was rolled back, failed or was skipped has left no trace.
@@ -135,7 +137,7 @@ def every_step_accounted(cluster: SimulatedKafka, state: ExecutionState) -> list
     for record in state.records:
         name = PartitionName(*record.step.partition)
         expected.setdefault(name, record.step.before)
-        if record.state is StepState.DONE and record.step.kind is not StepKind.LOG_DIR:
+        if record.state is ReplicaStepState.DONE and record.step.kind is not ReplicaStepKind.LOG_DIR:
             expected[name] = record.step.after
     found += [
         f"{record.step} is {record.state}, but the replica on broker {broker} is in {there.log_dir}"
@@ -156,10 +158,10 @@ def every_step_accounted(cluster: SimulatedKafka, state: ExecutionState) -> list
     return found
 
 
-def _log_dirs_left(record: StepRecord) -> tuple[tuple[int, str], ...]:
+def _log_dirs_left(record: ReplicaStepRecord) -> tuple[tuple[int, str], ...]:
     """(broker, log dir) that a step says it has left a replica in."""
-    if record.step.kind is not StepKind.LOG_DIR:
+    if record.step.kind is not ReplicaStepKind.LOG_DIR:
         return ()
-    if record.state is StepState.DONE:
+    if record.state is ReplicaStepState.DONE:
         return record.step.directories
-    return record.step.old_directories if record.state is StepState.ROLLED_BACK else ()
+    return record.step.old_directories if record.state is ReplicaStepState.ROLLED_BACK else ()

@@ -24,14 +24,14 @@ class Watch:
     ----------
     actors
         Under which names trimtab acts.
-    copies_per_broker
+    initial_copies_per_broker
         The most copies that a broker may take part in as source or destination.
     throttled
         Whether copies of trimtab's must be held back by a throttle.
     """
 
     actors: Collection[str]
-    copies_per_broker: int
+    initial_copies_per_broker: int
     throttled: bool = True
     violations: list[str] = field(default_factory=list)
     _well: frozenset[PartitionName] | None = None
@@ -46,7 +46,7 @@ class Watch:
         ]
         busy = Counter(broker for p in ours for broker in (*p.adding, *p.removing))
         for broker, copies in busy.items():
-            if copies > self.copies_per_broker:
+            if copies > self.initial_copies_per_broker:
                 self._note(cluster, f"broker {broker} takes part in {copies} copies")
         for partition in ours if self.throttled else ():
             topic = cluster.configs.of(ResourceType.TOPIC, partition.name.topic)

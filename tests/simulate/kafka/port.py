@@ -21,13 +21,13 @@ from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
 from trimtab.act.replicas.port import (
     Answers,
-    BrokerSeen,
-    LogDirSeen,
-    Observation,
+    ClusterObservation,
+    ObservedBroker,
+    ObservedLogDir,
+    ObservedReassignment,
+    ObservedReplica,
     OwnRates,
-    Placement,
-    ReassignmentSeen,
-    ReplicaSeen,
+    PartitionPlacement,
     ThrottleConfig,
     TopicPartition,
 )
@@ -110,7 +110,7 @@ def look(
     brokers: Collection[int],
     *,
     wide: bool,
-) -> Observation:
+) -> ClusterObservation:
     """Look at a cluster; the arguments are those of `ClusterPort.observe`.
 
     Parameters
@@ -126,14 +126,14 @@ def look(
     flying = cluster.controller.reassignments()
     known = {name: found for name in partitions if (found := cluster.partitions.get(PartitionName(*name)))}
     asked = [b for broker in brokers if (b := cluster.brokers.get(broker)) is not None and b.running]
-    return Observation(
+    return ClusterObservation(
         at=at,
         cluster_id=cluster.cluster_id,
         controller=CONTROLLER,
-        brokers={b.id: BrokerSeen(b.id, b.fenced, b.host, b.rack) for b in cluster.brokers.values()},
+        brokers={b.id: ObservedBroker(b.id, b.fenced, b.host, b.rack) for b in cluster.brokers.values()},
         placements={name: _placement(partition) for name, partition in known.items()},
         reassignments={
-            TopicPartition(*name): ReassignmentSeen(tuple(p.replicas), tuple(p.adding), tuple(p.removing))
+            TopicPartition(*name): ObservedReassignment(tuple(p.replicas), tuple(p.adding), tuple(p.removing))
             for name, p in flying.items()
         },
         log_dirs={broker.id: _log_dirs(cluster, broker.id) for broker in asked},
@@ -147,23 +147,23 @@ def look(
     )
 
 
-def _placement(partition: SimulatedPartition) -> Placement:
-    return Placement(
+def _placement(partition: SimulatedPartition) -> PartitionPlacement:
+    return PartitionPlacement(
         tuple(partition.replicas), partition.leader, tuple(partition.in_sync), str(partition.topic_id)
     )
 
 
-def _copies(partition: SimulatedPartition, broker: int) -> tuple[ReplicaSeen, ...]:
+def _copies(partition: SimulatedPartition, broker: int) -> tuple[ObservedReplica, ...]:
     replica = partition.held[broker]
-    present = ReplicaSeen(replica.log_dir, int(partition.bytes_on(broker)))
+    present = ObservedReplica(replica.log_dir, int(partition.bytes_on(broker)))
     if replica.future_dir is None:
         return (present,)
-    return (present, ReplicaSeen(replica.future_dir, int(replica.future_bytes), future=True))
+    return (present, ObservedReplica(replica.future_dir, int(replica.future_bytes), future=True))
 
 
-def _log_dirs(cluster: SimulatedKafka, broker: int) -> tuple[LogDirSeen, ...]:
+def _log_dirs(cluster: SimulatedKafka, broker: int) -> tuple[ObservedLogDir, ...]:
     return tuple(
-        LogDirSeen(
+        ObservedLogDir(
             path,
             found.online,
             found.cordoned,
@@ -205,7 +205,7 @@ class SimulatedPort:
 
     def observe(
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
-    ) -> Observation:
+    ) -> ClusterObservation:
         """See `ClusterPort.observe`."""
         with whole_call():
             return look(self._cluster, self.now, partitions, brokers, wide=wide)

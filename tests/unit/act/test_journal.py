@@ -13,7 +13,7 @@ from support.executing import assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.journals import CODECS
 from support.plans import plan_of
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.runner import Runner
@@ -72,7 +72,7 @@ def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version=99")
     db.close()
-    with pytest.raises(ActError, match="has version 99, this trimtab knows 1"):
+    with pytest.raises(ActError, match="has version 99, this trimtab knows 2"):
         Journal(path, CODECS)
 
 
@@ -96,17 +96,17 @@ def test_an_unknown_execution_is_named_with_those_that_are_known(tmp_path: Path)
 
 
 def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_path: Path) -> None:
-    """Its head names no level: it is listed, read and finished all the same."""
+    """Its head names no balancer: it is listed, read and finished all the same."""
     cluster = new_cluster()
     _run_until(cluster, tmp_path, 6)
     path = tmp_path / "journal.sqlite"
-    _change_head(path, "json_remove(head, '$.level')")
+    _change_head(path, "json_remove(head, '$.balancer')")
     with Journal(path, CODECS) as journal:
-        assert journal.entry(1).level == "replicas"
+        assert journal.entry(1).balancer == "replicas"
         state = journal.state(1)
         machine = ReplicasMachine(cluster, cluster.clock)
         ended = Runner(machine, journal, None, 1, state, clock=cluster.clock, sleep=cluster.sleep).run()
-    assert ended.status is Status.FINISHED
+    assert ended.status is ExecutionStatus.FINISHED
 
 
 def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
@@ -114,10 +114,10 @@ def test_an_execution_of_an_unknown_level_is_named(tmp_path: Path) -> None:
     cluster = new_cluster()
     _run_until(cluster, tmp_path, 6)
     path = tmp_path / "journal.sqlite"
-    _change_head(path, "json_set(head, '$.level', 'masters')")
+    _change_head(path, "json_set(head, '$.balancer', 'masters')")
     with (
         Journal(path, CODECS) as journal,
-        pytest.raises(ActError, match="of level masters, this trimtab carries out replicas, bundles"),
+        pytest.raises(ActError, match="of balancer masters, this trimtab carries out replicas, bundles"),
     ):
         journal.state(1)
 
@@ -159,7 +159,7 @@ def test_a_process_may_be_killed_at_any_write(write: int, when: str, tmp_path: P
         assert len(entries) == min(1, written)
         if entries:
             assert len(journal.log(entries[0].id)) == written - 1
-            assert Status(entries[0].status) is Status.RUNNING
+            assert ExecutionStatus(entries[0].status) is ExecutionStatus.RUNNING
 
 
 def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
                 clock=cluster.clock,
                 sleep=cluster.sleep,
             ).run()
-        assert resumed.status is Status.FINISHED, cut
+        assert resumed.status is ExecutionStatus.FINISHED, cut
         assert_clean(cluster, resumed)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from support.fake_port import FakeCluster
 from trimtab.act.execution.messages import Failure
-from trimtab.act.holder import holder_text, parse_holder, this_process
 from trimtab.act.lease import Lease, locked
+from trimtab.act.lease_holder import holder_text, parse_holder, this_process
 from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
 
@@ -93,7 +93,7 @@ def test_a_slow_clock_elsewhere_does_not_make_it_dead(tmp_path: Path) -> None:
 def test_a_dead_process_of_this_machine_is_replaced_at_once(tmp_path: Path) -> None:
     """It renewed a moment ago, but there is no such process any more."""
     cluster = FakeCluster()
-    holder = replace(this_process("dead", cluster.now), pid=2**22 + 1, born="1")
+    holder = replace(this_process("dead", cluster.now), pid=2**22 + 1, process_started_at="1")
     cluster.claims = {holder_text(holder)}
     mine = lease(cluster, tmp_path, "b")
     assert len(mine.acquire()) == 1
@@ -106,7 +106,9 @@ def test_a_container_of_the_same_name_is_another_machine(
 ) -> None:
     """No such process is seen from here, which says nothing of it; older versions name the host only."""
     cluster = FakeCluster()
-    holder = replace(this_process("there", cluster.now), machine=machine, pid=2**22 + 1, born="1")
+    holder = replace(
+        this_process("there", cluster.now), machine=machine, pid=2**22 + 1, process_started_at="1"
+    )
     cluster.claims = {holder_text(holder)}
     mine = lease(cluster, tmp_path, "b")
     if respected:
@@ -177,23 +179,23 @@ def test_a_look_names_the_living_and_lists_the_dead(tmp_path: Path) -> None:
     cluster = FakeCluster()
     first = lease(cluster, tmp_path / "one", "a")
     first.acquire()
-    first.tell(7)
+    first.set_execution(7)
     first.check()
     assert parse_holder(next(iter(cluster.claims))).execution is None  # a broker may not have heard of it yet
     cluster.sleep(2)
     first.check()
     for folder in (tmp_path / "one", tmp_path / "two"):
         with pytest.raises(ActError) as refused:
-            lease(cluster, folder, "b").look()
+            lease(cluster, folder, "b").check_claims()
         told = str(refused.value)
         assert f"process {os.getpid()}, since " in told
         assert f", execution 7, TRIMTAB_STATE={tmp_path / 'one'}) is acting on cluster fake-cluster" in told
         assert "`trimtab execution stop 7`" in told
         assert "`trimtab execution resume 7`" in told
     first.release()
-    assert lease(cluster, tmp_path / "two", "b").look() == []
+    assert lease(cluster, tmp_path / "two", "b").check_claims() == []
     cluster.claims = {elsewhere(cluster, "far", age=LEASE_SECONDS + 1)}
-    (dead,) = lease(cluster, tmp_path / "two", "b").look()
+    (dead,) = lease(cluster, tmp_path / "two", "b").check_claims()
     assert (dead.user, dead.host) == ("ada", "far-away")
     assert len(cluster.claims) == 1
     assert not (tmp_path / "two").exists()
@@ -208,4 +210,4 @@ def test_claims_of_an_older_trimtab_are_understood(tmp_path: Path) -> None:
     with pytest.raises(
         ActError, match=r"UTC\) is acting on cluster .*`trimtab execution stop` where it runs"
     ):
-        lease(cluster, tmp_path, "b").look()
+        lease(cluster, tmp_path, "b").check_claims()

@@ -1,4 +1,4 @@
-"""The tables of docs/levels/replicas-execution.md and bundles-execution.md are those of the code."""
+"""The tables of docs/balancers/replicas-execution.md and bundles-execution.md are those of the code."""
 
 import re
 from enum import StrEnum
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from trimtab.act.bundles import steps as bundles
-from trimtab.act.execution.state import FINAL, STATUS_TRANSITIONS, Status
-from trimtab.act.replicas.steps import ACTIVE, ENDED, STEP_TRANSITIONS, StepState
+from trimtab.act.execution.state import FINAL, STATUS_TRANSITIONS, ExecutionStatus
+from trimtab.act.replicas.steps import ACTIVE, ENDED, STEP_TRANSITIONS, ReplicaStepState
 
-LEVELS = Path(__file__).parents[3] / "docs" / "levels"
-PAGE, BUNDLES_PAGE = LEVELS / "replicas-execution.md", LEVELS / "bundles-execution.md"
+BALANCERS = Path(__file__).parents[3] / "docs" / "balancers"
+PAGE, BUNDLES_PAGE = BALANCERS / "replicas-execution.md", BALANCERS / "bundles-execution.md"
 
 
 def table(name: str, page: Path = PAGE) -> dict[str, set[str]]:
@@ -40,11 +40,11 @@ def test_the_page_shows_the_transitions_of_the_code(
 
 
 def test_the_page_of_bundles_shows_the_transitions_of_the_code() -> None:
-    """Those of its steps; the execution's own are the same for all levels."""
+    """Those of its steps; the execution's own are the same for all balancers."""
     found = {str(state): set(map(str, to)) for state, to in bundles.STEP_TRANSITIONS.items()}
     assert table("step transitions", BUNDLES_PAGE) == found
     text = BUNDLES_PAGE.read_text(encoding="utf-8")
-    for state in bundles.StepState:
+    for state in bundles.BundleStepState:
         assert re.search(rf"^\| `{state}` \| [a-zA-Z]", text, re.MULTILINE), state
     assert {state for state, to in bundles.STEP_TRANSITIONS.items() if not to} == bundles.ENDED
     assert not bundles.ACTIVE & bundles.ENDED
@@ -53,12 +53,15 @@ def test_the_page_of_bundles_shows_the_transitions_of_the_code() -> None:
 def test_every_state_is_told_in_words() -> None:
     """Each has a row that says what it means."""
     text = PAGE.read_text(encoding="utf-8")
-    for state in [*StepState, *Status]:
+    for state in [*ReplicaStepState, *ExecutionStatus]:
         assert re.search(rf"^\| `{state}` \| [a-zA-Z]", text, re.MULTILINE), state
 
 
 def test_ends_are_ends() -> None:
     """Final states lead nowhere, but for those that a resumed execution takes up again."""
-    assert {s for s, to in STEP_TRANSITIONS.items() if not to} == ENDED - {StepState.ROLLED_BACK}
-    assert {s for s, to in STATUS_TRANSITIONS.items() if not to} == FINAL - {Status.STOPPED, Status.CANCELLED}
+    assert {s for s, to in STEP_TRANSITIONS.items() if not to} == ENDED - {ReplicaStepState.ROLLED_BACK}
+    assert {s for s, to in STATUS_TRANSITIONS.items() if not to} == FINAL - {
+        ExecutionStatus.STOPPED,
+        ExecutionStatus.CANCELLED,
+    }
     assert not ACTIVE & ENDED

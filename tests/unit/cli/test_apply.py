@@ -9,9 +9,9 @@ from simulate.kafka.configs import FOLLOWER_RATE, LEADER_RATE, WHOLE_CLUSTER, Co
 from simulate.kafka.port import SimulatedPort
 from simulate.kafka.server import SimulatedKafkaServer
 from support.plans import plan_of
-from trimtab.act.applying import begin, prepare
-from trimtab.act.replicas.acting import ACTING
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.control import begin, prepare
+from trimtab.act.replicas.executor import EXECUTOR
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
 from trimtab.cli.app import main
 from trimtab.cli.bodies.apply import open_store
 from trimtab.files.replicas.plan import plan_bytes, write_plan
@@ -46,8 +46,8 @@ def test_a_brokers_own_throttle_is_told_when_an_execution_is_taken_up_again(
     cluster.controller.create_topic("t", {0: [1, 2]}, size_bytes=60e6)
     plan = plan_of(("t", 0, (1, 2), (1, 3)))
     with open_store() as store:
-        prepared = prepare(ACTING, SimulatedPort(cluster), plan)
-        begin(ACTING, store, prepared, ExecutionSettings(), plan_bytes(plan).decode())
+        prepared = prepare(EXECUTOR, SimulatedPort(cluster), plan)
+        begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(plan).decode())
     for broker, key in ((WHOLE_CLUSTER, LEADER_RATE), ("3", FOLLOWER_RATE)):
         cluster.controller.alter_configs(ResourceType.BROKER, broker, [(key, ConfigOperation.SET, "2000000")])
     cluster.controller.reassign("t", 0, [1, 3])

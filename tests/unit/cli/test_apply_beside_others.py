@@ -13,10 +13,10 @@ from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.port import SimulatedPort
 from simulate.kafka.server import SimulatedKafkaServer
 from support.plans import plan_of
-from trimtab.act.applying import begin, prepare
-from trimtab.act.holder import holder_text, this_process
-from trimtab.act.replicas.acting import ACTING
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.control import begin, prepare
+from trimtab.act.lease_holder import holder_text, this_process
+from trimtab.act.replicas.executor import EXECUTOR
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
 from trimtab.cli.app import main
 from trimtab.cli.bodies.apply import open_store
 from trimtab.files.replicas.plan import plan_bytes, write_plan
@@ -57,7 +57,7 @@ def apply(folder: Path, bootstrap: str, *words: str) -> int:
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["same state folder", "another one"])
-@pytest.mark.parametrize("words", [("--yes",), ("--yes", "--rebase"), ("--dry-run",)])
+@pytest.mark.parametrize("words", [("--yes",), ("--yes", "--skip-changed"), ("--dry-run",)])
 def test_while_one_runs_the_second_is_told_which(
     cluster: SimulatedKafka,
     bootstrap: str,
@@ -68,12 +68,15 @@ def test_while_one_runs_the_second_is_told_which(
     words: tuple[str, ...],
 ) -> None:
     """The first is copying, so that the plan does not fit any more; that is not what is said."""
-    monkeypatch.setattr("trimtab.act.lease.LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("trimtab.act.lease.RECHECK_SECONDS", 0.0)
     port = SimulatedPort(cluster)
-    with open_store() as store, store.lease(port, cluster.cluster_id, ExecutionSettings(), print) as lease:
-        prepared = prepare(ACTING, port, PLAN)
-        execution = begin(ACTING, store, prepared, ExecutionSettings(), plan_bytes(PLAN).decode())
-        lease.tell(execution)
+    with (
+        open_store() as store,
+        store.lease(port, cluster.cluster_id, ReplicasExecutionSettings(), print) as lease,
+    ):
+        prepared = prepare(EXECUTOR, port, PLAN)
+        execution = begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(PLAN).decode())
+        lease.set_execution(execution)
         lease.check()
         cluster.controller.reassign("t", 0, [1, 3])
         cluster.controller.reassign("t", 1, [4, 2])
@@ -95,10 +98,10 @@ def test_after_a_kill_resume_is_named(
 ) -> None:
     """In its own state folder: refused, whatever has become of the partitions meanwhile."""
     with open_store() as store:
-        prepared = prepare(ACTING, SimulatedPort(cluster), PLAN)
-        begin(ACTING, store, prepared, ExecutionSettings(), plan_bytes(PLAN).decode())
+        prepared = prepare(EXECUTOR, SimulatedPort(cluster), PLAN)
+        begin(EXECUTOR, store, prepared, ReplicasExecutionSettings(), plan_bytes(PLAN).decode())
     cluster.controller.reassign("t", 0, [1, 3])
-    for words in (("--yes",), ("--yes", "--rebase"), ("--dry-run",)):
+    for words in (("--yes",), ("--yes", "--skip-changed"), ("--dry-run",)):
         assert apply(tmp_path, bootstrap, *words) == 1
         told = capsys.readouterr().err
         assert f"was interrupted ({this_process('', 0).user}@" in told
@@ -111,11 +114,13 @@ def test_what_a_dead_one_left_with_another_state_folder_is_told(
     cluster: SimulatedKafka, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only its claim tells of it; the way to it comes before all that no longer fits, and exit code 1."""
-    dead = replace(this_process("dead", 1e9), pid=2**22 + 1, born="1", folder="/srv/state", execution=3)
+    dead = replace(
+        this_process("dead", 1e9), pid=2**22 + 1, process_started_at="1", folder="/srv/state", execution=3
+    )
     SimulatedPort(cluster).write_claims([holder_text(dead)], [])
     for number, target in ((0, [1, 3]), (1, [4, 2])):
         cluster.controller.reassign("t", number, target)
-    assert apply(tmp_path, bootstrap, "--yes", "--rebase") == 1
+    assert apply(tmp_path, bootstrap, "--yes", "--skip-changed") == 1
     told = capsys.readouterr().err
     assert "execution 3, TRIMTAB_STATE=/srv/state) is no longer alive" in told
     assert "`trimtab execution resume 3`" in told
@@ -142,7 +147,7 @@ def test_a_dry_run_as_json(
     """Every step with partition, lists and bytes; what is left out; what is warned of."""
     write_plan(PLAN, tmp_path / "p.json")  # its snapshot is from long ago
     cluster.controller.reassign("t", 1, [4, 2])
-    assert apply(tmp_path, bootstrap, "--dry-run", "--json", "--rebase") == 0
+    assert apply(tmp_path, bootstrap, "--dry-run", "--json", "--skip-changed") == 0
     shown = json.loads(capsys.readouterr().out)
     ((step,),) = [batch["steps"] for batch in shown["forecast"]["batches"]]
     assert (step["partition"], step["before"], step["after"]) == (["t", 0], [1, 2], [1, 3])
@@ -163,5 +168,5 @@ def test_an_old_snapshot_is_warned_of_and_a_fresh_one_is_not(
     told = capsys.readouterr().err
     assert "warning: the snapshot of 2026-01-01T00:00:00Z is " in told
     assert "h old: load may have moved since; make a new snapshot and a new plan" in told
-    assert apply(tmp_path, bootstrap, "--dry-run", "--set", "execution.plan_age_seconds=1e12") == 0
+    assert apply(tmp_path, bootstrap, "--dry-run", "--set", "execution.max_plan_age_seconds=1e12") == 0
     assert "warning" not in capsys.readouterr().err

@@ -18,11 +18,11 @@ from trimtab.model.snapshot import SnapshotReference
 NAMESPACE = "acme/shop"
 FIRST, SECOND = f"{NAMESPACE}/0x00000000_0x40000000", f"{NAMESPACE}/0x40000000_0x80000000"
 QUICK = (
-    "execution.poll_seconds=0.05",
-    "execution.check_seconds=0.1",
-    "execution.settle_seconds=0.3",
-    "execution.backoff_seconds=0.05",
-    "execution.bundles.pause_seconds=0.05",
+    "execution.poll_interval_seconds=0.05",
+    "execution.check_interval_seconds=0.1",
+    "execution.metadata_lag_seconds=0.3",
+    "execution.initial_backoff_seconds=0.05",
+    "execution.bundles.batch_pause_seconds=0.05",
     "execution.bundles.assign_after_seconds=0.1",
 )
 
@@ -90,7 +90,7 @@ def test_a_plan_is_carried_out_and_the_receipt_says_so(
     assert server.cluster.namespaces["pulsar/system"].properties == {}
     with pytest.raises(SystemExit):
         main(["execution", "list"])
-    assert "bundles  simulated" in capsys.readouterr().out
+    assert "bundles   simulated" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["execution", "show"])
     assert f"unload {FIRST} {one} -> {two}, 5 clients  done" in capsys.readouterr().out
@@ -106,13 +106,15 @@ def test_the_receipt_as_json(
     receipt = json.loads(capsys.readouterr().out)
     (outcome,) = receipt["outcomes"]
     assert (receipt["status"], outcome["state"], outcome["target"]) == ("finished", "done", two)
-    assert 0 < outcome["under_way_seconds"] < 10
+    assert 0 < outcome["in_flight_seconds"] < 10
 
 
 def test_a_plan_that_the_cluster_has_overtaken_is_refused_and_rebased(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One bundle has another owner, one was split by somebody else: named; the rest goes on with --rebase."""
+    """One bundle has another owner, one was split by somebody else: named; the rest goes on with
+    --skip-changed.
+    """
     one, two, three = server.ids
     third, fourth = f"{NAMESPACE}/0x80000000_0xc0000000", f"{NAMESPACE}/0xc0000000_0xffffffff"
     plan = bundle_plan_of(unload(FIRST, one, two), unload(third, one, two), unload(fourth, one, two))
@@ -125,8 +127,8 @@ def test_a_plan_that_the_cluster_has_overtaken_is_refused_and_rebased(
     told = capsys.readouterr().err
     assert f"unload {FIRST}: moved: {three} owns it, the plan found it with {one}" in told
     assert f"unload {third}: split: it was split at 0xa0000000" in told
-    assert "--rebase" in told
-    assert trimtab(server, "apply", path, "--yes", "--rebase") == 0
+    assert "--skip-changed" in told
+    assert trimtab(server, "apply", path, "--yes", "--skip-changed") == 0
     assert server.cluster.owners[fourth] == two
     assert server.cluster.owners[FIRST] == three
 
@@ -183,14 +185,14 @@ def test_faults_of_real_sockets_are_got_over(server: PulsarAdminServer, tmp_path
 def test_a_dead_destination_leaves_its_step_and_says_what_next(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Refused before it begins; and what it can do without is carried out with --rebase."""
+    """Refused before it begins; and what it can do without is carried out with --skip-changed."""
     one, two, three = server.ids
     server.kill(three)
     plan = bundle_plan_of(unload(FIRST, one, three), unload(SECOND, one, two))
     path = write(tmp_path, plan)
     assert trimtab(server, "apply", path, "--yes") == 1
     assert f"unload {FIRST}: without its destination: {three}" in capsys.readouterr().err
-    assert trimtab(server, "apply", path, "--yes", "--rebase") == 0
+    assert trimtab(server, "apply", path, "--yes", "--skip-changed") == 0
     assert server.cluster.owners[SECOND] == two
 
 
@@ -206,7 +208,7 @@ def test_the_only_broker_that_was_named_may_die_on_the_way(
         Fault("PUT", "/unload", Trouble.MEANWHILE, skip=1, deed=lambda: server.cluster.kill(one))
     )
     path = write(tmp_path, bundle_plan_of(unload(FIRST, two, three), unload(SECOND, two, three)))
-    sets = [part for word in (*QUICK, "execution.broker_grace_seconds=0.3") for part in ("--set", word)]
+    sets = [part for word in (*QUICK, "execution.broker_timeout_seconds=0.3") for part in ("--set", word)]
     with pytest.raises(SystemExit) as ended:
         main(["apply", path, "--yes", "--pulsar-admin", f"http://{one}", *sets])
     assert not ended.value.code, capsys.readouterr().err

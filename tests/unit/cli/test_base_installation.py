@@ -31,7 +31,7 @@ pipeline run                             | spark       |
 pipeline stream                          | spark       |
 pipeline compact                         |             | tables compacted
 pipeline export --delta delta            | delta       |
-pipeline truth nothing                   |             | nothing
+pipeline accuracy nothing                   |             | nothing
 status                                   |             | orders
 status --bootstrap 127.0.0.1:1           |             | can be reached
 status --pulsar-admin http://127.0.0.1:1 | pulsar      |
@@ -142,6 +142,7 @@ def test_every_verb_has_a_row() -> None:
     assert there == covered
 
 
+@pytest.mark.slow
 def test_each_verb_asks_for_its_extra_alone(home: Path) -> None:
     """Somebody has installed no extra, and tries everything."""
     rows = _rows()

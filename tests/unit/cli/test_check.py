@@ -16,10 +16,10 @@ from simulate.kafka.server import SimulatedKafkaServer
 from simulate.pulsar_admin.faults import Fault, Trouble
 from support.pulsar_admin import loaded_server
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
+from trimtab.balancers import BALANCERS, systems
 from trimtab.cli.app import main
 from trimtab.extras import EXTRAS, MissingExtraError
 from trimtab.jars import check as jars_check
-from trimtab.levels import LEVELS, systems
 from trimtab.observe.collect.kafka import check as kafka_check
 from trimtab.observe.lake import Lake
 
@@ -82,7 +82,7 @@ def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, d
     assert document["exit_code"] == code
     found: dict[str, tuple[str, str]] = {}
     for one in document["findings"]:
-        text = f"{one['told']}; {one['remedy']}" if one["remedy"] else one["told"]
+        text = f"{one['text']}; {one['remedy']}" if one["remedy"] else one["text"]
         before = found.get(one["subject"], ("", ""))[1]
         found[one["subject"]] = (one["grade"], f"{before} | {text}" if before else text)
     return code, found
@@ -109,9 +109,9 @@ def test_without_anything_the_next_steps_are_named(
     )
     assert found["lake"] == ("fine", f"{tmp_path / 'lake'}: not there yet, made when first needed")
     assert found["state"] == ("fine", f"{tmp_path / 'state'}: not there yet, made when first needed")
-    sampled = [name for name, level in LEVELS.items() if level.reads is None]
+    sampled = [name for name, level in BALANCERS.items() if level.direct_source_option is None]
     assert {found[name] for name in sampled} == {("missing", "no samples yet; `trimtab collect`")}
-    assert not {*found} & ({*LEVELS} - {*sampled})
+    assert not {*found} & ({*BALANCERS} - {*sampled})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -426,7 +426,7 @@ def test_metrics_that_are_lacking(
 ) -> None:
     """None set; one that answers 404; one without CPU; a broker that the table leaves out."""
     _, found = checked(capsys, "--bootstrap", kafka[1])
-    assert found["metrics"][1].startswith("no endpoint is set: CPU is not levelled")
+    assert found["metrics"][1].startswith("no endpoint is set: CPU is not balanced")
     assert found["metrics"][1].endswith("set collect.prometheus")
     exporter["/idle"] = metrics(kafka[0], 2)().partition("\n")[2]
     (tmp_path / "trimtab.toml").write_text(
@@ -438,7 +438,7 @@ def test_metrics_that_are_lacking(
     assert "/nothing answers 404" in found["metrics of broker 1"][1]
     assert "start it, or correct collect.prometheus" in found["metrics of broker 1"][1]
     assert (
-        "answers without cpu_time_ns: CPU is not levelled; give it the rules"
+        "answers without cpu_time_ns: CPU is not balanced; give it the rules"
         in found["metrics of broker 2"][1]
     )
     assert "add it to collect.prometheus" in found["metrics of broker 3"][1]
@@ -500,7 +500,7 @@ def test_pulsar(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["right to read tenants"][0] == "missing"
     assert "unreachable" in found["samples"][1]
     assert found["capacity of CPU"] == ("fine", "told by its report for 2")
-    assert found["capacity of message rate"][1].startswith("not known of any broker: it is not levelled")
+    assert found["capacity of message rate"][1].startswith("not known of any broker: it is not balanced")
     code, found = checked(capsys, "--pulsar-admin", dead)
     assert (code, found[dead][0]) == (2, "broken")
 
@@ -527,7 +527,7 @@ def test_the_age_of_a_lake(
             "brokers": [broker_rows(NOON, {1: "alive"})],
         },
     )
-    raw = Lake(lake, LEVELS["replicas"].pipeline()).raw / "date=2026-11-21"
+    raw = Lake(lake, BALANCERS["replicas"].pipeline()).raw / "date=2026-11-21"
     raw.mkdir(parents=True)
     (raw / "one.parquet").write_bytes(b"")
     at = NOON.timestamp()

@@ -93,7 +93,7 @@ def test_ticks_that_cannot_be_landed_are_lost_and_counted(
 @pytest.mark.parametrize(
     ("arguments", "expected", "code"),
     [
-        (["--to", "elsewhere"], "write lake, or kafka:TOPIC", 2),
+        (["--sink", "elsewhere"], "write lake, or kafka:TOPIC", 2),
         (["--interval", "0"], "collect.interval_seconds is 0", 2),
         (["--set", "collect.intervall=3"], "did you mean collect.interval_seconds", 2),
         (["--set", "collect.hosts.one=h1"], "keys are broker ids", 2),

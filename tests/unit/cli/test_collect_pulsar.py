@@ -45,7 +45,7 @@ def run(*arguments: str) -> int:
 def test_some_ticks_land_and_are_recorded(
     server: PulsarAdminServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Into the place of the level `bundles`, and into a file that a replay reads as it is."""
+    """Into the place of the balancer `bundles`, and into a file that a replay reads as it is."""
     record = tmp_path / "reports.jsonl"
     given = ["--pulsar-admin", ",".join(server.urls), "--lake", str(tmp_path), "--record", str(record)]
     assert run("collect", *given, "--interval", "1", "--ticks", "2") == 0
@@ -122,7 +122,7 @@ def test_a_half_written_recording_is_mended(server: PulsarAdminServer, tmp_path:
         (["--set", "pulsar.admin=127.0.0.1:1"], "no Pulsar broker answers", 1),
         (["--pulsar-admin", "b:1", "--set", "collect.pulsar.usage=guessed"], "usage is 'guessed'", 2),
         (["--pulsar-admin", "b:1", "--set", "pulsar.tokn=x"], "did you mean pulsar.token", 2),
-        (["--pulsar-admin", "b:1", "--to", "elsewhere"], "write lake, or kafka:TOPIC", 2),
+        (["--pulsar-admin", "b:1", "--sink", "elsewhere"], "write lake, or kafka:TOPIC", 2),
     ],
 )
 def test_what_cannot_work_is_one_sentence(

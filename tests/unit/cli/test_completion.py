@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 SHELLS = {
-    "bash": ({"COMP_WORDS": "{line}", "COMP_CWORD": "{place}"}, "{word}"),
-    "zsh": ({"_TYPER_COMPLETE_ARGS": "{line}"}, '"{word}"'),
-    "fish": ({"_TYPER_COMPLETE_ARGS": "{line}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}, "{word}"),
+    "bash": ({"COMP_WORDS": "{line}", "COMP_CWORD": "{place}"}, "{text}"),
+    "zsh": ({"_TYPER_COMPLETE_ARGS": "{line}"}, '"{text}"'),
+    "fish": ({"_TYPER_COMPLETE_ARGS": "{line}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}, "{text}"),
 }
 """How each shell asks, and the form in which it is told a word."""
 
@@ -61,7 +61,7 @@ def test_every_shell_is_told_commands_and_options(shell: str, line: str, expecte
     asked = {name: text.format(line=line, place=place) for name, text in variables.items()}
     answer = trimtab(_TRIMTAB_COMPLETE=f"complete_{shell}", **asked)
     assert answer.returncode == 0, answer.stderr
-    assert form.format(word=expected) in answer.stdout
+    assert form.format(text=expected) in answer.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -1,4 +1,4 @@
-"""`trimtab measure`: before, predicted and after of an execution, on every level, from a lake by hand."""
+"""`trimtab measure`: before, predicted and after of an execution, on every balancer, from a lake by hand."""
 
 import datetime
 import json
@@ -14,11 +14,11 @@ from support.bundle_plans import bundle_plan_of
 from support.measured_lake import Loads, journal, publish, rows_at
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
+from trimtab.balancers import BALANCERS, Balancer
 from trimtab.cli.app import main
-from trimtab.cli.bodies.where import Where
+from trimtab.cli.bodies.context import CommandContext
 from trimtab.files.replicas.snapshot import write_snapshot
-from trimtab.levels import LEVELS, Level
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction
 from trimtab.observe.lake import Lake
 
@@ -38,10 +38,10 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def asked(level: Level, **settings: Any) -> Any:
+def asked(level: Balancer, **settings: Any) -> Any:
     """A plan with goals of .8 and .1 in all resources, and a prediction."""
     resources = level.pipeline().resources
-    predicted = Measures(
+    predicted = ImbalanceSummary(
         dict.fromkeys(resources, 0.0123), dict.fromkeys(resources, 0.0456), dict.fromkeys(resources, 0.51)
     )
     goals = {"theta": dict.fromkeys(resources, 0.8), "epsilon": dict.fromkeys(resources, 0.1)}
@@ -51,7 +51,7 @@ def asked(level: Level, **settings: Any) -> Any:
 
 
 def lake_of(
-    level: Level,
+    level: Balancer,
     path: Path,
     before: Loads,
     after: Loads,
@@ -75,7 +75,7 @@ def lake_of(
     publish(path, level, rows)
 
 
-def everywhere(level: Level, loads: tuple[float, ...], **others: tuple[float | None, ...]) -> Loads:
+def everywhere(level: Balancer, loads: tuple[float, ...], **others: tuple[float | None, ...]) -> Loads:
     """The same load in every resource but those that are named."""
     return {**dict.fromkeys(level.pipeline().resources, loads), **others}
 
@@ -88,8 +88,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(ended.value.code or 0), told.out, told.err
 
 
-@pytest.mark.parametrize("level", [LEVELS[name] for name in PLANS], ids=list(PLANS))
-def test_what_an_execution_did(level: Level, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("level", [BALANCERS[name] for name in PLANS], ids=list(PLANS))
+def test_what_an_execution_did(level: Balancer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By hand: usage .6 .2 .4 becomes .42 .40 .38; mean .40, worst deviation 50 % -> 5 %, peak .6 -> .42.
 
     Shares of .5, 1/6, 1/3 have σ = sqrt(2/36/3) = .1361; .35, 1/3, .3167 have sqrt(2/3600/3) = .0136.
@@ -110,12 +110,12 @@ def test_what_an_execution_did(level: Level, tmp_path: Path, capsys: pytest.Capt
     assert table[4] == ["σ", "0.1361", "0.0123", "0.0136"]
     assert lines[-3].startswith("load of the whole cluster, after against before: ")
     assert lines[-3].count("+0%") == len(level.pipeline().resources)
-    assert lines[-1] == "Levelled: every goal holds, by measurement."
+    assert lines[-1] == "Balanced: every goal holds, by measurement."
 
 
-@pytest.mark.parametrize("level", [LEVELS[name] for name in PLANS], ids=list(PLANS))
+@pytest.mark.parametrize("level", [BALANCERS[name] for name in PLANS], ids=list(PLANS))
 def test_a_goal_that_is_missed_is_named(
-    level: Level, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    level: Balancer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One resource is left uneven, another is above theta although even."""
     first, second = level.pipeline().resources[:2]
@@ -136,7 +136,7 @@ def test_a_goal_that_is_missed_is_named(
 
 def test_what_became_worse_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing more even, disk less even."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     lake_of(level, tmp_path / "lake", everywhere(level, EVEN), everywhere(level, EVEN, disk=UNEVEN))
     journal(level, asked(level), BEGUN, ENDED)
     code, told, _ = run(capsys)
@@ -151,7 +151,7 @@ def test_what_was_level_before_is_not_called_levelled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every goal held all along."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     lake_of(level, tmp_path / "lake", everywhere(level, EVEN), everywhere(level, EVEN))
     journal(level, asked(level), BEGUN, ENDED)
     code, told, _ = run(capsys)
@@ -160,7 +160,7 @@ def test_what_was_level_before_is_not_called_levelled(
 
 def test_another_load_is_not_comparable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Half the traffic: the last line says so, and the exit code is 1, though every goal holds."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     after = everywhere(level, EVEN, network_in=(20.0, 21.0, 19.0))
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), after)
     journal(level, asked(level), BEGUN, ENDED)
@@ -173,20 +173,20 @@ def test_another_load_is_not_comparable(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_an_idle_resource_is_asked_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A network out of half a percent, uneven and growing: neither a goal nor a sign of another load."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     before = everywhere(level, UNEVEN, network_out=(0.1, 0.2, 0.1))
     after = everywhere(level, EVEN, network_out=(0.9, 0.1, 0.5))
     lake_of(level, tmp_path / "lake", before, after)
-    journal(level, asked(level, idle_usage=0.01), BEGUN, ENDED)
+    journal(level, asked(level, min_utilization=0.01), BEGUN, ENDED)
     code, told, _ = run(capsys)
     assert code == 0
-    assert "used too little to be levelled: network out" in told
+    assert "used too little to be balanced: network out" in told
     assert "network out +" not in told
 
 
 def test_without_capacity_only_evenness_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither mean nor peak, which would be shares of nothing; and a resource that is not measured."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     missing: tuple[None, ...] = (None, None, None)
     lake_of(
         level,
@@ -201,14 +201,14 @@ def test_without_capacity_only_evenness_is_told(tmp_path: Path, capsys: pytest.C
     assert "not measured" in told
     assert "peak" not in told
     assert "50.0%" in told
-    assert told.splitlines()[-1] == "Levelled: every goal holds, by measurement."
+    assert told.splitlines()[-1] == "Balanced: every goal holds, by measurement."
 
 
 def test_brokers_that_were_emptied_count_in_no_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Broker 3 was drained: 1 and 2 carry 50 each, and are level."""
-    level = LEVELS["replicas"]
+    """Broker 3 was drained: 1 and 2 carry 50 each, and are balanced."""
+    level = BALANCERS["replicas"]
     lake_of(
         level, tmp_path / "lake", everywhere(level, (60.0, 30.0, 10.0)), everywhere(level, (50.0, 50.0, 0.0))
     )
@@ -232,7 +232,7 @@ def test_samples_beside_other_executions_do_not_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a later execution another placement is measured, and so it is before an earlier one."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     wrong = everywhere(level, (90.0, 5.0, 5.0))
     further = ((-300, wrong), (-330, wrong), (600, wrong), (630, wrong), (660, wrong))
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN), further=further)
@@ -250,7 +250,7 @@ def test_the_nearest_before_and_the_newest_after_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three of each, as asked."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     further = tuple((second, everywhere(level, UNEVEN)) for second in (-1000, -970, -940))
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN), further=further)
     journal(level, asked(level), BEGUN, ENDED)
@@ -264,7 +264,7 @@ def test_another_cluster_in_the_lake_is_not_looked_at(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its ticks neither settle this one's nor stand among them."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     rows = []
     for second in (-60, -30, 0, 45, 50, 60, 90, 120, 150, 180):
         loads = everywhere(level, UNEVEN if second <= 90 else EVEN)
@@ -282,7 +282,7 @@ def test_too_few_samples_are_refused_with_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two after the end; or none before the begin."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN), each=3)
     plan = asked(level)
     journal(level, plan, BEGUN, ENDED + 60)
@@ -300,7 +300,7 @@ def test_an_execution_that_goes_on_is_not_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Interrupted: what to type is said."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     journal(level, asked(level), BEGUN, None)
     code, _, told = run(capsys)
     assert code == 2
@@ -311,7 +311,7 @@ def test_the_picture_is_drawn_where_it_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """PNG or SVG by its name; any other name is refused before anything is read."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     code, _, told = run(capsys, "--plot", "picture.txt")
     assert (code, told) == (2, "trimtab: --plot is picture.txt: name it .png or .svg\n")
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN))
@@ -320,9 +320,9 @@ def test_the_picture_is_drawn_where_it_is_asked_for(
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("level", [LEVELS[name] for name in PLANS], ids=list(PLANS))
+@pytest.mark.parametrize("level", [BALANCERS[name] for name in PLANS], ids=list(PLANS))
 def test_fresh_samples_stand_in_for_those_that_nobody_collected(
-    level: Level, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    level: Balancer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lake has what was before; after comes from samples of now, taken for as long as asked. Nothing of
     them is left in the lake.
@@ -333,14 +333,14 @@ def test_fresh_samples_stand_in_for_those_that_nobody_collected(
     taken: list[object] = []
 
     @contextmanager
-    def fresh(found: Level, where: Where, seconds: float) -> Iterator[Path]:
+    def fresh(found: Balancer, where: CommandContext, seconds: float) -> Iterator[Path]:
         taken.append((found.name, seconds))
         yield tmp_path / "now"
 
     monkeypatch.setattr("trimtab.cli.bodies.fresh.fresh_lake", fresh)
-    code, told, _ = run(capsys, "--live", "--for", "2m")
+    code, told, _ = run(capsys, "--live", "--duration", "2m")
     assert taken == [(level.name, 120.0)]
-    assert (code, told.splitlines()[-1]) == (0, "Levelled: every goal holds, by measurement.")
+    assert (code, told.splitlines()[-1]) == (0, "Balanced: every goal holds, by measurement.")
     assert "50.0%" in told, "before is the lake's"
 
 
@@ -348,7 +348,7 @@ def test_fresh_samples_say_nothing_of_an_execution_before_the_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another placement would be measured: refused before anything is sampled."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN))
     journal(level, asked(level), BEGUN, ENDED)
     journal(level, asked(level), ENDED + 3600, ENDED + 3660)
@@ -360,8 +360,8 @@ def test_fresh_samples_say_nothing_of_an_execution_before_the_last(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--for", "3s"], "--for is 3 s, and 12 s or more are needed: give 60s"),
-        (["--for", "soon"], "--for is 'soon': write seconds, as 10s"),
+        (["--duration", "3s"], "--duration is 3 s, and 12 s or more are needed: give 60s"),
+        (["--duration", "soon"], "--duration is 'soon': write seconds, as 10s"),
         (
             ["--pulsar-admin", "http://127.0.0.1:1"],
             "the execution is of a Kafka cluster: name it with --bootstrap",
@@ -372,7 +372,7 @@ def test_fresh_samples_that_cannot_be_taken(
     words: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Said before anything is sampled."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     lake_of(level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN))
     journal(level, asked(level), BEGUN, ENDED)
     code, _, told = run(capsys, "--live", *words)
@@ -382,7 +382,7 @@ def test_fresh_samples_that_cannot_be_taken(
 
 def _snapshot_of(path: Path, loads: tuple[float, ...], idle: float = 0.0, taken: int = 300) -> None:
     """A snapshot after the execution in which each broker leads a partition of this load."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     made = snapshot(
         [broker(one, capacity=(100.0,) * 4) for one in BROKERS["replicas"]],
         [
@@ -407,9 +407,9 @@ def test_status_and_measure_do_not_contradict_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Samples and snapshot disagree, one way or the other: both commands name the goal that is missed. Where
-    they agree, both say that all is level.
+    they agree, both say that all is balanced.
     """
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     journal(level, asked(level), BEGUN, ENDED)
     cases = {"both": (EVEN, EVEN), "samples": (UNEVEN, EVEN), "snapshot": (EVEN, UNEVEN)}
     for name, (samples, loads) in cases.items():
@@ -423,8 +423,8 @@ def test_status_and_measure_do_not_contradict_each_other(
         status = capsys.readouterr().out
         level_by_both = name == "both"
         assert (code == 0) == level_by_both, told
-        assert ("Levelled: every goal holds, by measurement." in told) == level_by_both
-        assert ("Everything that is measured is level." in status) == level_by_both, status
+        assert ("Balanced: every goal holds, by measurement." in told) == level_by_both
+        assert ("Every measured resource is balanced." in status) == level_by_both, status
         if name == "samples":
             assert "by the brokers' own samples" in status
             assert "network in (50.0% from the mean" in told
@@ -435,7 +435,7 @@ def test_status_and_measure_do_not_contradict_each_other(
 
 def test_idle_cpu_is_in_no_judgement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Brokers take 40 of their 70, 68 and 66 without load: what moves can change is 30, 28 and 26."""
-    level = LEVELS["replicas"]
+    level = BALANCERS["replicas"]
     lake_of(
         level, tmp_path / "lake", everywhere(level, UNEVEN), everywhere(level, EVEN, cpu=(70.0, 68.0, 66.0))
     )

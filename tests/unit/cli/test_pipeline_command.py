@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from support.small_lake import NOON, STEP, publish
 from trimtab.cli.app import main
-from trimtab.cli.bodies.pipeline import _tell_quality
+from trimtab.cli.bodies.pipeline import _print_quality
 from trimtab.observe.parquet import write_rows
 
 
@@ -38,17 +38,23 @@ def test_empty_lake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixtur
             ("run", "--set=pipeline.slide_seconds=7"),
             "pipeline.window_seconds is 60.0, not a multiple of slide",
         ),
-        (("run", "--set=pipeline.value=median"), "pipeline.value is 'median': give repaired or literal"),
+        (
+            ("run", "--set=pipeline.load_value=median"),
+            "pipeline.load_value is 'median': give repaired or literal",
+        ),
         (("run", "--set=pipeline.theta=[0.5, 0.5, 0.5, 0.5]"), "pipeline.theta is not a setting"),
         (
             ("run", "--set=pipeline.bundles.theta=0.5"),
             "pipeline.bundles.theta is not a setting",
         ),
-        (("run", "--set=pipeline.bundles.weeks=99"), "pipeline.bundles.weeks is 99: give 0 to 52"),
+        (
+            ("run", "--set=pipeline.bundles.profile_weeks=99"),
+            "pipeline.bundles.profile_weeks is 99: give 0 to 52",
+        ),
         (("run", "--set=pipeline.wimdow_seconds=7"), "wimdow_seconds"),
-        (("stream", "--level=shards"), "--level is 'shards': write replicas or bundles or queues"),
-        (("stream", "--from=pulsar:x"), "--from is 'pulsar:x': write lake, or kafka:TOPIC"),
-        (("stream", "--from=kafka:"), "--from is 'kafka:': write lake, or kafka:TOPIC"),
+        (("stream", "--balancer=shards"), "--balancer is 'shards': write replicas or bundles or queues"),
+        (("stream", "--source=pulsar:x"), "--source is 'pulsar:x': write lake, or kafka:TOPIC"),
+        (("stream", "--source=kafka:"), "--source is 'kafka:': write lake, or kafka:TOPIC"),
         (("stream", "--trigger=soon"), "--trigger is 'soon': write seconds, as 10s"),
         (("stream", "--trigger=0s"), "write more than 0 seconds"),
     ],
@@ -80,8 +86,8 @@ def test_what_would_be_joined_is_shown_and_then_is(
     code, told = said(capsys, "compact", f"--lake={tmp_path}")
     assert (code, "joined 9 files of raw samples of 2026-11-20" in told) == (0, True)
     assert len(list((tmp_path / "joined").glob("date=*/*.parquet"))) == 1
-    code, told = said(capsys, "compact", f"--lake={tmp_path}", "--set=lake.raw_days=0.5")
-    assert (code, "lake.raw_days is 0.5: give 0 (kept for ever)" in told) == (2, True)
+    code, told = said(capsys, "compact", f"--lake={tmp_path}", "--set=lake.raw_retention_days=0.5")
+    assert (code, "lake.raw_retention_days is 0.5: give 0 (kept for ever)" in told) == (2, True)
 
 
 def test_compacting_an_empty_lake_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +99,7 @@ def test_compacting_an_empty_lake_changes_nothing(tmp_path: Path, capsys: pytest
 
 def test_truth_needs_a_loads_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong folder is named."""
-    code, told = said(capsys, "truth", str(tmp_path), f"--lake={tmp_path}")
+    code, told = said(capsys, "accuracy", str(tmp_path), f"--lake={tmp_path}")
     assert code == 2
     assert "holds no *.truth.jsonl" in told
 
@@ -142,11 +148,11 @@ def test_flags_are_told_of_the_hours_that_were_asked_for(
         for number, gap in enumerate((7000, 9, 3, 0))
     ]
     lake = publish(tmp_path, {"quality": [rows]})
-    _tell_quality(lake, None, None)
+    _print_quality(lake, None, None)
     assert capsys.readouterr().err == "trimtab: flagged: gap 7,012\n"
-    _tell_quality(lake, NOON + STEP, None)
+    _print_quality(lake, NOON + STEP, None)
     assert capsys.readouterr().err == "trimtab: flagged: gap 12\n"
-    _tell_quality(lake, NOON + STEP, NOON + 2 * STEP)
+    _print_quality(lake, NOON + STEP, NOON + 2 * STEP)
     assert capsys.readouterr().err == "trimtab: flagged: gap 9\n"
-    _tell_quality(lake, NOON + 3 * STEP, None)
+    _print_quality(lake, NOON + 3 * STEP, None)
     assert capsys.readouterr().err == "trimtab: flagged: nothing\n"

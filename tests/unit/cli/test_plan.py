@@ -13,14 +13,14 @@ import pytest
 
 from support.plan_checker import check_files
 from support.random_snapshots import random_snapshot
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.machine import new_execution
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
 from trimtab.cli.app import main
 from trimtab.cli.bodies.apply import open_store
 
 SKEWED = 0
-"""Seed of a plain cluster, uneven, that can be levelled."""
+"""Seed of a plain cluster, uneven, that can be balanced."""
 
 
 def run(*arguments: object) -> int:
@@ -47,10 +47,10 @@ def test_a_skewed_cluster_gets_a_plan(
     said = capsys.readouterr()
     assert check_files(snapshot, out) == []
     plan = json.loads(out.read_text())
-    assert plan["verdict"] == "levelled"
+    assert plan["verdict"] == "balanced"
     for told in (
         "Load of the brokers",
-        "Plan by trim: levelled",
+        "Plan by trim: balanced",
         "Predicted:",
         "bound",
         "by what they are for",
@@ -65,13 +65,21 @@ def test_brokers_are_drained_and_demoted_by_options(
     """Options win over --set, may name several brokers or be given again, and stand in the plan."""
     first, second, third = (one["id"] for one in json.loads(snapshot.read_text())["brokers"][:3])
     out = tmp_path / "plan.json"
-    asked = ("--drain", first, "--demote", f"{second},{third}", "--fix-offline", "--set", "replicas.drain=[]")
+    asked = (
+        "--drain",
+        first,
+        "--demote",
+        f"{second},{third}",
+        "--fix-offline-replicas",
+        "--set",
+        "replicas.drain=[]",
+    )
     run("replicas", "--snapshot", snapshot, "--out", out, *asked)
     assert "draining" in capsys.readouterr().out
     assert check_files(snapshot, out) == []
     plan = json.loads(out.read_text())
-    told = {name: plan["settings"][name] for name in ("drain", "demote", "add", "fix_offline")}
-    assert told == {"drain": [first], "demote": [second, third], "add": [], "fix_offline": True}
+    told = {name: plan["settings"][name] for name in ("drain", "demote", "add", "fix_offline_replicas")}
+    assert told == {"drain": [first], "demote": [second, third], "add": [], "fix_offline_replicas": True}
     assert {"drain", "demote"} <= {move["reason"]["goal"] for move in plan["moves"]}
     assert run("replicas", "--snapshot", snapshot, "--add", 99, "--add", 98) == 2
     assert "add: broker 99 is not in the snapshot" in capsys.readouterr().err
@@ -122,7 +130,7 @@ def test_kafkas_own_form(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_level_cluster_needs_nothing(snapshot: Path, tmp_path: Path) -> None:
-    """Where the limits are wide enough, the verdict is level, without a move, and the exit code 0."""
+    """Where the limits are wide enough, the verdict is balanced, without a move, and the exit code 0."""
     document = random_snapshot(SKEWED)
     for partition in document["partitions"]:
         for role in ("leader_load", "follower_load"):
@@ -131,7 +139,7 @@ def test_a_level_cluster_needs_nothing(snapshot: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.json"
     assert run("replicas", "--snapshot", snapshot, "--out", out) == 0
     plan = json.loads(out.read_text())
-    assert (plan["verdict"], plan["moves"], plan["assignments"]) == ("level", [], [])
+    assert (plan["verdict"], plan["moves"], plan["assignments"]) == ("balanced", [], [])
 
 
 def test_too_much_load_is_infeasible_with_a_count(
@@ -227,10 +235,10 @@ def test_a_plan_says_how_old_its_snapshot_is_and_what_was_done_since(
             (document["cluster"], 1, False),
             ("b", 1, False),
         ):
-            state = new_execution("id", (), ExecutionSettings(), time.time() + at)
+            state = new_execution("id", (), ReplicasExecutionSettings(), time.time() + at)
             execution = store.journal.create(state, cluster, "{}", "ada@ops1, process 7", {})
             if ended:
-                after = replace(state, status=Status.FINISHED, now=time.time() - 30)
+                after = replace(state, status=ExecutionStatus.FINISHED, now=time.time() - 30)
                 store.journal.write(execution, state, after, "", "")
     warning = (
         f"execution 2 (running, by ada@ops1, process 7) has changed the cluster since the snapshot of "

@@ -57,7 +57,7 @@ def test_a_plan_is_shown_written_and_shown_again(
     text = capsys.readouterr().out
     for said in (
         "small at 2026-11-21T05:00:00Z: 3 brokers, 6 bundles, 21 clients",
-        "Plan by trim: levelled",
+        "Plan by trim: balanced",
         "cost: 2 unloads that disconnect 3 clients",
         "bound: any plan disturbs",
         "window 0",
@@ -67,7 +67,7 @@ def test_a_plan_is_shown_written_and_shown_again(
         assert said in text
     assert read_bundle_plan(out).cost.sessions == 3
     assert run("plan", "show", out, "--snapshot", snapshot) == 0
-    assert "Plan by trim: levelled" in capsys.readouterr().out
+    assert "Plan by trim: balanced" in capsys.readouterr().out
     assert run("plan", "show", out, "--format", "json") == 0
     assert capsys.readouterr().out == out.read_text()
     assert run("plan", "show", out, "--format", "kafka") == 2
@@ -77,7 +77,7 @@ def test_a_plan_is_shown_written_and_shown_again(
 def test_the_newest_snapshot_of_the_lake_is_planned_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An older one, and one of the other level, lie beside it."""
+    """An older one, and one of the other balancer, lie beside it."""
     folder = Lake(tmp_path, REPLICAS).snapshot_folder("small")
     folder.mkdir(parents=True)
     write_bundles_snapshot(small_snapshot([0, 1], [10, 10]), folder / "20261121T050000Z")
@@ -218,14 +218,14 @@ def test_all_side_by_side_and_trim_alone_judge_the_same_load(
 
 
 def test_what_has_no_capacity_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Message rates far apart, which nothing limits: not levelled, and not passed over in silence."""
+    """Message rates far apart, which nothing limits: not balanced, and not passed over in silence."""
     found = small_snapshot([0, 0, 1], [20, 20, 20])
     capacity = found.brokers.capacity.copy()
     capacity[:, 3] = np.inf
     path = tmp_path / "s.json"
     write_bundles_snapshot(replace(found, brokers=replace(found.brokers, capacity=capacity)), path)
     assert run("plan", "bundles", "--snapshot", path) == 3
-    assert "not limited, so not levelled: message rate (33% from the mean)" in capsys.readouterr().out
+    assert "not limited, so not balanced: message rate (33% from the mean)" in capsys.readouterr().out
     write_bundles_snapshot(found, tmp_path / "t.json")
     assert run("plan", "bundles", "--snapshot", tmp_path / "t.json") == 3
     assert "not limited" not in capsys.readouterr().out
@@ -282,11 +282,11 @@ def test_bundles_on_forbidden_brokers_fail_only_a_plan_that_should_move_them(
     words += ["--set", "bundles.epsilon=0.3"]
     assert run(*words) == 0
     assert "t/ns1/0x40000000_0x60000000 on b3:8080" in capsys.readouterr().out
-    assert run(*words, "--set", "bundles.outside_policy=move") == 0
+    assert run(*words, "--set", "bundles.policy_violations=move") == 0
     assert "policy, broker b3:8080: 2 moves" in capsys.readouterr().out
-    moved = ["--set", "bundles.outside_policy=move", "--set", "bundles.max_unloads=1"]
+    moved = ["--set", "bundles.policy_violations=move", "--set", "bundles.max_unloads=1"]
     assert run(*words, *moved) == 3
-    assert run(*words, "--set", "bundles.outside_policy=mov") == 2
+    assert run(*words, "--set", "bundles.policy_violations=mov") == 2
 
 
 def test_a_bundle_at_two_brokers_is_named_in_plans_from_reports(
@@ -321,7 +321,7 @@ def test_status_shows_what_a_snapshot_finds(tmp_path: Path, capsys: pytest.Captu
     assert "the isolation policy t/.* (primary b1 b2) does not allow that" in text
     assert run("status", "--lake", tmp_path, "--json") == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
-    assert (finding["kind"], len(finding["proof"]["bundles"])) == ("outside_policy", 2)
+    assert (finding["kind"], len(finding["proof"]["bundles"])) == ("policy_violations", 2)
 
 
 def test_the_extensible_managers_splits_and_placement_are_in_plans(

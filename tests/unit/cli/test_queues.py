@@ -10,9 +10,9 @@ import pytest
 
 from support.redis_server import Server
 from trimtab.cli.app import main
-from trimtab.connect.redis.server import DeadLetter, QueueServer
-from trimtab.dataplane.queues import LevelledBroker
-from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+from trimtab.connect.redis.server import DeadLetter, QueueServerClient
+from trimtab.dataplane.queues import BalancedBroker
+from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 
 
 def _trimtab(
@@ -31,9 +31,15 @@ def test_dead_letters_are_listed_shown_and_requeued(
     name = uuid4().hex
     where = ("--queues", server.url, "--set", f"redis.name={name}")
 
-    def broker_of() -> LevelledBroker:
-        broker = LevelledBroker(
-            server.url, name=name, queues=2, life_seconds=0.2, deaths_max=2, schedule=False, scheduling=None
+    def broker_of() -> BalancedBroker:
+        broker = BalancedBroker(
+            server.url,
+            name=name,
+            queues=2,
+            heartbeat_timeout_seconds=0.2,
+            max_worker_crashes=2,
+            schedule=False,
+            scheduling=None,
         )
 
         async def vote(user: str) -> None: ...
@@ -51,16 +57,18 @@ def test_dead_letters_are_listed_shown_and_requeued(
 
     async def die(worker: str) -> None:
         """Begin all that is there, and be gone without a word."""
-        backend = RedisStreams(server.url, name, [9, 9], life_seconds=0.2, deaths_max=2, hand_seconds=1.0)
+        backend = RedisBackend(
+            server.url, name, [9, 9], heartbeat_timeout_seconds=0.2, max_worker_crashes=2, hand_seconds=1.0
+        )
         await backend.open()
-        while not (await backend.beside()).dead_letters:
+        while not (await backend.server_counts()).dead_letters:
             claim = await backend.claim(worker)
             assert claim is not None
             for one in claim.left_over:
                 assert await backend.start(worker, one)
             while await backend.take(worker, claim.queue, 0.001) is not None:
                 pass
-            if (await backend.look()).queues[claim.queue].length:
+            if (await backend.counts()).queues[claim.queue].length:
                 break
             await backend.release(worker, claim.queue)  # that of the one before is not free yet
             await asyncio.sleep(0.02)
@@ -74,7 +82,7 @@ def test_dead_letters_are_listed_shown_and_requeued(
         return found
 
     async def order() -> list[str]:
-        backend = RedisStreams(server.url, name, [9, 9], life_seconds=60.0)
+        backend = RedisBackend(server.url, name, [9, 9], heartbeat_timeout_seconds=60.0)
         await backend.open()
         claim = await backend.claim("d")
         assert claim is not None
@@ -83,7 +91,7 @@ def test_dead_letters_are_listed_shown_and_requeued(
             found.append(delivery.envelope.task_id)
             assert delivery.deaths == 0
             assert await backend.finish(delivery)
-        counts = (await backend.look()).queues
+        counts = (await backend.counts()).queues
         assert tuple(one.derivable() for one in counts) == await backend.recount()
         assert sum(one.arrived_microseconds - one.served_microseconds for one in counts) == 0
         await backend.release("d", claim.queue)
@@ -123,16 +131,16 @@ def test_dead_letters_are_listed_shown_and_requeued(
     asyncio.run(send("fay", "gil"))
     for worker in "efg":
         asyncio.run(die(worker))
-    read = QueueServer.dead_letters
+    read = QueueServerClient.dead_letters
     others: list[DeadLetter] = []
 
-    def another_is_faster(of: QueueServer) -> list[DeadLetter]:
+    def another_is_faster(of: QueueServerClient) -> list[DeadLetter]:
         found = read(of)
         others.append(found[0])
         assert of.requeue(found[0])
         return found
 
-    monkeypatch.setattr(QueueServer, "dead_letters", another_is_faster)
+    monkeypatch.setattr(QueueServerClient, "dead_letters", another_is_faster)
     code, said, error = _trimtab(capsys, "requeue", "--all", *where)
     assert (code, said.count("re-queued")) == (1, 1)
     assert error == (

@@ -138,9 +138,9 @@ def test_an_option_of_pulsars_changes_the_decision(
         (("--placement", "Nearest"), "placement strategy Nearest is not known"),
         (("--set", "loadBalancerX=1"), "option loadBalancerX is not one"),
         (("--set", "loadBalancerX"), "is not name=value"),
-        (("--variant", "pulsar-3"), "choose one of pulsar-4.2, pulsar-4.0, article"),
+        (("--pulsar-version", "pulsar-3"), "choose one of pulsar-4.2, pulsar-4.0, article"),
         (("--spark",), "name a folder for them with --out, or"),
-        (("--spark", "--world", "simulated", "--state", "s"), "leave it out"),
+        (("--spark", "--mode", "simulated", "--state-file", "s"), "leave it out"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_2(
@@ -163,9 +163,9 @@ def test_in_the_simulated_world_pulsars_own_placement_says_where_bundles_go(
 ) -> None:
     """What is unloaded must go somewhere; who names a placement gets that one, as ever."""
     default, named = tmp_path / "default", tmp_path / "named"
-    assert replay("--reports", recording, "--world", "simulated", "--out", default) == 0
+    assert replay("--reports", recording, "--mode", "simulated", "--out", default) == 0
     placed = ("--placement", "LeastLongTermMessageRate")
-    assert replay("--reports", recording, "--world", "simulated", *placed, "--out", named) == 0
+    assert replay("--reports", recording, "--mode", "simulated", *placed, "--out", named) == 0
     assert b'"destinations": {"t/n' in default.read_bytes()
     assert default.read_bytes() == named.read_bytes()
 
@@ -187,6 +187,6 @@ def test_a_kept_state_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     state = tmp_path / "state.json"
     assert replay("--reports", written(tmp_path / "whole", ticks)) == 0
     whole = capsys.readouterr().out
-    assert replay("--reports", written(tmp_path / "first", ticks[:2]), "--state", state) == 0
-    assert replay("--reports", written(tmp_path / "second", ticks[2:]), "--state", state) == 0
+    assert replay("--reports", written(tmp_path / "first", ticks[:2]), "--state-file", state) == 0
+    assert replay("--reports", written(tmp_path / "second", ticks[2:]), "--state-file", state) == 0
     assert capsys.readouterr().out == whole

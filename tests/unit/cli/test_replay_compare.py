@@ -30,7 +30,7 @@ def test_strategies_are_shown_side_by_side(
 ) -> None:
     """A row each below the recording as it is; decisions with their strategy, and a chart, where asked."""
     out, chart = tmp_path / "decisions.jsonl", tmp_path / "chart.svg"
-    assert replay("--reports", recording, *THREE, "--world", "simulated", "--out", out, "--chart", chart) == 0
+    assert replay("--reports", recording, *THREE, "--mode", "simulated", "--out", out, "--chart", chart) == 0
     shown = capsys.readouterr()
     rows = [line.split() for line in shown.out.splitlines()]
     heads = ("nothing", "ThresholdShedder", "calm", "AvgShedder")
@@ -49,7 +49,7 @@ def test_json_has_what_each_was_run_with(recording: Path, capsys: pytest.Capture
     """One strategy suffices where the document is asked for; the pause is the user's."""
     arguments = ("--set", "loadBalancerBrokerOverloadedThresholdPercentage=80", "--pause", 2, "--json")
     placed = ("--placement", "LeastLongTermMessageRate")
-    assert replay("--reports", recording, *placed, *arguments, "--world", "simulated") == 0
+    assert replay("--reports", recording, *placed, *arguments, "--mode", "simulated") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["overload_usage"], document["pause_seconds"]) == (0.8, 2.0)
     assert document["unmoved"]["overload_seconds"] == 180
@@ -79,11 +79,11 @@ def test_over_the_recording_as_it_is_only_decisions_can_differ(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--json",), "add --world simulated"),
-        (("--chart", "x.svg"), "add --world simulated"),
-        (("--pause", "1"), "add --world simulated"),
+        (("--json",), "add --mode simulated"),
+        (("--chart", "x.svg"), "add --mode simulated"),
+        (("--pause", "1"), "add --mode simulated"),
         (("--strategy", "A", "--strategy", "A"), "there is another by the name A"),
-        (("--strategy", "AvgShedder", "--strategy", "OverloadShedder", "--state", "s"), "leave it out"),
+        (("--strategy", "AvgShedder", "--strategy", "OverloadShedder", "--state-file", "s"), "leave it out"),
         (("--set", "ThresholdShedder.loadBalancerX=1"), "option loadBalancerX is not one"),
         (("--scenarios", "absent.toml"), "absent.toml: no such file"),
     ],
@@ -108,7 +108,7 @@ def test_a_chart_that_cannot_be_written_is_one_line(
 ) -> None:
     """A file stands where its folder would be."""
     chart = tmp_path / "reports.jsonl" / "chart"
-    placed = ("--placement", "LeastLongTermMessageRate", "--world", "simulated")
+    placed = ("--placement", "LeastLongTermMessageRate", "--mode", "simulated")
     assert replay("--reports", recording, *placed, "--chart", chart) == 2
     shown = capsys.readouterr()
     assert "cannot be written" in shown.err
@@ -138,7 +138,7 @@ def test_scenarios_come_from_a_file_and_from_the_command_line(
         """
     )
     more = ("--strategy", "AvgShedder", "--placement", "AvgShedder=AvgShedder", "--seed", 9)
-    more = (*more, "--set", "loadBalancerHistoryResourcePercentage=0.7", "--world", "simulated", "--json")
+    more = (*more, "--set", "loadBalancerHistoryResourcePercentage=0.7", "--mode", "simulated", "--json")
     assert replay("--reports", recording, "--scenarios", listed, *more) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["strategies"]}
     common = {
@@ -171,13 +171,13 @@ def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
     file.write_text('[spark]\nmemory = "3g"\n', encoding="utf-8")
     monkeypatch.setenv("TRIMTAB_SETTINGS", str(file))
 
-    def started(settings: SessionSettings, say: Callable[[str], None]) -> SimpleNamespace:
-        assert (settings.memory, settings.master, settings.heavy) == ("3g", None, False)
-        say("starting Spark")
+    def started(settings: SessionSettings, print_progress: Callable[[str], None]) -> SimpleNamespace:
+        assert (settings.memory, settings.master, settings.large_job) == ("3g", None, False)
+        print_progress("starting Spark")
         return session
 
     monkeypatch.setattr("trimtab.observe.session.spark_session", started)
-    shown = ("--reports", recording, *THREE, "--world", "simulated", "--json")
+    shown = ("--reports", recording, *THREE, "--mode", "simulated", "--json")
     assert replay(*shown) == 0
     local = capsys.readouterr().out
     assert replay(*shown, "--spark", "--out", tmp_path / "decisions") == 0

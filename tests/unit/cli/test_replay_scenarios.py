@@ -2,38 +2,44 @@
 
 import pytest
 
-from trimtab.history.bundles.scenarios import Asked, asked
+from trimtab.history.bundles.scenarios import StrategyRequest, strategy_requests
 from trimtab.model.errors import SettingsError
 
 
 def test_settings_are_for_all_or_for_one() -> None:
     """What is given for one goes before what is given for all, whichever comes first."""
-    chosen, common = asked(
+    chosen, common = strategy_requests(
         ["ThresholdShedder", "AvgShedder"],
         ["AvgShedder=AvgShedder", "LeastLongTermMessageRate"],
         ["AvgShedder.x=2", "x=1", "ThresholdShedder.y = 3"],
     )
     assert common == {"x": "1"}
     assert chosen == {
-        "ThresholdShedder": Asked("ThresholdShedder", "LeastLongTermMessageRate", {"x": "1", "y": "3"}),
-        "AvgShedder": Asked("AvgShedder", "AvgShedder", {"x": "2"}),
+        "ThresholdShedder": StrategyRequest(
+            "ThresholdShedder", "LeastLongTermMessageRate", {"x": "1", "y": "3"}
+        ),
+        "AvgShedder": StrategyRequest("AvgShedder", "AvgShedder", {"x": "2"}),
     }
 
 
 def test_one_strategy_twice_has_names() -> None:
     """The same shedder with two thresholds is two rows."""
-    chosen, _ = asked(["ThresholdShedder", "tight=ThresholdShedder"], [], ["tight.threshold=5"])
+    chosen, _ = strategy_requests(["ThresholdShedder", "tight=ThresholdShedder"], [], ["tight.threshold=5"])
     assert chosen == {
-        "ThresholdShedder": Asked("ThresholdShedder", None, {}),
-        "tight": Asked("ThresholdShedder", None, {"threshold": "5"}),
+        "ThresholdShedder": StrategyRequest("ThresholdShedder", None, {}),
+        "tight": StrategyRequest("ThresholdShedder", None, {"threshold": "5"}),
     }
 
 
 def test_a_java_class_is_named_by_its_last_part() -> None:
     """Copied from broker.conf, it need not be cut: neither in the strategy nor in what is set for it."""
     java = "org.apache.pulsar.broker.loadbalance.impl.ThresholdShedder"
-    chosen, _ = asked([java], [f"{java}=extensions.LeastResourceUsageWithWeight"], [f"{java}.x=1"])
-    assert chosen == {"ThresholdShedder": Asked(java, "extensions.LeastResourceUsageWithWeight", {"x": "1"})}
+    chosen, _ = strategy_requests(
+        [java], [f"{java}=extensions.LeastResourceUsageWithWeight"], [f"{java}.x=1"]
+    )
+    assert chosen == {
+        "ThresholdShedder": StrategyRequest(java, "extensions.LeastResourceUsageWithWeight", {"x": "1"})
+    }
 
 
 @pytest.mark.parametrize(
@@ -54,5 +60,5 @@ def test_what_is_not_clear_is_refused(
 ) -> None:
     """A setting that would be for nobody, or one of two that contradict each other, is not passed over."""
     with pytest.raises(SettingsError) as refused:
-        asked(strategies, placements, overrides)
+        strategy_requests(strategies, placements, overrides)
     assert message in str(refused.value)

@@ -68,10 +68,10 @@ def test_status_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run("status", "--lake", str(tmp_path)) == 0
     out = capsys.readouterr().out
     assert "! broker 1: disk 84% > theta 80%\n" in out
-    assert "disk: not level. `trimtab plan replicas`" in out
+    assert "disk: not balanced. `trimtab plan replicas`" in out
     settings = ["--set", "replicas.theta=0.9", "--set", "replicas.epsilon=0.6"]
     assert run("status", "--lake", str(tmp_path), *settings) == 0
-    assert "not level." not in capsys.readouterr().out
+    assert "not balanced." not in capsys.readouterr().out
     assert run("status", "--lake", str(tmp_path), "--json") == 0
     assert json.loads(capsys.readouterr().out)["cluster"] == "orders"
 
@@ -145,7 +145,7 @@ def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
     key = "public/shop/0x00000000_0xffffffff"
     rows = {
         "brokers": [{"cluster": "pulsar", "tick": NOON, "broker": "a:1", "broker_state": "alive"}],
-        "bundles": [{"cluster": "pulsar", "tick": NOON, "bundle": key, "owner": "a:1", "told": False}],
+        "bundles": [{"cluster": "pulsar", "tick": NOON, "bundle": key, "owner": "a:1", "is_known": False}],
     }
     bundles = lake_with(tmp_path / "lake", rows, BUNDLES)
     write_newest_snapshots(bundles, bundles.manifest(), BundlesPipelineSettings())
@@ -160,8 +160,8 @@ def test_the_level_of_a_snapshot_is_told_by_cluster_or_option(
     folder.parent.mkdir(parents=True)
     write_snapshot(read_snapshot(source), folder)
     assert run("snapshot", "export", lake, out) == 2
-    assert "holds snapshots of levels replicas and bundles: say --level" in capsys.readouterr().err
-    assert run("snapshot", "export", lake, out, "--level=replicas") == 0
+    assert "holds snapshots of balancers replicas and bundles: say --balancer" in capsys.readouterr().err
+    assert run("snapshot", "export", lake, out, "--balancer=replicas") == 0
     assert run("snapshot", "export", lake, out, "--cluster=pulsar") == 0
     assert "of pulsar" in capsys.readouterr().out
-    assert run("snapshot", "export", lake, out, "--level=shards") == 2
+    assert run("snapshot", "export", lake, out, "--balancer=shards") == 2

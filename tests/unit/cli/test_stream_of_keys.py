@@ -14,7 +14,7 @@ import pytest
 from trimtab.cli.app import main
 from trimtab.cli.bodies import pipeline
 from trimtab.jars import fetch
-from trimtab.observe.keys import reading
+from trimtab.observe.keys import offset_sampling
 
 
 class Told(threading.Event):
@@ -24,9 +24,9 @@ class Told(threading.Event):
         super().__init__()
         self.log, self.most, self.waited = list[str](), most, list[float]()
 
-    def look(self) -> None:
+    def sample_offsets(self) -> None:
         """Of a reading."""
-        self.log.append("look")
+        self.log.append("sample")
 
     def read(self, session: object, options: dict[str, str]) -> None:
         """Of a reading."""
@@ -53,15 +53,15 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
         told.log.append("close")
 
     def built(session: object, lakes: list[Any], *_: object, **__: object) -> dict[str, Any]:
-        told.log += [f"tables of {one.level.name}" for one in lakes]
-        return {one.level.name: SimpleNamespace(snapshots=("s",)) for one in lakes}
+        told.log += [f"tables of {one.balancer.name}" for one in lakes]
+        return {one.balancer.name: SimpleNamespace(snapshots=("s",)) for one in lakes}
 
-    monkeypatch.setattr(reading, "open_reading", opened)
+    monkeypatch.setattr(offset_sampling, "open_reading", opened)
     monkeypatch.setattr(fetch, "spark_kafka_jars", lambda say: ())
     monkeypatch.setattr(pipeline, "lake_session", lambda *_: told)
     monkeypatch.setattr(pipeline, "run_batches", built)
     monkeypatch.setattr(pipeline, "stop_on_signals", lambda: told)
-    monkeypatch.setattr(pipeline, "_tell_quality", lambda *_: None)
+    monkeypatch.setattr(pipeline, "_print_quality", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         main(["pipeline", *words, "--keys=orders", "--bootstrap=b1:9092", f"--lake={tmp_path}"])
     assert ended.value.code in (0, None)
@@ -71,10 +71,12 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
 def test_a_stream_reads_the_topic_anew_at_every_trigger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One look before Spark starts, then readings, of its own tables alone; all is closed in the end."""
+    """One sample of offsets before Spark starts, then readings, of its own tables alone; all is closed in the
+    end.
+    """
     told = typed(tmp_path, monkeypatch, "stream", "--trigger=30s")
     assert told.log == [
-        "open orders", "look", *["read b1:9092", "tables of keys"] * 3, "stop", "close"
+        "open orders", "sample", *["read b1:9092", "tables of keys"] * 3, "stop", "close"
     ]  # fmt: skip
     assert all(29 < one <= 30 for one in told.waited), "what a reading takes is part of the trigger"
 
@@ -85,4 +87,4 @@ def test_one_reading_is_enough_where_one_is_asked_for(
 ) -> None:
     """Of a run, and of a stream that is to end by itself."""
     told = typed(tmp_path, monkeypatch, *words)
-    assert told.log == ["open orders", "look", "read b1:9092", "tables of keys", "stop", "close"]
+    assert told.log == ["open orders", "sample", "read b1:9092", "tables of keys", "stop", "close"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.fake_keyed_topic import CONNECTION, TABLES, FakeGroup, FakeKafka
-from trimtab.connect.kafka.groups import ConsumersSeen
-from trimtab.connect.kafka.keyed_topic import KeyedTopic, Published
-from trimtab.files.keys.heartbeat import Heartbeat
+from trimtab.connect.kafka.groups import ConsumerGroup
+from trimtab.connect.kafka.keyed_topic import KeyedTopic, PublishedRouting
+from trimtab.files.keys.heartbeat import ClientHeartbeat
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.errors import ConnectError, InputError
 from trimtab.model.keys.routing import Route, RoutingTable
@@ -19,7 +19,7 @@ COMMITS = {("orders", 0): 5, ("orders", 1): 7}
 ID = "id of orders"
 
 
-def seen(**groups: FakeGroup) -> dict[str, ConsumersSeen]:
+def seen(**groups: FakeGroup) -> dict[str, ConsumerGroup]:
     """The groups of those that are taken for readers of the topic."""
     return {one.name: one for one in FakeKafka(groups).topic().groups(range(2))}
 
@@ -30,9 +30,9 @@ def a_text(version: int, topic_id: str = ID, **groups: tuple[int, ...]) -> bytes
     return table_bytes(PublishedTable("orders", topic_id, RoutingTable(version, 2, 2, routes)))
 
 
-def a_beat(version: int, topic_id: str = ID, process: str = "p1") -> Heartbeat:
+def a_beat(version: int, topic_id: str = ID, process: str = "p1") -> ClientHeartbeat:
     """A producer's."""
-    return Heartbeat(
+    return ClientHeartbeat(
         process=process, role="producer", client="c", topic="orders", topic_id=topic_id, at=0.0,
         version=version, partitions=2, wrapped=True,
     )  # fmt: skip
@@ -50,7 +50,7 @@ def test_every_group_that_reads_the_topic_is_seen() -> None:
     assert found["billing"].assigned == {"m1": {0}, "m2": {1}, "m3": frozenset()}
     assert found["billing"].committed == {0: 5, 1: 7}
     assert (found["down"].committed, found["down"].assigned) == ({1: 3}, {})
-    assert not any(one.rebalancing or one.untold for one in found.values())
+    assert not any(one.rebalancing or one.unlisted_reason for one in found.values())
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
@@ -78,7 +78,7 @@ def test_a_group_in_mid_rebalance_is_told_apart(state: str) -> None:
 )
 def test_a_group_whose_members_are_not_told_is_told_apart(group: FakeGroup, told: str) -> None:
     """Of another protocol, refused, or unknown to its own broker."""
-    assert told in seen(billing=group)["billing"].untold
+    assert told in seen(billing=group)["billing"].unlisted_reason
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_group_that_is_named_is_looked_at_in_any_case() -> None:
     """Though it reads nothing."""
     kafka = FakeKafka({"billing": FakeGroup(COMMITS, {"m1": [0, 1]})})
     assert [one.name for one in kafka.topic().groups(range(2), "gone")] == ["billing", "gone"]
-    assert kafka.topic().consumers("gone") == ConsumersSeen("gone")
+    assert kafka.topic().consumers("gone") == ConsumerGroup("gone")
 
 
 def test_whose_load_is_meant_must_be_said_where_two_groups_read() -> None:
@@ -111,7 +111,7 @@ def test_whose_load_is_meant_must_be_said_where_two_groups_read() -> None:
     del kafka.groups["audit"]
     assert kafka.topic().consumers().name == "billing"
     kafka.groups.clear()
-    assert kafka.topic().consumers() == ConsumersSeen()
+    assert kafka.topic().consumers() == ConsumerGroup()
 
 
 def test_the_topic_of_tables_gets_a_partition_for_heartbeats() -> None:
@@ -129,31 +129,31 @@ def test_the_topic_of_tables_gets_a_partition_for_heartbeats() -> None:
 def test_a_topic_that_is_gone_is_told_from_one_that_is_not_told() -> None:
     """Its absence is an answer; a broker that does not know its leader yet gives none."""
     kafka = FakeKafka()
-    assert kafka.topic().look().ends == {0: 100, 1: 100}
+    assert kafka.topic().describe().ends == {0: 100, 1: 100}
     kafka.code = 5
     with pytest.raises(ConnectError, match="LeaderNotAvailable"):
         kafka.topic().find()
     kafka.code, kafka.topic_id = 0, ""
     assert kafka.topic().find() is None
     with pytest.raises(InputError, match="there is no topic 'orders'"):
-        kafka.topic().look()
+        kafka.topic().describe()
 
 
 def test_a_damaged_table_is_told_from_none() -> None:
     """What it hides goes on to hold; its version and base are made out, and what heartbeats tell."""
     kafka = FakeKafka()
-    assert kafka.topic().published(ID) == Published()
+    assert kafka.topic().published(ID) == PublishedRouting()
     kafka.log = [a_text(7)[:-20]]
     found = kafka.topic().published(ID)
     assert (found.table, found.base, found.newest) == (None, 2, 7)
     assert "torn or no JSON" in found.damaged
-    assert "--set execution.keys.replace=true" in found.damaged
+    assert "--set execution.keys.overwrite_invalid=true" in found.damaged
     kafka.log = [a_text(6, g5=(0,)), b"x"]
     found = kafka.topic().published(ID)
     assert found.table == RoutingTable(6, 2, 2, {5: Route((0,))})
     assert (bool(found.damaged), found.base, found.newest) == (True, 0, 6)
-    kafka.beats = [(a_beat(9), 0.0), (a_beat(11, "id of before", "p2"), time.time())]
-    assert (kafka.topic().published(ID).newest, kafka.topic().published(ID).beats) == (9, ())
+    kafka.heartbeats = [(a_beat(9), 0.0), (a_beat(11, "id of before", "p2"), time.time())]
+    assert (kafka.topic().published(ID).newest, kafka.topic().published(ID).heartbeats) == (9, ())
 
 
 def test_a_number_at_which_a_text_was_cut_off_does_not_count() -> None:
@@ -183,22 +183,22 @@ def test_two_tables_of_one_version_are_rivals() -> None:
     kafka = FakeKafka(log=[a_text(1, g5=(0,)), a_text(1, g7=(0,))])
     found = kafka.topic().published(ID)
     assert found.table == RoutingTable(1, 2, 2, {7: Route((0,))})
-    assert found.rival == RoutingTable(1, 2, 2, {5: Route((0,))})
+    assert found.foreign_table == RoutingTable(1, 2, 2, {5: Route((0,))})
     kafka.log = [a_text(1), a_text(2, g5=(0,)), a_text(1, g7=(0,))]
     found = kafka.topic().published(ID)
-    assert found.rival is not None
-    assert (found.rival.version, found.newest) == (2, 2)
+    assert found.foreign_table is not None
+    assert (found.foreign_table.version, found.newest) == (2, 2)
     kafka.log += [a_text(3)]
-    assert kafka.topic().published(ID).rival is None
+    assert kafka.topic().published(ID).foreign_table is None
     kafka.log = [a_text(1, g5=(0,)), a_text(1, g5=(0,))]
-    assert kafka.topic().published(ID).rival is None
+    assert kafka.topic().published(ID).foreign_table is None
 
 
 def test_a_damaged_file_is_told_as_well(tmp_path: Path) -> None:
     """A table that was edited by hand."""
     path = tmp_path / "table.json"
     topic = KeyedTopic(CONNECTION, FakeKafka(), "orders", str(path))
-    assert topic.published(ID) == Published()
+    assert topic.published(ID) == PublishedRouting()
     path.write_bytes(a_text(3, g5=(0,)).replace(b'"version": 3', b'"version": 4'))
     found = topic.published(ID)
     assert (found.table, found.newest) == (None, 4)

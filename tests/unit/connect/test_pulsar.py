@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.connect.pulsar.errors import told_reason
+from trimtab.connect.pulsar.errors import response_reason
 from trimtab.model.bundles.policies import BundlePolicies
 
 BUNDLE = "t/n/0x00000000_0x40000000"
@@ -337,7 +337,7 @@ def test_each_refusal_has_its_remedy(status: int, said: str, transient: bool):
 )
 def test_a_reason_is_taken_out_of_whatever_came(body: bytes, reason: str):
     """JSON, a page of the web server, a stack trace: what happened is left of it."""
-    assert told_reason(body) == reason
+    assert response_reason(body) == reason
 
 
 @pytest.mark.parametrize(

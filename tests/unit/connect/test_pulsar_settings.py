@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from support.settings import settings_of
+from trimtab.balancers.settings import read_settings
 from trimtab.connect.pulsar.settings import PulsarConnection, pulsar_connection
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
 
 

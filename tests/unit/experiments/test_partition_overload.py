@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimtab.history.keys.consumers import Capacity, Consumers
-from trimtab.history.keys.course import Course
+from trimtab.history.keys.consumers import ConsumerCapacity, SimulatedConsumers
+from trimtab.history.keys.simulation import KeysSimulationRun
 from trimtab.history.keys.stream import KeyStream
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "partition_overload"
@@ -106,7 +106,9 @@ def test_a_worker_hands_a_partition_over_in_order_and_its_end_last(named: Any) -
     takers = named("takers")
     first = [Message(0, one) for one in range(3)] + [Message(0, 3, end=True)]
     other = [Message(1, 0), Message(1, 1)]
-    paced = takers.Paced(Client([*first, *other]), Consumers(24, Capacity(100.0)), takers.time.monotonic())
+    paced = takers.Paced(
+        Client([*first, *other]), SimulatedConsumers(24, ConsumerCapacity(100.0)), takers.time.monotonic()
+    )
     taken = [paced.poll(5.0) for _ in range(2)]
     assert {one.partition() for one in taken} == {0, 1}
     paced.forget({1})
@@ -120,7 +122,7 @@ def test_partitions_that_share_a_worker_wait_for_one_another(named: Any) -> None
     """Three records in three partitions are done at once, or by a shared worker one after the other."""
     takers = named("takers")
     for shared, begins in ((None, [0.0, 0.0, 0.0]), (1, [0.0, 100.0, 200.0])):
-        workers = Consumers(24, Capacity(0.01))
+        workers = SimulatedConsumers(24, ConsumerCapacity(0.01))
         paced = takers.Paced(Client([Message(one, 0) for one in range(3)]), workers, 0.0, shared)
         assert paced.poll(0.0) is None
         due = sorted(at for at, _, _ in paced._due)
@@ -130,7 +132,7 @@ def test_partitions_that_share_a_worker_wait_for_one_another(named: Any) -> None
 def test_what_is_taken_from_a_worker_was_not_done(named: Any) -> None:
     """Partition 1 is given away and comes back: its worker begins at once, and not after what it had."""
     takers = named("takers")
-    workers = Consumers(24, Capacity(0.01))
+    workers = SimulatedConsumers(24, ConsumerCapacity(0.01))
     paced = takers.Paced(Client([Message(1, one) for one in range(3)]), workers, takers.time.monotonic())
     assert paced.poll(0.0) is None
     paced.forget({1})
@@ -145,10 +147,10 @@ def test_partitions_go_to_whoever_has_least(named: Any) -> None:
     assert found == [[1], [2, 4], [3, 0]]
 
 
-def course(done: Any, seconds: float = 30.0) -> Course:
+def course(done: Any, seconds: float = 30.0) -> KeysSimulationRun:
     """All in one partition, each done as said."""
     own = stream(seconds)
-    return Course(own, [0] * len(own.at), [done(at) for at in own.at], 1)
+    return KeysSimulationRun(own, [0] * len(own.at), [done(at) for at in own.at], 1)
 
 
 def test_a_load_has_converged_when_no_partition_is_overloaded_for_ten_seconds(named: Any) -> None:
@@ -195,7 +197,7 @@ def test_overloaded_partitions_are_counted(named: Any) -> None:
     """Two of three stand still from the beginning to the end; of the third half is used."""
     own = stream(30.0, per_second=300.0, keys=3)
     done = [100.0 if which else at for at, which in zip(own.at, own.which, strict=True)]
-    found = named("measured").convergence(Course(own, own.which, done, 3), 100.0, 200.0)
+    found = named("measured").convergence(KeysSimulationRun(own, own.which, done, 3), 100.0, 200.0)
     assert found["overloaded"] == pytest.approx(2.0, abs=0.2)
 
 

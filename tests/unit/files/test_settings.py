@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.files.binding import Given, Refuse, Section, Sections
+from trimtab.balancers.balancer import setting_overrides
+from trimtab.balancers.replicas.options import PLAN
+from trimtab.balancers.settings import read_settings
+from trimtab.files.binding import RejectCallback, Section, Sections, SettingValue
 from trimtab.files.settings import load_settings
-from trimtab.levels.level import words_of
-from trimtab.levels.replicas.options import PLAN
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.settings import ReplicasSettings
 
@@ -54,14 +54,14 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_nothing_set_gives_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without file, environment and overrides, everything is as documented."""
     monkeypatch.chdir(tmp_path)
-    assert read_settings(None, [], {}).levels["replicas"] == ReplicasSettings()
+    assert read_settings(None, [], {}).balancers["replicas"] == ReplicasSettings()
 
 
 def test_the_later_one_wins(tmp_path: Path) -> None:
     """Defaults yield to the file, the file to the environment, the environment to --set."""
     path = written(tmp_path, "[replicas]\nseed = 1\nmax_moves = 1\ntheta = 0.7\nmax_bytes = 1\n")
     environ = {"TRIMTAB_REPLICAS_MAX_MOVES": "2", "TRIMTAB_REPLICAS_THETA": "0.6", "TRIMTAB_LAKE": "/lake"}
-    found = read_settings(path, ["replicas.theta=0.5", "replicas.theta=0.4"], environ).levels["replicas"]
+    found = read_settings(path, ["replicas.theta=0.5", "replicas.theta=0.4"], environ).balancers["replicas"]
     assert (found.seed, found.max_bytes, found.max_moves) == (1, 1, 2)
     assert found.theta == (0.4, 0.4, 0.4, 0.4)
     assert found.epsilon == ReplicasSettings().epsilon
@@ -71,10 +71,10 @@ def test_limits_per_resource(tmp_path: Path) -> None:
     """One number holds for all resources; a table, or a dotted key, sets some apart."""
     path = written(tmp_path, "[replicas]\ntheta = 0.7\n[replicas.epsilon]\ncpu = 0.2\n")
     environ = {"TRIMTAB_REPLICAS_EPSILON_DISK": "0.3"}
-    found = read_settings(path, ["replicas.theta.network_out=0.9"], environ).levels["replicas"]
+    found = read_settings(path, ["replicas.theta.network_out=0.9"], environ).balancers["replicas"]
     assert found.theta == (0.7, 0.7, 0.7, 0.9)
     assert found.epsilon == (0.2, 0.3, 0.1, 0.1)
-    assert read_settings(path, ["replicas.theta={disk = 0.5}"], {}).levels["replicas"].theta == (
+    assert read_settings(path, ["replicas.theta={disk = 0.5}"], {}).balancers["replicas"].theta == (
         0.8,
         0.5,
         0.8,
@@ -87,7 +87,7 @@ def test_lists_and_nested_tables(tmp_path: Path) -> None:
     path = written(
         tmp_path, '[replicas]\nexcluded_topics = ["a", "b*"]\n[replicas.role_aware]\nliteral = true\n'
     )
-    assert read_settings(path, [], {}).levels["replicas"].excluded_topics == ("a", "b*")
+    assert read_settings(path, [], {}).balancers["replicas"].excluded_topics == ("a", "b*")
     found = read_settings(
         path,
         ["replicas.excluded_topics=c,d", "replicas.excluded_brokers_for_leaders=[3, 4]"],
@@ -95,7 +95,7 @@ def test_lists_and_nested_tables(tmp_path: Path) -> None:
             "TRIMTAB_REPLICAS_ROLE_AWARE_LITERAL": "false",
             "TRIMTAB_REPLICAS_EXCLUDED_BROKERS_FOR_REPLICAS": "7",
         },
-    ).levels["replicas"]
+    ).balancers["replicas"]
     assert found.excluded_topics == ("c", "d")
     assert found.excluded_brokers_for_leaders == (3, 4)
     assert found.excluded_brokers_for_replicas == (7,)
@@ -108,9 +108,9 @@ def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     written(tmp_path, "[replicas]\nseed = 1\n")
     (tmp_path / "other.toml").write_text("[replicas]\nseed = 2\n")
     environ = {"TRIMTAB_SETTINGS": str(tmp_path / "other.toml")}
-    assert read_settings(None, [], {}).levels["replicas"].seed == 1
-    assert read_settings(None, [], environ).levels["replicas"].seed == 2
-    assert read_settings(Path("trimtab.toml"), [], environ).levels["replicas"].seed == 1
+    assert read_settings(None, [], {}).balancers["replicas"].seed == 1
+    assert read_settings(None, [], environ).balancers["replicas"].seed == 2
+    assert read_settings(Path("trimtab.toml"), [], environ).balancers["replicas"].seed == 1
     with pytest.raises(SettingsError.__mro__[1], match="no such file"):
         read_settings(Path("nothing.toml"), [], {})
 
@@ -175,7 +175,7 @@ def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) 
         ("[pipeline]\nwindow_seconds = 0", "give seconds between"),
         ("[spark]\nmemry = '1g'", "did you mean spark.memory?"),
         ("[execution]\nthrotle = 3", "did you mean execution.throttle?"),
-        ("[execution]\npoll_seconds = 0", "must be above 0"),
+        ("[execution]\npoll_interval_seconds = 0", "must be above 0"),
         ("[keys]\nepsilom = 0.1", "did you mean keys.epsilon?"),
         ("[keys]\nmin_placed_share = 1.5", "keys.min_placed_share is 1.5, expected a share from 0 to 1"),
     ],
@@ -203,7 +203,7 @@ def test_a_cluster_that_is_not_needed_may_be_told_in_part(tmp_path: Path) -> Non
 
 def test_an_option_is_named_as_it_was_typed() -> None:
     """An option that is short for a setting is not told as `--set`."""
-    words = words_of(PLAN, {"drain": ["1,x"]})
+    words = setting_overrides(PLAN, {"drain": ["1,x"]})
     with pytest.raises(SettingsError, match="^--drain 1,x: replicas.drain"):
         read_settings(None, words, {})
 
@@ -213,7 +213,7 @@ def test_a_room_may_take_its_section_raw(tmp_path: Path) -> None:
     path = written(tmp_path, '[kafka]\nbootstrap = ["a:1"]\n')
     settings = read_settings(path, ["kafka.timeout_seconds=3"], {"TRIMTAB_KAFKA_CLIENT_ID": "mine"})
     assert settings.table("kafka") == {"bootstrap": ["a:1"], "client_id": "mine", "timeout_seconds": 3}
-    origins = [given.origin for given in settings.given("kafka").values() if isinstance(given, Given)]
+    origins = [given.origin for given in settings.values("kafka").values() if isinstance(given, SettingValue)]
     assert origins == [
         *(str(path), "environment variable TRIMTAB_KAFKA_CLIENT_ID", "--set kafka.timeout_seconds=3")
     ]
@@ -221,7 +221,7 @@ def test_a_room_may_take_its_section_raw(tmp_path: Path) -> None:
 
 
 def test_the_sections_are_told_to_the_loader(tmp_path: Path) -> None:
-    """A section of a level is checked at once, by its own description; no other is known."""
+    """A section of a balancer is checked at once, by its own description; no other is known."""
     sizes = Section("sizes", Sizes, ("share",), ("one", "two", "three"), _no_halves)
     path = written(tmp_path, "[sizes]\nshare = 0.25\nx_note = 1\n[own]\na = 1\n")
     settings = load_settings(path, ["sizes.share.two=0.1"], {}, {"sizes": sizes, "own": None})
@@ -239,7 +239,7 @@ class Sizes:
     share: tuple[float, ...] = (0.1, 0.2, 0.3)
 
 
-def _no_halves(settings: Sizes, refuse: Refuse) -> None:
+def _no_halves(settings: Sizes, refuse: RejectCallback) -> None:
     for value in settings.share:
         if value == 0.5:
             refuse("share", value, "no half")

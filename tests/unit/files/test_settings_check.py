@@ -4,37 +4,37 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.balancers import balancer_named
+from trimtab.balancers.settings import SECTIONS
+from trimtab.balancers.systems import KAFKA
 from trimtab.files.settings import read_unchecked
-from trimtab.files.settings_check import Bound, bound
-from trimtab.levels import level_named
-from trimtab.levels.settings import SECTIONS
-from trimtab.levels.systems import KAFKA
+from trimtab.files.settings_check import CheckedSection, bound
 from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.settings import CollectSettings
 
 
 def checked(
     folder: Path, text: str, section: str, words: tuple[str, ...] = (), environ: dict[str, str] | None = None
-) -> Bound:
+) -> CheckedSection:
     """The section of a settings file."""
     (folder / "trimtab.toml").write_text(text, encoding="utf-8")
     settings = read_unchecked(folder / "trimtab.toml", words, environ or {}, SECTIONS)
     if section == KAFKA.name:
         return bound(settings, section, KAFKA.connection())
-    return bound(settings, section, lambda one: one.bound(level_named(section, "test").settings()))
+    return bound(settings, section, lambda one: one.bound(balancer_named(section, "test").settings()))
 
 
 def test_each_fault_is_named_and_the_rest_holds(tmp_path: Path) -> None:
     """A key nobody knows, one of the wrong type, and one out of range, beside one that is sound."""
-    text = "[replicas]\nthetta = 0.5\ntheta = 2\nepsilon = 'much'\nidle_usage = 0.02\n"
+    text = "[replicas]\nthetta = 0.5\ntheta = 2\nepsilon = 'much'\nmin_utilization = 0.02\n"
     found = checked(tmp_path, text, "replicas")
     assert [one.partition(": ")[2] for one in found.faults] == [
         "replicas.thetta is not a setting; did you mean replicas.theta?",
         'replicas.epsilon is "much", expected a number; correct it there',
         "replicas.theta is 2.0, expected a fraction above 0, at most 1; correct it there",
     ]
-    assert found.value.idle_usage == 0.02
-    assert found.value.theta == level_named("replicas", "test").settings().kind().theta
+    assert found.value.min_utilization == 0.02
+    assert found.value.theta == balancer_named("replicas", "test").settings().kind().theta
 
 
 def test_words_and_variables_are_to_blame_too(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from trimtab.jars import fetch as fetching
-from trimtab.jars.cache import scratch_beside
+from trimtab.jars.cache import scratch_sibling
 from trimtab.jars.fetch import Jar, fetch, ivy_modules, read_lock
 from trimtab.lab.sandbox.kafka import runtime as kafka
 from trimtab.lab.sandbox.pulsar import runtime as pulsar
@@ -151,7 +151,7 @@ def test_what_a_killed_fetch_left_is_cleared_away(own_cache):
     leftover.mkdir(parents=True)
     other = folder.parent / ".making-set-2-abc"
     other.mkdir()
-    with scratch_beside(folder) as scratch:
+    with scratch_sibling(folder) as scratch:
         assert scratch.is_dir()
         assert not leftover.exists()
         assert other.exists()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from trimtab.model.bundles.returns import Oscillation, Unload, oscillations
+from trimtab.model.bundles.returns import Oscillation, UnloadEvent, oscillations
 
 
-def record(*moves: tuple[str, str | None], bundle: str = "t/n/one") -> list[Unload]:
+def record(*moves: tuple[str, str | None], bundle: str = "t/n/one") -> list[UnloadEvent]:
     """A minute apart: from where, to where."""
-    return [Unload(minute * 60.0, bundle, *move) for minute, move in enumerate(moves)]
+    return [UnloadEvent(minute * 60.0, bundle, *move) for minute, move in enumerate(moves)]
 
 
 def test_a_bundle_that_goes_on_and_on_never_returns() -> None:

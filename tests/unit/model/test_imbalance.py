@@ -56,7 +56,7 @@ def test_eta_is_epsilon_over_the_brokers() -> None:
 
 
 def test_dead_and_unlimited_brokers_do_not_count() -> None:
-    """A broker without a capacity is not levelled; one that is out of service is not measured."""
+    """A broker without a capacity is not balanced; one that is out of service is not measured."""
     capacity = four([10.0, 10.0, 10.0, np.inf])
     found = imbalance(four([4.0, 4.0, 9.0, 9.0]), capacity, np.array([True, True, False, True]), RESOURCES)
     assert found.peak_usage == pytest.approx(0.4)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.observe.history import Piece, Progress, key_of, save, taken_up
+from trimtab.observe.history import BuildProgress, DayRange, key_of, resumed_progress, save
 from trimtab.observe.lake import Lake
-from trimtab.observe.manifest import Entry, Manifest, publish_manifest, read_manifest
+from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest, read_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
-PIECES = [Piece(0, 10, (), "a"), Piece(10, 20, (), "b"), Piece(20, 30, (), "c")]
+PIECES = [DayRange(0, 10, (), "a"), DayRange(10, 20, (), "b"), DayRange(20, 30, (), "c")]
 FOUND = {"samples": 3, "ticks": 2, "received": 9}
 KEY = key_of(Manifest(), "as asked")
 
@@ -20,8 +20,8 @@ KEY = key_of(Manifest(), "as asked")
 def tables(tmp_path: Path) -> Path:
     """Those of a lake whose run was killed after one piece of three; nothing is published."""
     folder = Path(str(Lake(tmp_path, REPLICAS).tables))
-    made = Manifest(tables={"cleaned": (Entry("cleaned/1", 0, 10, 0, 9),)})
-    save(folder, Progress(KEY, Manifest()).after(PIECES[0], made, FOUND, {"cleaned": 3}))
+    made = Manifest(tables={"cleaned": (ManifestEntry("cleaned/1", 0, 10, 0, 9),)})
+    save(folder, BuildProgress(KEY, Manifest()).after(PIECES[0], made, FOUND, {"cleaned": 3}))
     return folder
 
 
@@ -29,7 +29,7 @@ def test_it_follows_on_the_tables_that_its_successor_published(tables: Path) -> 
     """To shut out the killed writer they were published once more as they were: that number is taken."""
     published = publish_manifest(tables, read_manifest(tables))
     assert key_of(published, "as asked") == KEY
-    found = taken_up(tables, published.version, KEY, PIECES)
+    found = resumed_progress(tables, published.version, KEY, PIECES)
     assert found is not None
     assert (found.done, found.samples, found.rows) == (("a",), 3, {"cleaned": 3})
     assert publish_manifest(tables, found.manifest).version == 2
@@ -38,9 +38,9 @@ def test_it_follows_on_the_tables_that_its_successor_published(tables: Path) -> 
 
 def test_another_run_begins_anew(tables: Path) -> None:
     """Asked for otherwise, over other files, or where no piece is left to do or none was done."""
-    assert taken_up(tables, 0, KEY, PIECES) is not None
-    assert taken_up(tables, 0, key_of(Manifest(), "asked otherwise"), PIECES) is None
-    assert taken_up(tables, 0, KEY, PIECES[1:]) is None
-    assert taken_up(tables, 0, KEY, PIECES[:1]) is None
-    save(tables, Progress(KEY, Manifest()))
-    assert taken_up(tables, 0, KEY, PIECES) is None
+    assert resumed_progress(tables, 0, KEY, PIECES) is not None
+    assert resumed_progress(tables, 0, key_of(Manifest(), "asked otherwise"), PIECES) is None
+    assert resumed_progress(tables, 0, KEY, PIECES[1:]) is None
+    assert resumed_progress(tables, 0, KEY, PIECES[:1]) is None
+    save(tables, BuildProgress(KEY, Manifest()))
+    assert resumed_progress(tables, 0, KEY, PIECES) is None

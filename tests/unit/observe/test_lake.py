@@ -11,7 +11,7 @@ import pytest
 from support.small_lake import NOON, STEP, imbalance_rows, publish
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.compact import FEWEST, compacted
+from trimtab.observe.compact import MIN_FOLDERS, compacted
 from trimtab.observe.lake import Lake, microseconds
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
@@ -97,30 +97,30 @@ def test_levels_have_places_of_their_own(tmp_path: Path) -> None:
     assert other.newest_snapshot("orders").name == "2026-2"
     (lake.snapshots / "payments" / "2026").mkdir(parents=True)
     assert (lake.clusters(), other.clusters()) == (["orders", "payments"], ["orders"])
-    with pytest.raises(ObserveError, match="no snapshot of cluster 'payments' on level bundles"):
+    with pytest.raises(ObserveError, match="no snapshot of cluster 'payments' for balancer bundles"):
         other.newest_snapshot("payments")
 
 
 def test_a_lake_with_parts_from_before_a_column_was_dropped_is_read_and_compacted(tmp_path: Path) -> None:
     """Goals stood in the table `imbalance` once: what was written then lies beside what is written now."""
-    ticks = [NOON + number * STEP for number in range(2 * FEWEST)]
+    ticks = [NOON + number * STEP for number in range(2 * MIN_FOLDERS)]
     parts = [imbalance_rows(tick, {1: (0.2, 0.2, 0.2, 0.2), 2: (0.4, 0.2, 0.2, 0.2)}) for tick in ticks]
     lake = publish(tmp_path, {"imbalance": parts})
-    for number in range(FEWEST):
+    for number in range(MIN_FOLDERS):
         file = lake.tables / "imbalance" / f"part-{number}" / "rows.parquet"
         rows = pq.read_table(file)
         pq.write_table(rows.append_column("sigma_holds", pa.array([True] * len(rows))), file)
     found = lake.table("imbalance").sort_by("tick")
-    assert found["sigma_holds"].to_pylist() == [True] * 4 * FEWEST + [None] * 4 * FEWEST
+    assert found["sigma_holds"].to_pylist() == [True] * 4 * MIN_FOLDERS + [None] * 4 * MIN_FOLDERS
     joined = compacted(lake, lake.manifest())
     assert len(joined.tables["imbalance"]) == 1
-    assert lake.table("imbalance", ["tick", "resource", "sigma"], manifest=joined).num_rows == 8 * FEWEST
+    assert lake.table("imbalance", ["tick", "resource", "sigma"], manifest=joined).num_rows == 8 * MIN_FOLDERS
 
 
 def test_days_are_compacted_apart_so_that_the_older_one_can_go(tmp_path: Path) -> None:
     """As many ticks before midnight as after it: a file for each day, and retention takes the first."""
     midnight = NOON.replace(hour=0)
-    ticks = [midnight + number * STEP for number in range(-FEWEST, FEWEST)]
+    ticks = [midnight + number * STEP for number in range(-MIN_FOLDERS, MIN_FOLDERS)]
     lake = publish(
         tmp_path, {"imbalance": [imbalance_rows(tick, {1: (0.2, 0.2, 0.2, 0.2)}) for tick in ticks]}
     )

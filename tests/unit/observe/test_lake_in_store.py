@@ -15,16 +15,16 @@ from trimtab.files import object_store
 from trimtab.files.object_store import StoreError, StorePath
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.kafka.raw import COLUMNS
-from trimtab.observe.collect.landing import BatchWriter, LakeLanding
-from trimtab.observe.compact import FEWEST, compacted, sweep
+from trimtab.observe.collect.sinks import LakeSink, RowBatchBuilder
+from trimtab.observe.compact import MIN_FOLDERS, compacted, sweep
 from trimtab.observe.lake import Lake, microseconds
 from trimtab.observe.lake_age import lake_age
-from trimtab.observe.landed import is_published
-from trimtab.observe.manifest import Entry, Manifest
-from trimtab.observe.parquet import is_sound, rows_of_files, source_of, write_rows
+from trimtab.observe.manifest import Manifest, ManifestEntry
+from trimtab.observe.parquet import is_complete_file, rows_of_files, source_of, write_rows
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.snapshot_copy import KEPT, uploaded
+from trimtab.observe.snapshot_copy import RETAINED_COLUMNS, uploaded
 from trimtab.observe.status import read_status
+from trimtab.observe.topic_rows import is_published
 
 EVEN = {1: (0.2, 0.2, 0.2, 0.2), 2: (0.4, 0.2, 0.2, 0.2)}
 
@@ -45,7 +45,7 @@ def by_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def published(lake: Lake, parts: int) -> None:
     """A table `imbalance` of so many parts, and `brokers`."""
-    entries: dict[str, tuple[Entry, ...]] = {}
+    entries: dict[str, tuple[ManifestEntry, ...]] = {}
     for name, rows in (("imbalance", imbalance_rows), ("brokers", broker_rows)):
         made = []
         for number in range(parts):
@@ -57,7 +57,7 @@ def published(lake: Lake, parts: int) -> None:
             )
             write_rows(lake.tables / name / f"part-{number}" / "rows.parquet", table)
             at = microseconds(tick)
-            made.append(Entry(f"{name}/part-{number}", at, at + 1, at, at))
+            made.append(ManifestEntry(f"{name}/part-{number}", at, at + 1, at, at))
         entries[name] = tuple(made)
     with lake.writing() as seat:
         seat.publish(Manifest(tables=entries))
@@ -70,7 +70,7 @@ def test_a_table_is_read_as_from_a_folder(lake: Lake) -> None:
     assert lake.table("imbalance").num_rows == 12
     assert lake.table("imbalance", ["resource"], since=NOON + STEP).num_rows == 8
     where = pa.compute.field("resource") == "cpu"
-    assert lake.table("imbalance", ["tick"], until=NOON + STEP, where=where)["tick"].to_pylist() == [NOON]
+    assert lake.table("imbalance", ["tick"], until=NOON + STEP, context=where)["tick"].to_pylist() == [NOON]
     assert lake.table("rates").num_rows == 0
     status = read_status(lake, "orders")
     assert (status.ticks, len(status.brokers)) == (3, 2)
@@ -78,7 +78,7 @@ def test_a_table_is_read_as_from_a_folder(lake: Lake) -> None:
 
 def test_small_parts_are_joined_and_old_ones_swept(lake: Lake) -> None:
     """Compaction and sweeping of tables by the names and ages that the store tells."""
-    published(lake, 2 * FEWEST)
+    published(lake, 2 * MIN_FOLDERS)
     rows = sorted(map(repr, lake.table("imbalance").to_pylist()))
     with lake.writing() as seat:
         after = seat.publish(compacted(lake, lake.manifest()))
@@ -87,20 +87,20 @@ def test_small_parts_are_joined_and_old_ones_swept(lake: Lake) -> None:
         # Not by a manifest that is no longer the newest.
         newer = seat.publish(after)
         assert sweep(lake, after, grace_seconds=-60) == 0
-        assert sweep(lake, newer, grace_seconds=-60) == 4 * FEWEST
+        assert sweep(lake, newer, grace_seconds=-60) == 4 * MIN_FOLDERS
     assert sorted(map(repr, lake.table("imbalance").to_pylist())) == rows
 
 
 def test_collected_samples_are_there_at_once(lake: Lake) -> None:
     """One object a tick, under its day, whole when it is listed."""
-    landing = LakeLanding(lake.raw, COLUMNS)
+    landing = LakeSink(lake.raw, COLUMNS)
     assert not lake.has_samples
-    writer = BatchWriter("broker", "broker")
+    writer = RowBatchBuilder("broker", "broker")
     writer.add(1)
-    landing.land([writer.batch()], "orders", NOON)
+    landing.write([writer.batch()], "orders", NOON)
     (file,) = lake.raw_files()
     assert file.parent.name == "date=2026-11-21"
-    assert lake.has_samples and is_sound(file) and is_published(file, Manifest())
+    assert lake.has_samples and is_complete_file(file) and is_published(file, Manifest())
     assert rows_of_files([file], ["cluster", "broker"]).to_pylist() == [{"cluster": "orders", "broker": 1}]
     assert lake.raw_files(since=datetime.date(2026, 11, 22)) == []
     age = lake_age(lake)
@@ -109,9 +109,9 @@ def test_collected_samples_are_there_at_once(lake: Lake) -> None:
 
 def test_a_collector_whose_bucket_is_gone_says_so(s3: ObjectStore) -> None:
     """The tick is lost, in a sentence; the collector goes on."""
-    landing = LakeLanding(Lake("s3://gone-long-ago/lake", REPLICAS).raw, COLUMNS)
+    landing = LakeSink(Lake("s3://gone-long-ago/lake", REPLICAS).raw, COLUMNS)
     with pytest.raises(ObserveError, match=r"samples cannot be written into s3://gone-long-ago/.*not exist"):
-        landing.land([], "orders", NOON)
+        landing.write([], "orders", NOON)
 
 
 def test_a_snapshot_is_complete_when_it_is_seen_and_copied_once(lake: Lake) -> None:
@@ -131,10 +131,10 @@ def test_a_snapshot_is_complete_when_it_is_seen_and_copied_once(lake: Lake) -> N
     assert sorted(path.name for path in copy.iterdir()) == ["meta.json", "partitions.parquet"]
     (copy / "mark").touch()
     assert (lake.newest_snapshot() / "mark").exists()
-    for number in range(3, 4 + KEPT):
+    for number in range(3, 4 + RETAINED_COLUMNS):
         (folder / f"2026-{number}" / "meta.json").write_bytes(b'{"format": "trimtab/replicas-snapshot/1"}')
         assert lake.newest_snapshot("orders").name == f"2026-{number}"
-    assert len(list(copy.parent.iterdir())) == KEPT
+    assert len(list(copy.parent.iterdir())) == RETAINED_COLUMNS
 
 
 def test_an_unreachable_store_is_no_unsound_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_an_unreachable_store_is_no_unsound_file(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, "x")
     place = StorePath("s3://out-of-reach", "raw/file.parquet")
     with pytest.raises(StoreError, match="the store cannot be reached"):
-        is_sound(place)
+        is_complete_file(place)
     with pytest.raises(StoreError, match="the store cannot be reached"):
         Lake(StorePath("s3://out-of-reach", ""), REPLICAS).clusters()
 
@@ -153,8 +153,8 @@ def test_a_file_that_was_cut_short_is_unsound(lake: Lake) -> None:
     """A broken upload cannot do that, but whoever copies a lake can."""
     path = lake.raw / "date=2026-11-21" / "a.parquet"
     write_rows(path, pa.table({"a": list(range(1000))}))
-    assert is_sound(path)
+    assert is_complete_file(path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
-    assert not is_sound(path)
+    assert not is_complete_file(path)
     assert source_of(path).read() == whole[:-9]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.files.numbered import NumberTakenError
+from trimtab.files.versioned_documents import VersionConflictError
 from trimtab.model.errors import ObserveError
-from trimtab.observe.manifest import Entry, Manifest, publish_manifest, read_manifest
+from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest, read_manifest
 
 
 def with_entry(begin: int, end: int, first: int, last: int) -> Manifest:
     """A manifest whose table `rates` is one folder."""
-    return Manifest(tables={"rates": (Entry("rates/old", begin, end, first, last),)})
+    return Manifest(tables={"rates": (ManifestEntry("rates/old", begin, end, first, last),)})
 
 
 def test_late_ticks_are_cut_out_of_the_file_that_held_them() -> None:
@@ -22,7 +22,7 @@ def test_late_ticks_are_cut_out_of_the_file_that_held_them() -> None:
     manifest = with_entry(0, 100, 0, 99).replaced("rates", [(40, 50)], "rates/new", (40, 49))
     pieces = [(entry.path, entry.begin, entry.end) for entry in manifest.tables["rates"]]
     assert pieces == [("rates/old", 0, 40), ("rates/new", 40, 50), ("rates/old", 50, 100)]
-    assert [entry.whole for entry in manifest.tables["rates"]] == [False, True, False]
+    assert [entry.is_complete for entry in manifest.tables["rates"]] == [False, True, False]
 
 
 def test_file_without_any_row_left_is_let_go_of() -> None:
@@ -72,8 +72,8 @@ def test_lake_of_before_manifests_were_numbered_is_read_and_goes_on(tmp_path: Pa
     old += '"tables": {"rates": [{"path": "rates/old", "begin": 0, "end": 9, "first": 0, "last": 8}]}}'
     (tmp_path / "manifest.json").write_text(old)
     found = read_manifest(tmp_path)
-    assert (found.version, found.watermark, found.streams, found.seat) == (41, 7, {"s": 3}, 0)
-    assert found.tables == {"rates": (Entry("rates/old", 0, 9, 0, 8),)}
+    assert (found.version, found.watermark, found.streams, found.writer_epoch) == (41, 7, {"s": 3}, 0)
+    assert found.tables == {"rates": (ManifestEntry("rates/old", 0, 9, 0, 8),)}
     published = publish_manifest(tmp_path, found)
     assert published.version == 42
     assert read_manifest(tmp_path) == published
@@ -84,6 +84,6 @@ def test_two_publications_on_the_same_tables_are_one(tmp_path: Path) -> None:
     """The second was computed from tables that are no longer the newest: taking it would undo the first."""
     first = publish_manifest(tmp_path, with_entry(0, 100, 0, 99))
     publish_manifest(tmp_path, first.replaced("rates", [(0, 50)], "rates/one", (0, 49)))
-    with pytest.raises(NumberTakenError):
+    with pytest.raises(VersionConflictError):
         publish_manifest(tmp_path, first.replaced("rates", [(50, 100)], "rates/other", (50, 99)))
     assert [entry.path for entry in read_manifest(tmp_path).tables["rates"]] == ["rates/one", "rates/old"]

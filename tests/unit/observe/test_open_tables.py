@@ -19,14 +19,14 @@ from deltalake import DeltaTable, write_deltalake
 
 import trimtab
 from support.object_store import ObjectStore
+from trimtab.balancers import BALANCERS
 from trimtab.cli.app import main
-from trimtab.files.store import Place, place_of
-from trimtab.levels import LEVELS
+from trimtab.files.store import Location, place_of
 from trimtab.model.errors import ObserveError, TrimtabError
 from trimtab.observe.arrow_types import arrow_schema
 from trimtab.observe.delta import export_delta
 from trimtab.observe.lake import Lake, microseconds
-from trimtab.observe.manifest import Entry, Manifest, publish_manifest
+from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest
 from trimtab.observe.open_tables import OpenTables
 from trimtab.observe.parquet import write_rows
 
@@ -36,7 +36,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "pipeline.md"
 
 
 @pytest.fixture(params=["folder", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     """An empty place."""
     if request.param == "folder":
         return place_of(tmp_path / "lake")
@@ -63,8 +63,8 @@ def value_of(kind: pa.DataType, number: int) -> Any:
 
 def rows_of(lake: Lake, table: str, minutes: range, mark: int = 0) -> pa.Table:
     """A row a minute, with something in every column; numbers and names tell who wrote it."""
-    schema = arrow_schema(lake.level.tables[table])
-    column = lake.level.time_column(table)
+    schema = arrow_schema(lake.balancer.tables[table])
+    column = lake.balancer.time_column(table)
     return pa.Table.from_pylist(
         [
             {
@@ -79,20 +79,20 @@ def rows_of(lake: Lake, table: str, minutes: range, mark: int = 0) -> pa.Table:
     )
 
 
-def entry_of(lake: Lake, table: str, name: str, minutes: range, mark: int = 0) -> Entry:
+def entry_of(lake: Lake, table: str, name: str, minutes: range, mark: int = 0) -> ManifestEntry:
     """A part of a table, written."""
     write_rows(
         lake.tables / table / name / "rows.parquet", rows_of(lake, table, minutes, mark), row_group_size=2
     )
     first, last = (microseconds(NOON + one * MINUTE) for one in (minutes[0], minutes[-1]))
-    return Entry(f"{table}/{name}", first, last + 1, first, last)
+    return ManifestEntry(f"{table}/{name}", first, last + 1, first, last)
 
 
-def published(place: Place, level: str) -> Lake:
-    """Every table of a level: minutes 0 to 5, of which the last two were computed anew, in other files."""
-    lake = Lake(place, LEVELS[level].pipeline())
+def published(place: Location, level: str) -> Lake:
+    """Every table of a balancer: minutes 0 to 5, of which the last two were computed anew, in other files."""
+    lake = Lake(place, BALANCERS[level].pipeline())
     tables = {}
-    for table in lake.level.tables:
+    for table in lake.balancer.tables:
         old, new = entry_of(lake, table, "a", range(6)), entry_of(lake, table, "b", range(4, 6), mark=60)
         tables[table] = (replace(old, end=new.begin), new)
     publish_manifest(lake.tables, Manifest(tables=tables))
@@ -104,15 +104,15 @@ def expected(lake: Lake, table: str) -> pa.Table:
     return pa.concat_tables([rows_of(lake, table, range(4)), rows_of(lake, table, range(4, 6), mark=60)])
 
 
-@pytest.mark.parametrize("level", list(LEVELS))
-def test_every_table_opens_in_two_lines(place: Place, level: str) -> None:
+@pytest.mark.parametrize("level", list(BALANCERS))
+def test_every_table_opens_in_two_lines(place: Location, level: str) -> None:
     """By the recipes of the page, with the table's name for that of the example; rows computed anew once."""
     lake = published(place, level)
     recipes = re.findall(r"```python\n(imbalance = trimtab\.tables.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(recipes) == 2
     assert all(recipe.count("\n") == 2 for recipe in recipes)
     tables = trimtab.tables(str(place))
-    assert list(tables) == list(lake.level.tables)
+    assert list(tables) == list(lake.balancer.tables)
     for table in tables:
         names = {"trimtab": trimtab, "duckdb": duckdb, "polars": polars}
         for recipe in recipes:
@@ -131,7 +131,7 @@ def test_every_table_opens_in_two_lines(place: Place, level: str) -> None:
         assert tables[table].read_all() == expected(lake, table)
 
 
-def test_parts_are_read_by_columns_and_time(place: Place) -> None:
+def test_parts_are_read_by_columns_and_time(place: Location) -> None:
     """As of the manifest that was open, also when another is published meanwhile."""
     lake = published(place, "replicas")
     tables = OpenTables(lake)
@@ -141,7 +141,7 @@ def test_parts_are_read_by_columns_and_time(place: Place) -> None:
     assert found["topic"].to_pylist() == ["name-1", "name-2", "name-3", "name-64"]
     assert OpenTables(lake)["traffic"].read_all().num_rows == 0
     assert OpenTables(lake)["traffic"].schema == tables["traffic"].schema
-    with pytest.raises(TrimtabError, match="'trafic' is no table of level replicas: there are cleaned"):
+    with pytest.raises(TrimtabError, match="'trafic' is no table of balancer replicas: there are cleaned"):
         tables["trafic"]
     with pytest.raises(TrimtabError, match="table traffic has no column 'bytes'"):
         tables.read("traffic", ["bytes"])
@@ -151,14 +151,14 @@ def test_a_lake_without_tables_or_of_two_levels_says_so(tmp_path: Path) -> None:
     """Before anything is read."""
     with pytest.raises(TrimtabError, match="holds no tables: collect samples"):
         trimtab.tables(tmp_path)
-    for level in LEVELS:
+    for level in BALANCERS:
         published(tmp_path, level)
-    with pytest.raises(TrimtabError, match=f"holds tables of levels {' and '.join(LEVELS)}: say which"):
+    with pytest.raises(TrimtabError, match=f"holds tables of balancers {' and '.join(BALANCERS)}: say which"):
         trimtab.tables(tmp_path)
-    assert "averages" in trimtab.tables(tmp_path, level="bundles")
+    assert "averages" in trimtab.tables(tmp_path, balancer="bundles")
 
 
-def test_an_export_writes_what_changed_and_says_what_fits_together(place: Place, tmp_path: Path) -> None:
+def test_an_export_writes_what_changed_and_says_what_fits_together(place: Location, tmp_path: Path) -> None:
     """All tables, then one of which the end was computed anew, then nothing."""
     lake = published(place, "replicas")
     target = tmp_path / "delta"
@@ -167,7 +167,7 @@ def test_an_export_writes_what_changed_and_says_what_fits_together(place: Place,
         found = export_delta(OpenTables(lake), target)
         return {one.table: one.since for one in found if one.since is not None}
 
-    assert set(exported()) == set(lake.level.tables)
+    assert set(exported()) == set(lake.balancer.tables)
     frame = polars.from_arrow(expected(lake, "imbalance"))
     assert polars.read_delta(str(target / "imbalance")).sort("tick").equals(frame)
     assert exported() == {}
@@ -197,7 +197,7 @@ def test_an_export_goes_to_an_object_store(s3: ObjectStore, tmp_path: Path) -> N
     lake = published(tmp_path / "lake", "bundles")
     target = place_of(f"{s3.bucket()}/delta")
     export_delta(OpenTables(lake), target)
-    assert json.loads((target / "trimtab.json").read_text())["level"] == "bundles"
+    assert json.loads((target / "trimtab.json").read_text())["balancer"] == "bundles"
     again = export_delta(OpenTables(lake), target)
     assert {one.since for one in again} == {None}
 

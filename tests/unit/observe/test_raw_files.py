@@ -82,7 +82,7 @@ def test_files_that_are_large_together_become_several(lake: Lake, monkeypatch: p
 
 def test_rows_are_in_memory_a_part_at_a_time(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group of rows is written as soon as it is full."""
-    monkeypatch.setattr(raw_files, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(raw_files, "BATCH_ROWS", 3)
     join_raw(lake, Manifest(), NOW)
     (path,) = (one for one in lake.raw_files() if one.parent.parent == lake.joined)
     footer = pa.parquet.read_metadata(path)

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from synthetic_telemetry import SyntheticCluster, land_by_tick
-from trimtab.levels.settings import read_settings
+from trimtab.balancers.settings import read_settings
 from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.session import SessionSettings, executors_elsewhere, session_options, spark_session
 from trimtab.observe.spark_archive import archive
-from trimtab.observe.stream import Source, run_stream
+from trimtab.observe.stream import StreamSource, run_stream
 
 
 def test_local_spark_listens_on_loopback_only_and_has_no_web_page() -> None:
@@ -35,7 +35,7 @@ def test_fast_starts_have_room_for_compiled_code() -> None:
     """With the default code cache of the fast mode the JVM stops compiling after a minute of stream."""
     options = session_options(SessionSettings())
     assert "ReservedCodeCacheSize" in options["spark.driver.extraJavaOptions"]
-    heavy = session_options(SessionSettings(heavy=True))
+    heavy = session_options(SessionSettings(large_job=True))
     assert "TieredStopAtLevel" not in heavy["spark.driver.extraJavaOptions"]
     assert "spark.sql.codegen.wholeStage" not in heavy
     # A step has more classes than Spark keeps by default, and methods longer than the JVM compiles.
@@ -54,7 +54,7 @@ def test_spark_starts_from_its_archive_where_there_is_one(
         assert "SharedArchiveFile" not in options
         archive().touch()
         for heavy in (True, False):
-            options = session_options(SessionSettings(heavy=heavy))["spark.driver.extraJavaOptions"]
+            options = session_options(SessionSettings(large_job=heavy))["spark.driver.extraJavaOptions"]
             assert (f" -XX:SharedArchiveFile={archive()} " in options) == expected
 
 
@@ -132,7 +132,7 @@ def test_a_stream_over_spark_connect_is_refused(tmp_path: Path) -> None:
     connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     lake = Lake(tmp_path, REPLICAS)
     with pytest.raises(ObserveError, match="a stream cannot run over Spark Connect .* by spark-submit"):
-        run_stream(connected, lake, ReplicasPipelineSettings(), Source())
+        run_stream(connected, lake, ReplicasPipelineSettings(), StreamSource())
     assert executors_elsewhere(connected) == []
     assert list(tmp_path.iterdir()) == []
 

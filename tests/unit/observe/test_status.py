@@ -48,7 +48,7 @@ def test_the_figures_of_a_tick_are_those_of_the_table(tmp_path: Path) -> None:
 
 
 def test_usage_and_deviation_are_means_over_the_ticks(tmp_path: Path) -> None:
-    """Two ticks that are uneven in opposite ways: what is shown is level."""
+    """Two ticks that are uneven in opposite ways: what is shown is balanced."""
     swapped = {1: UNEVEN[2], 2: UNEVEN[1]}
     lake = publish(
         tmp_path, {"imbalance": [imbalance_rows(NOON, UNEVEN), imbalance_rows(NOON + STEP, swapped)]}
@@ -147,7 +147,7 @@ def test_neither_pandas_nor_spark_is_loaded(tmp_path: Path) -> None:
 
 
 def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
-    """Kafka's brokers are numbers, Pulsar's are names, and each level has resources of its own."""
+    """Kafka's brokers are numbers, Pulsar's are names, and each balancer has resources of its own."""
     lake = one_tick(tmp_path)
     names = ("a:1", "b:1")
     loads = [{"broker": name, "usage": usage, "share": usage / 0.8, "deviation": abs(usage / 0.4 - 1)}
@@ -164,7 +164,7 @@ def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
     (lake.snapshots / "pulsar" / "2026").mkdir(parents=True)
     (lake.snapshots / "pulsar" / "2026" / "meta.json").write_text('{"format": "trimtab/bundles-snapshot/1"}')
     kafka, pulsar = read_statuses(views)
-    assert (kafka.level, pulsar.level) == ("replicas", "bundles")
+    assert (kafka.balancer, pulsar.balancer) == ("replicas", "bundles")
     assert [broker.id for broker in pulsar.brokers] == ["a:1", "b:1"]
     assert pulsar.resources == BUNDLE_RESOURCES
     np.testing.assert_allclose(pulsar.deviation, [[np.nan, 0.5, 0.5, 0.5], [np.nan, -0.5, -0.5, -0.5]])

@@ -8,8 +8,8 @@ import pytest
 
 from support.small_lake import NOON, STEP, broker_rows, publish
 from trimtab.observe.lake import microseconds
-from trimtab.observe.spark_columns import conform, is_inside, is_within
-from trimtab.observe.tables import Tables
+from trimtab.observe.spark_columns import conform, is_in_ranges, is_inside
+from trimtab.observe.tables import SparkTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
     from trimtab.observe.manifest import Ranges
+
+pytestmark = pytest.mark.spark
 
 START = microseconds(NOON)
 RANGES: list[Ranges] = [
@@ -45,7 +47,7 @@ def test_rows_made_here_are_kept_as_rows_read_are(compiling: SparkSession, range
     """Both filters keep the same rows, at the edges too."""
     rows = compiling.range(-10, 10).selectExpr(f"timestamp_micros(id + {START}) as tick", "id")
     kept = {row.id for row in rows.where(is_inside("tick", ranges)).collect()}
-    assert kept == {row.id for row in rows.where(is_within("tick", ranges)).collect()}
+    assert kept == {row.id for row in rows.where(is_in_ranges("tick", ranges)).collect()}
     assert kept == {at - START for begin, end in ranges for at in range(begin, end) if -10 <= at - START < 10}
 
 
@@ -61,7 +63,7 @@ def test_a_micro_batch_does_not_compile_what_the_one_before_has(
 
     one, other = ([(START + at, START + at + 1)] for at in (3, 4))
     assert code(is_inside("tick", one)) == code(is_inside("tick", other))
-    assert code(is_within("tick", one)) != code(is_within("tick", other))
+    assert code(is_in_ranges("tick", one)) != code(is_in_ranges("tick", other))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_rows_outside_what_is_asked_for_stay_away(
     lake = publish(tmp_path, {"brokers": rows})
     step = STEP.total_seconds() * 1e6
     asked = [(START + round(first * step), START + round(last * step) + 1)]
-    found = Tables(spark, lake, lake.manifest()).read("brokers", asked).select("broker").collect()
+    found = SparkTables(spark, lake, lake.manifest()).read("brokers", asked).select("broker").collect()
     assert sorted(row.broker for row in found) == [at for at in range(6) if first <= at <= last]
 
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from support.bundle_snapshots import small_snapshot
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.bundles.settings import BundlesSettings
-from trimtab.model.level import goals_of, standing_of
+from trimtab.model.goals import goal_status, goals_of
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.bundles.problem import problem_data as bundles_problem
-from trimtab.plan.bundles.verdicts import judge as judge_bundles
-from trimtab.plan.replicas.dir_way import dir_way
+from trimtab.plan.bundles.verdicts import evaluate as judge_bundles
+from trimtab.plan.replicas.dir_schedule import schedule_log_dirs
 from trimtab.plan.replicas.moves import path_to
 from trimtab.plan.replicas.problem import problem_data as replicas_problem
-from trimtab.plan.replicas.verdicts import judge as judge_replicas
+from trimtab.plan.replicas.verdicts import evaluate as judge_replicas
 
 LOADS = st.lists(st.integers(0, 95), min_size=3, max_size=3)
 
@@ -43,14 +43,20 @@ def test_replicas(loads: list[list[int]]) -> None:
     asked = ReplicasSettings()
     problem = replicas_problem(found, asked)
     measured = found.imbalance()
-    way = dir_way(problem, path_to(problem, problem.home)[0])
-    load = problem.load(problem.home)
+    way = schedule_log_dirs(problem, path_to(problem, problem.initial_placement)[0])
+    load = problem.load(problem.initial_placement)
     verdict = judge_replicas(
-        problem, problem.home, problem.home.leader, load, (measured, measured), way, False
+        problem,
+        problem.initial_placement,
+        problem.initial_placement.leader,
+        load,
+        (measured, measured),
+        way,
+        False,
     )
-    assert missed(verdict.problems) == {one.resource for one in standing_of(found, asked).breaches}
-    breaches = standing_of(found, asked).breaches
-    if verdict.verdict == "level":
+    assert missed(verdict.problems) == {one.resource for one in goal_status(found, asked).violations}
+    breaches = goal_status(found, asked).violations
+    if verdict.verdict == "balanced":
         assert all(one.goal == "epsilon" for one in breaches)
         assert all(one.proof for one in verdict.problems), "a miss may remain only where it is proven"
     else:
@@ -67,12 +73,12 @@ def test_bundles(views: list[list[int]]) -> None:
     found = small_snapshot([0, 1, 2], np.array(views).T.tolist())
     asked = BundlesSettings()
     problem = bundles_problem(found, asked)
-    verdict = judge_bundles(problem, problem.arrays.home, False, None)
-    assert missed(verdict.problems) == {one.resource for one in standing_of(found, asked).breaches}
+    verdict = judge_bundles(problem, problem.arrays.initial, False, None)
+    assert missed(verdict.problems) == {one.resource for one in goal_status(found, asked).violations}
 
 
 def test_a_made_up_capacity_is_never_idle() -> None:
-    """Of any level: its size depends on the number of brokers, so a share of it tells nothing."""
+    """Of any balancer: its size depends on the number of brokers, so a share of it tells nothing."""
     for asked in (ReplicasSettings(), BundlesSettings()):
         names = ("cpu", "message_rate")
         idle = goals_of(replace(asked, theta=(0.8, 0.8), epsilon=(0.1, 0.1)), names, ["message_rate"]).idle

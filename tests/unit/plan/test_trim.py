@@ -5,7 +5,7 @@ import pytest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 
@@ -21,7 +21,7 @@ def planned(brokers: list, partitions: list, settings: ReplicasSettings = EVEN) 
 def test_a_level_cluster_is_left_alone() -> None:
     """Three equal brokers with equal load need nothing."""
     plan = planned([broker(b) for b in (1, 2, 3)], [partition("t", b, [b]) for b in (1, 2, 3)])
-    assert (plan.verdict, plan.moves, plan.bound.bytes) == (Verdict.LEVEL, (), 0)
+    assert (plan.verdict, plan.moves, plan.bound.bytes) == (Verdict.BALANCED, (), 0)
 
 
 def test_leaders_that_sit_on_one_broker_are_spread_without_copying() -> None:
@@ -30,16 +30,16 @@ def test_leaders_that_sit_on_one_broker_are_spread_without_copying() -> None:
         [broker(b) for b in (1, 2, 3)],
         [partition("t", p, [1, 2 + p % 2, 3 - p % 2], load=(0.4, 1, 1, 2)) for p in range(24)],
     )
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert plan.cost.bytes == 0
-    assert {move.kind for move in plan.moves} == {MoveKind.LEADER}
+    assert {move.kind for move in plan.moves} == {ReplicaMoveKind.LEADER}
 
 
 def test_a_new_broker_is_filled() -> None:
     """A new empty broker gets its share, and the bytes are within the bound's reach."""
     parts = [partition("t", p, [1 + p % 3]) for p in range(24)]
     plan = planned([*(broker(b) for b in (1, 2, 3)), broker(4, state="new")], parts)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert all(move.target == 4 for move in plan.moves)
     assert plan.bound.bytes <= plan.cost.bytes <= plan.bound.bytes + 1
 
@@ -51,8 +51,10 @@ def test_a_draining_broker_is_emptied_within_its_rack() -> None:
         [partition("t", p, [1, 3 + p % 2]) for p in range(4)],
         HARD_ONLY,
     )
-    assert plan.verdict == Verdict.LEVELLED
-    assert {(move.source, move.target) for move in plan.moves if move.kind == MoveKind.REPLICA} == {(1, 2)}
+    assert plan.verdict == Verdict.BALANCED
+    assert {(move.source, move.target) for move in plan.moves if move.kind == ReplicaMoveKind.REPLICA} == {
+        (1, 2)
+    }
     assert {move.reason.goal for move in plan.moves} == {"drain"}
 
 
@@ -60,8 +62,8 @@ def test_a_leader_on_a_dead_broker_is_replaced_before_its_replica_is_copied() ->
     """Nothing can be copied from a dead leader: the role goes first, from nobody."""
     plan = planned([broker(1, state="dead"), broker(2), broker(3)], [partition("t", 0, [1, 2])], HARD_ONLY)
     assert [(move.kind, move.source, move.target) for move in plan.moves] == [
-        (MoveKind.LEADER, None, 2),
-        (MoveKind.REPLICA, 1, 3),
+        (ReplicaMoveKind.LEADER, None, 2),
+        (ReplicaMoveKind.REPLICA, 1, 3),
     ]
     assert plan.assignments[0].after == (2, 3)
 
@@ -74,8 +76,8 @@ def test_a_leader_that_is_not_first_hands_over_before_it_goes() -> None:
         HARD_ONLY,
     )
     assert [(move.kind, move.source, move.target) for move in plan.moves] == [
-        (MoveKind.LEADER, 2, 1),
-        (MoveKind.REPLICA, 2, 3),
+        (ReplicaMoveKind.LEADER, 2, 1),
+        (ReplicaMoveKind.REPLICA, 2, 3),
     ]
 
 
@@ -85,7 +87,7 @@ def test_a_replica_out_of_sync_never_gets_the_lead() -> None:
         [broker(1), broker(2), broker(3)],
         [partition("t", p, [1, 2], in_sync=[1], load=(1, 1, 1, 4)) for p in range(6)],
     )
-    assert not any(move.kind == MoveKind.LEADER and move.target == 2 for move in plan.moves)
+    assert not any(move.kind == ReplicaMoveKind.LEADER and move.target == 2 for move in plan.moves)
 
 
 def test_more_brokers_are_asked_for_by_number_and_proven() -> None:
@@ -123,7 +125,7 @@ def test_a_partition_without_a_live_copy_is_left_and_told() -> None:
 @pytest.mark.parametrize("brokers", [[broker(1)], [broker(1, state="dead")], [broker(1), broker(2)]])
 def test_a_cluster_without_partitions_is_level(brokers: list) -> None:
     """Nothing to move, whatever the brokers."""
-    assert planned(brokers, []).verdict == Verdict.LEVEL
+    assert planned(brokers, []).verdict == Verdict.BALANCED
 
 
 def test_two_log_dirs_are_filled_evenly_and_a_cordoned_one_not_at_all() -> None:
@@ -142,7 +144,7 @@ def test_two_log_dirs_are_filled_evenly_and_a_cordoned_one_not_at_all() -> None:
 def test_a_lognormal_skew_is_levelled_near_the_bound(brokers: int, replicas: int, seed: int) -> None:
     """All four resources within ε and θ, for at most 1.2 times the bytes that any plan needs."""
     plan = trim.plan(lognormal_skew(brokers, replicas, seed), EVEN)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert max(plan.predicted.after.worst_deviation.values()) <= 0.1
     assert max(plan.predicted.after.peak_usage.values()) <= 0.8
     assert plan.cost.bytes <= 1.2 * plan.bound.bytes

@@ -7,18 +7,18 @@ import pytest
 from rich.console import Console
 
 from support.measured import from_imbalances
-from trimtab.model.imbalance import Measures, imbalance
+from trimtab.model.imbalance import ImbalanceSummary, imbalance
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.before_after import Goals, before_after_table, judge
+from trimtab.report.before_after import MeasurementGoals, before_after_table, compare_measurements
 from trimtab.report.formats import bytes_text
-from trimtab.report.replicas.spent import Spent, cost_text
+from trimtab.report.replicas.execution_cost import ExecutionCost, cost_text
 
-GOALS = Goals(dict.fromkeys(RESOURCES, 0.8), dict.fromkeys(RESOURCES, 0.1), 6)
+GOALS = MeasurementGoals(dict.fromkeys(RESOURCES, 0.8), dict.fromkeys(RESOURCES, 0.1), 6)
 
 
-def measures(sigma: float, peak: float = 0.6, deviation: float = 0.05, **others: float) -> Measures:
+def measures(sigma: float, peak: float = 0.6, deviation: float = 0.05, **others: float) -> ImbalanceSummary:
     """The same figures for every resource but the named ones, whose σ is given."""
-    return Measures(
+    return ImbalanceSummary(
         sigma=dict.fromkeys(RESOURCES, sigma) | others,
         worst_deviation=dict.fromkeys(RESOURCES, deviation),
         peak_usage=dict.fromkeys(RESOURCES, peak),
@@ -34,7 +34,7 @@ def text(renderable: object) -> str:
 
 def test_a_real_drop_counts_as_help():
     """σ falls from .045 to .010 everywhere: helped, nothing unmet."""
-    outcome = judge(measures(0.045, deviation=0.4), measures(0.010), GOALS)
+    outcome = compare_measurements(measures(0.045, deviation=0.4), measures(0.010), GOALS)
     assert outcome.helped
     assert outcome.improved == RESOURCES
     assert not outcome.unmet
@@ -44,7 +44,7 @@ def test_a_resource_made_uneven_is_not_help():
     """Three resources improve while network out becomes uneven: not called help."""
     before, after = measures(0.045, deviation=0.4, network_out=0.002), measures(0.010, network_out=0.030)
     before.worst_deviation["network_out"], after.worst_deviation["network_out"] = 0.03, 0.3
-    outcome = judge(before, after, GOALS)
+    outcome = compare_measurements(before, after, GOALS)
     assert outcome.worse == ("network_out",)
     assert not outcome.helped
 
@@ -53,15 +53,17 @@ def test_noise_below_the_threshold_is_neither():
     """A resource that was even and stays even is not blamed for its last digit."""
     before = measures(0.045, deviation=0.4, disk=0.001)
     before.worst_deviation["disk"] = 0.01
-    outcome = judge(before, measures(0.010, disk=0.003), GOALS)
+    outcome = compare_measurements(before, measures(0.010, disk=0.003), GOALS)
     assert outcome.helped
     assert not outcome.worse
     assert "disk" not in outcome.improved
 
 
 def test_nothing_better_is_not_help():
-    """The same figures before and after: levelling did not help, whatever the plan promised."""
-    assert not judge(measures(0.045, deviation=0.4), measures(0.045, deviation=0.4), GOALS).helped
+    """The same figures before and after: balancing did not help, whatever the plan promised."""
+    assert not compare_measurements(
+        measures(0.045, deviation=0.4), measures(0.045, deviation=0.4), GOALS
+    ).helped
 
 
 @pytest.mark.parametrize(
@@ -73,14 +75,14 @@ def test_nothing_better_is_not_help():
 )
 def test_each_goal_alone_makes_a_resource_unmet(after, why):
     """θ and ε each name the resources that miss them."""
-    assert judge(measures(0.045), after, GOALS).unmet == RESOURCES, why
+    assert compare_measurements(measures(0.045), after, GOALS).unmet == RESOURCES, why
 
 
 def test_eta_decides_nothing():
-    """A σ above η with every broker within ε and θ is level, as it is for the planner."""
+    """A σ above η with every broker within ε and θ is balanced, as it is for the planner."""
     before, after = measures(0.045, deviation=0.4), measures(0.02)
     assert after.sigma["cpu"] > GOALS.eta("cpu")
-    outcome = judge(before, after, GOALS)
+    outcome = compare_measurements(before, after, GOALS)
     assert (outcome.unmet, outcome.helped) == ((), True)
 
 
@@ -96,13 +98,13 @@ def test_the_table_shows_what_was_not_measured():
 
 def test_the_cost_names_moves_bytes_and_seconds():
     """One replica is one replica, and the rate is bytes over seconds."""
-    assert cost_text(Spent(1, 2, 380_000_000, 10.0)) == (
+    assert cost_text(ExecutionCost(1, 2, 380_000_000, 10.0)) == (
         "1 replica copied (380 MB, 38.0 MB/s), 2 leader roles handed over, in 10.0 s"
     )
     assert "2 leader roles handed over, 3 more along with their replica, in" in cost_text(
-        Spent(4, 2, 380_000_000, 10.0, led_along=3)
+        ExecutionCost(4, 2, 380_000_000, 10.0, led_along=3)
     )
-    assert cost_text(Spent(1, 2, 380_000_000, 10.0, log_dir_moves=2, log_dir_bytes=5_000_000)) == (
+    assert cost_text(ExecutionCost(1, 2, 380_000_000, 10.0, log_dir_moves=2, log_dir_bytes=5_000_000)) == (
         "1 replica copied (380 MB, 38.0 MB/s), 2 replicas to another log dir (5.0 MB), "
         "2 leader roles handed over, in 10.0 s"
     )
@@ -116,7 +118,7 @@ def test_bytes_are_decimal():
 
 
 def test_sigma_is_averaged_over_instants_not_taken_from_their_mean():
-    """Two brokers hot in turn: each instant is uneven although the mean of the two is level."""
+    """Two brokers hot in turn: each instant is uneven although the mean of the two is balanced."""
     one = np.tile([[0.9], [0.1]], (1, 4))
     series = [
         imbalance(load, np.ones((2, 4)), np.ones(2, dtype=bool), RESOURCES) for load in (one, one[::-1])

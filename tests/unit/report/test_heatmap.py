@@ -11,11 +11,11 @@ from support.measured import from_imbalances
 from trimtab.model.imbalance import imbalance
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.report.heatmap import draw_heatmap
-from trimtab.report.measured import Measured
+from trimtab.report.measured import MeasuredLoad
 from trimtab.report.pictures import save_figure
 
 
-def measured(first: float = 0.5) -> Measured:
+def measured(first: float = 0.5) -> MeasuredLoad:
     """Two brokers, three instants, the first broker's CPU as given."""
     load = np.array([[first, 0.4, 0.3, 0.2], [0.5, 0.4, 0.3, 0.2]])
     series = [imbalance(load, np.ones((2, 4)), np.ones(2, dtype=bool), RESOURCES) for _ in range(3)]
@@ -67,7 +67,7 @@ def test_the_same_figures_give_the_same_bytes(tmp_path):
 
 
 def test_a_long_heading_stays_within_the_picture(tmp_path):
-    """What levelling cost is a long line: it is broken, not cut off at the edge."""
+    """What balancing cost is a long line: it is broken, not cut off at the edge."""
     heading = "after: 27 replicas copied (1.03 GB, 18.7 MB/s), 114 leader roles handed over, in 55.5 s"
     _, png = draw_heatmap([("before", measured()), (heading, measured())], tmp_path, "heat", "Load", 0.1)
     with Image.open(png) as picture:

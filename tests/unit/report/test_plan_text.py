@@ -8,11 +8,11 @@ import pytest
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import Bound
+from trimtab.model.replicas.plan import ReplicaBound
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.snapshot import Quality
 from trimtab.plan.replicas import trim
-from trimtab.report.replicas.words import plan_text
+from trimtab.report.replicas.renderer import plan_text
 
 PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
 
@@ -20,8 +20,8 @@ PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
 @pytest.mark.parametrize(
     ("verdict", "bound", "told"),
     [
-        (Verdict.LEVELLED, 8_000_000, "any plan copies 8.0 MB or more; this one 1.25 times it"),
-        (Verdict.LEVELLED, 10_000_000, "any plan copies 10.0 MB or more; this one 1.00 times it"),
+        (Verdict.BALANCED, 8_000_000, "any plan copies 8.0 MB or more; this one 1.25 times it"),
+        (Verdict.BALANCED, 10_000_000, "any plan copies 10.0 MB or more; this one 1.00 times it"),
         (Verdict.IMPROVED, 8_000_000, "to meet every goal, any plan copies 8.0 MB or more; this one 1.25"),
         (Verdict.IMPROVED, 10_000_000, "takes more bytes than this plan copies"),
         (Verdict.INFEASIBLE, 10_000_000, "takes more bytes than this plan copies"),
@@ -29,9 +29,9 @@ PLAN = plan_of(("orders", 0, (1, 2), (3, 2)), size=10_000_000)
 )
 def test_the_bound_is_not_held_against_a_plan_that_does_less(verdict: Verdict, bound: int, told: str) -> None:
     """A bound for all goals says nothing of a plan that misses some, once it is held down to its cost."""
-    text = plan_text(replace(PLAN, verdict=verdict, bound=Bound(bound, "by hand")))
+    text = plan_text(replace(PLAN, verdict=verdict, bound=ReplicaBound(bound, "by hand")))
     assert told in text
-    assert ("1.00 times" in text) == (verdict is Verdict.LEVELLED and bound == 10_000_000)
+    assert ("1.00 times" in text) == (verdict is Verdict.BALANCED and bound == 10_000_000)
 
 
 def test_a_plan_that_misses_goals_does_not_claim_hard_limits() -> None:
@@ -51,7 +51,7 @@ def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named
     assert "network in 0.0 B/s -> 1.0 B/s, limit 1.8 B/s; broker 1 4.0 B/s -> 3.0 B/s" in reasons[0]
     assert not any("%" in one for one in reasons)
     assert "40%" not in text
-    assert "not levelled, used below 1% on average: disk" in text
+    assert "not balanced, used below 1% on average: disk" in text
     assert "no capacity declared, so only compared between brokers: network in, network out" in text
 
 
@@ -59,22 +59,22 @@ def test_shares_of_a_made_up_capacity_are_not_shown_and_idle_resources_are_named
     ("settings", "shown", "told"),
     [
         ({}, "80.0%.*10.0%", "every goal holds"),
-        ({"goals": ("rack", "theta")}, r"80.0% +$", "what was requested .*goals: rack, theta"),
+        ({"goals": ("rack", "theta")}, r"80.0% +$", "the request is met .*goals: rack, theta"),
         (
             {"demote": (1,), "goals": ("rack",)},
             None,
-            "what was requested .*no leader on broker 1; goals: rack",
+            "the request is met .*no leader on broker 1; goals: rack",
         ),
         (
-            {"fix_offline": True, "drain": (3,)},
+            {"fix_offline_replicas": True, "drain": (3,)},
             r"80.0% +$",
-            "what was requested .*empty broker 3; repair what is",
+            "the request is met .*empty broker 3; repair what is",
         ),
-        ({"replication_factor": {"t": 2}}, r"80.0% +$", "what was requested .*2 replicas of t; goals: rack"),
+        ({"replication_factor": {"t": 2}}, r"80.0% +$", "the request is met .*2 replicas of t; goals: rack"),
     ],
 )
 def test_only_goals_that_were_asked_for_are_shown(settings: dict, shown: str | None, told: str) -> None:
-    """A plan that levels nothing has no row for epsilon, and its sentence names what it was asked for."""
+    """A plan that balances nothing has no row for epsilon, and its sentence names what it was asked for."""
     brokers = [broker(b, capacity=(100.0,) * 4) for b in (1, 2, 3)]
     made = snapshot(brokers, [partition("t", p, [1 + p % 2, 2 - p % 2], load=(1, 1, 1, 1)) for p in range(6)])
     plan = trim.plan(made, ReplicasSettings(**settings))
@@ -83,6 +83,6 @@ def test_only_goals_that_were_asked_for_are_shown(settings: dict, shown: str | N
     assert (len(rows) == 1) == ("theta" in plan.settings["goals"]) == (shown is not None)
     if shown is not None:
         assert re.search(shown, rows[0] + " ")
-    if plan.verdict in (Verdict.LEVEL, Verdict.LEVELLED):
+    if plan.verdict in (Verdict.BALANCED,):
         assert re.search(told, text)
         assert ("every goal holds" in text) == (not settings)

@@ -8,22 +8,22 @@ import pytest
 from PIL import Image
 
 from support.bundle_views import key, report
-from trimtab.history.bundles.compare import Comparison
-from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler
+from trimtab.history.bundles.compare import StrategyComparison
+from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.report.bundles.replay_chart import draw_replay
 
-RULER = Ruler(weights=(1, 0, 0, 1, 1), overload=0.85)
+RULER = MetricSpec(weights=(1, 0, 0, 1, 1), overload=0.85)
 
 
-def effect(*cpu: float, moves: int = 0) -> Effect:
+def effect(*cpu: float, moves: int = 0) -> ReplayEffect:
     """Minutes with a broker at these percentages beside one at 50; a bundle goes to and fro that often."""
     meter = EffectMeter(RULER)
     for minute, usage in enumerate(cpu):
         brokers = {"a": report(cpu=usage), "b": report(cpu=50)}
         source, target = ("a", "b") if minute % 2 == 0 else ("b", "a")
-        decision = Decision({source: (key(0),)}, {key(0): target}) if minute < moves else Decision()
+        decision = ShedDecision({source: (key(0),)}, {key(0): target}) if minute < moves else ShedDecision()
         meter.add(ReportTick(minute * 60.0, brokers), decision)
     return meter.effect()
 
@@ -41,7 +41,9 @@ def test_every_strategy_has_panels_of_its_own_beside_the_recording_as_it_is(tmp_
     one, two = {"one": alike}, {"one": alike, "_two": alike}
     blue, grey = (0x00, 0x72, 0xB2), (0xB8, 0xBF, 0xC7)
     drawn = [
-        draw_replay(Comparison(RULER, effect(90, 90, 90), effects), tmp_path, f"{len(effects)}", "Strategies")
+        draw_replay(
+            StrategyComparison(RULER, effect(90, 90, 90), effects), tmp_path, f"{len(effects)}", "Strategies"
+        )
         for effects in (one, two)
     ]
     (_, first), (svg, second) = drawn
@@ -54,8 +56,8 @@ def test_every_strategy_has_panels_of_its_own_beside_the_recording_as_it_is(tmp_
 
 def test_overload_is_filled_and_returns_are_marked(tmp_path: Path) -> None:
     """What was never overloaded shows none of its colour but in the key and the threshold's line."""
-    calm = Comparison(RULER, effect(50, 60, 50, 60), {"one": effect(50, 60, 50, 60)})
-    hot = Comparison(RULER, effect(50, 60, 50, 60), {"one": effect(99, 99, 99, 60, moves=3)})
+    calm = StrategyComparison(RULER, effect(50, 60, 50, 60), {"one": effect(50, 60, 50, 60)})
+    hot = StrategyComparison(RULER, effect(50, 60, 50, 60), {"one": effect(99, 99, 99, 60, moves=3)})
     _, quiet = draw_replay(calm, tmp_path, "calm", "x")
     _, full = draw_replay(hot, tmp_path, "hot", "x")
     filled = (0xEB, 0xB5, 0x8D)
@@ -64,13 +66,13 @@ def test_overload_is_filled_and_returns_are_marked(tmp_path: Path) -> None:
 
 def test_of_no_strategy_the_recording_itself_is_drawn(tmp_path: Path) -> None:
     """A recording can be looked at before anything is asked of it."""
-    _, png = draw_replay(Comparison(RULER, effect(90, 80), {}), tmp_path, "chart", "x")
+    _, png = draw_replay(StrategyComparison(RULER, effect(90, 80), {}), tmp_path, "chart", "x")
     assert pixels(png, (0x00, 0x72, 0xB2)) > 500
 
 
 def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
     """Pictures kept in a repository change only when their numbers do."""
-    found = Comparison(RULER, effect(90, 80), {"one": effect(90, 60)})
+    found = StrategyComparison(RULER, effect(90, 80), {"one": effect(90, 60)})
     first = [path.read_bytes() for path in draw_replay(found, tmp_path / "a", "c", "x")]
     assert first == [path.read_bytes() for path in draw_replay(found, tmp_path / "b", "c", "x")]
 
@@ -78,6 +80,6 @@ def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cpu", [(90,), ()], ids=["one tick", "none"])
 def test_a_short_recording_is_drawn_too(tmp_path: Path, cpu: tuple[float, ...]) -> None:
     """A lone tick is a dot, and no tick is an empty picture; neither is a warning."""
-    found = Comparison(RULER, effect(*cpu), {"one": effect(*cpu)})
+    found = StrategyComparison(RULER, effect(*cpu), {"one": effect(*cpu)})
     _, png = draw_replay(found, tmp_path, "chart", "Strategies")
     assert png.exists()

@@ -9,13 +9,13 @@ import numpy as np
 from rich.console import Console
 
 from support.bundle_views import key, report
-from trimtab.history.bundles.compare import Comparison
-from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler
+from trimtab.history.bundles.compare import StrategyComparison
+from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect
 from trimtab.model.bundles.reports import BundleStats, ReportTick
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.report.bundles.replay_text import replay_document, replay_text
 
-RULER = Ruler(weights=(1, 0, 0, 1, 1), overload=0.85, pause_seconds=0.5)
+RULER = MetricSpec(weights=(1, 0, 0, 1, 1), overload=0.85, pause_seconds=0.5)
 BUSY = BundleStats(msg_throughput_in=3e6, msg_throughput_out=1e6, producer_count=2, consumer_count=5)
 
 SHOWN = """\
@@ -34,7 +34,7 @@ times a pause of 0.5 s each
 """
 
 
-def effect(moves: int) -> Effect:
+def effect(moves: int) -> ReplayEffect:
     """Fourteen minutes at 90 and 30 %, in which a bundle goes to and fro that often."""
     meter = EffectMeter(RULER)
     for minute in range(15):
@@ -42,12 +42,12 @@ def effect(moves: int) -> Effect:
             minute * 60.0, {name: report({key(0): BUSY}, cpu=cpu) for name, cpu in (("a", 90), ("b", 30))}
         )
         source, target = ("a", "b") if minute % 2 == 0 else ("b", "a")
-        decision = Decision({source: (key(0),)}, {key(0): target}) if minute < moves else Decision()
+        decision = ShedDecision({source: (key(0),)}, {key(0): target}) if minute < moves else ShedDecision()
         meter.add(seen, decision)
     return meter.effect()
 
 
-def shown(comparison: Comparison) -> str:
+def shown(comparison: StrategyComparison) -> str:
     """What a terminal of 120 columns shows, without the blanks at the ends of lines."""
     console = Console(file=io.StringIO(), width=120, highlight=False)
     for part in replay_text(comparison):
@@ -57,14 +57,14 @@ def shown(comparison: Comparison) -> str:
 
 
 def test_a_row_for_each_strategy_below_the_recording_as_it_is() -> None:
-    """A reader sees at a glance who levelled, what it cost, and which bundle came back where."""
-    found = Comparison(RULER, effect(0), {"quiet": effect(0), "[restless]": effect(2)})
+    """A reader sees at a glance who balanced, what it cost, and which bundle came back where."""
+    found = StrategyComparison(RULER, effect(0), {"quiet": effect(0), "[restless]": effect(2)})
     assert f"{shown(found)}\n" == SHOWN
 
 
 def test_of_many_that_came_back_the_quickest_are_named() -> None:
     """Fourteen unloads to and fro are thirteen returns: eight more are counted, not named."""
-    text = shown(Comparison(RULER, effect(0), {"restless": effect(14)}))
+    text = shown(StrategyComparison(RULER, effect(0), {"restless": effect(14)}))
     assert text.count("1 min 0 s") == 5
     assert "and 8 more after longer; --json names them all" in text
 
@@ -73,21 +73,21 @@ def test_over_days_times_are_told_with_their_dates() -> None:
     """An hour alone would not say of which day."""
     found = effect(2)
     long = dataclasses.replace(effect(0), at=np.linspace(0, 2 * 86400.0, 15))
-    text = shown(Comparison(RULER, long, {"restless": found}))
+    text = shown(StrategyComparison(RULER, long, {"restless": found}))
     assert "1970-01-01T00:00:00Z  1970-01-01T00:01:00Z  1 min 0 s" in text
 
 
 def test_what_could_not_be_counted_is_said() -> None:
     """A bundle in no broker's statistics has clients nobody knows the number of."""
     meter = EffectMeter(RULER)
-    meter.add(ReportTick(0.0, {"a": report({}, cpu=50)}), Decision({"a": (key(0),)}))
-    text = shown(Comparison(RULER, effect(0), {"blind": meter.effect()}))
+    meter.add(ReportTick(0.0, {"a": report({}, cpu=50)}), ShedDecision({"a": (key(0),)}))
+    text = shown(StrategyComparison(RULER, effect(0), {"blind": meter.effect()}))
     assert "blind: 1 unload of bundles whose broker told nothing of them; their clients and traffic" in text
 
 
 def test_json_has_the_figures_of_every_tick_and_every_return() -> None:
     """The document can be drawn and counted from without the recording."""
-    found = Comparison(RULER, effect(0), {"restless": effect(3)})
+    found = StrategyComparison(RULER, effect(0), {"restless": effect(3)})
     how: dict[str, Any] = {"strategy": "S", "placement": "P", "options": {"o": "1"}}
     document = json.loads(json.dumps(replay_document(found, {"restless": how}), allow_nan=False))
     assert document["pause_seconds"] == 0.5
@@ -116,7 +116,7 @@ def test_what_pulsar_would_split_is_named_once_for_all_that_agree() -> None:
     """In text the first few, in JSON all, with the limit and when."""
     found = {key(number): (60.0 * number, "MsgRate") for number in range(7)}
     split = dataclasses.replace(effect(0), splits=found)
-    comparison = Comparison(RULER, effect(0), {"one": split, "two": split, "owners": effect(0)})
+    comparison = StrategyComparison(RULER, effect(0), {"one": split, "two": split, "owners": effect(0)})
     (line,) = [line for line in shown(comparison).splitlines() if "also split" in line]
     assert line.startswith(f"Pulsar would also split {key(0)} (MsgRate, 1970-01-01T00:00:00Z), {key(1)} (")
     assert line.endswith(f"{key(4)} (MsgRate, 1970-01-01T00:04:00Z) and 2 more; --json names them all")
@@ -128,8 +128,8 @@ def test_what_pulsar_would_split_is_named_once_for_all_that_agree() -> None:
 def test_without_brokers_json_has_null_and_text_a_dash() -> None:
     """Nothing was measured, and nothing is made up."""
     meter = EffectMeter(RULER)
-    meter.add(ReportTick(0.0, {}), Decision())
-    found = Comparison(RULER, meter.effect(), {})
+    meter.add(ReportTick(0.0, {}), ShedDecision())
+    found = StrategyComparison(RULER, meter.effect(), {})
     assert replay_document(found, {})["unmoved"]["sigma_mean"] is None
     assert replay_document(found, {})["unmoved"]["over_time"]["sigma"] == [None]
     assert "nothing moved       –      –     –       0.0 s" in shown(found)

@@ -13,12 +13,12 @@ from support.bundle_snapshots import small_snapshot
 from support.replica_clusters import broker, partition, snapshot
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
 from trimtab.model.bundles.settings import BundlesSettings
-from trimtab.model.level import Standing, standing_of
+from trimtab.model.goals import GoalStatus, goal_status
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.snapshot import Quality
 from trimtab.observe.status import ClusterStatus, read_status
-from trimtab.report.status_text import SHOWN, breach_text, status_document, status_text
-from trimtab.report.terminal_heatmap import Cells, cell_text, terminal_heatmap
+from trimtab.report.status_text import MAX_LISTED, status_document, status_text, violation_text
+from trimtab.report.terminal_heatmap import HeatmapPanel, cell_text, terminal_heatmap
 
 UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
 LATER = NOON + datetime.timedelta(seconds=42)
@@ -30,13 +30,13 @@ broker 1 h1   60% ▲+50%   30%   +0%   30% ▲+50%   10% ▼-50%
 broker 2 h2   20% ▼-50%   30%   +0%   10% ▼-50%   30% ▲+50%
 
 resource     peak    θ  worst γ      ε       σ       η
-CPU           60%  80%    50.0%  10.0%  0.2500  0.0500  not level
-disk          84%  80%     0.0%  10.0%  0.0000  0.0500  not level
-network in    30%  80%     3.4%  10.0%  0.0172  0.0500  level
-network out    1%  80%   100.0%  10.0%  0.5000  0.0500  idle, not levelled
+CPU           60%  80%    50.0%  10.0%  0.2500  0.0500  not balanced
+disk          84%  80%     0.0%  10.0%  0.0000  0.0500  not balanced
+network in    30%  80%     3.4%  10.0%  0.0172  0.0500  balanced
+network out    1%  80%   100.0%  10.0%  0.5000  0.0500  idle, not judged
 ! broker 2: CPU 50% below the mean > epsilon 10%, and 1 more broker
 ! broker 1: disk 84% > theta 80%, and 1 more broker
-CPU, disk: not level. `trimtab plan replicas` finds the fewest moves that help.
+CPU, disk: not balanced. `trimtab plan replicas` finds the fewest moves that help.
 Goals are judged by the snapshot of 2026-01-01T00:00:00Z, as in a plan; the map is measured, the mean of 1
 tick
 """
@@ -47,14 +47,14 @@ def standing(
     settings: ReplicasSettings | None = None,
     nominal: tuple[str, ...] = (),
     capacity: tuple[float | None, ...] = (1.0, 1.0, 1.0, 1.0),
-) -> Standing:
+) -> GoalStatus:
     """The standing of a snapshot in which each broker leads one partition of this usage."""
     made = snapshot(
         [broker(one, capacity=capacity) for one in usage],
         [partition("t", one, [one], load=load) for one, load in usage.items()],
     )
     made = replace(made, quality=Quality(extra=(("x_nominal_capacity", list(nominal)),)))
-    return standing_of(made, settings or ReplicasSettings())
+    return goal_status(made, settings or ReplicasSettings())
 
 
 LOADS = {1: (0.6, 0.84, 0.3, 0.01), 2: (0.2, 0.84, 0.28, 0.0)}
@@ -83,7 +83,7 @@ def printed(
     status: ClusterStatus,
     now: datetime.datetime = LATER,
     every: bool = False,
-    held: Standing | str = "no snapshot",
+    held: GoalStatus | str = "no snapshot",
 ) -> str:
     """As a pipe gets it: no colours, no styles."""
     console = Console(width=110, file=io.StringIO(), highlight=False)
@@ -98,12 +98,12 @@ def test_the_whole_text_reads_without_colours(tmp_path: Path) -> None:
     assert printed(status_of(tmp_path, UNEVEN), held=standing(LOADS)) == SHOWN_TEXT
 
 
-def test_a_level_cluster_is_told_so(tmp_path: Path) -> None:
-    """What was measured lately is uneven, the snapshot from which a plan would be made is level."""
+def test_a_balanced_cluster_is_named(tmp_path: Path) -> None:
+    """What was measured lately is uneven, the snapshot from which a plan would be made is balanced."""
     even = dict.fromkeys((1, 2, 3), (0.4, 0.3, 0.2, 0.2))
     text = printed(status_of(tmp_path, UNEVEN), held=standing(even))
-    assert "Everything that is measured is level." in text
-    assert "not level" not in text
+    assert "Every measured resource is balanced." in text
+    assert "not balanced" not in text
 
 
 def test_a_gap_and_a_clock_that_was_ahead_are_told(tmp_path: Path) -> None:
@@ -121,37 +121,37 @@ def test_a_gap_and_a_clock_that_was_ahead_are_told(tmp_path: Path) -> None:
     assert "samples up to 2026-11-21T12:20:00Z are not used: the clock of a collector was ahead" in text
 
 
-def test_what_is_left_alone_is_not_called_level(tmp_path: Path) -> None:
+def test_what_is_left_alone_is_not_called_balanced(tmp_path: Path) -> None:
     """An idle resource may be far from even: no goal is missed, and it is named."""
     idle = {1: (0.4, 0.3, 0.2, 0.009), 2: (0.4, 0.3, 0.2, 0.0), 3: (0.4, 0.3, 0.2, 0.0)}
     text = printed(status_of(tmp_path, UNEVEN), held=standing(idle))
-    assert "No goal is missed; not levelled: network out." in text
-    assert "is level." not in text
+    assert "No goal is missed; not balanced: network out." in text
+    assert "is balanced." not in text
 
 
 def test_without_a_snapshot_nothing_is_judged(tmp_path: Path) -> None:
-    """Why is said, and no resource is called level."""
+    """Why is said, and no resource is called balanced."""
     text = printed(status_of(tmp_path, UNEVEN), held="lake has no snapshots")
     assert "No goal is judged, for want of a snapshot: lake has no snapshots" in text
-    assert "level." not in text
+    assert "balanced." not in text
     document = status_document(status_of(tmp_path / "2", UNEVEN), "none", LATER)
     assert (document["snapshot"], document["resources"]) == (None, {})
 
 
 def test_eta_decides_nothing(tmp_path: Path) -> None:
-    """Each broker within ε, and σ above η since capacities differ: level."""
+    """Each broker within ε, and σ above η since capacities differ: balanced."""
     usage = {1: (0.0, 0.44, 0.0, 0.0), 2: (0.0, 0.4, 0.0, 0.0)}
     held = standing(usage)
     document = status_document(status_of(tmp_path, UNEVEN), held, LATER)["resources"]["disk"]
     assert document["holds"] == {"theta": True, "epsilon": True}
     tight = standing_with_sigma(held, 0.2)
-    assert tight.breaches == ()
-    assert "disk          44%  80%     4.8%  10.0%  0.2000  0.0500  level" in printed(
+    assert tight.violations == ()
+    assert "disk          44%  80%     4.8%  10.0%  0.2000  0.0500  balanced" in printed(
         status_of(tmp_path / "2", UNEVEN), held=tight
     )
 
 
-def standing_with_sigma(held: Standing, sigma: float) -> Standing:
+def standing_with_sigma(held: GoalStatus, sigma: float) -> GoalStatus:
     """The same with another σ of everything."""
     (measured,) = held.measured.values()
     return replace(held, measured={"": replace(measured, sigma=np.full(4, sigma))})
@@ -160,16 +160,16 @@ def standing_with_sigma(held: Standing, sigma: float) -> Standing:
 def test_goals_that_are_not_asked_for_are_not_missed() -> None:
     """θ or ε left out of `replicas.goals`, as in a plan."""
     settings = ReplicasSettings(goals=("epsilon",))
-    assert [(one.goal, one.resource) for one in standing(LOADS, settings).breaches] == [("epsilon", "cpu")]
+    assert [(one.goal, one.resource) for one in standing(LOADS, settings).violations] == [("epsilon", "cpu")]
     settings = ReplicasSettings(goals=("theta", "rack"))
-    assert [(one.goal, one.resource) for one in standing(LOADS, settings).breaches] == [("theta", "disk")]
+    assert [(one.goal, one.resource) for one in standing(LOADS, settings).violations] == [("theta", "disk")]
 
 
 def test_a_broker_that_settings_drain_does_not_count() -> None:
     """A plan judges the others, so does `status`."""
     loads = {1: (0.4, 0.4, 0.4, 0.4), 2: (0.4, 0.4, 0.4, 0.4), 3: (0.1, 0.1, 0.1, 0.1)}
-    assert standing(loads).breaches != ()
-    assert standing(loads, ReplicasSettings(drain=(3,))).breaches == ()
+    assert standing(loads).violations != ()
+    assert standing(loads, ReplicasSettings(drain=(3,))).violations == ()
 
 
 def test_a_made_up_capacity_is_never_idle_and_its_usage_not_shown(tmp_path: Path) -> None:
@@ -178,23 +178,23 @@ def test_a_made_up_capacity_is_never_idle_and_its_usage_not_shown(tmp_path: Path
     row = status_document(status_of(tmp_path, UNEVEN), held, LATER)["resources"]["network_out"]
     assert (row["peak_usage"], row["idle"], row["holds"]["epsilon"]) == (None, False, False)
     assert "broker 1: network out 100% above the mean > epsilon 10%" in [
-        breach_text(one).partition(",")[0] for one in held.breaches
+        violation_text(one).partition(",")[0] for one in held.violations
     ]
 
 
 def test_the_worst_view_of_bundles_is_named() -> None:
     """A plan has to hold in all views, so a breach in one of the past is one."""
-    held = standing_of(small_snapshot([0, 1], [[40, 50], [40, 10]]), BundlesSettings())
-    first = held.breaches[0]
+    held = goal_status(small_snapshot([0, 1], [[40, 50], [40, 10]]), BundlesSettings())
+    first = held.violations[0]
     assert (first.goal, first.broker, first.view, first.brokers) == ("epsilon", "b0:8080", "window -1", 2)
-    text = breach_text(first)
+    text = violation_text(first)
     assert text == "b0:8080: CPU 67% above the mean > epsilon 10% in window -1, and 1 more broker"
 
 
 def test_a_narrow_breach_is_told_with_the_digits_it_takes() -> None:
     """80.02 % over 80 % is not told as 80 % > 80 %."""
-    (one,) = standing({1: (0.0, 0.8002, 0.0, 0.0), 2: (0.0, 0.8, 0.0, 0.0)}).breaches
-    assert breach_text(one) == "broker 1: disk 80.02% > theta 80.00%"
+    (one,) = standing({1: (0.0, 0.8002, 0.0, 0.0), 2: (0.0, 0.8, 0.0, 0.0)}).violations
+    assert violation_text(one) == "broker 1: disk 80.02% > theta 80.00%"
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
@@ -209,14 +209,14 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
 
 
 def test_a_missing_resource_is_a_dash(tmp_path: Path) -> None:
-    """No CPU signal: a dash in every place, and not counted as level."""
+    """No CPU signal: a dash in every place, and not counted as balanced."""
     blind = {broker: (None, *rest) for broker, (_, *rest) in UNEVEN.items()}
     held = standing(LOADS, capacity=(None, 1.0, 1.0, 1.0))
     text = printed(status_of(tmp_path, blind), held=held)
     (row,) = [line for line in text.splitlines() if line.startswith("CPU ")]
     assert row.split() == ["CPU", *"––––––", "not", "measured"]
     text = printed(status_of(tmp_path / "2", UNEVEN), held=held)
-    assert "no capacity, not levelled" in text
+    assert "no capacity, not balanced" in text
 
 
 def test_of_many_brokers_those_that_deviate_most_are_shown(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_of_many_brokers_those_that_deviate_most_are_shown(tmp_path: Path) -> No
     status = status_of(tmp_path, usage)
     text, whole = printed(status).splitlines(), printed(status, every=True).splitlines()
     rows = [line for line in text if line.startswith("broker ")]
-    assert len(rows) == SHOWN
+    assert len(rows) == MAX_LISTED
     assert any(line.startswith("broker 77 ") for line in rows)
     assert "60 more brokers deviate less; --all shows them" in text
     assert sum(line.startswith("broker ") for line in whole) == 100
@@ -263,7 +263,7 @@ def test_cells_carry_their_mark_in_text() -> None:
     """Without colours ▲ and ▼ tell what is beyond ε."""
     values = np.array([[0.5, 1234.0, np.nan, np.nan]])
     deviation = np.array([[0.11, -0.11, 0.05, np.nan]])
-    cells, counts = Cells(values, deviation), Cells(values, deviation, percent=False)
+    cells, counts = HeatmapPanel(values, deviation), HeatmapPanel(values, deviation, percent=False)
     assert cell_text(cells, 0, 0, 0.1) == "50% ▲+11%"
     assert cell_text(counts, 0, 1, 0.1) == "1,234 ▼-11%"
     assert cell_text(cells, 0, 2, 0.1) == "  +5%"
@@ -272,8 +272,8 @@ def test_cells_carry_their_mark_in_text() -> None:
 
 def test_two_panels_stand_side_by_side_and_colours_follow_the_deviation() -> None:
     """Before and after in one table; the same colour means the same deviation in both."""
-    before = Cells(np.array([[0.9] * 4]), np.array([[0.6] * 4]), "before")
-    after = Cells(np.array([[0.5] * 4]), np.array([[0.0] * 4]), "after")
+    before = HeatmapPanel(np.array([[0.9] * 4]), np.array([[0.6] * 4]), "before")
+    after = HeatmapPanel(np.array([[0.5] * 4]), np.array([[0.0] * 4]), "after")
     console = Console(
         width=200, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )

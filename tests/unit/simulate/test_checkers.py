@@ -9,12 +9,12 @@ from simulate.checkers.watch import Watch
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.configs import FOLLOWER_REPLICAS, LEADER_RATE, ConfigOperation, ResourceType
 from simulate.kafka.port import SimulatedPort
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ExecutionState
-from trimtab.act.replicas.steps import Phase, Step, StepKind, StepState
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionState
+from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, ReplicaStepState, StepPhase
 
 MB = 1e6
 US = "trimtab"
@@ -40,8 +40,10 @@ def test_a_throttle_left_behind_is_seen(cluster: SimulatedKafka) -> None:
 def test_a_cordon_that_is_not_as_it_should_be_is_seen(cluster: SimulatedKafka) -> None:
     """Left by a cancel, lacking after a drain that says otherwise, or named by a note."""
     before = ending.Before.of(cluster)
-    drain = replace(one_step(StepState.DONE), drained=(1,), notes=("broker 1 stays cordoned, ...",))
-    cancelled, finished = (replace(drain, status=s) for s in (Status.CANCELLED, Status.FINISHED))
+    drain = replace(one_step(ReplicaStepState.DONE), drained=(1,), notes=("broker 1 stays cordoned, ...",))
+    cancelled, finished = (
+        replace(drain, status=s) for s in (ExecutionStatus.CANCELLED, ExecutionStatus.FINISHED)
+    )
     assert not ending.cordons_as_they_should_be(cluster, before, cancelled)
     assert ending.cordons_as_they_should_be(cluster, before, finished)
     SimulatedPort(cluster).write_cordons({1: "*"})
@@ -114,26 +116,28 @@ def test_two_that_act_by_turns_are_seen(cluster: SimulatedKafka) -> None:
     assert deeds.never_both_at_once(cluster, [US, "rival"])
 
 
-def one_step(state: StepState) -> ExecutionState:
+def one_step(state: ReplicaStepState) -> ReplicasExecutionState:
     """An execution of one copy that has come to this."""
-    step = Step(1, StepKind.COPY, Phase.COPY, TopicPartition("t", 0), before=(1, 2), after=(1, 3))
-    whole = new_execution("c", [step], ExecutionSettings(), 0.0)
+    step = ReplicaStep(
+        1, ReplicaStepKind.COPY, StepPhase.COPY, TopicPartition("t", 0), before=(1, 2), after=(1, 3)
+    )
+    whole = new_execution("c", [step], ReplicasExecutionSettings(), 0.0)
     record = whole.records[0]
     return whole.with_records({1: type(record)(step, state)})
 
 
 def test_a_step_that_left_something_else_than_it_says_is_seen(cluster: SimulatedKafka) -> None:
     """Done but not there, rolled back but in another order, still under way at the end."""
-    assert ending.every_step_accounted(cluster, one_step(StepState.DONE))
-    assert ending.every_step_accounted(cluster, one_step(StepState.MOVING))
-    assert not ending.every_step_accounted(cluster, one_step(StepState.ROLLED_BACK))
+    assert ending.every_step_accounted(cluster, one_step(ReplicaStepState.DONE))
+    assert ending.every_step_accounted(cluster, one_step(ReplicaStepState.MOVING))
+    assert not ending.every_step_accounted(cluster, one_step(ReplicaStepState.ROLLED_BACK))
     cluster.controller.reassign("t", 0, [2, 1], US)
-    assert ending.every_step_accounted(cluster, one_step(StepState.ROLLED_BACK))
+    assert ending.every_step_accounted(cluster, one_step(ReplicaStepState.ROLLED_BACK))
 
 
 def test_too_many_unthrottled_copies_and_full_disks_are_seen(cluster: SimulatedKafka) -> None:
     """What is wrong only for a while is caught by looking all the time."""
-    watch = Watch({US}, copies_per_broker=1)
+    watch = Watch({US}, initial_copies_per_broker=1)
     cluster.controller.reassign("t", 0, [1, 4], US)
     watch.look(cluster)
     assert len(watch.violations) == 1

@@ -1,1 +1,1 @@
-"""Executions of the level `bundles` as values and pure functions: facts of Pulsar in, orders for it out."""
+"""Executions of balancer `bundles` as values and pure functions: facts of Pulsar in, orders for it out."""

@@ -1,4 +1,4 @@
-"""The state machine of executions of this level: its facts, its orders, and the hands that perform them.
+"""The state machine of executions of this balancer: its facts, its orders, and the hands that perform them.
 
 An unload cannot be rolled back: whoever cancels gets an owner for every bundle that is under way, and nothing
 is begun any more. What holds after every event:
@@ -13,57 +13,60 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, cast
 
+from trimtab.act.bundles import reconcile
 from trimtab.act.bundles.batch import begin, choose_batch
-from trimtab.act.bundles.changes import command_failed, looked_up, order_for_active, split, unloaded
+from trimtab.act.bundles.changes import apply_lookup, command_failed, order_for_active, split, unloaded
 from trimtab.act.bundles.hold import (
     balancing_read,
     balancing_written,
-    left_to_others,
     order_to_give_back,
     order_to_hold,
+    stop_for_foreign_change,
 )
 from trimtab.act.bundles.messages import (
-    BalancingRead,
-    BalancingWritten,
-    ClusterSeen,
-    LoadSensed,
-    LookedUp,
-    LookUp,
-    Observe,
-    ReadBalancing,
-    SenseLoad,
-    Split,
-    SplitAnswered,
-    Unload,
-    UnloadAnswered,
-    WriteBalancing,
+    BrokerBalancingRead,
+    BrokerBalancingWritten,
+    BundleLoadChecked,
+    BundlesObserved,
+    CheckBundleLoad,
+    ObserveBundles,
+    OwnersResolved,
+    ReadBrokerBalancing,
+    ResolveOwners,
+    SplitBundle,
+    SplitCompleted,
+    UnloadBundles,
+    UnloadCompleted,
+    WriteBrokerBalancing,
 )
 from trimtab.act.bundles.port import BundlesPort
-from trimtab.act.bundles.reconcile import current, observed, taken_back, why_wait
+from trimtab.act.bundles.reconcile import current, foreign_switch_changes, observed
 from trimtab.act.bundles.settings import UnloadSettings
-from trimtab.act.bundles.state import BundlesState
-from trimtab.act.bundles.steps import BundleRecord, Step, StepState
-from trimtab.act.execution.machine import Machine
+from trimtab.act.bundles.state import BundlesExecutionState
+from trimtab.act.bundles.steps import BundleStep, BundleStepRecord, BundleStepState
+from trimtab.act.execution.machine import ExecutionMachine
 from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
 from trimtab.act.execution.record import Blocked
-from trimtab.act.execution.settings import Patience
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.settings import RetryPolicy
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.execution.transitions import COMMON, well, without_destination
 
 
-def new_execution(cluster: str, steps: Iterable[Step], settings: UnloadSettings, now: float) -> BundlesState:
+def new_execution(
+    cluster: str, steps: Iterable[BundleStep], settings: UnloadSettings, now: float
+) -> BundlesExecutionState:
     """The state before the first look; its first event is `Resumed`."""
-    records = tuple(BundleRecord(step) for step in steps)
-    return BundlesState(settings=settings, cluster_id=cluster, records=records, now=now)
+    records = tuple(BundleStepRecord(step) for step in steps)
+    return BundlesExecutionState(settings=settings, cluster_id=cluster, records=records, now=now)
 
 
-def load_sensed(state: BundlesState, event: LoadSensed) -> BundlesState:
+def load_sensed(state: BundlesExecutionState, event: BundleLoadChecked) -> BundlesExecutionState:
     """Load as it is now: what is no longer needed is dropped, what would do harm is left out."""
-    ended = {number: (StepState.DROPPED, why) for number, why in event.unneeded.items()}
-    ended |= {number: (StepState.SKIPPED, why) for number, why in event.harmful.items()}
+    ended = {number: (BundleStepState.DROPPED, why) for number, why in event.unneeded.items()}
+    ended |= {number: (BundleStepState.SKIPPED, why) for number, why in event.harmful.items()}
     now = state.now
 
-    def end(record: BundleRecord) -> BundleRecord:
+    def end(record: BundleStepRecord) -> BundleStepRecord:
         how, why = ended[record.step.number]
         return record.end(how, now, why)
 
@@ -71,53 +74,55 @@ def load_sensed(state: BundlesState, event: LoadSensed) -> BundlesState:
     return well(replace(state, sensed_for_batch=state.batches, sensed_at=state.now))
 
 
-class BundlesMachine(Machine[BundlesPort, BundlesState]):
-    """The state machine of this level."""
+class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
+    """The state machine of this balancer."""
 
-    changes = (Unload, Split, WriteBalancing, LookUp)
+    changes = (UnloadBundles, SplitBundle, WriteBrokerBalancing, ResolveOwners)
     facts: ClassVar = {
         **COMMON,
-        ClusterSeen: observed,
-        BalancingRead: balancing_read,
-        BalancingWritten: balancing_written,
-        UnloadAnswered: unloaded,
-        SplitAnswered: split,
-        LookedUp: looked_up,
-        LoadSensed: load_sensed,
+        BundlesObserved: observed,
+        BrokerBalancingRead: balancing_read,
+        BrokerBalancingWritten: balancing_written,
+        UnloadCompleted: unloaded,
+        SplitCompleted: split,
+        OwnersResolved: apply_lookup,
+        BundleLoadChecked: load_sensed,
         CommandFailed: command_failed,
     }
-    good = frozenset({StepState.DONE, StepState.DROPPED})
+    success_states = frozenset({BundleStepState.DONE, BundleStepState.DROPPED})
 
-    why_wait = staticmethod(why_wait)
+    blocking_reason = staticmethod(reconcile.blocking_reason)
     choose = staticmethod(choose_batch)
     begin = staticmethod(begin)
     give_back = staticmethod(order_to_give_back)
 
     @classmethod
-    def look(cls, state: BundlesState, *, whole: bool = False) -> Command:
+    def next_query(cls, state: BundlesExecutionState, *, whole: bool = False) -> Command:
         """Owners and boundaries while something is under way; switches and health, too, between batches."""
         records = [record for record in state.records if not record.ended]
         namespaces = dict.fromkeys(record.step.namespace for record in records)
         deep = whole or not state.active
         destinations = dict.fromkeys(broker for record in records for broker in record.step.destinations)
-        return Observe(tuple(namespaces), tuple(destinations) if deep else (), deep=deep)
+        return ObserveBundles(tuple(namespaces), tuple(destinations) if deep else (), deep=deep)
 
     @classmethod
-    def under_way(cls, state: BundlesState) -> tuple[BundlesState, Command | None]:
-        """See `Machine.under_way`."""
+    def next_in_flight(cls, state: BundlesExecutionState) -> tuple[BundlesExecutionState, Command | None]:
+        """See `ExecutionMachine.next_in_flight`."""
         state, order = order_for_active(state)
         if order is None and state.active:
-            order = Wait(state.now + max(state.settings.poll_seconds, 4 * state.look_seconds))
+            order = Wait(state.now + max(state.settings.poll_interval_seconds, 4 * state.poll_seconds))
         return state, order
 
     @classmethod
-    def judge(cls, state: BundlesState) -> BundlesState:
-        """See `Machine.judge`: switches that others changed; steps whose turn has come, or never will."""
-        seen = state.seen
-        theirs = taken_back(state, seen)
+    def evaluate(cls, state: BundlesExecutionState) -> BundlesExecutionState:
+        """See `ExecutionMachine.evaluate`: switches that others changed; steps whose turn has come, or never
+        will.
+        """
+        seen = state.observation
+        theirs = foreign_switch_changes(state, seen)
         if theirs:
-            return left_to_others(state, seen.overrides or {}, theirs)
-        done = {r.step.number for r in state.records if r.state is StepState.DONE}
+            return stop_for_foreign_change(state, seen.overrides or {}, theirs)
+        done = {r.step.number for r in state.records if r.state is BundleStepState.DONE}
         state = state.changing(
             [record for record in state.pending if record.step.follows in done],
             lambda record: current(record, seen, state.now, state.settings),
@@ -126,65 +131,70 @@ class BundlesMachine(Machine[BundlesPort, BundlesState]):
         return state.changing(
             [record for record in state.pending if record.step.number in dead],
             lambda record: record.end(
-                StepState.FAILED, state.now, f"{dead[record.step.number]}, its destination, is dead"
+                BundleStepState.FAILED, state.now, f"{dead[record.step.number]}, its destination, is dead"
             ),
         )
 
     @classmethod
-    def before_batch(cls, state: BundlesState) -> tuple[BundlesState, Command | None]:
-        """See `Machine.before_batch`: balancing is off everywhere, and clients have had time to settle.
+    def before_batch(cls, state: BundlesExecutionState) -> tuple[BundlesExecutionState, Command | None]:
+        """See `ExecutionMachine.before_batch`: balancing is off everywhere, and clients have had time to
+        settle.
 
         Then the load is sensed, once for a batch, and not more often than brokers are looked at whole.
         """
-        pace = state.settings.pace
+        pace = state.settings.limits
         state, order = order_to_hold(state)
         if order is not None:
             return state, order
-        if state.batch_ended_at is not None and state.now < state.batch_ended_at + pace.pause_seconds:
-            return state, Wait(state.batch_ended_at + pace.pause_seconds)
+        if state.batch_ended_at is not None and state.now < state.batch_ended_at + pace.batch_pause_seconds:
+            return state, Wait(state.batch_ended_at + pace.batch_pause_seconds)
         due = state.sensed_for_batch != state.batches
-        due = due and state.now - state.sensed_at >= state.settings.check_seconds
-        return state, SenseLoad() if due and pace.sense_load else None
+        due = due and state.now - state.sensed_at >= state.settings.check_interval_seconds
+        return state, CheckBundleLoad() if due and pace.check_load else None
 
     @classmethod
-    def end(cls, state: BundlesState, outcome: Status) -> tuple[BundlesState, Command]:
-        """See `Machine.end`: how the switches stand is read anew, others may have changed them since."""
+    def end(
+        cls, state: BundlesExecutionState, outcome: ExecutionStatus
+    ) -> tuple[BundlesExecutionState, Command]:
+        """See `ExecutionMachine.end`: how the switches stand is read anew, others may have changed them
+        since.
+        """
         return super().end(replace(state, overrides=None), outcome)
 
     @classmethod
-    def ends_as(cls, record: BundleRecord, blocked: Blocked) -> StepState:
-        """See `Machine.ends_as`."""
-        return StepState.SKIPPED if blocked.for_good else StepState.FAILED
+    def ends_as(cls, record: BundleStepRecord, blocked: Blocked) -> BundleStepState:
+        """See `ExecutionMachine.ends_as`."""
+        return BundleStepState.SKIPPED if blocked.permanent else BundleStepState.FAILED
 
     @classmethod
     def blocked_seconds(cls, settings: UnloadSettings) -> float:
-        """See `Machine.blocked_seconds`."""
-        return settings.unhealthy_wait_seconds
+        """See `ExecutionMachine.blocked_seconds`."""
+        return settings.unhealthy_timeout_seconds
 
     @classmethod
-    def waiting_seconds(cls, settings: Patience) -> float:
-        """See `Machine.waiting_seconds`: a deep look asks every broker."""
-        return settings.check_seconds
+    def waiting_seconds(cls, settings: RetryPolicy) -> float:
+        """See `ExecutionMachine.waiting_seconds`: a deep look asks every broker."""
+        return settings.check_interval_seconds
 
-    def perform(self, command: Command, state: BundlesState) -> Event:
-        """See `Machine.perform`."""
+    def perform(self, command: Command, state: BundlesExecutionState) -> Event:
+        """See `ExecutionMachine.perform`."""
         port = self.port
         match command:
-            case Observe(namespaces, destinations, deep):
-                return self.told(ClusterSeen, port.observe(namespaces, destinations, deep=deep))
-            case SenseLoad():
+            case ObserveBundles(namespaces, destinations, deep):
+                return self.event(BundlesObserved, port.observe(namespaces, destinations, deep=deep))
+            case CheckBundleLoad():
                 if self.sense is None:
-                    return LoadSensed(self.clock())
+                    return BundleLoadChecked(self.clock())
                 traffic = port.traffic()
-                return cast("LoadSensed", self.sense(state.records, self.clock(), traffic))
-            case ReadBalancing(everywhere):
-                return self.told(BalancingRead, port.read_balancing(everywhere=everywhere))
-            case WriteBalancing(values):
-                return self.told(BalancingWritten, port.write_balancing(values))
-            case Unload(targets):
-                return self.told(UnloadAnswered, port.unload(targets))
-            case Split(_, bundle, boundaries):
-                return self.told(SplitAnswered, port.split(bundle, boundaries))
-            case LookUp(bundles):
-                return self.told(LookedUp, port.look_up(bundles))
+                return cast("BundleLoadChecked", self.sense(state.records, self.clock(), traffic))
+            case ReadBrokerBalancing(all_brokers):
+                return self.event(BrokerBalancingRead, port.read_balancing(all_brokers=all_brokers))
+            case WriteBrokerBalancing(values):
+                return self.event(BrokerBalancingWritten, port.write_balancing(values))
+            case UnloadBundles(targets):
+                return self.event(UnloadCompleted, port.unload(targets))
+            case SplitBundle(_, bundle, boundaries):
+                return self.event(SplitCompleted, port.split(bundle, boundaries))
+            case ResolveOwners(bundles):
+                return self.event(OwnersResolved, port.lookup(bundles))
         raise AssertionError(f"no way to perform {command}")

@@ -1,15 +1,15 @@
-"""Facts of Pulsar that an execution is told, and orders that it gives, besides those of all levels."""
+"""Facts of Pulsar that an execution is told, and orders that it gives, besides those of all balancers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimtab.act.bundles.port import Answers, Balancing, BundlesSeen
-from trimtab.act.execution.messages import Command, Event, Failure, Look
+from trimtab.act.bundles.port import Answers, BrokerBalancing, BundlesObservation
+from trimtab.act.execution.messages import Command, Event, Failure, Query
 
 
 @dataclass(frozen=True)
-class Observe(Look):
-    """Look at owners and boundaries (`BundlesPort.observe`). Answer: `ClusterSeen`.
+class ObserveBundles(Query):
+    """Look at owners and boundaries (`BundlesPort.observe`). Answer: `BundlesObserved`.
 
     Attributes
     ----------
@@ -23,29 +23,29 @@ class Observe(Look):
 
 
 @dataclass(frozen=True)
-class ReadBalancing(Look):
-    """Find out how the switches stand; `everywhere` asks every broker, too. Answer: `BalancingRead`."""
+class ReadBrokerBalancing(Query):
+    """Read the switches, with `all_brokers` on every broker. Answer: `BrokerBalancingRead`."""
 
-    everywhere: bool = False
+    all_brokers: bool = False
 
 
 @dataclass(frozen=True)
-class WriteBalancing(Command):
-    """Set switches for all brokers; None takes a setting away. Answer: `BalancingWritten`."""
+class WriteBrokerBalancing(Command):
+    """Set switches for all brokers; None takes a setting away. Answer: `BrokerBalancingWritten`."""
 
     values: Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
-class Unload(Command):
-    """Send bundles to these brokers. Answer: `UnloadAnswered`."""
+class UnloadBundles(Command):
+    """Send bundles to these brokers. Answer: `UnloadCompleted`."""
 
     targets: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Split(Command):
-    """Cut a bundle at these boundaries, its parts to stay where they are. Answer: `SplitAnswered`."""
+class SplitBundle(Command):
+    """Cut a bundle at these boundaries, its parts to stay where they are. Answer: `SplitCompleted`."""
 
     step: int
     bundle: str
@@ -53,19 +53,21 @@ class Split(Command):
 
 
 @dataclass(frozen=True)
-class LookUp(Command):
-    """Ask who serves these bundles, as a client would: one without an owner gets one. Answer: `LookedUp`."""
+class ResolveOwners(Command):
+    """Ask who serves these bundles, as a client would: one without an owner gets one. Answer:
+    `OwnersResolved`.
+    """
 
     bundles: tuple[str, ...]
 
 
-class SenseLoad(Look):
-    """Find out which unloads are still needed, and which would do harm. Answer: `LoadSensed`."""
+class CheckBundleLoad(Query):
+    """Find out which unloads are still needed, and which would do harm. Answer: `BundleLoadChecked`."""
 
 
 @dataclass(frozen=True)
-class LoadSensed(Event):
-    """Answer to `SenseLoad`: why steps are not to be begun, by number.
+class BundleLoadChecked(Event):
+    """Answer to `CheckBundleLoad`: why steps are not to be begun, by number.
 
     Attributes
     ----------
@@ -80,39 +82,39 @@ class LoadSensed(Event):
 
 
 @dataclass(frozen=True)
-class ClusterSeen(Event):
-    """Answer to `Observe`."""
+class BundlesObserved(Event):
+    """Answer to `ObserveBundles`."""
 
-    observation: BundlesSeen
-
-
-@dataclass(frozen=True)
-class BalancingRead(Event):
-    """Answer to `ReadBalancing`."""
-
-    balancing: Balancing
+    observation: BundlesObservation
 
 
 @dataclass(frozen=True)
-class BalancingWritten(Event):
-    """Answer to `WriteBalancing`; failures by switch."""
+class BrokerBalancingRead(Event):
+    """Answer to `ReadBrokerBalancing`."""
+
+    balancing: BrokerBalancing
+
+
+@dataclass(frozen=True)
+class BrokerBalancingWritten(Event):
+    """Answer to `WriteBrokerBalancing`; failures by switch."""
 
     failures: Mapping[str, Failure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class UnloadAnswered(Event):
-    """Answer to `Unload`: Pulsar's word on each bundle."""
+class UnloadCompleted(Event):
+    """Answer to `UnloadBundles`: Pulsar's word on each bundle."""
 
     answers: Answers
 
 
 @dataclass(frozen=True)
-class SplitAnswered(Event):
-    """Answer to `Split`: yes is None, and yes is also said where nothing was cut."""
+class SplitCompleted(Event):
+    """Answer to `SplitBundle`: yes is None, and yes is also said where nothing was cut."""
 
     failure: Failure | None
 
 
-class LookedUp(UnloadAnswered):
-    """Answer to `LookUp`: Pulsar's word on each bundle."""
+class OwnersResolved(UnloadCompleted):
+    """Answer to `ResolveOwners`: Pulsar's word on each bundle."""

@@ -1,4 +1,4 @@
-"""The one way an execution of this level reaches a cluster, and what it sees there, in Pulsar's own names.
+"""The one way an execution of this balancer reaches a cluster, and what it sees there, in Pulsar's own names.
 
 `trimtab.act.pulsar.port.PulsarAdminPort` is the real one. Rules for every adapter, besides those of
 `trimtab.act.port`:
@@ -25,7 +25,7 @@ OFF: Final = "false"
 
 
 @dataclass(frozen=True)
-class BundlesSeen:
+class BundlesObservation:
     """One look at the cluster; asking it changes nothing and assigns nothing.
 
     Attributes
@@ -40,7 +40,7 @@ class BundlesSeen:
         decides about placement (None while there is none), as the last deep look showed.
     brokers
         Ids (`host:port`) of all registered brokers; one that died stays registered until its session ends.
-    silent
+    unreachable
         Registered brokers that did not tell what they own, and why.
     owners
         Bundle -> id of the broker that says it serves it. A bundle that is missing has no owner, or a silent
@@ -61,7 +61,7 @@ class BundlesSeen:
     brokers: frozenset[str]
     owners: Mapping[str, str]
     boundaries: Mapping[str, tuple[int, ...]]
-    silent: Mapping[str, str] = field(default_factory=dict)
+    unreachable: Mapping[str, str] = field(default_factory=dict)
     overrides: Mapping[str, str] | None = None
     unhealthy: Mapping[str, str] | None = None
 
@@ -73,7 +73,7 @@ class BundlesSeen:
     @property
     def alive(self) -> frozenset[str]:
         """Brokers that are registered and answer."""
-        return self.brokers - frozenset(self.silent)
+        return self.brokers - frozenset(self.unreachable)
 
     def has(self, bundle: BundleRange) -> bool:
         """True if this is a bundle of its namespace now."""
@@ -95,7 +95,7 @@ class BundlesSeen:
 
 
 @dataclass(frozen=True)
-class Balancing:
+class BrokerBalancing:
     """The state of the switches of the brokers' own balancing.
 
     Attributes
@@ -128,7 +128,7 @@ class BundlesPort(ClaimPort, Protocol):
 
     def observe(
         self, namespaces: Collection[str], destinations: Collection[str] = (), *, deep: bool = False
-    ) -> BundlesSeen:
+    ) -> BundlesObservation:
         """Look at all owners, and at the boundaries of these namespaces; assigns nothing.
 
         Parameters
@@ -143,8 +143,8 @@ class BundlesPort(ClaimPort, Protocol):
         """
         ...
 
-    def read_balancing(self, *, everywhere: bool = False) -> Balancing:
-        """The switches that are set for all brokers; `everywhere`: and what every broker makes of them."""
+    def read_balancing(self, *, all_brokers: bool = False) -> BrokerBalancing:
+        """The switches that are set for all brokers; `all_brokers`: and what every broker makes of them."""
         ...
 
     def traffic(self) -> Mapping[str, BundleTraffic]:
@@ -163,6 +163,6 @@ class BundlesPort(ClaimPort, Protocol):
         """Cut a bundle; its parts stay with its owner, and nobody is disconnected."""
         ...
 
-    def look_up(self, bundles: Collection[str]) -> Answers:
+    def lookup(self, bundles: Collection[str]) -> Answers:
         """Ask who serves these bundles, as a client would: one without an owner is given one."""
         ...

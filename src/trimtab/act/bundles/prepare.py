@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from trimtab.act.acting import Comparison
-from trimtab.act.bundles.port import BundlesSeen
-from trimtab.act.bundles.steps import Step, StepKind
+from trimtab.act.bundles.port import BundlesObservation
+from trimtab.act.bundles.steps import BundleStep, BundleStepKind
+from trimtab.act.executor import PlanDrift
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
 from trimtab.model.bundles.range import BundleRange, parse_bundle
 from trimtab.model.errors import ActError
 
 
-class Standing(StrEnum):
+class BundleMoveFit(StrEnum):
     """The standing of a move to the cluster."""
 
     AS_PLANNED = "as planned"
@@ -35,43 +35,49 @@ class Standing(StrEnum):
 
 
 LEFT_OUT = frozenset(
-    {Standing.MOVED, Standing.SPLIT, Standing.DELETED, Standing.NO_DESTINATION, Standing.DEPENDENT}
+    {
+        BundleMoveFit.MOVED,
+        BundleMoveFit.SPLIT,
+        BundleMoveFit.DELETED,
+        BundleMoveFit.NO_DESTINATION,
+        BundleMoveFit.DEPENDENT,
+    }
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class BundleDifference:
     """A move that does not fit the cluster any more."""
 
     move: BundleMove
-    standing: Standing
+    fit: BundleMoveFit
     found: str
 
     def __str__(self) -> str:
-        return f"{self.move.kind} {self.move.bundle}: {self.standing}: {self.found}"
+        return f"{self.move.kind} {self.move.bundle}: {self.fit}: {self.found}"
 
 
-def compare(plan: BundlePlan, seen: BundlesSeen) -> Comparison[int, Standing]:
+def compare(plan: BundlePlan, observation: BundlesObservation) -> PlanDrift[int, BundleMoveFit]:
     """Hold every move of the plan against the cluster.
 
     Parameters
     ----------
-    seen
+    observation
         A look that covers the plan's namespaces.
     """
-    standing: dict[int, Standing] = {}
-    differences: list[Difference] = []
+    standing: dict[int, BundleMoveFit] = {}
+    differences: list[BundleDifference] = []
     moved: set[str] = set()
     parts: dict[str, BundleMove] = {}
     for move in plan.moves:
-        how, found = _standing(move, seen, moved, parts, standing)
+        how, found = _fit_of(move, observation, moved, parts, standing)
         standing[move.order] = how
         if how in LEFT_OUT:
-            differences.append(Difference(move, how, found))
+            differences.append(BundleDifference(move, how, found))
         moved.add(move.bundle)
         if move.kind is BundleMoveKind.SPLIT:
             parts |= {part.key: move for part in parts_of(move)}
-    return Comparison(standing, tuple(differences))
+    return PlanDrift(standing, tuple(differences))
 
 
 def parts_of(move: BundleMove) -> tuple[BundleRange, ...]:
@@ -81,60 +87,66 @@ def parts_of(move: BundleMove) -> tuple[BundleRange, ...]:
     return tuple(BundleRange(whole.namespace, low, high) for low, high in pairwise(ends))
 
 
-def _standing(
+def _fit_of(
     move: BundleMove,
-    seen: BundlesSeen,
+    observation: BundlesObservation,
     moved: Collection[str],
     parts: Mapping[str, BundleMove],
-    standing: Mapping[int, Standing],
-) -> tuple[Standing, str]:
+    status: Mapping[int, BundleMoveFit],
+) -> tuple[BundleMoveFit, str]:
     bundle = parse_bundle(move.bundle)
     made_by = parts.get(move.bundle)
-    if made_by is not None and standing[made_by.order] in LEFT_OUT:
-        return Standing.DEPENDENT, f"move {made_by.order} that makes it is left out"
-    if bundle.namespace not in seen.boundaries:
-        return Standing.DELETED, f"there is no namespace {bundle.namespace}"
-    if move.target is not None and move.target not in seen.alive:
-        why = seen.silent.get(move.target, "it is not among the brokers")
-        return Standing.NO_DESTINATION, f"{move.target}: {why}"
+    if made_by is not None and status[made_by.order] in LEFT_OUT:
+        return BundleMoveFit.DEPENDENT, f"move {made_by.order} that makes it is left out"
+    if bundle.namespace not in observation.boundaries:
+        return BundleMoveFit.DELETED, f"there is no namespace {bundle.namespace}"
+    if move.target is not None and move.target not in observation.alive:
+        why = observation.unreachable.get(move.target, "it is not among the brokers")
+        return BundleMoveFit.NO_DESTINATION, f"{move.target}: {why}"
     if move.kind is BundleMoveKind.SPLIT:
-        how, found = _standing_of_split(bundle, move, seen)
+        how, found = _fit_of_split(bundle, move, observation)
     else:
-        how, found = _standing_of_unload(bundle, move, seen)
-    earlier = made_by is not None and standing[made_by.order] is not Standing.ALREADY_DONE
-    if (earlier or move.bundle in moved) and how is not Standing.ALREADY_DONE:
-        return Standing.TO_COME, ""
+        how, found = _fit_of_unload(bundle, move, observation)
+    earlier = made_by is not None and status[made_by.order] is not BundleMoveFit.ALREADY_DONE
+    if (earlier or move.bundle in moved) and how is not BundleMoveFit.ALREADY_DONE:
+        return BundleMoveFit.TO_COME, ""
     return how, found
 
 
-def _standing_of_unload(bundle: BundleRange, move: BundleMove, seen: BundlesSeen) -> tuple[Standing, str]:
-    if not seen.has(bundle):
-        return _missing(bundle, seen)
-    owner = seen.owners.get(move.bundle)
+def _fit_of_unload(
+    bundle: BundleRange, move: BundleMove, observation: BundlesObservation
+) -> tuple[BundleMoveFit, str]:
+    if not observation.has(bundle):
+        return _missing(bundle, observation)
+    owner = observation.owners.get(move.bundle)
     if owner == move.target:
-        return Standing.ALREADY_DONE, ""
+        return BundleMoveFit.ALREADY_DONE, ""
     if owner is None or move.source is None or owner == move.source:
-        return Standing.AS_PLANNED, ""
-    return Standing.MOVED, f"{owner} owns it, the plan found it with {move.source}"
+        return BundleMoveFit.AS_PLANNED, ""
+    return BundleMoveFit.MOVED, f"{owner} owns it, the plan found it with {move.source}"
 
 
-def _standing_of_split(bundle: BundleRange, move: BundleMove, seen: BundlesSeen) -> tuple[Standing, str]:
-    cuts = seen.cuts(bundle)
+def _fit_of_split(
+    bundle: BundleRange, move: BundleMove, observation: BundlesObservation
+) -> tuple[BundleMoveFit, str]:
+    cuts = observation.cuts(bundle)
     if cuts is None:
-        return _missing(bundle, seen)
+        return _missing(bundle, observation)
     if set(move.boundaries) <= set(cuts):
-        return Standing.ALREADY_DONE, ""
-    return _missing(bundle, seen) if set(cuts) - set(move.boundaries) else (Standing.AS_PLANNED, "")
+        return BundleMoveFit.ALREADY_DONE, ""
+    return (
+        _missing(bundle, observation) if set(cuts) - set(move.boundaries) else (BundleMoveFit.AS_PLANNED, "")
+    )
 
 
-def _missing(bundle: BundleRange, seen: BundlesSeen) -> tuple[Standing, str]:
-    cuts = seen.cuts(bundle)
+def _missing(bundle: BundleRange, observation: BundlesObservation) -> tuple[BundleMoveFit, str]:
+    cuts = observation.cuts(bundle)
     if cuts:
-        return Standing.SPLIT, f"it was split at {', '.join(f'0x{cut:08x}' for cut in cuts[:4])}"
-    return Standing.DELETED, "its namespace has other boundaries now"
+        return BundleMoveFit.SPLIT, f"it was split at {', '.join(f'0x{cut:08x}' for cut in cuts[:4])}"
+    return BundleMoveFit.DELETED, "its namespace has other boundaries now"
 
 
-def refuse_if_elsewhere(plan: BundlePlan, seen: BundlesSeen) -> None:
+def require_same_cluster(plan: BundlePlan, observation: BundlesObservation) -> None:
     """Refuse a plan that was made for another cluster.
 
     Raises
@@ -144,35 +156,35 @@ def refuse_if_elsewhere(plan: BundlePlan, seen: BundlesSeen) -> None:
         are. Names of Pulsar clusters are not unique, and operators may use their own for a recording.
     """
     named = {one for m in plan.moves for one in (m.source, m.target) if one is not None}
-    here = named & seen.brokers
+    here = named & observation.brokers
     planned = plan.snapshot.cluster
-    if (named and not here) or (planned != seen.name and here != named):
-        strange = ", ".join(sorted(named - seen.brokers)[:3])
+    if (named and not here) or (planned != observation.name and here != named):
+        strange = ", ".join(sorted(named - observation.brokers)[:3])
         raise ActError(
-            f"this plan is for cluster {planned}, this is {seen.name}, and {strange} "
+            f"this plan is for cluster {planned}, this is {observation.name}, and {strange} "
             f"{'is' if len(named - here) == 1 else 'are'} none of its brokers: check --pulsar-admin"
         )
 
 
-def steps_of(plan: BundlePlan, comparison: Comparison[int, Standing]) -> tuple[Step, ...]:
+def steps_of(plan: BundlePlan, comparison: PlanDrift[int, BundleMoveFit]) -> tuple[BundleStep, ...]:
     """The steps that carry out what is left of a plan, in its order.
 
     Each follows the last one before it that makes or moves its bundle.
     """
-    steps: list[Step] = []
+    steps: list[BundleStep] = []
     last: dict[str, int] = {}
     for move in plan.moves:
-        how = comparison.standing[move.order]
-        if how in LEFT_OUT or how is Standing.ALREADY_DONE:
+        how = comparison.fit[move.order]
+        if how in LEFT_OUT or how is BundleMoveFit.ALREADY_DONE:
             continue
         number = len(steps) + 1
         unload = move.kind is BundleMoveKind.UNLOAD
         steps.append(
-            Step(
+            BundleStep(
                 number=number,
-                kind=StepKind.UNLOAD if unload else StepKind.SPLIT,
+                kind=BundleStepKind.UNLOAD if unload else BundleStepKind.SPLIT,
                 bundle=move.bundle,
-                source=None if how is Standing.TO_COME and move.bundle not in last else move.source,
+                source=None if how is BundleMoveFit.TO_COME and move.bundle not in last else move.source,
                 target=move.target if unload else None,
                 boundaries=() if unload else move.boundaries,
                 sessions=move.sessions if unload else 0,

@@ -1,21 +1,21 @@
-"""The state of an execution of this level: a value; `machine` makes each from the one before and an event."""
+"""The state of an execution of this balancer: a value that `machine` makes from the last and an event."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Self
 
-from trimtab.act.bundles.port import BundlesSeen
+from trimtab.act.bundles.port import BundlesObservation
 from trimtab.act.bundles.settings import UnloadSettings
-from trimtab.act.bundles.steps import BundleRecord
-from trimtab.act.execution.state import Execution, Kept
+from trimtab.act.bundles.steps import BundleStepRecord
+from trimtab.act.execution.state import Execution, PersistedState
 
-NOTHING_SEEN: Final = BundlesSeen(
+NO_OBSERVATION: Final = BundlesObservation(
     at=0.0, cluster="", extensible=False, leader=None, brokers=frozenset(), owners={}, boundaries={}
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptBundles(Kept[BundleRecord, UnloadSettings]):
+class PersistedBundlesState(PersistedState[BundleStepRecord, UnloadSettings]):
     """The part that the journal keeps, and all that a resumed execution needs.
 
     Attributes
@@ -44,12 +44,12 @@ class KeptBundles(Kept[BundleRecord, UnloadSettings]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
+class BundlesExecutionState(PersistedBundlesState, Execution[BundleStepRecord, UnloadSettings]):
     """Everything the state machine knows.
 
     Attributes
     ----------
-    seen, look_seconds
+    observation, poll_seconds
         The last look, an empty one before the first, and how long it took.
     batch_ended_at
         When the last batch that disconnected somebody was over.
@@ -67,11 +67,11 @@ class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
         How many batches had been begun when the load was last sensed, and when that was.
     """
 
-    level: ClassVar[str] = "bundles"
-    kept: ClassVar[type[KeptBundles]] = KeptBundles
+    balancer: ClassVar[str] = "bundles"
+    persisted_type: ClassVar[type[PersistedBundlesState]] = PersistedBundlesState
 
-    seen: BundlesSeen = NOTHING_SEEN
-    look_seconds: float = 0.0
+    observation: BundlesObservation = NO_OBSERVATION
+    poll_seconds: float = 0.0
     batch_ended_at: float | None = None
     verified: bool = False
     held_since: float | None = None
@@ -83,6 +83,6 @@ class BundlesState(KeptBundles, Execution[BundleRecord, UnloadSettings]):
     sensed_at: float = float("-inf")
 
     @property
-    def seen_whole(self) -> bool:
+    def is_full_observation(self) -> bool:
         """True if the last look was a deep one."""
-        return self.seen.overrides is not None
+        return self.observation.overrides is not None

@@ -1,6 +1,6 @@
-"""The steps of an execution of this level: one unload or one split, and how far it is.
+"""The steps of an execution of this balancer: one unload or one split, and how far it is.
 
-A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/levels/
+A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/balancers/
 bundles-execution.md says them in words, and a test holds the two together.
 """
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Self
 
-from trimtab.act.execution.record import Record, transitions
-from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.record import StepRecord, transitions
+from trimtab.act.execution.settings import RetryPolicy
 from trimtab.model.bundles.range import BundleRange, parse_bundle
 
 
-class StepKind(StrEnum):
+class BundleStepKind(StrEnum):
     """The thing that a step changes."""
 
     UNLOAD = "unload"
@@ -22,7 +22,7 @@ class StepKind(StrEnum):
     """The ends of a bundle: its parts stay with its owner, and nobody is disconnected."""
 
 
-class StepState(StrEnum):
+class BundleStepState(StrEnum):
     """The progress of a step."""
 
     PENDING = "pending"
@@ -40,17 +40,19 @@ class StepState(StrEnum):
     SKIPPED = "skipped"
     """Does not apply any more (bundle or namespace gone, other owner); nothing of it was done."""
     FAILED = "failed"
-    """Could not be done; `BundleRecord.reason` says why. Nothing of it is in flight."""
+    """Could not be done; `BundleStepRecord.reason` says why. Nothing of it is in flight."""
 
 
-ACTIVE: Final = frozenset({StepState.REQUESTED, StepState.MOVING, StepState.CUTTING})
+ACTIVE: Final = frozenset({BundleStepState.REQUESTED, BundleStepState.MOVING, BundleStepState.CUTTING})
 """States in which something of the step may be under way in the cluster."""
 
-ENDED: Final = frozenset({StepState.DONE, StepState.DROPPED, StepState.SKIPPED, StepState.FAILED})
+ENDED: Final = frozenset(
+    {BundleStepState.DONE, BundleStepState.DROPPED, BundleStepState.SKIPPED, BundleStepState.FAILED}
+)
 """States that a step never leaves."""
 
 STEP_TRANSITIONS: Final = transitions(
-    StepState,
+    BundleStepState,
     pending="requested cutting done dropped skipped failed",
     requested="pending moving cutting done skipped failed",
     moving="pending done skipped failed",
@@ -63,7 +65,7 @@ STEP_TRANSITIONS: Final = transitions(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BundleStep:
     """One change to one bundle; never changes once the execution is made.
 
     Attributes
@@ -87,7 +89,7 @@ class Step:
     """
 
     number: int
-    kind: StepKind
+    kind: BundleStepKind
     bundle: str
     source: str | None = None
     target: str | None = None
@@ -117,12 +119,12 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class BundleRecord(Record[Step, StepState]):
+class BundleStepRecord(StepRecord[BundleStep, BundleStepState]):
     """A step and how far it is; this is what the journal keeps.
 
     Attributes
     ----------
-    asked_at
+    requested_at
         When it was last asked for.
     unloaded_at
         When it was asked for each time, for an unload; without those that Pulsar refused.
@@ -132,37 +134,37 @@ class BundleRecord(Record[Step, StepState]):
         A broker that was believed to own or lead but did not answer; its session's end is waited for.
     cut
         How many of a split's boundaries have been seen to be cut by this step.
-    looked_up_at
+    lookup_at
         When a lookup was last made for it, to get an owner for a bundle that nobody asks for.
     """
 
     ACTIVE = ACTIVE
     ENDED = ENDED
 
-    state: StepState = StepState.PENDING
-    asked_at: float | None = None
+    state: BundleStepState = BundleStepState.PENDING
+    requested_at: float | None = None
     unloaded_at: tuple[float, ...] = ()
     origin: str | None = None
     waits_for: str | None = None
     cut: int = 0
-    looked_up_at: float | None = None
+    lookup_at: float | None = None
 
     @property
     def unloads(self) -> int:
         """How many times its clients were disconnected, as far as Pulsar's answers and old journals tell."""
-        unloaded = self.step.kind is StepKind.UNLOAD and self.state is StepState.DONE
-        return len(self.unloaded_at) or int(unloaded and self.asked_at is not None)
+        unloaded = self.step.kind is BundleStepKind.UNLOAD and self.state is BundleStepState.DONE
+        return len(self.unloaded_at) or int(unloaded and self.requested_at is not None)
 
-    def set_back(self, now: float, settings: Patience, why: str) -> Self:
+    def set_back(self, now: float, settings: RetryPolicy, why: str) -> Self:
         """The record to be tried again later; a bundle that is cut in part is cut to the end."""
-        back = replace(Record.set_back(self, now, settings, why), waits_for=None)
-        return back if back.ended or not self.cut else replace(back, state=StepState.CUTTING)
+        back = replace(StepRecord.set_back(self, now, settings, why), waits_for=None)
+        return back if back.ended or not self.cut else replace(back, state=BundleStepState.CUTTING)
 
     def resumed(self, now: float, ended: bool) -> Self:
-        """See `Record.resumed`: what was tried in vain before has all its attempts again."""
+        """See `StepRecord.resumed`: what was tried in vain before has all its attempts again."""
         if self.active:
             # Time in which nobody looked does not count as time in which Pulsar did nothing.
-            return replace(self, advanced_at=now, looked_up_at=None)
-        if ended and self.state is StepState.PENDING and self.attempts:
+            return replace(self, advanced_at=now, lookup_at=None)
+        if ended and self.state is BundleStepState.PENDING and self.attempts:
             return replace(self, attempts=0, not_before=0.0, waits_for=None)
         return self

@@ -1,4 +1,4 @@
-"""Steps and states as plain JSON values, for the journal: the fields of the level's own types, by msgspec."""
+"""Steps and states as plain JSON values for the journal: fields of the balancer's own types, by msgspec."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -9,18 +9,18 @@ import msgspec
 from trimtab.act.execution.state import AnyExecution, AnyRecord
 from trimtab.model.errors import ActError
 
-LEVEL = "level"
+BALANCER = "balancer"
 """Key of an execution's head; executions written before there was a second level have none."""
 
 
 @dataclass(frozen=True)
-class Codec:
-    """One level's steps and states as JSON, and back.
+class StateCodec:
+    """One balancer's steps and states as JSON, and back.
 
     Attributes
     ----------
     state, record
-        The level's types.
+        The balancer's types.
     progress
         Fields of a record that change at every look; they alone are not worth a write.
     """
@@ -45,49 +45,50 @@ class Codec:
 
     def head_to_json(self, state: AnyExecution) -> dict[str, Any]:
         """The kept part of a state without its steps, and its level."""
-        names = (one.name for one in fields(self.state.kept) if one.name != "records")
-        return {LEVEL: state.level} | {name: _plain(getattr(state, name)) for name in names}
+        names = (one.name for one in fields(self.state.persisted_type) if one.name != "records")
+        return {BALANCER: state.balancer} | {name: _plain(getattr(state, name)) for name in names}
 
     def state_from_json(self, head: Mapping[str, Any], records: tuple[AnyRecord, ...]) -> AnyExecution:
         """The state that a journal holds; its next event must be `Resumed`."""
-        kept = msgspec.convert(head, self.state.kept)
+        kept = msgspec.convert(head, self.state.persisted_type)
         return self.state.of(replace(kept, records=records), now=0.0)
 
-    def worth_writing(self, old: AnyRecord, new: AnyRecord) -> bool:
+    def must_write(self, old: AnyRecord, new: AnyRecord) -> bool:
         """True if more has changed of a record than its progress."""
         before, after = self.record_to_json(old), self.record_to_json(new)
         return any(before[name] != after[name] for name in before if name not in self.progress)
 
 
 @dataclass(frozen=True)
-class Codecs:
-    """The codecs of all levels that a journal may hold.
+class StateCodecs:
+    """The codecs of all balancers that a journal may hold.
 
     Attributes
     ----------
-    by_level
-        Level -> its codec.
+    by_balancer
+        Balancer -> its codec.
     unnamed
-        Level of the executions that name none.
+        Balancer of the executions that name none.
     """
 
-    by_level: Mapping[str, Codec]
+    by_balancer: Mapping[str, StateCodec]
     unnamed: str
 
-    def of(self, level: str) -> Codec:
-        """The codec of a level.
+    def of(self, balancer: str) -> StateCodec:
+        """The codec of a balancer.
 
         Raises
         ------
         ActError
-            If this trimtab knows no such level.
+            If this trimtab knows no such balancer.
         """
-        if level not in self.by_level:
+        if balancer not in self.by_balancer:
             raise ActError(
-                f"the execution is of level {level}, this trimtab carries out {', '.join(self.by_level)}: "
+                f"the execution is of balancer {balancer}, this trimtab carries out "
+                f"{', '.join(self.by_balancer)}: "
                 "use the trimtab that began it"
             )
-        return self.by_level[level]
+        return self.by_balancer[balancer]
 
 
 def _plain(value: object) -> Any:

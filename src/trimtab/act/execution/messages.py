@@ -1,8 +1,9 @@
-"""Facts that an execution of any level is told, and orders that it gives.
+"""Facts that an execution of any balancer is told, and orders that it gives.
 
 A runner performs one order at a time. Each is answered by exactly one event of those that its docstring
 names, or by `CommandFailed`; `StopRequested`, `CancelRequested` and `Resumed` come from outside at any time.
-Orders and facts of a level's own system stand with its state machine (`trimtab.act.replicas.messages`, ...).
+Orders and facts of a balancer's own system stand with its state machine (`trimtab.act.replicas.messages`,
+...).
 """
 
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class StopRequested(Event):
 
 @dataclass(frozen=True)
 class CancelRequested(Event):
-    """Someone wants it to end now; what is in flight is rolled back where the level can."""
+    """Someone wants it to end now; what is in flight is rolled back where the balancer can."""
 
     reason: str = "cancelled on request"
 
@@ -67,7 +68,7 @@ class Command:
     """An order."""
 
 
-class Look(Command):
+class Query(Command):
     """An order that only looks: what people ask meanwhile is taken in before it is performed."""
 
 
@@ -83,7 +84,7 @@ class Finish(Command):
 
 
 @dataclass(frozen=True)
-class GiveUp(Command):
+class Suspend(Command):
     """The cluster cannot be reached or is another one; the execution can be resumed later. No answer."""
 
     reason: str

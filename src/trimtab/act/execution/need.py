@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from trimtab.model.goals import exceeds
 from trimtab.model.imbalance import Imbalance
-from trimtab.model.level import exceeds
 from trimtab.model.load import BoolArray, FloatArray
 
 INNER_MARGIN: Final = 0.9
@@ -31,14 +31,14 @@ SnapshotT = TypeVar("SnapshotT")
 
 
 @dataclass(frozen=True)
-class Goals:
+class LoadGoals:
     """θ and ε per resource, shape (resources,); infinite where it is not asked for."""
 
     theta: FloatArray
     epsilon: FloatArray
 
     @classmethod
-    def of(cls, settings: Mapping[str, object], resources: Sequence[str]) -> "Goals":
+    def of(cls, settings: Mapping[str, object], resources: Sequence[str]) -> "LoadGoals":
         """As a plan's settings have them; what it did not ask for is no goal."""
         asked = settings.get("goals", DROPPABLE)
         names = set(asked) if isinstance(asked, list | tuple | set | frozenset) else set(DROPPABLE)

@@ -1,17 +1,17 @@
-"""A step and how far it is, at any level, and the reasons that keep one from being begun."""
+"""A step and how far it is, at any balancer, and the reasons that keep one from being begun."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.settings import RetryPolicy
 
-WordT = TypeVar("WordT", bound=Enum)
+StateT = TypeVar("StateT", bound=Enum)
 
 
 class AnyStep(Protocol):
-    """A step of any level; never changes once the execution is made."""
+    """A step of any balancer; never changes once the execution is made."""
 
     @property
     def number(self) -> int:
@@ -30,14 +30,14 @@ class AnyStep(Protocol):
 
 
 StepT = TypeVar("StepT", bound=AnyStep)
-StateWordT = TypeVar("StateWordT", bound=str)
+StepStateT = TypeVar("StepStateT", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Generic[StepT, StateWordT]):
+class StepRecord(Generic[StepT, StepStateT]):
     """A step and how far it is; this is what the journal keeps of a step.
 
-    A level's states are words of its own, of which `pending` and `failed` are two.
+    A balancer's states are words of its own, of which `pending` and `failed` are two.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Record(Generic[StepT, StateWordT]):
     ENDED: ClassVar[Collection[str]]
 
     step: StepT
-    state: StateWordT
+    state: StepStateT
     reason: str = ""
     attempts: int = 0
     not_before: float = 0.0
@@ -73,19 +73,19 @@ class Record(Generic[StepT, StateWordT]):
         """True if it has come to an end, of whatever kind."""
         return self.state in self.ENDED
 
-    def end(self, state: StateWordT, now: float, reason: str = "") -> Self:
+    def end(self, state: StepStateT, now: float, reason: str = "") -> Self:
         """The record at its end."""
         return replace(self, state=state, reason=reason, ended_at=now, advanced_at=now, not_before=0.0)
 
-    def advanced(self, state: StateWordT, now: float) -> Self:
+    def advanced(self, state: StepStateT, now: float) -> Self:
         """The record a state further (or as it was, if it is there already)."""
         return self if self.state is state else replace(self, state=state, advanced_at=now)
 
-    def set_back(self, now: float, settings: Patience, why: str) -> Self:
+    def set_back(self, now: float, settings: RetryPolicy, why: str) -> Self:
         """The record to be tried again later, or failed if it has been tried often enough."""
         word = type(self.state)
         attempts = self.attempts + 1
-        if attempts >= settings.attempts:
+        if attempts >= settings.max_attempts:
             tried = replace(self, attempts=attempts)
             return tried.end(word("failed"), now, f"{why} ({attempts} attempts)")
         return replace(
@@ -97,12 +97,12 @@ class Record(Generic[StepT, StateWordT]):
             reason=why,
         )
 
-    def lagging(self, now: float, settings: Patience) -> bool:
+    def lagging(self, now: float, settings: RetryPolicy) -> bool:
         """True if what was asked for a moment ago may just not be seen yet."""
-        return self.advanced_at is not None and now - self.advanced_at < settings.settle_seconds
+        return self.advanced_at is not None and now - self.advanced_at < settings.metadata_lag_seconds
 
-    def told(self) -> dict[str, Any]:
-        """What became of it, for the outcomes in receipts of all levels."""
+    def outcome_fields(self) -> dict[str, Any]:
+        """What became of it, for the outcomes in receipts of all balancers."""
         times = {"started_at": self.started_at, "ended_at": self.ended_at}
         return {"state": self.state, "reason": self.reason, **times}
 
@@ -123,21 +123,21 @@ class Blocked:
 
     Attributes
     ----------
-    for_good
+    permanent
         Whether waiting cannot help: the step will never be begun.
-    in_the_way
+    blocking
         Whether only our own steps or our own pace are in the way, so that its turn will come by itself.
     until
         When its turn may come, where that is known.
     """
 
     reason: str
-    for_good: bool = False
-    in_the_way: bool = False
+    permanent: bool = False
+    blocking: bool = False
     until: float | None = None
 
 
-def held_by_earlier(earlier: Record[Any, Any], must_succeed: bool) -> Blocked | None:
+def held_by_earlier(earlier: StepRecord[Any, Any], must_succeed: bool) -> Blocked | None:
     """The reason why a step cannot be begun before the one that it follows; None once that is over.
 
     Parameters
@@ -146,9 +146,9 @@ def held_by_earlier(earlier: Record[Any, Any], must_succeed: bool) -> Blocked | 
         Whether the step makes no sense if the earlier one was not done.
     """
     if not earlier.ended:
-        return Blocked(f"waits for {earlier.step}", in_the_way=True)
+        return Blocked(f"waits for {earlier.step}", blocking=True)
     if must_succeed and str(earlier.state) != "done":
-        return Blocked(f"{earlier.step} ended as {earlier.state}", for_good=True)
+        return Blocked(f"{earlier.step} ended as {earlier.state}", permanent=True)
     return None
 
 
@@ -160,8 +160,9 @@ class Choice(Generic[StepT]):
     blocked: Mapping[int, Blocked] = field(default_factory=dict)
 
 
-def transitions(words: type[WordT], **to: str) -> dict[WordT, frozenset[WordT]]:
+def transitions(overrides: type[StateT], **to: str) -> dict[StateT, frozenset[StateT]]:
     """The states that may follow each state, given by name and parted by blanks."""
     return {
-        words(state): frozenset(words(one) for one in following.split()) for state, following in to.items()
+        overrides(state): frozenset(overrides(one) for one in following.split())
+        for state, following in to.items()
     }

@@ -1,4 +1,4 @@
-"""The `[execution]` table of trimtab.toml: patience that all levels share, and each level's own keys."""
+"""The `[execution]` table of trimtab.toml: the shared retry policy, and each balancer's own keys."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -6,69 +6,75 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from trimtab.model.errors import SettingsError
 
-PatienceT = TypeVar("PatienceT", bound="Patience")
+RetryPolicyT = TypeVar("RetryPolicyT", bound="RetryPolicy")
 
 
 @dataclass(frozen=True)
-class Patience:
-    """The patience of an execution of any level: how often it looks, tries again and waits.
+class RetryPolicy:
+    """The patience of an execution of any balancer: how often it looks, tries again and waits.
 
-    A level's settings inherit from this. Their own keys stand in `[execution]` itself, or, where `table`
+    A balancer's settings inherit from this. Their own keys stand in `[execution]` itself, or, where `table`
     names one, in a table below it: then they have one field of their own, the dataclass of that table.
 
     Attributes
     ----------
     table
-        Name of the level's own table; empty where there is none.
-    poll_seconds
+        Name of the balancer's own table; empty where there is none.
+    poll_interval_seconds
         Time between two looks at the steps of a batch that runs.
-    check_seconds
+    check_interval_seconds
         Time between two looks at the whole cluster while a batch runs.
-    attempts
+    max_attempts
         How often a refused step is tried.
-    backoff_seconds
+    initial_backoff_seconds
         Pause before the second attempt of a step; it doubles for each further attempt.
-    backoff_maximum_seconds
+    max_backoff_seconds
         Longest pause before a further attempt.
-    broker_grace_seconds
+    broker_timeout_seconds
         How long a broker may be gone before the steps towards it are given up.
-    foreign_wait_seconds
+    external_change_timeout_seconds
         How long to wait for another tool's work to end before stopping.
-    unhealthy_wait_seconds
+    unhealthy_timeout_seconds
         How long to wait for what is out of order since the start to recover before stopping.
-    settle_seconds
+    metadata_lag_seconds
         How long what one broker tells may lag what another knows.
-    give_up_seconds
+    unreachable_timeout_seconds
         How long the cluster may be out of reach before the process gives up (and can be resumed).
     lease_seconds
         After how long without a sign of life another trimtab may take over.
-    plan_age_seconds
+    max_plan_age_seconds
         A plan whose snapshot is older than this is warned of.
     """
 
     table: ClassVar[str] = ""
 
-    poll_seconds: float = 0.5
-    check_seconds: float = 5.0
-    attempts: int = 8
-    backoff_seconds: float = 0.25
-    backoff_maximum_seconds: float = 15.0
-    broker_grace_seconds: float = 30.0
-    foreign_wait_seconds: float = 600.0
-    unhealthy_wait_seconds: float = 300.0
-    settle_seconds: float = 5.0
-    give_up_seconds: float = 300.0
+    poll_interval_seconds: float = 0.5
+    check_interval_seconds: float = 5.0
+    max_attempts: int = 8
+    initial_backoff_seconds: float = 0.25
+    max_backoff_seconds: float = 15.0
+    broker_timeout_seconds: float = 30.0
+    external_change_timeout_seconds: float = 600.0
+    unhealthy_timeout_seconds: float = 300.0
+    metadata_lag_seconds: float = 5.0
+    unreachable_timeout_seconds: float = 300.0
     lease_seconds: float = 60.0
-    plan_age_seconds: float = 3600.0
+    max_plan_age_seconds: float = 3600.0
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        names = ("poll_seconds", "check_seconds", "attempts", "backoff_seconds", "lease_seconds")
-        require_above_zero(self, "execution", *names, "plan_age_seconds")
+        names = (
+            "poll_interval_seconds",
+            "check_interval_seconds",
+            "max_attempts",
+            "initial_backoff_seconds",
+            "lease_seconds",
+        )
+        require_above_zero(self, "execution", *names, "max_plan_age_seconds")
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait after that many attempts in vain."""
-        return float(min(self.backoff_maximum_seconds, self.backoff_seconds * 2 ** max(0, attempts - 1)))
+        return float(min(self.max_backoff_seconds, self.initial_backoff_seconds * 2 ** max(0, attempts - 1)))
 
 
 def require_above_zero(settings: object, section: str, *names: str) -> None:
@@ -84,29 +90,29 @@ def require_above_zero(settings: object, section: str, *names: str) -> None:
             raise SettingsError(f"{section}.{name} is {getattr(settings, name)}: it must be above 0")
 
 
-def execution_table(kinds: Iterable[type[Patience]]) -> type[Any]:
+def execution_table(kinds: Iterable[type[RetryPolicy]]) -> type[Any]:
     """The dataclass of the whole `[execution]` table, for these levels' settings."""
     kinds = tuple(kinds)
     below = [
         (kind.table, own, field(default_factory=own)) for kind in kinds if kind.table for _, own in _own(kind)
     ]
     table = make_dataclass(
-        "ExecutionTable", below, bases=tuple(k for k in kinds if not k.table) or (Patience,), frozen=True
+        "ExecutionTable", below, bases=tuple(k for k in kinds if not k.table) or (RetryPolicy,), frozen=True
     )
     table.__doc__ = "Limits, patience and pace of an execution; every key has a default for a busy cluster."
     return table
 
 
-def of_level(table: Any, kind: type[PatienceT]) -> PatienceT:
-    """One level's settings out of a value of the whole table."""
+def of_balancer(table: Any, kind: type[RetryPolicyT]) -> RetryPolicyT:
+    """One balancer's settings out of a value of the whole table."""
     if not kind.table:
         return kind(**{one.name: getattr(table, one.name) for one in fields(kind)})
-    shared = {one.name: getattr(table, one.name) for one in fields(Patience)}
+    shared = {one.name: getattr(table, one.name) for one in fields(RetryPolicy)}
     below = getattr(table, kind.table)
     return kind(**shared, **{name: below for name, _ in _own(kind)})
 
 
-def _own(kind: type[Patience]) -> list[tuple[str, type[Any]]]:
-    """Name and type of each field that a level adds."""
-    shared = {one.name for one in fields(Patience)}
+def _own(kind: type[RetryPolicy]) -> list[tuple[str, type[Any]]]:
+    """Name and type of each field that a balancer adds."""
+    shared = {one.name for one in fields(RetryPolicy)}
     return [(name, hint) for name, hint in get_type_hints(kind).items() if name not in {*shared, "table"}]

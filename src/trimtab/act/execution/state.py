@@ -1,7 +1,7 @@
-"""The state of an execution of any level, its status among it: a value, made anew by every event.
+"""The state of an execution of any balancer, its status among it: a value, made anew by every event.
 
-It has two parts. The fields of `Kept` are written down by the journal; all others are learnt anew from the
-cluster, and `Execution.anew` resets every one of them at once.
+It has two parts. The fields of `PersistedState` are written down by the journal; all others are learnt anew
+from the cluster, and `Execution.reset` resets every one of them at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from trimtab.act.execution.messages import Command
-from trimtab.act.execution.record import Record, transitions
-from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.record import StepRecord, transitions
+from trimtab.act.execution.settings import RetryPolicy
 
 
-class Status(StrEnum):
+class ExecutionStatus(StrEnum):
     """The progress of an execution."""
 
     RUNNING = "running"
@@ -36,11 +36,13 @@ class Status(StrEnum):
     """Ended early, with what was in flight rolled back; can be resumed."""
 
 
-FINAL: Final = frozenset({Status.FINISHED, Status.INCOMPLETE, Status.STOPPED, Status.CANCELLED})
+FINAL: Final = frozenset(
+    {ExecutionStatus.FINISHED, ExecutionStatus.INCOMPLETE, ExecutionStatus.STOPPED, ExecutionStatus.CANCELLED}
+)
 """In these, nothing of the execution is left in the cluster: nothing in flight, no setting of ours."""
 
 STATUS_TRANSITIONS: Final = transitions(
-    Status,
+    ExecutionStatus,
     running="waiting stopping cancelling cleaning",
     waiting="running stopping cancelling cleaning",
     stopping="running cancelling cleaning",
@@ -52,16 +54,16 @@ STATUS_TRANSITIONS: Final = transitions(
     incomplete="",
 )
 
-AnyRecord = Record[Any, Any]
+AnyRecord = StepRecord[Any, Any]
 """A step of whatever level, and how far it is."""
 
 RecordT = TypeVar("RecordT", bound=AnyRecord)
-SettingsT = TypeVar("SettingsT", bound=Patience)
+SettingsT = TypeVar("SettingsT", bound=RetryPolicy)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """Figures of one moment of any execution; a level adds its own."""
+class ExecutionProgress:
+    """Figures of one moment of any execution; a balancer adds its own."""
 
     status: str
     reason: str
@@ -71,12 +73,12 @@ class Progress:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept(Generic[RecordT, SettingsT]):
-    """The part of a state that the journal keeps; a level adds fields of its own.
+class PersistedState(Generic[RecordT, SettingsT]):
+    """The part of a state that the journal keeps; a balancer adds fields of its own.
 
     Attributes
     ----------
-    level
+    balancer
         Whose state machine it belongs to.
     cluster_id
         Of the only cluster this execution may act on.
@@ -92,14 +94,14 @@ class Kept(Generic[RecordT, SettingsT]):
         Alive at the first look; None before it.
     """
 
-    level: ClassVar[str]
+    balancer: ClassVar[str]
 
     settings: SettingsT
     cluster_id: str
     records: tuple[RecordT, ...] = ()
-    status: Status = Status.RUNNING
+    status: ExecutionStatus = ExecutionStatus.RUNNING
     reason: str = ""
-    outcome: Status | None = None
+    outcome: ExecutionStatus | None = None
     batches: int = 0
     brokers: frozenset[Any] | None = None
 
@@ -124,7 +126,7 @@ class Kept(Generic[RecordT, SettingsT]):
         return tuple(record for record in self.records if not record.active and not record.ended)
 
     def progress(self) -> dict[str, Any]:
-        """The fields of `Progress`."""
+        """The fields of `ExecutionProgress`."""
         ended = sum(record.ended for record in self.records)
         steps = {"steps_ended": ended, "steps_total": len(self.records)}
         return {"status": self.status, "reason": self.reason, "batch": self.batches, **steps}
@@ -141,22 +143,22 @@ class Kept(Generic[RecordT, SettingsT]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Execution(Kept[RecordT, SettingsT]):
+class Execution(PersistedState[RecordT, SettingsT]):
     """A whole state: what is kept, and what is learnt anew whenever a process takes the execution up.
 
-    A level's state inherits from its own `Kept` and from this.
+    A balancer's state inherits from its own `PersistedState` and from this.
 
     Attributes
     ----------
-    kept
-        The level's own `Kept`, whose fields alone outlive the process.
+    persisted_type
+        The balancer's own `PersistedState`, whose fields alone outlive the process.
     now
         Time of the last event, seconds since 1970.
     awaiting
         The order given last.
     fresh
         Whether the cluster has been looked at since.
-    gone_since
+    missing_since
         Broker -> since when it has not been alive.
     blocked_since
         Step number -> since when something outside has kept it from being begun.
@@ -164,7 +166,7 @@ class Execution(Kept[RecordT, SettingsT]):
         Why the process is to end here; empty while it goes on.
     """
 
-    kept: ClassVar[type[Kept[Any, Any]]]
+    persisted_type: ClassVar[type[PersistedState[Any, Any]]]
 
     now: float = 0.0
     awaiting: Command | None = None
@@ -173,22 +175,22 @@ class Execution(Kept[RecordT, SettingsT]):
     failing_since: float | None = None
     failures_in_a_row: int = 0
     pause_until: float = 0.0
-    gone_since: Mapping[Any, float] = field(default_factory=dict)
+    missing_since: Mapping[Any, float] = field(default_factory=dict)
     blocked_since: Mapping[int, float] = field(default_factory=dict)
     give_up: str = ""
 
     @classmethod
-    def of(cls, kept: Kept[RecordT, SettingsT], now: float) -> Self:
+    def of(cls, retained: PersistedState[RecordT, SettingsT], now: float) -> Self:
         """The state that knows what was kept, and nothing else."""
-        values = {one.name: getattr(kept, one.name) for one in fields(cls.kept)}
+        values = {one.name: getattr(retained, one.name) for one in fields(cls.persisted_type)}
         return cls(**values, now=now)
 
     @property
-    def seen_whole(self) -> bool:
+    def is_full_observation(self) -> bool:
         """True if the last look was at all that has to be known before a batch."""
         raise NotImplementedError
 
-    def anew(self, now: float) -> Self:
+    def reset(self, now: float) -> Self:
         """The same with everything forgotten that is not kept."""
         return self.of(self, now)
 

@@ -1,4 +1,4 @@
-"""The changes of state that are the same at every level: requests, failures, looks, brokers that are gone."""
+"""State changes that all balancers share: requests, failures, observations, missing brokers."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -13,32 +13,35 @@ from trimtab.act.execution.messages import (
     StopRequested,
     WaitEnded,
 )
-from trimtab.act.execution.state import FINAL, StateT, Status
+from trimtab.act.execution.state import FINAL, ExecutionStatus, StateT
 
 
 def stop(state: StateT, event: StopRequested) -> StateT:
     """Begin nothing more."""
-    return _ending(state, event, Status.STOPPING)
+    return _ending(state, event, ExecutionStatus.STOPPING)
 
 
 def cancel(state: StateT, event: CancelRequested) -> StateT:
     """Roll back what is under way, where that can be done."""
-    return _ending(state, event, Status.CANCELLING)
+    return _ending(state, event, ExecutionStatus.CANCELLING)
 
 
-def _ending(state: StateT, event: StopRequested | CancelRequested, to: Status) -> StateT:
-    if state.status not in (Status.RUNNING, Status.WAITING, Status.STOPPING) or state.status is to:
+def _ending(state: StateT, event: StopRequested | CancelRequested, to: ExecutionStatus) -> StateT:
+    if (
+        state.status not in (ExecutionStatus.RUNNING, ExecutionStatus.WAITING, ExecutionStatus.STOPPING)
+        or state.status is to
+    ):
         return state
     return replace(state, status=to, reason=event.reason, waiting_since=None)
 
 
 def resume(state: StateT, event: Resumed) -> StateT:
     """Go on: all but what is kept is forgotten, and an execution that ended early begins again."""
-    state = state.anew(event.at)
-    if state.status in (Status.FINISHED, Status.INCOMPLETE):
+    state = state.reset(event.at)
+    if state.status in (ExecutionStatus.FINISHED, ExecutionStatus.INCOMPLETE):
         return state
     records = tuple(record.resumed(event.at, state.status in FINAL) for record in state.records)
-    return replace(state, records=records, status=Status.RUNNING, reason="", outcome=None)
+    return replace(state, records=records, status=ExecutionStatus.RUNNING, reason="", outcome=None)
 
 
 def wait_ended(state: StateT, event: WaitEnded) -> StateT:
@@ -58,7 +61,7 @@ COMMON: Final[Mapping[type[Event], Callable[[Any, Any], Any]]] = {
     WaitEnded: wait_ended,
     CommandFailed: command_failed,
 }
-"""What the facts that are told at every level change."""
+"""What the facts that are told at every balancer change."""
 
 
 def failed(state: StateT, failure: Failure) -> StateT:
@@ -67,8 +70,8 @@ def failed(state: StateT, failure: Failure) -> StateT:
     since = state.now if state.failing_since is None else state.failing_since
     lasted = state.now - since
     give_up = ""
-    if lasted >= state.settings.give_up_seconds or (
-        not failure.transient and failures >= state.settings.attempts
+    if lasted >= state.settings.unreachable_timeout_seconds or (
+        not failure.transient and failures >= state.settings.max_attempts
     ):
         give_up = f"{failure.code}: {failure.message} (tried {failures} times in {lasted:.0f} s)"
     return replace(
@@ -86,7 +89,7 @@ def well(state: StateT) -> StateT:
     return replace(state, failing_since=None, failures_in_a_row=0)
 
 
-def looked(state: StateT, cluster_id: str, alive: frozenset[Any]) -> StateT:
+def absorb_observation(state: StateT, cluster_id: str, alive: frozenset[Any]) -> StateT:
     """The cluster has been looked at: which brokers are gone, and since when.
 
     Parameters
@@ -104,20 +107,20 @@ def looked(state: StateT, cluster_id: str, alive: frozenset[Any]) -> StateT:
     brokers = alive if state.brokers is None else state.brokers
     needed = {broker for record in state.records if not record.ended for broker in record.step.destinations}
     gone = sorted((brokers | needed) - alive)
-    gone_since = {broker: state.gone_since.get(broker, state.now) for broker in gone}
-    return well(replace(state, fresh=True, brokers=brokers, gone_since=gone_since))
+    gone_since = {broker: state.missing_since.get(broker, state.now) for broker in gone}
+    return well(replace(state, fresh=True, brokers=brokers, missing_since=gone_since))
 
 
-def given_up(state: StateT, broker: Any) -> bool:
+def is_lost(state: StateT, broker: Any) -> bool:
     """True if a broker has been gone for longer than the grace."""
-    since = state.gone_since.get(broker)
-    return since is not None and state.now - since >= state.settings.broker_grace_seconds
+    since = state.missing_since.get(broker)
+    return since is not None and state.now - since >= state.settings.broker_timeout_seconds
 
 
 def lost_brokers(state: StateT, alive: Collection[Any]) -> tuple[Any, ...]:
     """Brokers gone since the execution began, for less than the grace: their fate is open, in order."""
     gone = (state.brokers or frozenset()) - frozenset(alive)
-    return tuple(sorted(broker for broker in gone if not given_up(state, broker)))
+    return tuple(sorted(broker for broker in gone if not is_lost(state, broker)))
 
 
 def without_destination(state: StateT, records: Iterable[Any]) -> dict[int, Any]:
@@ -126,5 +129,5 @@ def without_destination(state: StateT, records: Iterable[Any]) -> dict[int, Any]
         record.step.number: broker
         for record in records
         for broker in record.step.destinations
-        if given_up(state, broker)
+        if is_lost(state, broker)
     }

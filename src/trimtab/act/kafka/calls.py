@@ -28,7 +28,7 @@ Change = Mapping[str, str | None]
 _T = TypeVar("_T")
 
 
-class Calls:
+class AdminCalls:
     """One connected admin client, asked so that its weaknesses do not show.
 
     Parameters

@@ -3,17 +3,17 @@
 from collections.abc import Collection
 from typing import Final
 
-from trimtab.act.kafka.calls import Calls
+from trimtab.act.kafka.calls import AdminCalls
 from trimtab.act.port import PortError
 
 CLAIM: Final = "trimtab.lease."
 
 
-class ClaimSettings:
+class BrokerConfigClaims:
     """Claims as settings of all brokers, see `ClaimPort`; for ports to inherit, by their `_calls`."""
 
     claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
-    _calls: Calls
+    _calls: AdminCalls
 
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""

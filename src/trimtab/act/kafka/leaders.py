@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from trimtab.act.execution.messages import Failure
-from trimtab.act.kafka.calls import Calls
-from trimtab.act.kafka.claims import ClaimSettings
+from trimtab.act.kafka.calls import AdminCalls
+from trimtab.act.kafka.claims import BrokerConfigClaims
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.masters.state import Answer, Seen
-from trimtab.act.replicas.port import Observation, TopicPartition
+from trimtab.act.masters.state import MastersObservation, TransferRequestResult
+from trimtab.act.replicas.port import ClusterObservation, TopicPartition
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection
 
@@ -19,7 +19,7 @@ ELECTED = 1
 """Nothing is published here, so that every election counts as the first version."""
 
 
-class LeadersPort(ClaimSettings):
+class LeadersPort(BrokerConfigClaims):
     """An adapter for one connected admin client.
 
     A partition goes by `topic-number`. It can only be led by its preferred replica, by what an election does;
@@ -28,9 +28,9 @@ class LeadersPort(ClaimSettings):
 
     def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
         self._kafka = KafkaAdminPort(admin, clock)
-        self._calls = Calls(admin)
+        self._calls = AdminCalls(admin)
 
-    def observe(self, groups: Collection[str]) -> Seen:
+    def observe(self, groups: Collection[str]) -> MastersObservation:
         """See `MastersPort.observe`."""
         seen = self._kafka.observe([partition_of(name) for name in groups], (), wide=False)
         alive = seen.alive
@@ -40,13 +40,17 @@ class LeadersPort(ClaimSettings):
         for partition, place in seen.placements.items():
             name, first = str(partition), place.replicas[0]
             masters[name] = None if place.leader is None else str(place.leader)
-            why = _why_not(seen, partition)
+            why = _ineligible_reason(seen, partition)
             able[name] = frozenset() if why else frozenset({str(first)})
             hindered[name] = why or f"broker {first}, its preferred replica, alone can lead it"
-        return Seen(seen.cluster_id, "", ELECTED, masters, able, frozenset(map(str, alive)), hindered)
+        return MastersObservation(
+            seen.cluster_id, "", ELECTED, masters, able, frozenset(map(str, alive)), hindered
+        )
 
-    def ask_for(self, base: int, targets: Mapping[str, str]) -> Answer:
-        """See `MastersPort.ask_for`; who is not the preferred replica by now, or not in sync, is refused."""
+    def request_transfers(self, base: int, targets: Mapping[str, str]) -> TransferRequestResult:
+        """See `MastersPort.request_transfers`; who is not the preferred replica by now, or not in sync, is
+        refused.
+        """
         seen = self.observe(list(targets))
         wrong = {
             name: Failure("NotElected", seen.hindered.get(name, "is not there any more"), True)
@@ -57,7 +61,7 @@ class LeadersPort(ClaimSettings):
         # Asked for none, Kafka would elect leaders of all there are.
         answers = self._kafka.elect_preferred(asked) if asked else {}
         failed = {str(partition): failure for partition, failure in answers.items() if failure is not None}
-        return Answer(ELECTED, {**wrong, **failed})
+        return TransferRequestResult(ELECTED, {**wrong, **failed})
 
 
 def partition_of(name: str) -> TopicPartition:
@@ -66,13 +70,13 @@ def partition_of(name: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _why_not(seen: Observation, partition: TopicPartition) -> str:
+def _ineligible_reason(observation: ClusterObservation, partition: TopicPartition) -> str:
     """Why a partition's preferred replica cannot lead it now; empty where it can."""
-    place = seen.placements[partition]
+    place = observation.placements[partition]
     first = place.replicas[0]
-    if partition in seen.reassignments:
+    if partition in observation.reassignments:
         return "its replicas are being moved"  # which of them is preferred is about to change
-    if first not in seen.alive:
+    if first not in observation.alive:
         return f"broker {first}, its preferred replica, does not answer"
     if first not in place.in_sync:
         return f"broker {first}, its preferred replica, is not in sync"

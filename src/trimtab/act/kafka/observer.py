@@ -4,15 +4,15 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
-from trimtab.act.kafka.calls import MIN_IN_SYNC, Calls, failure_of
+from trimtab.act.kafka.calls import MIN_IN_SYNC, AdminCalls, failure_of
 from trimtab.act.port import PortError
 from trimtab.act.replicas.port import (
-    BrokerSeen,
-    LogDirSeen,
-    Observation,
-    Placement,
-    ReassignmentSeen,
-    ReplicaSeen,
+    ClusterObservation,
+    ObservedBroker,
+    ObservedLogDir,
+    ObservedReassignment,
+    ObservedReplica,
+    PartitionPlacement,
     TopicPartition,
 )
 
@@ -20,7 +20,7 @@ METADATA_LAG_SECONDS: Final = 10.0
 """How long brokers' metadata may show a reassignment that the controller has already ended."""
 
 
-class Observer:
+class KafkaObserver:
     """Looks through one admin client, and remembers what was in flight at the last one.
 
     Parameters
@@ -32,21 +32,21 @@ class Observer:
     """
 
     def __init__(self, admin: Any, clock: Callable[[], float]) -> None:
-        self._calls = Calls(admin)
+        self._calls = AdminCalls(admin)
         self._admin = admin
         self._clock = clock
         self._min_in_sync: dict[str, int] = {}
-        self._in_flight: dict[TopicPartition, ReassignmentSeen] = {}
-        self._gone_since: dict[TopicPartition, float] = {}
+        self._in_flight: dict[TopicPartition, ObservedReassignment] = {}
+        self._missing_since: dict[TopicPartition, float] = {}
 
     def observe(
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
-    ) -> Observation:
+    ) -> ClusterObservation:
         """See `ClusterPort.observe`."""
         at = self._clock()
         cluster = self._calls(self._admin.describe_cluster)
         registered = {
-            broker["broker_id"]: BrokerSeen(
+            broker["broker_id"]: ObservedBroker(
                 broker["broker_id"], bool(broker.get("is_fenced")), broker["host"], broker["rack"]
             )
             for broker in cluster["brokers"]
@@ -62,7 +62,7 @@ class Observer:
             [b for b in brokers if b in registered and not registered[b].fenced], partitions
         )
         controller = cluster.get("controller_id")
-        return Observation(
+        return ClusterObservation(
             at=at,
             cluster_id=cluster["cluster_id"],
             controller=None if controller in (None, -1) else controller,
@@ -74,9 +74,9 @@ class Observer:
             unhealthy=self._unhealthy(placements) if wide else None,
         )
 
-    def _reassignments(self) -> dict[TopicPartition, ReassignmentSeen]:
+    def _reassignments(self) -> dict[TopicPartition, ObservedReassignment]:
         return {
-            TopicPartition(*partition): ReassignmentSeen(
+            TopicPartition(*partition): ObservedReassignment(
                 tuple(flying["replicas"]),
                 tuple(flying["adding_replicas"]),
                 tuple(flying["removing_replicas"]),
@@ -86,10 +86,10 @@ class Observer:
 
     def _ending(
         self,
-        reassignments: Mapping[TopicPartition, ReassignmentSeen],
-        placements: Mapping[TopicPartition, Placement],
+        reassignments: Mapping[TopicPartition, ObservedReassignment],
+        placements: Mapping[TopicPartition, PartitionPlacement],
         at: float,
-    ) -> dict[TopicPartition, ReassignmentSeen]:
+    ) -> dict[TopicPartition, ObservedReassignment]:
         """Reassignments that the controller has ended and the broker that was asked still shows.
 
         The controller tells what is in flight, any broker tells who holds what, and a busy broker is seconds
@@ -99,22 +99,22 @@ class Observer:
         """
         for partition, flying in reassignments.items():
             self._in_flight[partition] = flying
-            self._gone_since.pop(partition, None)
+            self._missing_since.pop(partition, None)
         found = {}
         for partition in self._in_flight.keys() - reassignments.keys():
             flying = self._in_flight[partition]
-            since = self._gone_since.setdefault(partition, at)
+            since = self._missing_since.setdefault(partition, at)
             placement = placements.get(partition)
             # A list that only grows is the same before the end and after it: then the new ones are in sync.
             through = not flying.removing and placement and set(flying.adding) <= set(placement.in_sync)
             caught_up = placement and (placement.replicas != flying.replicas or through)
             if caught_up or at - since >= METADATA_LAG_SECONDS:
-                del self._in_flight[partition], self._gone_since[partition]
+                del self._in_flight[partition], self._missing_since[partition]
             elif placement:
                 found[partition] = flying
         return found
 
-    def _placements(self, topics: list[str] | None) -> dict[TopicPartition, Placement]:
+    def _placements(self, topics: list[str] | None) -> dict[TopicPartition, PartitionPlacement]:
         from kafka import errors
 
         found = {}
@@ -126,7 +126,7 @@ class Observer:
                 raise PortError(failure_of(error, f"describing topic {topic['name']}"))
             for part in topic["partitions"]:
                 leader = part["leader_id"]
-                found[TopicPartition(topic["name"], part["partition_index"])] = Placement(
+                found[TopicPartition(topic["name"], part["partition_index"])] = PartitionPlacement(
                     replicas=tuple(part["replica_nodes"]),
                     leader=None if leader < 0 else leader,
                     in_sync=tuple(part["isr_nodes"]),
@@ -134,7 +134,9 @@ class Observer:
                 )
         return found
 
-    def _unhealthy(self, placements: Mapping[TopicPartition, Placement]) -> frozenset[TopicPartition]:
+    def _unhealthy(
+        self, placements: Mapping[TopicPartition, PartitionPlacement]
+    ) -> frozenset[TopicPartition]:
         unknown = sorted({p.topic for p in placements} - self._min_in_sync.keys())
         self._min_in_sync |= self.min_in_sync(unknown)
         return frozenset(
@@ -151,12 +153,14 @@ class Observer:
 
     def _log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition]
-    ) -> tuple[dict[int, tuple[LogDirSeen, ...]], dict[tuple[TopicPartition, int], tuple[ReplicaSeen, ...]]]:
+    ) -> tuple[
+        dict[int, tuple[ObservedLogDir, ...]], dict[tuple[TopicPartition, int], tuple[ObservedReplica, ...]]
+    ]:
         asked: dict[str, list[int]] = {}
         for topic, number in partitions:
             asked.setdefault(topic, []).append(number)
-        dirs: dict[int, tuple[LogDirSeen, ...]] = {}
-        copies: dict[tuple[TopicPartition, int], list[ReplicaSeen]] = {}
+        dirs: dict[int, tuple[ObservedLogDir, ...]] = {}
+        copies: dict[tuple[TopicPartition, int], list[ObservedReplica]] = {}
         for broker in brokers:
             try:
                 answer = self._calls(partial(self._admin.describe_log_dirs, asked, [broker]))
@@ -167,7 +171,7 @@ class Observer:
                 path = log_dir["log_dir"]
                 total, usable = log_dir.get("total_bytes", -1), log_dir.get("usable_bytes", -1)
                 found.append(
-                    LogDirSeen(
+                    ObservedLogDir(
                         path,
                         online=log_dir["error_code"] == 0,
                         cordoned=bool(log_dir.get("is_cordoned")),
@@ -178,7 +182,7 @@ class Observer:
                 for topic in log_dir["topics"]:
                     for part in topic["partitions"]:
                         key = (TopicPartition(topic["name"], part["partition_index"]), broker)
-                        copy = ReplicaSeen(path, part["partition_size"], bool(part["is_future_key"]))
+                        copy = ObservedReplica(path, part["partition_size"], bool(part["is_future_key"]))
                         copies.setdefault(key, []).append(copy)
             dirs[broker] = tuple(found)
         return dirs, {key: tuple(seen) for key, seen in copies.items()}

@@ -15,15 +15,15 @@ from trimtab.act.kafka.calls import (
     answer_of,
     failure_of,
 )
-from trimtab.act.kafka.claims import ClaimSettings
-from trimtab.act.kafka.observer import Observer
+from trimtab.act.kafka.claims import BrokerConfigClaims
+from trimtab.act.kafka.observer import KafkaObserver
 from trimtab.act.port import PortError
 from trimtab.act.replicas.port import Answers, OwnRates, ThrottleConfig, TopicPartition
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection
 
 
-class KafkaAdminPort(Observer, ClaimSettings):
+class KafkaAdminPort(KafkaObserver, BrokerConfigClaims):
     """An adapter for one connected admin client; not for use by two threads at once."""
 
     def reassign(

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from trimtab.act.execution.messages import Failure
-from trimtab.act.kafka.calls import Calls
-from trimtab.act.kafka.claims import ClaimSettings
-from trimtab.act.keys.seen import Client, Group, Seen
-from trimtab.act.keys.state import Place
-from trimtab.act.port import PortError, asked
+from trimtab.act.kafka.calls import AdminCalls
+from trimtab.act.kafka.claims import BrokerConfigClaims
+from trimtab.act.keys.observation import KeyClient, KeyConsumerGroup, KeysObservation
+from trimtab.act.keys.state import TableLocation
+from trimtab.act.port import PortError, calling
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.keyed_topic import KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.files.keys.heartbeat import Heartbeat
+from trimtab.files.keys.heartbeat import ClientHeartbeat
 from trimtab.files.keys.table import PublishedTable
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import RoutingTable
@@ -23,33 +23,33 @@ from trimtab.model.keys.routing import RoutingTable
 _T = TypeVar("_T")
 
 
-class TablesPort(ClaimSettings):
+class TablesPort(BrokerConfigClaims):
     """An adapter for one connected admin client."""
 
     def __init__(self, connection: KafkaConnection, admin: Any) -> None:
         self._connection, self._admin = connection, admin
-        self._calls = Calls(admin)
+        self._calls = AdminCalls(admin)
 
-    def observe(self, place: Place) -> Seen:
+    def observe(self, place: TableLocation) -> KeysObservation:
         """See `KeysPort.observe`."""
 
-        def observe() -> Seen:
+        def observe() -> KeysObservation:
             topic = self._topic(place)
             before = topic.find()
             if before is None:
-                return Seen(topic.cluster(), "")
+                return KeysObservation(topic.cluster(), "")
             published = topic.published(before.topic_id)
             # Until a producer tells that it follows a table it may write by the one before: ends that have to
             # be passed are read after its heartbeat.
             found = topic.find()
             if found is None or found.topic_id != before.topic_id:
-                return Seen(before.cluster, "" if found is None else found.topic_id)
+                return KeysObservation(before.cluster, "" if found is None else found.topic_id)
             groups = tuple(
-                Group(one.name, one.committed, one.assigned, one.rebalancing, one.untold)
+                KeyConsumerGroup(one.name, one.committed, one.assigned, one.rebalancing, one.unlisted_reason)
                 for one in topic.groups(found.ends, place.consumers)
             )
             only = groups[0].name if len(groups) == 1 else ""
-            return Seen(
+            return KeysObservation(
                 found.cluster,
                 found.topic_id,
                 published.table,
@@ -57,22 +57,22 @@ class TablesPort(ClaimSettings):
                 tuple(found.ends[part] for part in sorted(found.ends)),
                 place.consumers or only,
                 groups,
-                tuple(map(_client, published.beats)),
+                tuple(map(_client, published.heartbeats)),
                 topic.tables_topic is not None,
                 topic.has_tables(),
-                published.rival,
+                published.foreign_table,
                 published.damaged,
                 published.base if published.base <= len(found.ends) else 0,
                 published.newest,
             )
 
-        return _asked(observe)
+        return _calling(observe)
 
-    def make_tables(self, place: Place) -> None:
+    def make_tables(self, place: TableLocation) -> None:
         """See `KeysPort.make_tables`."""
-        _asked(lambda: self._topic(place).make_tables_topic())
+        _calling(lambda: self._topic(place).make_tables_topic())
 
-    def add_partitions(self, place: Place, count: int) -> None:
+    def add_partitions(self, place: TableLocation, count: int) -> None:
         """See `KeysPort.add_partitions`."""
 
         def add() -> None:
@@ -81,9 +81,9 @@ class TablesPort(ClaimSettings):
             if found is not None and found.topic_id == place.topic_id:
                 topic.add_partitions(count)
 
-        _asked(add)
+        _calling(add)
 
-    def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
+    def publish(self, place: TableLocation, topic_id: str, table: RoutingTable) -> int | None:
         """See `KeysPort.publish`.
 
         Kafka writes no record on a condition, so that another trimtab may write in between: what lies there
@@ -99,29 +99,29 @@ class TablesPort(ClaimSettings):
                 return None
             topic.publish(PublishedTable(place.topic, topic_id, table))
             after = topic.published(topic_id)
-            ours = after.table == table and after.rival is None and not after.damaged
+            ours = after.table == table and after.foreign_table is None and not after.damaged
             return table.version if ours else None
 
-        return _asked(publish)
+        return _calling(publish)
 
-    def _topic(self, place: Place) -> KeyedTopic:
+    def _topic(self, place: TableLocation) -> KeyedTopic:
         return KeyedTopic(self._connection, self._admin, place.topic, place.tables)
 
 
-def _client(beat: Heartbeat) -> Client:
-    return Client(
-        beat.process,
-        beat.role,
-        beat.version,
-        beat.wrapped,
-        beat.plain_because or "",
-        beat.member or "",
-        beat.lasting_seconds,
+def _client(heartbeat: ClientHeartbeat) -> KeyClient:
+    return KeyClient(
+        heartbeat.process,
+        heartbeat.role,
+        heartbeat.version,
+        heartbeat.wrapped,
+        heartbeat.plain_because or "",
+        heartbeat.member or "",
+        heartbeat.lasting_seconds,
     )
 
 
-def _asked(call: Callable[[], _T]) -> _T:
-    """As `asked`; what cannot be read or written on this side is no better the next time.
+def _calling(call: Callable[[], _T]) -> _T:
+    """As `calling`; what cannot be read or written on this side is no better the next time.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _asked(call: Callable[[], _T]) -> _T:
         If the cluster does not answer, or something of ours is in the way.
     """
     try:
-        return asked(call)
+        return calling(call)
     except InputError as error:
         raise PortError(Failure("Refused", str(error))) from error
 

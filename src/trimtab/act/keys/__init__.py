@@ -1,1 +1,1 @@
-"""Acting on the level `keys`: routing tables are published, partitions added."""
+"""Acting on the balancer `keys`: routing tables are published, partitions added."""

@@ -1,66 +1,71 @@
-"""The state machine of executions of the level `keys`: each step until everybody is there."""
+"""The state machine of executions of the balancer `keys`: each step until everybody is there."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from trimtab.act.execution.asked import StepState
 from trimtab.act.execution.messages import Command, Event, Wait
-from trimtab.act.execution.published import PublishingMachine, PublishTold, told
+from trimtab.act.execution.published_steps import PublishedStepState
+from trimtab.act.execution.publishing import PublishCompleted, PublishingMachine, absorb_publish
 from trimtab.act.execution.record import Blocked, Choice
-from trimtab.act.execution.settings import Patience
-from trimtab.act.execution.state import Status
-from trimtab.act.execution.transitions import COMMON, looked
-from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded, unseen
-from trimtab.act.keys.seen import Seen
-from trimtab.act.keys.settings import KeysSettings
+from trimtab.act.execution.settings import RetryPolicy
+from trimtab.act.execution.state import ExecutionStatus
+from trimtab.act.execution.transitions import COMMON, absorb_observation
+from trimtab.act.keys.observation import KeysObservation
+from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded, unverified_reason
+from trimtab.act.keys.settings import KeysExecutionSettings
 from trimtab.act.keys.state import (
     AddPartitions,
+    CreateTableTopic,
+    DescribeTopic,
+    KeysExecutionState,
     KeysPort,
-    LookAtTopic,
-    MakeTables,
     PublishTable,
-    RoutingRecord,
-    RoutingState,
     RoutingStep,
-    StepKind,
-    TopicSeen,
+    RoutingStepKind,
+    RoutingStepRecord,
+    TopicDescribed,
 )
 from trimtab.act.keys.tables import in_force, route_in, settled, with_routes
 
-IN_THE_WAY: Final = (unguarded, unseen, rebalancing)
+BLOCKING: Final = (unguarded, unverified_reason, rebalancing)
 """What is waited for before anything is begun that leads to a publication."""
 
 
-def seen(state: RoutingState, event: TopicSeen) -> RoutingState:
+def absorb_topic(state: KeysExecutionState, event: TopicDescribed) -> KeysExecutionState:
     """What is as it should be is done; once everybody follows, the ends are kept that have to be passed."""
-    found = event.seen
-    state = replace(looked(state, found.cluster, frozenset()), seen=found)
+    found = event.observation
+    state = replace(absorb_observation(state, found.cluster, frozenset()), observation=found)
     place = state.records[0].step.place
     lost = other_topic(place, found) or damaged(found, state.settings)
     if lost or state.give_up:
         since = state.now if state.lost_since is None else state.lost_since
         return replace(state, lost=lost, lost_since=since)
     state = replace(state, lost="", lost_since=None)
-    vouched, left = state.settings.publishing.unseen, [one for one in state.records if not one.ended]
+    vouched, left = (
+        state.settings.publishing.allow_unverified,
+        [one for one in state.records if not one.ended],
+    )
     done = [one for one in left if not missing(one.step, found, vouched)]
-    state = state.changing(done, lambda one: one.end(StepState.DONE, state.now))
-    return _ends_kept(state, found)
+    state = state.changing(done, lambda one: one.end(PublishedStepState.DONE, state.now))
+    return _record_end_offsets(state, found)
 
 
-def _ends_kept(state: RoutingState, found: Seen) -> RoutingState:
+def _record_end_offsets(state: KeysExecutionState, found: KeysObservation) -> KeysExecutionState:
     """Ends at which everybody followed the table in force; whoever else published one moved routes, too."""
-    followed = any(r.step.kind is StepKind.PUBLISH and r.state is StepState.DONE for r in state.records)
+    followed = any(
+        r.step.kind is RoutingStepKind.PUBLISH and r.state is PublishedStepState.DONE for r in state.records
+    )
     version = found.table.version if found.table else 0
     if not followed or not state.pending or state.ends_version == version or found.behind(version):
         return state
     return replace(state, ends=found.ends, ends_version=version)
 
 
-def missing(step: RoutingStep, found: Seen, vouched: bool = False) -> str:
+def missing(step: RoutingStep, found: KeysObservation, vouched: bool = False) -> str:
     """What a step still lacks; empty where it is done."""
-    if step.kind is StepKind.ADD:
+    if step.kind is RoutingStepKind.ADD:
         without = found.without_consumer(step.count, step.base, vouched)
         groups = sorted({name for names in without.values() for name in names})
         which = f" (group {', '.join(groups)})" if groups else ""
@@ -69,20 +74,20 @@ def missing(step: RoutingStep, found: Seen, vouched: bool = False) -> str:
         return "the table is not published"
     version = found.table.version if found.table else 0
     behind = found.behind(version)
-    if step.kind is StepKind.SETTLE and _earlier(found):
+    if step.kind is RoutingStepKind.SETTLE and _earlier(found):
         return "earlier partitions stand in the table"
     return f"{len(behind)} do not follow version {version}: {'; '.join(behind[:3])}" if behind else ""
 
 
-def published(step: RoutingStep, found: Seen) -> bool:
+def published(step: RoutingStep, found: KeysObservation) -> bool:
     """Whether the table in force, for everybody, has the routes of a step."""
-    if found.table is None or found.rival is not None or found.damaged:
+    if found.table is None or found.foreign_table is not None or found.damaged:
         return False
     table = found.table
     return all(route_in(table, key) == places for key, places in step.routes.items())
 
 
-def _earlier(found: Seen) -> bool:
+def _earlier(found: KeysObservation) -> bool:
     """Whether earlier partitions stand in the table in force."""
     table = found.table
     return table is not None and any(
@@ -90,103 +95,106 @@ def _earlier(found: Seen) -> bool:
     )
 
 
-class KeysMachine(PublishingMachine[KeysPort, RoutingState]):
-    """The state machine of this level."""
+class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
+    """The state machine of this balancer."""
 
-    changes: ClassVar = (MakeTables, AddPartitions, PublishTable)
-    facts: ClassVar = {**COMMON, TopicSeen: seen, PublishTold: told}
+    changes: ClassVar = (CreateTableTopic, AddPartitions, PublishTable)
+    facts: ClassVar = {**COMMON, TopicDescribed: absorb_topic, PublishCompleted: absorb_publish}
 
     @classmethod
-    def look(cls, state: RoutingState, *, whole: bool = False) -> Command:
+    def next_query(cls, state: KeysExecutionState, *, whole: bool = False) -> Command:
         """See `Machine.look`."""
-        return LookAtTopic(state.records[0].step.place)
+        return DescribeTopic(state.records[0].step.place)
 
     @classmethod
-    def under_way(cls, state: RoutingState) -> tuple[RoutingState, Command | None]:
+    def next_in_flight(cls, state: KeysExecutionState) -> tuple[KeysExecutionState, Command | None]:
         """See `Machine.under_way`: wait until everybody is there, or for too long."""
-        now, found = state.now, state.seen
+        now, found = state.now, state.observation
         assert found is not None
         if state.lost:
             return cls._lost(state)
-        if not found.there and state.status in (Status.RUNNING, Status.WAITING):
+        if not found.there and state.status in (ExecutionStatus.RUNNING, ExecutionStatus.WAITING):
             # Clients cannot tell before it is there, and nothing is published before they do.
-            return replace(state, fresh=False), MakeTables(state.records[0].step.place)
-        if state.status is Status.CANCELLING:
+            return replace(state, fresh=False), CreateTableTopic(state.records[0].step.place)
+        if state.status is ExecutionStatus.CANCELLING:
             # What was ordered stays: a table may be followed already, and partitions cannot be removed.
-            state = state.changing(state.active, lambda one: replace(one, state=StepState.PENDING))
+            state = state.changing(state.active, lambda one: replace(one, state=PublishedStepState.PENDING))
         state = state.changing(
             [one for one in state.active if _overwritten(one.step, found)],
             lambda one: one.set_back(now, state.settings, "was published, and is not any more"),
         )
         # One that was killed counts until five of its heartbeats are missing: nothing is given up before.
-        longest = max(state.settings.publishing.follow_seconds, found.lasting_seconds)
-        vouched = state.settings.publishing.unseen
+        longest = max(state.settings.publishing.follow_timeout_seconds, found.lasting_seconds)
+        vouched = state.settings.publishing.allow_unverified
 
-        def given_up(one: RoutingRecord) -> RoutingRecord:
+        def expired(one: RoutingStepRecord) -> RoutingStepRecord:
             told_for = (
-                f"{missing(one.step, found, vouched)}, for {longest:g} s (execution.keys.follow_seconds)"
+                f"{missing(one.step, found, vouched)}, for {longest:g} s "
+                "(execution.keys.follow_timeout_seconds)"
             )
-            return one.end(StepState.FAILED, now, told_for)
+            return one.end(PublishedStepState.FAILED, now, told_for)
 
         late = [one for one in state.active if now - (one.started_at or now) >= longest]
-        state = state.changing(late, given_up)
-        return state, Wait(state.now + state.settings.poll_seconds) if state.active else None
+        state = state.changing(late, expired)
+        return state, Wait(state.now + state.settings.poll_interval_seconds) if state.active else None
 
     @classmethod
-    def _lost(cls, state: RoutingState) -> tuple[RoutingState, Command | None]:
+    def _lost(cls, state: KeysExecutionState) -> tuple[KeysExecutionState, Command | None]:
         """End what has not ended; not at once, since one broker may lag behind what another knows."""
         assert state.lost_since is not None
-        if state.now - state.lost_since < state.settings.settle_seconds:
-            return state, Wait(state.now + state.settings.poll_seconds)
+        if state.now - state.lost_since < state.settings.metadata_lag_seconds:
+            return state, Wait(state.now + state.settings.poll_interval_seconds)
         left = [one for one in state.records if not one.ended]
-        return state.changing(left, lambda one: one.end(StepState.FAILED, state.now, state.lost)), None
+        return state.changing(
+            left, lambda one: one.end(PublishedStepState.FAILED, state.now, state.lost)
+        ), None
 
     @classmethod
-    def why_wait(cls, state: RoutingState) -> tuple[str, float] | None:
+    def blocking_reason(cls, state: KeysExecutionState) -> tuple[str, float] | None:
         """See `Machine.why_wait`: nobody is given a table whose order it would break."""
-        assert state.seen is not None
-        if not any(one.step.kind is StepKind.PUBLISH for one in state.pending):
+        assert state.observation is not None
+        if not any(one.step.kind is RoutingStepKind.PUBLISH for one in state.pending):
             return None
-        why = next(filter(None, (one(state.seen, state.settings) for one in IN_THE_WAY)), None)
-        return (why, state.settings.unhealthy_wait_seconds) if why else None
+        why = next(filter(None, (one(state.observation, state.settings) for one in BLOCKING)), None)
+        return (why, state.settings.unhealthy_timeout_seconds) if why else None
 
     @classmethod
-    def choose(cls, state: RoutingState) -> Choice[RoutingStep]:
+    def choose(cls, state: KeysExecutionState) -> Choice[RoutingStep]:
         """See `Machine.choose`: the first, once the one before it is done and its turn has come."""
-        assert state.seen is not None
+        assert state.observation is not None
         blocked: dict[int, Blocked] = {}
         for record in state.pending:
             before = next((r for r in state.records if r.step.number == record.step.follows), None)
-            why = cls._in_the_way(state, record, before)
+            why = cls._is_blocking(state, record, before)
             if why is None and not blocked:
                 return Choice((record.step,))
-            blocked[record.step.number] = why or Blocked("waits for the step before", in_the_way=True)
+            blocked[record.step.number] = why or Blocked("waits for the step before", blocking=True)
         return Choice((), blocked)
 
     @classmethod
-    def _in_the_way(
-        cls, state: RoutingState, record: RoutingRecord, before: RoutingRecord | None
+    def _is_blocking(
+        cls, state: KeysExecutionState, record: RoutingStepRecord, before: RoutingStepRecord | None
     ) -> Blocked | None:
-        assert state.seen is not None
-        if before is not None and before.state is not StepState.DONE:
-            failed = before.state is StepState.FAILED
+        assert state.observation is not None
+        if before is not None and before.state is not PublishedStepState.DONE:
+            failed = before.state is PublishedStepState.FAILED
             told_of = f"the step before ended as {before.state}" if failed else "waits for the step before"
-            return Blocked(told_of, for_good=failed, in_the_way=not failed)
+            return Blocked(told_of, permanent=failed, blocking=not failed)
         if record.not_before > state.now:
-            return Blocked("is tried again soon", in_the_way=True, until=record.not_before)
-        return cls._unsettled(state, record.step) if record.step.kind is StepKind.SETTLE else None
+            return Blocked("is tried again soon", blocking=True, until=record.not_before)
+        return cls._unsettled(state, record.step) if record.step.kind is RoutingStepKind.SETTLE else None
 
     @classmethod
-    def _unsettled(cls, state: RoutingState, step: RoutingStep) -> Blocked | None:
+    def _unsettled(cls, state: KeysExecutionState, step: RoutingStep) -> Blocked | None:
         """Why earlier partitions have to stay named."""
-        found = state.seen
+        found = state.observation
         assert found is not None
-        if found.rival is not None:
+        if found.foreign_table is not None:
             return None
         if found.damaged:
-            return Blocked(found.damaged, for_good=True)
+            return Blocked(found.damaged, permanent=True)
         if found.table is None or not published(step, found):
-            return Blocked("another table without these routes was published since", for_good=True)
+            return Blocked("another table without these routes was published since", permanent=True)
         if state.ends_version != found.table.version:
             return Blocked("another table was published since, which not all follow")
         waiting = found.not_passed(state.ends)
@@ -195,50 +203,56 @@ class KeysMachine(PublishingMachine[KeysPort, RoutingState]):
         return None
 
     @classmethod
-    def begin(cls, state: RoutingState, batch: tuple[RoutingStep, ...]) -> tuple[RoutingState, Command]:
+    def begin(
+        cls, state: KeysExecutionState, batch: tuple[RoutingStep, ...]
+    ) -> tuple[KeysExecutionState, Command]:
         """See `Machine.begin`."""
-        found, (step,) = state.seen, batch
+        found, (step,) = state.observation, batch
         assert found is not None
-        state = cls.asked(state, batch)
-        if step.kind is StepKind.ADD:
+        state = cls.with_batch(state, batch)
+        if step.kind is RoutingStepKind.ADD:
             return state, AddPartitions(step.place, step.count)
         table = in_force(found, step.base)
-        if step.kind is StepKind.SETTLE:
+        if step.kind is RoutingStepKind.SETTLE:
             # Of two tables both have to be followed first: this step is tried again after that.
-            new = settled(table) if found.rival is None else with_routes(table, step.routes, len(found.ends))
+            new = (
+                settled(table)
+                if found.foreign_table is None
+                else with_routes(table, step.routes, len(found.ends))
+            )
         elif published(step, found):
-            return state, cls.look(state)
+            return state, cls.next_query(state)
         else:
             new = with_routes(table, step.routes, len(found.ends))
         new = replace(new, passed=found.passed[: new.partitions])
         return state, PublishTable(step.place, found.topic_id, new)
 
     @classmethod
-    def blocked_seconds(cls, settings: Patience) -> float:
+    def blocked_seconds(cls, settings: RetryPolicy) -> float:
         """See `Machine.blocked_seconds`."""
-        assert isinstance(settings, KeysSettings)
-        return settings.publishing.settle_wait_seconds
+        assert isinstance(settings, KeysExecutionSettings)
+        return settings.publishing.drain_timeout_seconds
 
-    def perform(self, command: Command, state: RoutingState) -> Event:
+    def perform(self, command: Command, state: KeysExecutionState) -> Event:
         """See `Machine.perform`."""
-        if isinstance(command, MakeTables):
+        if isinstance(command, CreateTableTopic):
             self.port.make_tables(command.place)
-            return PublishTold(self.clock(), 0)
+            return PublishCompleted(self.clock(), 0)
         if isinstance(command, AddPartitions):
             self.port.add_partitions(command.place, command.count)
-            return PublishTold(self.clock(), 0)
+            return PublishCompleted(self.clock(), 0)
         if isinstance(command, PublishTable):
             version = self.port.publish(command.place, command.topic_id, command.table)
-            return PublishTold(self.clock(), version)
-        assert isinstance(command, LookAtTopic)
-        return TopicSeen(self.clock(), self.port.observe(command.place))
+            return PublishCompleted(self.clock(), version)
+        assert isinstance(command, DescribeTopic)
+        return TopicDescribed(self.clock(), self.port.observe(command.place))
 
 
-def _overwritten(step: RoutingStep, found: Seen) -> bool:
+def _overwritten(step: RoutingStep, found: KeysObservation) -> bool:
     """Whether what a step has published is not in force any more, or was not what it is to be."""
-    if step.kind is StepKind.ADD:
+    if step.kind is RoutingStepKind.ADD:
         return False
-    return not published(step, found) or (step.kind is StepKind.SETTLE and _earlier(found))
+    return not published(step, found) or (step.kind is RoutingStepKind.SETTLE and _earlier(found))
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
-from trimtab.act.keys.seen import Seen
-from trimtab.act.keys.settings import KeysSettings
-from trimtab.act.keys.state import Place
+from trimtab.act.keys.observation import KeysObservation
+from trimtab.act.keys.settings import KeysExecutionSettings
+from trimtab.act.keys.state import TableLocation
 
-VOUCH = "--set execution.keys.unseen=true"
-REPLACE = "--set execution.keys.replace=true"
-SHOWN = 3
+VOUCH = "--set execution.keys.allow_unverified=true"
+REPLACE = "--set execution.keys.overwrite_invalid=true"
+MAX_LISTED = 3
 
 
-def unguarded(found: Seen, settings: KeysSettings) -> str:
+def unguarded(found: KeysObservation, settings: KeysExecutionSettings) -> str:
     """Who would break the order of a key that moves, as far as anybody can see; empty for nobody."""
-    if settings.publishing.unseen:
+    if settings.publishing.allow_unverified:
         return ""
-    if not found.tells:
+    if not found.sends_heartbeats:
         return (
             "tables in a file have no heartbeats, so that nobody is seen to keep order: publish to a topic "
-            f"(keys.tables), or vouch for all clients with {VOUCH}"
+            f"(keys.table_location), or vouch for all clients with {VOUCH}"
         )
     those = found.unguarded
     if those:
-        more = f" and {len(those) - SHOWN} more" if len(those) > SHOWN else ""
+        more = f" and {len(those) - MAX_LISTED} more" if len(those) > MAX_LISTED else ""
         return (
-            f"{', '.join(those[:SHOWN])}{more} would break the order of keys that move: wrap them "
+            f"{', '.join(those[:MAX_LISTED])}{more} would break the order of keys that move: wrap them "
             "(trimtab.dataplane.keys), or end them"
         )
     return ""
 
 
-def unseen(found: Seen, settings: KeysSettings) -> str:
+def unverified_reason(found: KeysObservation, settings: KeysExecutionSettings) -> str:
     """The group of which nobody can see whether it keeps order; empty for none."""
-    if settings.publishing.unseen:
+    if settings.publishing.allow_unverified:
         return ""
     for one in found.groups:
-        if one.untold:
+        if one.unlisted_reason:
             return (
-                f"group {one.name} {one.untold}, so that nobody sees whether they keep order: let its "
+                f"group {one.name} {one.unlisted_reason}, so that nobody sees whether they keep order: let "
+                "its "
                 f"consumers use group.protocol=classic, or vouch for them with {VOUCH}"
             )
         if one.down:
@@ -49,15 +50,15 @@ def unseen(found: Seen, settings: KeysSettings) -> str:
     return ""
 
 
-def rebalancing(found: Seen, settings: KeysSettings) -> str:
+def rebalancing(found: KeysObservation, settings: KeysExecutionSettings) -> str:
     """The group whose members are not seen just now, since it gives out partitions anew; empty for none."""
-    if settings.publishing.unseen:
+    if settings.publishing.allow_unverified:
         return ""
     those = [one.name for one in found.groups if one.rebalancing]
     return f"group {those[0]} is rebalancing, so that its members are not seen" if those else ""
 
 
-def other_topic(place: Place, found: Seen) -> str:
+def other_topic(place: TableLocation, found: KeysObservation) -> str:
     """Why a plan is not for the topic of its name any more; empty where it is."""
     if not place.topic_id:
         return (
@@ -77,9 +78,9 @@ def other_topic(place: Place, found: Seen) -> str:
     return ""
 
 
-def damaged(found: Seen, settings: KeysSettings) -> str:
+def damaged(found: KeysObservation, settings: KeysExecutionSettings) -> str:
     """Why a table must not be published over what lies there; empty where it may."""
-    if not found.damaged or settings.publishing.replace:
+    if not found.damaged or settings.publishing.overwrite_invalid:
         return ""
     remedy = "" if REPLACE in found.damaged else f"; publish over it with {REPLACE}"
     return f"{found.damaged}{remedy}"

@@ -1,4 +1,4 @@
-"""Steps and states of executions of the level `keys`, orders and answers, and the port that takes them."""
+"""Steps and states of executions of the balancer `keys`, orders and answers, and the port that takes them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from trimtab.act.execution.asked import AskedRecord
-from trimtab.act.execution.messages import Command, Event, Look
-from trimtab.act.execution.published import KeptPublishing, Publishing
-from trimtab.act.keys.seen import Seen
-from trimtab.act.keys.settings import KeysSettings
+from trimtab.act.execution.messages import Command, Event, Query
+from trimtab.act.execution.published_steps import PublishedStepRecord
+from trimtab.act.execution.publishing import PersistedPublishingState, PublishingState
+from trimtab.act.keys.observation import KeysObservation
+from trimtab.act.keys.settings import KeysExecutionSettings
 from trimtab.act.port import ClaimPort
 from trimtab.model.keys.plan import Places
 from trimtab.model.keys.routing import RoutingTable
 
 
-class StepKind(StrEnum):
+class RoutingStepKind(StrEnum):
     """What a step does."""
 
     ADD = "add"
@@ -29,13 +29,13 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableLocation:
     """A topic and where its tables are.
 
     Attributes
     ----------
     consumers
-        The consumer group whose load is levelled; empty for the only one.
+        The consumer group whose load is balanced; empty for the only one.
     topic_id
         Of the topic that the plan is for: one that was made anew has another. Empty in journals of before.
     """
@@ -63,8 +63,8 @@ class RoutingStep:
     """
 
     number: int
-    kind: StepKind
-    place: Place
+    kind: RoutingStepKind
+    place: TableLocation
     base: int
     count: int
     routes: Mapping[str, Places] = field(default_factory=dict)
@@ -78,12 +78,12 @@ class RoutingStep:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingRecord(AskedRecord[RoutingStep]):
+class RoutingStepRecord(PublishedStepRecord[RoutingStep]):
     """A step and how far it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptRouting(KeptPublishing[RoutingRecord, KeysSettings]):
+class PersistedKeysState(PersistedPublishingState[RoutingStepRecord, KeysExecutionSettings]):
     """The part that the journal keeps.
 
     Attributes
@@ -99,79 +99,79 @@ class KeptRouting(KeptPublishing[RoutingRecord, KeysSettings]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoutingState(KeptRouting, Publishing[RoutingRecord, KeysSettings]):
+class KeysExecutionState(PersistedKeysState, PublishingState[RoutingStepRecord, KeysExecutionSettings]):
     """Everything the state machine knows.
 
     Attributes
     ----------
-    seen
+    observation
         The last look.
     lost, lost_since
         Why nothing can be published any more, and since when that is seen; empty where it can.
     """
 
-    level: ClassVar[str] = "keys"
-    kept: ClassVar[type[KeptRouting]] = KeptRouting
+    balancer: ClassVar[str] = "keys"
+    persisted_type: ClassVar[type[PersistedKeysState]] = PersistedKeysState
 
-    seen: Seen | None = None
+    observation: KeysObservation | None = None
     lost: str = ""
     lost_since: float | None = None
 
 
 @dataclass(frozen=True)
-class LookAtTopic(Look):
-    """Look at a topic and its clients. Answer: `TopicSeen`."""
+class DescribeTopic(Query):
+    """Look at a topic and its clients. Answer: `TopicDescribed`."""
 
-    place: Place
+    place: TableLocation
 
 
 @dataclass(frozen=True)
-class MakeTables(Command):
-    """Make the topic of tables. Answer: `PublishTold`."""
+class CreateTableTopic(Command):
+    """Make the topic of tables. Answer: `PublishCompleted`."""
 
-    place: Place
+    place: TableLocation
 
 
 @dataclass(frozen=True)
 class AddPartitions(Command):
-    """Bring the topic to so many partitions. Answer: `PublishTold`."""
+    """Bring the topic to so many partitions. Answer: `PublishCompleted`."""
 
-    place: Place
+    place: TableLocation
     count: int
 
 
 @dataclass(frozen=True)
 class PublishTable(Command):
-    """Publish a table over the one before. Answer: `PublishTold`."""
+    """Publish a table over the one before. Answer: `PublishCompleted`."""
 
-    place: Place
+    place: TableLocation
     topic_id: str
     table: RoutingTable
 
 
 @dataclass(frozen=True)
-class TopicSeen(Event):
-    """Answer to `LookAtTopic`."""
+class TopicDescribed(Event):
+    """Answer to `DescribeTopic`."""
 
-    seen: Seen
+    observation: KeysObservation
 
 
 class KeysPort(ClaimPort, Protocol):
     """One cluster to act on."""
 
-    def observe(self, place: Place) -> Seen:
+    def observe(self, place: TableLocation) -> KeysObservation:
         """The topic and its clients as they are; without an id where there is no topic of that name."""
         ...
 
-    def make_tables(self, place: Place) -> None:
+    def make_tables(self, place: TableLocation) -> None:
         """Make the topic of tables, if there is none."""
         ...
 
-    def add_partitions(self, place: Place, count: int) -> None:
+    def add_partitions(self, place: TableLocation, count: int) -> None:
         """Bring the topic to so many partitions, unless it is another one by now."""
         ...
 
-    def publish(self, place: Place, topic_id: str, table: RoutingTable) -> int | None:
+    def publish(self, place: TableLocation, topic_id: str, table: RoutingTable) -> int | None:
         """Publish a table; its version, or None where somebody else was faster.
 
         That is so where the version before it is not the newest there any more, where another table came

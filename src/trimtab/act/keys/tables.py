@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trimtab.act.keys.seen import Seen
+from trimtab.act.keys.observation import KeysObservation
 from trimtab.model.keys.naming import key_bytes
-from trimtab.model.keys.plan import MoveKind, Places
+from trimtab.model.keys.plan import Places, RoutingMoveKind
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import key_group
 
 
-def in_force(found: Seen, base: int) -> RoutingTable:
+def in_force(found: KeysObservation, base: int) -> RoutingTable:
     """The table that the next one is made of, by the newest version that is known.
 
     Parameters
@@ -29,7 +29,7 @@ def in_force(found: Seen, base: int) -> RoutingTable:
         homes = range(group_count(base)) if found.damaged else ()
         groups = {group: Route((group % base,), places) for group in homes}
         return RoutingTable(found.newest, base, count, groups)
-    table = found.table if found.rival is None else joined(found.table, found.rival)
+    table = found.table if found.foreign_table is None else joined(found.table, found.foreign_table)
     return replace(table, version=max(table.version, found.newest))
 
 
@@ -61,7 +61,7 @@ def joined(table: RoutingTable, rival: RoutingTable) -> RoutingTable:
 def route_in(table: RoutingTable, key: str) -> Places:
     """The partitions of `kind/name` by a table."""
     kind, _, name = key.partition("/")
-    if kind == MoveKind.GROUP:
+    if kind == RoutingMoveKind.GROUP:
         return table.group_route(int(name)).partitions
     raw = key_bytes(name)
     return table.route(key_group(raw, table.base), raw).partitions
@@ -72,7 +72,7 @@ def with_routes(table: RoutingTable, routes: Mapping[str, Places], partitions: i
     groups, keys = dict(table.groups), dict(table.keys)
     for key, places in routes.items():
         kind, _, name = key.partition("/")
-        if kind == MoveKind.GROUP:
+        if kind == RoutingMoveKind.GROUP:
             groups[int(name)] = table.group_route(int(name)).moved(places)
         else:
             raw = key_bytes(name)

@@ -1,1 +1,1 @@
-"""Executions of the level `masters`: masterships handed over, a few at a time, watched to their end."""
+"""Executions of the balancer `masters`: masterships handed over, a few at a time, watched to their end."""

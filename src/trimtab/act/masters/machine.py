@@ -1,36 +1,36 @@
-"""The state machine of executions of the level `masters`: ask for a few, watch them come, go on."""
+"""The state machine of executions of the balancer `masters`: ask for a few, watch them come, go on."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import ClassVar
 
-from trimtab.act.execution.asked import StepState
 from trimtab.act.execution.messages import Command, Event, Wait
-from trimtab.act.execution.published import PublishingMachine
+from trimtab.act.execution.published_steps import PublishedStepState
+from trimtab.act.execution.publishing import PublishingMachine
 from trimtab.act.execution.record import Blocked, Choice
-from trimtab.act.execution.settings import Patience
-from trimtab.act.execution.transitions import COMMON, looked
+from trimtab.act.execution.settings import RetryPolicy
+from trimtab.act.execution.transitions import COMMON, absorb_observation
 from trimtab.act.masters.state import (
-    Asked,
-    AskFor,
-    LookAtMasters,
+    DescribeMasters,
+    MastersDescribed,
+    MastersExecutionState,
     MastersPort,
-    MastersSeen,
-    TakeoverState,
-    TakeoverStep,
+    RequestTransfers,
+    TransfersRequested,
+    TransferStep,
 )
 
 
-def seen(state: TakeoverState, event: MastersSeen) -> TakeoverState:
+def absorb_masters(state: MastersExecutionState, event: MastersDescribed) -> MastersExecutionState:
     """A mastership that is where it is to be is done, whoever moved it."""
-    found = event.seen
-    state = replace(looked(state, found.cluster, found.alive), seen=found)
+    found = event.observation
+    state = replace(absorb_observation(state, found.cluster, found.alive), observation=found)
     there = [r for r in state.records if not r.ended and found.masters.get(r.step.group) == r.step.target]
-    return state.changing(there, lambda record: record.end(StepState.DONE, state.now))
+    return state.changing(there, lambda record: record.end(PublishedStepState.DONE, state.now))
 
 
-def asked(state: TakeoverState, event: Asked) -> TakeoverState:
+def absorb_requests(state: MastersExecutionState, event: TransfersRequested) -> MastersExecutionState:
     """Look what comes of it; what was refused, and all where somebody was faster, is tried again."""
     answer = event.answer
     state = replace(state, fresh=False, version=answer.version or state.version)
@@ -45,71 +45,77 @@ def asked(state: TakeoverState, event: Asked) -> TakeoverState:
     return state.changing(refused, lambda one: one.set_back(state.now, state.settings, why[one.step.number]))
 
 
-class MastersMachine(PublishingMachine[MastersPort, TakeoverState]):
-    """The state machine of this level."""
+class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
+    """The state machine of this balancer."""
 
-    changes: ClassVar = (AskFor,)
-    facts: ClassVar = {**COMMON, MastersSeen: seen, Asked: asked}
+    changes: ClassVar = (RequestTransfers,)
+    facts: ClassVar = {**COMMON, MastersDescribed: absorb_masters, TransfersRequested: absorb_requests}
 
     @classmethod
-    def look(cls, state: TakeoverState, *, whole: bool = False) -> Command:
+    def next_query(cls, state: MastersExecutionState, *, whole: bool = False) -> Command:
         """See `Machine.look`."""
-        return LookAtMasters(tuple(sorted({record.step.group for record in state.records})))
+        return DescribeMasters(tuple(sorted({record.step.group for record in state.records})))
 
     @classmethod
-    def under_way(cls, state: TakeoverState) -> tuple[TakeoverState, Command | None]:
-        """See `Machine.under_way`: takeovers that have not come in time are asked for again."""
-        patience = state.settings.masters.takeover_seconds
+    def next_in_flight(cls, state: MastersExecutionState) -> tuple[MastersExecutionState, Command | None]:
+        """See `Machine.under_way`: transfers that have not come in time are asked for again."""
+        patience = state.settings.masters.transfer_timeout_seconds
         late = [one for one in state.active if state.now - (one.advanced_at or state.now) >= patience]
         state = state.changing(
             late, lambda one: one.set_back(state.now, state.settings, f"is not there after {patience:g} s")
         )
         if state.active:
-            return state, Wait(state.now + state.settings.poll_seconds)
+            return state, Wait(state.now + state.settings.poll_interval_seconds)
         return state, None
 
     @classmethod
-    def why_wait(cls, state: TakeoverState) -> tuple[str, float] | None:
+    def blocking_reason(cls, state: MastersExecutionState) -> tuple[str, float] | None:
         """See `Machine.why_wait`."""
         return None
 
     @classmethod
-    def choose(cls, state: TakeoverState) -> Choice[TakeoverStep]:
+    def choose(cls, state: MastersExecutionState) -> Choice[TransferStep]:
         """See `Machine.choose`: the next in the plan's order whose nodes can have them."""
-        assert state.seen is not None
-        batch: list[TakeoverStep] = []
+        assert state.observation is not None
+        batch: list[TransferStep] = []
         blocked: dict[int, Blocked] = {}
         for record in state.pending:
             step = record.step
-            if step.group not in state.seen.masters:
-                blocked[step.number] = Blocked("is not there any more", for_good=True)
-            elif step.target not in state.seen.able.get(step.group, frozenset()):
+            if step.group not in state.observation.masters:
+                blocked[step.number] = Blocked("is not there any more", permanent=True)
+            elif step.target not in state.observation.able.get(step.group, frozenset()):
                 usual = f"node {step.target} is down, or behind in {step.group}"
-                blocked[step.number] = Blocked(state.seen.hindered.get(step.group, usual))
+                blocked[step.number] = Blocked(state.observation.hindered.get(step.group, usual))
             elif record.not_before > state.now:
                 blocked[step.number] = Blocked(
-                    record.reason or "is tried again soon", in_the_way=True, until=record.not_before
+                    record.reason or "is tried again soon", blocking=True, until=record.not_before
                 )
-            elif len(batch) < state.settings.masters.at_once:
+            elif len(batch) < state.settings.masters.max_in_flight:
                 batch.append(step)
             else:
-                blocked[step.number] = Blocked("waits for its turn", in_the_way=True)
+                blocked[step.number] = Blocked("waits for its turn", blocking=True)
         return Choice(tuple(batch), blocked)
 
     @classmethod
-    def begin(cls, state: TakeoverState, batch: tuple[TakeoverStep, ...]) -> tuple[TakeoverState, Command]:
+    def begin(
+        cls, state: MastersExecutionState, batch: tuple[TransferStep, ...]
+    ) -> tuple[MastersExecutionState, Command]:
         """See `Machine.begin`."""
-        assert state.seen is not None
-        return cls.asked(state, batch), AskFor(state.seen.version, {one.group: one.target for one in batch})
+        assert state.observation is not None
+        return cls.with_batch(state, batch), RequestTransfers(
+            state.observation.version, {one.group: one.target for one in batch}
+        )
 
     @classmethod
-    def blocked_seconds(cls, settings: Patience) -> float:
+    def blocked_seconds(cls, settings: RetryPolicy) -> float:
         """See `Machine.blocked_seconds`."""
-        return settings.broker_grace_seconds
+        return settings.broker_timeout_seconds
 
-    def perform(self, command: Command, state: TakeoverState) -> Event:
+    def perform(self, command: Command, state: MastersExecutionState) -> Event:
         """See `Machine.perform`."""
-        if isinstance(command, AskFor):
-            return Asked(self.clock(), self.port.ask_for(command.base, command.targets))
-        assert isinstance(command, LookAtMasters)
-        return MastersSeen(self.clock(), self.port.observe(command.groups))
+        if isinstance(command, RequestTransfers):
+            return TransfersRequested(
+                self.clock(), self.port.request_transfers(command.base, command.targets)
+            )
+        assert isinstance(command, DescribeMasters)
+        return MastersDescribed(self.clock(), self.port.observe(command.groups))

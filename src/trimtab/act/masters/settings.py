@@ -1,37 +1,37 @@
-"""The settings of executions of the level `masters`."""
+"""The settings of executions of the balancer `masters`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.act.execution.settings import Patience, require_above_zero
+from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 
 
 @dataclass(frozen=True)
-class Handing:
+class TransferLimits:
     """How masterships are handed over.
 
     Attributes
     ----------
-    at_once
+    max_in_flight
         Masterships that are asked for and not yet seen; a store of Paxos groups takes them over one by one.
-    takeover_seconds
+    transfer_timeout_seconds
         A mastership that is not where it was asked to be after so long is asked for again.
     """
 
-    at_once: int = 4
-    takeover_seconds: float = 60.0
+    max_in_flight: int = 4
+    transfer_timeout_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
-        require_above_zero(self, "execution.masters", "at_once", "takeover_seconds")
+        require_above_zero(self, "execution.masters", "max_in_flight", "transfer_timeout_seconds")
 
 
 @dataclass(frozen=True)
-class TakeoverSettings(Patience):
+class TransferSettings(RetryPolicy):
     """The settings of an execution that hands masterships over."""
 
     table: ClassVar[str] = "masters"
 
-    masters: Handing = field(default_factory=Handing)
+    masters: TransferLimits = field(default_factory=TransferLimits)

@@ -1,4 +1,4 @@
-"""Steps and states of executions of the level `masters`: one step for each mastership."""
+"""Steps and states of executions of the balancer `masters`: one step for each mastership."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from trimtab.act.execution.asked import AskedRecord
-from trimtab.act.execution.messages import Command, Event, Failure, Look
-from trimtab.act.execution.published import KeptPublishing, Publishing
-from trimtab.act.masters.settings import TakeoverSettings
+from trimtab.act.execution.messages import Command, Event, Failure, Query
+from trimtab.act.execution.published_steps import PublishedStepRecord
+from trimtab.act.execution.publishing import PersistedPublishingState, PublishingState
+from trimtab.act.masters.settings import TransferSettings
 from trimtab.act.port import ClaimPort
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverStep:
+class TransferStep:
     """One mastership that is to go to a node.
 
     Attributes
@@ -42,12 +42,12 @@ class TakeoverStep:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverRecord(AskedRecord[TakeoverStep]):
+class TransferStepRecord(PublishedStepRecord[TransferStep]):
     """A step and how far it is."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class MastersObservation:
     """One look.
 
     Attributes
@@ -77,44 +77,44 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptTakeovers(KeptPublishing[TakeoverRecord, TakeoverSettings]):
+class PersistedMastersState(PersistedPublishingState[TransferStepRecord, TransferSettings]):
     """The part that the journal keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakeoverState(KeptTakeovers, Publishing[TakeoverRecord, TakeoverSettings]):
+class MastersExecutionState(PersistedMastersState, PublishingState[TransferStepRecord, TransferSettings]):
     """Everything the state machine knows; `seen` is the last look."""
 
-    level: ClassVar[str] = "masters"
-    kept: ClassVar[type[KeptTakeovers]] = KeptTakeovers
+    balancer: ClassVar[str] = "masters"
+    persisted_type: ClassVar[type[PersistedMastersState]] = PersistedMastersState
 
-    seen: Seen | None = None
+    observation: MastersObservation | None = None
 
 
 @dataclass(frozen=True)
-class LookAtMasters(Look):
-    """Look who is master of these groups. Answer: `MastersSeen`."""
+class DescribeMasters(Query):
+    """Look who is master of these groups. Answer: `MastersDescribed`."""
 
     groups: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class AskFor(Command):
-    """Ask that nodes become masters, over a version of what is published. Answer: `Asked`."""
+class RequestTransfers(Command):
+    """Ask that nodes become masters, over a version of what is published. Answer: `TransfersRequested`."""
 
     base: int
     targets: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class MastersSeen(Event):
-    """Answer to `LookAtMasters`."""
+class MastersDescribed(Event):
+    """Answer to `DescribeMasters`."""
 
-    seen: Seen
+    observation: MastersObservation
 
 
 @dataclass(frozen=True)
-class Answer:
+class TransferRequestResult:
     """What came of asking.
 
     Attributes
@@ -130,19 +130,19 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Asked(Event):
-    """Answer to `AskFor`."""
+class TransfersRequested(Event):
+    """Answer to `RequestTransfers`."""
 
-    answer: Answer
+    answer: TransferRequestResult
 
 
 class MastersPort(ClaimPort, Protocol):
     """One cluster to act on."""
 
-    def observe(self, groups: Collection[str]) -> Seen:
+    def observe(self, groups: Collection[str]) -> MastersObservation:
         """See who is master of these groups; one that does not exist is left out."""
         ...
 
-    def ask_for(self, base: int, targets: Mapping[str, str]) -> Answer:
+    def request_transfers(self, base: int, targets: Mapping[str, str]) -> TransferRequestResult:
         """Ask that nodes become masters of groups: what was asked of others before stays asked."""
         ...

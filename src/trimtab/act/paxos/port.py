@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from trimtab.act.masters.state import Answer, Seen
-from trimtab.act.port import asked
+from trimtab.act.masters.state import MastersObservation, TransferRequestResult
+from trimtab.act.port import calling
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.model.masters.naming import group_number
@@ -15,17 +15,17 @@ from trimtab.model.masters.naming import group_number
 class PaxosPort:
     """An adapter for the nodes of one store; the map stands in the store, or in a file that they watch."""
 
-    claim_rights = "let the user write into the folder of the ideal map"
+    claim_rights = "let the user write into the folder of the preferred map"
 
     def __init__(self, nodes: PaxosNodes) -> None:
         self._nodes = nodes
 
-    def observe(self, groups: Collection[str]) -> Seen:
+    def observe(self, groups: Collection[str]) -> MastersObservation:
         """See `MastersPort.observe`."""
-        reports = asked(self._nodes.reports)
-        version = asked(self._nodes.ideal).version
+        reports = calling(self._nodes.reports)
+        version = calling(self._nodes.preferred_map).version
         # A node further behind than that would refuse to take over.
-        lag_entries = self._nodes.configuration.settings.lag_entries
+        max_lag_entries = self._nodes.configuration.settings.max_lag_entries
         masters: dict[str, str | None] = {}
         able: dict[str, frozenset[str]] = {}
         for name in groups:
@@ -36,9 +36,9 @@ class PaxosPort:
             newest = max(one.applied for one in standing.values())
             masters[name] = next((str(node) for node, one in sorted(standing.items()) if one.holds), None)
             able[name] = frozenset(
-                str(node) for node, one in standing.items() if newest - one.applied <= lag_entries
+                str(node) for node, one in standing.items() if newest - one.applied <= max_lag_entries
             )
-        return Seen(
+        return MastersObservation(
             self._nodes.cluster,
             self._nodes.cluster,
             version,
@@ -47,27 +47,29 @@ class PaxosPort:
             frozenset(map(str, reports)),
         )
 
-    def ask_for(self, base: int, targets: Mapping[str, str]) -> Answer:
-        """See `MastersPort.ask_for`: the next map; groups that are not asked for stay as they are in it."""
+    def request_transfers(self, base: int, targets: Mapping[str, str]) -> TransferRequestResult:
+        """See `MastersPort.request_transfers`: the next map; groups that are not asked for stay as they are
+        in it.
+        """
 
         def publish() -> int | None:
-            found = self._nodes.ideal()
+            found = self._nodes.preferred_map()
             if found.version != base:
                 return None  # it may also be older: a node has ended that knew more than those that answer
-            ideal = list(found.ideal)
+            preferred = list(found.preferred)
             for name, node in targets.items():
-                ideal[self._number(name)] = int(node)
-            return self._nodes.publish(base, tuple(ideal))
+                preferred[self._number(name)] = int(node)
+            return self._nodes.publish(base, tuple(preferred))
 
-        return Answer(asked(publish))
+        return TransferRequestResult(calling(publish))
 
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""
-        return asked(self._nodes.claims)
+        return calling(self._nodes.claims)
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """See `ClaimPort.write_claims`."""
-        asked(lambda: self._nodes.change_claims(added, removed))
+        calling(lambda: self._nodes.change_claims(added, removed))
 
     def _number(self, name: str) -> int:
         """The number of a group by its name; -1 for one that cannot be of this store."""

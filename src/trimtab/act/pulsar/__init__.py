@@ -1,1 +1,1 @@
-"""Pulsar's admin API as the port that executions of the level `bundles` act through."""
+"""Pulsar's admin API as the port that executions of the balancer `bundles` act through."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from trimtab.act.bundles.port import SWITCHES, Balancing, BundlesSeen, BundleTraffic
+from trimtab.act.bundles.port import SWITCHES, BrokerBalancing, BundlesObservation, BundleTraffic
 from trimtab.act.execution.messages import Failure
 from trimtab.act.port import PortError
 from trimtab.act.pulsar.traffic import bundle_traffic
@@ -35,7 +35,7 @@ def failing() -> Iterator[None]:
         raise PortError(failure_of(error)) from error
 
 
-class Observer:
+class PulsarObserver:
     """Looks through one admin client; broken brokers do not lose the others.
 
     Parameters
@@ -57,13 +57,15 @@ class Observer:
     @failing()
     def observe(
         self, namespaces: Collection[str], destinations: Collection[str] = (), *, deep: bool = False
-    ) -> BundlesSeen:
+    ) -> BundlesObservation:
         """See `BundlesPort.observe`."""
         at = self._clock()
         cluster = self._cluster_id()
         brokers = frozenset(self._admin.brokers())
         owned = self._each(sorted(brokers), self._admin.owned_bundles)
-        silent = {b: _why(error) for b, error in owned.items() if isinstance(error, PulsarAdminError)}
+        silent = {
+            b: _failure_reason(error) for b, error in owned.items() if isinstance(error, PulsarAdminError)
+        }
         self._raise_if_refused(owned.values())
         owners = {
             bundle: broker
@@ -78,14 +80,14 @@ class Observer:
             overrides = self._overrides()
             self._extensible = self._has_extensible()
             unhealthy = self._unhealthy(sorted(set(destinations) & brokers - set(silent)))
-            self._leader = self._who_leads()
-        return BundlesSeen(
+            self._leader = self._leaders()
+        return BundlesObservation(
             at=at,
             cluster=cluster,
             extensible=self._extensible,
             leader=self._leader,
             brokers=brokers,
-            silent=silent,
+            unreachable=silent,
             owners=owners,
             boundaries=_found(bounds),
             overrides=overrides,
@@ -93,11 +95,11 @@ class Observer:
         )
 
     @failing()
-    def read_balancing(self, *, everywhere: bool = False) -> Balancing:
+    def read_balancing(self, *, all_brokers: bool = False) -> BrokerBalancing:
         """See `BundlesPort.read_balancing`."""
         overrides = self._overrides()
-        if not everywhere:
-            return Balancing(overrides)
+        if not all_brokers:
+            return BrokerBalancing(overrides)
         told = self._each(sorted(self._admin.brokers()), self._admin.runtime_configuration)
         self._raise_if_refused(told.values())
         in_force: dict[str, dict[str, str]] = {
@@ -105,7 +107,7 @@ class Observer:
             for broker, values in told.items()
             if not isinstance(values, PulsarAdminError)
         }
-        return Balancing(overrides, in_force)
+        return BrokerBalancing(overrides, in_force)
 
     def traffic(self) -> Mapping[str, BundleTraffic]:
         """See `BundlesPort.traffic`."""
@@ -138,7 +140,7 @@ class Observer:
         manager = self._admin.runtime_configuration().get("loadManagerClassName", "")
         return manager.endswith("ExtensibleLoadManagerImpl")
 
-    def _who_leads(self) -> str | None:
+    def _leaders(self) -> str | None:
         try:
             return self._admin.leader()
         except PulsarAdminError as error:
@@ -150,22 +152,22 @@ class Observer:
         told = self._each(brokers, self._admin.is_healthy)
         self._raise_if_refused(told.values())
         return {
-            broker: "its health check fails" if answer is False else _why(answer)
+            broker: "its health check fails" if answer is False else _failure_reason(answer)
             for broker, answer in told.items()
             if answer is not True
         }
 
     def _each(self, names: list[str], ask: Callable[[str], T]) -> dict[str, T | PulsarAdminError]:
-        def asked(name: str) -> T | PulsarAdminError:
+        def observed(name: str) -> T | PulsarAdminError:
             try:
                 return ask(name)
             except PulsarAdminError as error:
                 return error
 
         if self._threads <= 1 or len(names) <= 1:
-            return {name: asked(name) for name in names}
+            return {name: observed(name) for name in names}
         with ThreadPoolExecutor(min(self._threads, len(names))) as pool:
-            return dict(zip(names, pool.map(asked, names), strict=True))
+            return dict(zip(names, pool.map(observed, names), strict=True))
 
     def _raise_if_refused(self, answers: Iterable[object]) -> None:
         """A token that one broker does not take is no broken broker."""
@@ -185,5 +187,5 @@ def _found(bounds: Mapping[str, "tuple[int, ...] | PulsarAdminError"]) -> dict[s
     return found
 
 
-def _why(error: object) -> str:
+def _failure_reason(error: object) -> str:
     return error.reason if isinstance(error, PulsarAdminError) else str(error)

@@ -11,18 +11,18 @@ from typing import Final
 
 from trimtab.act.bundles.port import Answers
 from trimtab.act.execution.messages import Failure
-from trimtab.act.pulsar.observer import MISSING, Observer, failing, failure_of
+from trimtab.act.pulsar.observer import MISSING, PulsarObserver, failing, failure_of
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.model.bundles.range import BundleRange, parse_bundle, topic_hash
 
-BOUNDARIES_GIVEN: Final = "specified_positions_divide"
+EXPLICIT_BOUNDARIES: Final = "specified_positions_divide"
 CLAIMS: Final = "pulsar/system"
 CLAIM: Final = "trimtab.lease."
 """Claims are properties of a namespace that every cluster has. A property is named by its text, so that two
 trimtabs do not overwrite each other; Pulsar compares versions, so that neither gets lost (decision 0014)."""
 
 
-class PulsarAdminPort(Observer):
+class PulsarAdminPort(PulsarObserver):
     """An adapter for one admin client; closing that is the caller's."""
 
     claim_rights = "use a token of a superuser"
@@ -31,7 +31,7 @@ class PulsarAdminPort(Observer):
         """See `BundlesPort.write_balancing`."""
         admin = self._admin
         told = {
-            name: self._told(
+            name: self._failure(
                 partial(admin.delete_configuration, name)
                 if value is None
                 else partial(admin.set_configuration, name, value)
@@ -42,17 +42,17 @@ class PulsarAdminPort(Observer):
 
     def unload(self, targets: Mapping[str, str]) -> Answers:
         """See `BundlesPort.unload`."""
-        return {b: self._told(partial(self._admin.unload, b, target)) for b, target in targets.items()}
+        return {b: self._failure(partial(self._admin.unload, b, target)) for b, target in targets.items()}
 
     def split(self, bundle: str, boundaries: Collection[int]) -> Failure | None:
         """See `BundlesPort.split`."""
-        return self._told(lambda: self._admin.split(bundle, BOUNDARIES_GIVEN, tuple(boundaries)))
+        return self._failure(lambda: self._admin.split(bundle, EXPLICIT_BOUNDARIES, tuple(boundaries)))
 
-    def look_up(self, bundles: Collection[str]) -> Answers:
-        """See `BundlesPort.look_up`."""
-        return {bundle: self._told(partial(self._look_up, parse_bundle(bundle))) for bundle in bundles}
+    def lookup(self, bundles: Collection[str]) -> Answers:
+        """See `BundlesPort.lookup`."""
+        return {bundle: self._failure(partial(self._lookup, parse_bundle(bundle))) for bundle in bundles}
 
-    def _look_up(self, bundle: BundleRange) -> None:
+    def _lookup(self, bundle: BundleRange) -> None:
         """Look up a topic of the bundle; where it has none, one that does not exist.
 
         A cluster that creates no topics by itself answers 404 to the latter and assigns nothing.
@@ -82,7 +82,7 @@ class PulsarAdminPort(Observer):
                 if error.status != MISSING:
                     raise
 
-    def _told(self, call: Callable[[], object]) -> Failure | None:
+    def _failure(self, call: Callable[[], object]) -> Failure | None:
         try:
             call()
         except PulsarAdminError as error:

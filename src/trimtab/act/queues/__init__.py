@@ -1,1 +1,1 @@
-"""Executions of the level `queues`: publishing weights and settings."""
+"""Executions of the balancer `queues`: publishing weights and settings."""

@@ -1,4 +1,4 @@
-"""Steps and states of executions of the level `queues`: one step for each weight or setting."""
+"""Steps and states of executions of the balancer `queues`: one step for each weight or setting."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from trimtab.act.execution.asked import AskedRecord
-from trimtab.act.execution.messages import Command, Event, Look
-from trimtab.act.execution.published import KeptPublishing, Publishing
-from trimtab.act.execution.settings import Patience
+from trimtab.act.execution.messages import Command, Event, Query
+from trimtab.act.execution.published_steps import PublishedStepRecord
+from trimtab.act.execution.publishing import PersistedPublishingState, PublishingState
+from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.port import ClaimPort
 
 Value = float | str
@@ -44,27 +44,27 @@ class PublishStep:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishRecord(AskedRecord[PublishStep]):
+class PublishStepRecord(PublishedStepRecord[PublishStep]):
     """A step and how far it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptWeights(KeptPublishing[PublishRecord, Patience]):
+class PersistedQueuesState(PersistedPublishingState[PublishStepRecord, RetryPolicy]):
     """The part that the journal keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishingState(KeptWeights, Publishing[PublishRecord, Patience]):
+class QueuesExecutionState(PersistedQueuesState, PublishingState[PublishStepRecord, RetryPolicy]):
     """Everything the state machine knows; `seen` is what was published at the last look."""
 
-    level: ClassVar[str] = "queues"
-    kept: ClassVar[type[KeptWeights]] = KeptWeights
+    balancer: ClassVar[str] = "queues"
+    persisted_type: ClassVar[type[PersistedQueuesState]] = PersistedQueuesState
 
-    seen: Seen | None = None
+    observation: PublishedObservation | None = None
 
 
 @dataclass(frozen=True)
-class Seen:
+class PublishedObservation:
     """One look.
 
     Attributes
@@ -87,29 +87,29 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class LookAtPublished(Look):
-    """Look at what is published. Answer: `PublishedSeen`."""
+class ReadPublished(Query):
+    """Look at what is published. Answer: `PublishedRead`."""
 
 
 @dataclass(frozen=True)
-class Publish(Command):
-    """Publish these changes over a version. Answer: `PublishTold`."""
+class PublishChanges(Command):
+    """Publish these changes over a version. Answer: `PublishCompleted`."""
 
     base: int
     changes: Mapping[str, Value | None]
 
 
 @dataclass(frozen=True)
-class PublishedSeen(Event):
-    """Answer to `LookAtPublished`."""
+class PublishedRead(Event):
+    """Answer to `ReadPublished`."""
 
-    seen: Seen
+    observation: PublishedObservation
 
 
 class QueuesPort(ClaimPort, Protocol):
     """One set of queues to act on."""
 
-    def observe(self) -> Seen:
+    def observe(self) -> PublishedObservation:
         """What is published."""
         ...
 

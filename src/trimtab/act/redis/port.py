@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from trimtab.act.port import asked
-from trimtab.act.queues.state import Seen, Table, Value
-from trimtab.connect.redis.server import QueueServer, open_server
+from trimtab.act.port import calling
+from trimtab.act.queues.state import PublishedObservation, Table, Value
+from trimtab.connect.redis.server import QueueServerClient, open_server
 from trimtab.connect.redis.settings import RedisConnection
-from trimtab.files.queues.exchange import Published
+from trimtab.files.queues.exchange import PublishedWeights
 
 
 class RedisPort:
@@ -18,13 +18,13 @@ class RedisPort:
 
     claim_rights = "let the user write keys of the queues, and run scripts"
 
-    def __init__(self, server: QueueServer, clock: Callable[[], float]) -> None:
+    def __init__(self, server: QueueServerClient, clock: Callable[[], float]) -> None:
         self._server, self._clock = server, clock
 
-    def observe(self) -> Seen:
+    def observe(self) -> PublishedObservation:
         """See `QueuesPort.observe`."""
-        found, history = asked(lambda: (self._server.published(), self._server.history()))
-        return Seen(
+        found, history = calling(lambda: (self._server.published(), self._server.history()))
+        return PublishedObservation(
             self._server.id,
             self._server.connection.name,
             0 if found is None else found.version,
@@ -49,7 +49,7 @@ class RedisPort:
                     tables[kind].pop(name, None)
                 else:
                     tables[kind][name] = value
-            new = Published(
+            new = PublishedWeights(
                 version=base + 1,
                 published_at=self._clock(),
                 weights=tables["weight"],
@@ -57,18 +57,18 @@ class RedisPort:
             )
             return new.version if self._server.publish(new) else None
 
-        return asked(publish)
+        return calling(publish)
 
     def read_claims(self) -> frozenset[str]:
         """See `ClaimPort.read_claims`."""
-        return asked(self._server.claims)
+        return calling(self._server.claims)
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """See `ClaimPort.write_claims`."""
-        asked(lambda: self._server.change_claims(added, removed))
+        calling(lambda: self._server.change_claims(added, removed))
 
 
-def _table(found: Published) -> Table:
+def _table(found: PublishedWeights) -> Table:
     weights = {f"weight/{name}": value for name, value in found.weights.items()}
     return {**weights, **{f"setting/{name}": value for name, value in found.settings.items()}}
 

@@ -11,14 +11,14 @@ from typing import Final
 
 from trimtab.act.execution import state as execution
 from trimtab.act.replicas.batch import choose_batch, with_first_rate
-from trimtab.act.replicas.catch_up import ROOM
+from trimtab.act.replicas.catch_up import DISK_SPACE
 from trimtab.act.replicas.machine import new_execution
-from trimtab.act.replicas.messages import LoadSensed
-from trimtab.act.replicas.port import Observation, Placement
+from trimtab.act.replicas.messages import ReplicaLoadChecked
+from trimtab.act.replicas.port import ClusterObservation, PartitionPlacement
 from trimtab.act.replicas.reconcile import reconcile
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ExecutionState
-from trimtab.act.replicas.steps import Step, StepKind, StepRecord, StepState
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionState
+from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
 from trimtab.act.replicas.throttle import (
     NetworkPath,
     brokers_of,
@@ -36,7 +36,7 @@ WINDOW_SECONDS: Final = 11.0
 nothing does until the window has moved on (`replication.quota.window.num` = 11)."""
 BATCH_SECONDS: Final = 0.2
 """Requests of a batch and the look at the whole cluster before it: 0.1 to 0.5 s with six real brokers."""
-LOOKS_MAX: Final = 100
+MAX_OBSERVATIONS: Final = 100
 """By so many looks at the cluster the rate of a throttle has reached its ceiling."""
 SENSINGS_MAX: Final = 20
 """The load is predicted anew before each of so many batches; later batches use the last prediction."""
@@ -54,7 +54,7 @@ class BatchForecast:
         Its duration; None if it is not known beforehand.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ReplicaStep, ...]
     rate_bytes_per_second: float | None
     seconds: float | None
 
@@ -65,7 +65,7 @@ class BatchForecast:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class ReplicasForecast:
     """All batches in order, and the steps that could not be begun as things are now, with why.
 
     Attributes
@@ -75,7 +75,7 @@ class Forecast:
     """
 
     batches: tuple[BatchForecast, ...]
-    blocked: tuple[tuple[Step, str], ...]
+    blocked: tuple[tuple[ReplicaStep, str], ...]
     limit: NetworkPath | None = None
 
     @property
@@ -96,12 +96,12 @@ class Forecast:
 
 
 def forecast(
-    steps: Sequence[Step],
-    seen: Observation,
+    steps: Sequence[ReplicaStep],
+    observation: ClusterObservation,
     now: float,
-    settings: ExecutionSettings,
-    sense: Callable[[tuple[StepRecord, ...], float], LoadSensed] | None = None,
-) -> Forecast:
+    settings: ReplicasExecutionSettings,
+    sense: Callable[[tuple[ReplicaStepRecord, ...], float], ReplicaLoadChecked] | None = None,
+) -> ReplicasForecast:
     """Choose batch after batch as the execution will, if every step goes well and none is dropped.
 
     Parameters
@@ -109,8 +109,8 @@ def forecast(
     sense
         Predicts the load before a batch, as the execution senses it; None where no load is known.
     """
-    state = replace(new_execution(seen.cluster_id, steps, settings, now), seen=seen)
-    windows: dict[tuple[str, int], _Window] = {}
+    state = replace(new_execution(observation.cluster_id, steps, settings, now), observation=observation)
+    windows: dict[tuple[str, int], _QuotaWindow] = {}
     elapsed = 0.0
     batches: list[BatchForecast] = []
     limit = None
@@ -121,7 +121,7 @@ def forecast(
         if not choice.batch:
             break
         state = with_first_rate(state, choice.batch)
-        copies = [step for step in choice.batch if step.kind is StepKind.COPY and step.added]
+        copies = [step for step in choice.batch if step.kind is ReplicaStepKind.COPY and step.added]
         rate = state.rate_bytes_per_second if copies else None
         if copies and limit is None and settings.follows_headroom:
             limit = tightest_path(state.load.headroom, brokers_of(copies))
@@ -129,39 +129,48 @@ def forecast(
         elapsed += seconds or 0.0
         batches.append(BatchForecast(choice.batch, rate, seconds))
         chosen = {step.number for step in choice.batch}
-        done = [replace(r, state=StepState.DONE) if r.step.number in chosen else r for r in state.records]
-        seen = _after(seen, choice.batch)
-        state = replace(state, seen=seen, records=tuple(reconcile(r, seen, now, settings) for r in done))
-        if any(step.kind is not StepKind.LEAD for step in choice.batch):
-            most = next_copies_per_broker(settings, state.copies_per_broker, healthy=True)
-            state = replace(state, copies_per_broker=most)
+        done = [
+            replace(r, state=ReplicaStepState.DONE) if r.step.number in chosen else r for r in state.records
+        ]
+        observation = _after(observation, choice.batch)
+        state = replace(
+            state,
+            observation=observation,
+            records=tuple(reconcile(r, observation, now, settings) for r in done),
+        )
+        if any(step.kind is not ReplicaStepKind.LEAD for step in choice.batch):
+            most = next_copies_per_broker(settings, state.initial_copies_per_broker, healthy=True)
+            state = replace(state, initial_copies_per_broker=most)
     blocked = [(r.step, choice.blocked.get(r.step.number)) for r in state.records]
     told = tuple((step, why.reason) for step, why in blocked if why is not None)
-    return Forecast(tuple(batches), told, limit)
+    return ReplicasForecast(tuple(batches), told, limit)
 
 
 @dataclass
-class _Window:
+class _QuotaWindow:
     """The quota window of a path into or out of a broker: its begin, and the bytes that passed since."""
 
-    begun: float = -inf
+    started_at: float = -inf
     passed: float = 0.0
 
     def passes(self, now: float, whole: float, rate: float) -> float:
         """The time at which so many bytes have passed under a throttle."""
-        if now >= self.begun + WINDOW_SECONDS:
-            self.begun, self.passed = now, 0.0
+        if now >= self.started_at + WINDOW_SECONDS:
+            self.started_at, self.passed = now, 0.0
         full = BURST_SECONDS * rate
         windows = max(0, ceil((self.passed + whole) / full) - 1)
         self.passed = self.passed + whole - windows * full
-        end = self.begun + windows * WINDOW_SECONDS if windows else now
-        self.begun += windows * WINDOW_SECONDS
+        end = self.started_at + windows * WINDOW_SECONDS if windows else now
+        self.started_at += windows * WINDOW_SECONDS
         return end
 
 
 def _copied_by(
-    state: ExecutionState, batch: Sequence[Step], windows: dict[tuple[str, int], _Window], now: float
-) -> tuple[ExecutionState, float | None]:
+    state: ReplicasExecutionState,
+    batch: Sequence[ReplicaStep],
+    windows: dict[tuple[str, int], _QuotaWindow],
+    now: float,
+) -> tuple[ReplicasExecutionState, float | None]:
     """The state after a batch with the throttle's rate as it is then, and the batch's seconds.
 
     What is written to the partitions meanwhile is copied, too. The rate changes at each look at the whole
@@ -174,10 +183,10 @@ def _copied_by(
     now
         Seconds since the execution began.
     """
-    settings, poll = state.settings, state.settings.poll_seconds
-    copies = [step for step in batch if step.kind is StepKind.COPY and step.added]
+    settings, poll = state.settings, state.settings.poll_interval_seconds
+    copies = [step for step in batch if step.kind is ReplicaStepKind.COPY and step.added]
     if not copies:
-        return state, BATCH_SECONDS + (0.0 if batch[0].kind is StepKind.LEAD else poll)
+        return state, BATCH_SECONDS + (0.0 if batch[0].kind is ReplicaStepKind.LEAD else poll)
     rate = state.rate_bytes_per_second
     if rate is None:
         return state, None
@@ -185,10 +194,10 @@ def _copied_by(
     brokers, headroom = brokers_of(copies), state.load.headroom
     ceiling = rate_ceiling(settings, headroom, brokers)
     free = free_network(headroom, brokers)
-    needed = min(ROOM * max(written.values()), free)
+    needed = min(DISK_SPACE * max(written.values()), free)
 
-    def later(rate: float, looks: float) -> float:
-        for _ in range(min(int(looks), LOOKS_MAX)):
+    def later(rate: float, samples: float) -> float:
+        for _ in range(min(int(samples), MAX_OBSERVATIONS)):
             after = next_rate(settings, rate, ceiling, healthy=True, needed=needed)
             assert after is not None
             if after == rate:
@@ -196,7 +205,7 @@ def _copied_by(
             rate = after
         return rate
 
-    def seconds_at(rate: float, windows: Mapping[tuple[str, int], _Window]) -> float:
+    def seconds_at(rate: float, windows: Mapping[tuple[str, int], _QuotaWindow]) -> float:
         # Nobody declares how fast a burst is copied: at least as fast as the throttle or the free network.
         pace = rate if free == inf else max(rate, free)
         whole = {path: size / (1 - written[path] / rate) for path, size in left.items()}
@@ -206,26 +215,26 @@ def _copied_by(
 
     rate = min(rate, later(rate, 1))
     if max(written.values()) >= rate:
-        rate = later(rate, LOOKS_MAX)
+        rate = later(rate, MAX_OBSERVATIONS)
         if max(written.values()) >= rate:
             return state, None
     for path in left:
-        windows.setdefault(path, _Window())
+        windows.setdefault(path, _QuotaWindow())
     tried = {path: replace(windows[path]) for path in left}
-    end = later(rate, seconds_at(rate, tried) / settings.check_seconds)
+    end = later(rate, seconds_at(rate, tried) / settings.check_interval_seconds)
     seconds = seconds_at((rate + end) / 2, windows)
     return replace(state, rate_bytes_per_second=end), seconds
 
 
 def _paths(
-    copies: Iterable[Step], state: ExecutionState
+    copies: Iterable[ReplicaStep], state: ReplicasExecutionState
 ) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]]:
     """Bytes to copy, and bytes per second written meanwhile, by direction and broker."""
     left: dict[tuple[str, int], float] = {}
     written: dict[tuple[str, int], float] = {}
     for step in copies:
         each = step.bytes / len(step.added)
-        placement = state.seen.placements[step.partition]
+        placement = state.observation.placements[step.partition]
         source = placement.leader if placement.leader is not None else step.before[0]
         gains = state.load.gains.get(step.number, {})
         for broker in step.added:
@@ -236,16 +245,16 @@ def _paths(
     return left, written
 
 
-def _after(seen: Observation, batch: Sequence[Step]) -> Observation:
-    placements = dict(seen.placements)
+def _after(observation: ClusterObservation, batch: Sequence[ReplicaStep]) -> ClusterObservation:
+    placements = dict(observation.placements)
     for step in batch:
         old = placements[step.partition]
         leader = step.leader if step.leader is not None else old.leader
         if leader not in step.after:
             leader = step.after[0]
         in_sync = tuple(b for b in step.after if b in old.in_sync or b in step.added)
-        placements[step.partition] = Placement(step.after, leader, in_sync, old.topic_id)
-    return replace(seen, placements=placements)
+        placements[step.partition] = PartitionPlacement(step.after, leader, in_sync, old.topic_id)
+    return replace(observation, placements=placements)
 
 
 RATE_WINDOW_SECONDS = 15.0
@@ -253,7 +262,7 @@ RATE_WINDOW_SECONDS = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress(execution.Progress):
+class ReplicasProgress(execution.ExecutionProgress):
     """Figures of one moment; `seconds_left` is None while no rate is known or copies get no nearer."""
 
     steps_active: int
@@ -275,11 +284,11 @@ class ProgressMeter:
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
 
-    def __call__(self, state: ExecutionState) -> Progress:
+    def __call__(self, state: ReplicasExecutionState) -> ReplicasProgress:
         """Figures after this state."""
-        counted = [r for r in state.records if r.state not in _NOT_TO_COME]
+        counted = [r for r in state.records if r.state not in _UNREACHABLE]
         copied = sum(_copied(record) for record in counted)
-        total = sum(_whole(record) for record in counted)
+        total = sum(_total_bytes(record) for record in counted)
         if not self._samples or self._samples[-1][1] != copied or state.now - self._samples[-1][0] >= 1.0:
             self._samples.append((state.now, copied))
         while len(self._samples) > 2 and state.now - self._samples[0][0] > RATE_WINDOW_SECONDS:
@@ -289,7 +298,7 @@ class ProgressMeter:
         left = max(0, total - copied)
         # What is written meanwhile has to be copied, too.
         nearer = rate - sum(r.written_bytes_per_second * r.step.copies for r in counted if r.active)
-        return Progress(
+        return ReplicasProgress(
             **state.progress(),
             steps_active=len(state.active),
             bytes_copied=copied,
@@ -300,16 +309,21 @@ class ProgressMeter:
         )
 
 
-_NOT_TO_COME = (StepState.DROPPED, StepState.SKIPPED, StepState.FAILED, StepState.ROLLED_BACK)
+_UNREACHABLE = (
+    ReplicaStepState.DROPPED,
+    ReplicaStepState.SKIPPED,
+    ReplicaStepState.FAILED,
+    ReplicaStepState.ROLLED_BACK,
+)
 
 
-def _copied(record: StepRecord) -> int:
-    if record.state is StepState.DONE:
+def _copied(record: ReplicaStepRecord) -> int:
+    if record.state is ReplicaStepState.DONE:
         return record.step.bytes
-    return min(record.copied_bytes, _whole(record)) if record.active else 0
+    return min(record.copied_bytes, _total_bytes(record)) if record.active else 0
 
 
-def _whole(record: StepRecord) -> int:
+def _total_bytes(record: ReplicaStepRecord) -> int:
     """The bytes to be copied in all: while it is copied, with those written since it was planned."""
     if not record.active or record.source_bytes is None:
         return record.step.bytes

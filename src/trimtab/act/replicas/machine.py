@@ -1,4 +1,4 @@
-"""The state machine of executions of this level: its facts, its orders, and the hands that perform them.
+"""The state machine of executions of this balancer: its facts, its orders, and the hands that perform them.
 
 What holds after every event:
 
@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
-from trimtab.act.execution.machine import Machine
+from trimtab.act.execution.machine import ExecutionMachine
 from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
 from trimtab.act.execution.record import Blocked
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.execution.transitions import COMMON, failed, well
+from trimtab.act.replicas import reconcile
 from trimtab.act.replicas.batch import begin, choose_batch
 from trimtab.act.replicas.cordon import (
     cordons_read,
@@ -29,20 +30,20 @@ from trimtab.act.replicas.cordon import (
 from trimtab.act.replicas.messages import (
     CancelAnswered,
     CancelReassignments,
-    ClusterObserved,
+    CheckReplicaLoad,
     CordonsRead,
     CordonsWritten,
     ElectionAnswered,
     ElectPreferred,
-    LoadSensed,
     LogDirMovesAnswered,
     MoveLogDirs,
-    Observe,
+    ObserveReplicas,
     ReadCordons,
     ReadThrottle,
     Reassign,
     ReassignAnswered,
-    SenseLoad,
+    ReplicaLoadChecked,
+    ReplicasObserved,
     ThrottleRead,
     ThrottleWritten,
     WriteCordons,
@@ -58,54 +59,54 @@ from trimtab.act.replicas.reassignment import (
     reassigned,
     roll_back,
 )
-from trimtab.act.replicas.reconcile import observed, why_wait
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ExecutionState
-from trimtab.act.replicas.steps import Step, StepKind, StepRecord, StepState
+from trimtab.act.replicas.reconcile import observed
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionState
+from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
 from trimtab.act.replicas.throttle import (
     order_for_throttle,
-    throttle_in_doubt,
     throttle_read,
+    throttle_unconfirmed,
     throttle_written,
 )
 
 
 def new_execution(
-    cluster_id: str, steps: Iterable[Step], settings: ExecutionSettings, now: float
-) -> ExecutionState:
+    cluster_id: str, steps: Iterable[ReplicaStep], settings: ReplicasExecutionSettings, now: float
+) -> ReplicasExecutionState:
     """The state before the first look; its first event is `Resumed`."""
-    return ExecutionState(
+    return ReplicasExecutionState(
         settings=settings,
         cluster_id=cluster_id,
-        records=tuple(StepRecord(step) for step in steps),
-        copies_per_broker=settings.copies_per_broker,
+        records=tuple(ReplicaStepRecord(step) for step in steps),
+        initial_copies_per_broker=settings.initial_copies_per_broker,
         now=now,
     )
 
 
-def load_sensed(state: ExecutionState, event: LoadSensed) -> ExecutionState:
+def load_sensed(state: ReplicasExecutionState, event: ReplicaLoadChecked) -> ReplicasExecutionState:
     """Load as it is now: what is no longer needed is dropped."""
     state = state.changing(
         [record for record in state.pending if record.step.partition in event.unneeded],
-        lambda r: r.end(StepState.DROPPED, state.now, event.unneeded[r.step.partition]),
+        lambda r: r.end(ReplicaStepState.DROPPED, state.now, event.unneeded[r.step.partition]),
     )
     return well(replace(state, load=event, sensed_for_batch=state.batches))
 
 
-def command_failed(state: ExecutionState, event: CommandFailed) -> ExecutionState:
+def command_failed(state: ReplicasExecutionState, event: CommandFailed) -> ReplicasExecutionState:
     """A whole call failed; without the right to read settings brokers are drained without a cordon."""
     if isinstance(state.awaiting, ReadCordons) and is_denied(event.failure):
         return reading_denied(state, event.failure)
-    return throttle_in_doubt(failed(state, event.failure))
+    return throttle_unconfirmed(failed(state, event.failure))
 
 
-class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
-    """The state machine of this level; where there is a sense, it is asked before every batch."""
+class ReplicasMachine(ExecutionMachine[ClusterPort, ReplicasExecutionState]):
+    """The state machine of this balancer; where there is a sense, it is asked before every batch."""
 
     changes = (Reassign, MoveLogDirs, CancelReassignments, ElectPreferred, WriteThrottle, WriteCordons)
     facts: ClassVar = {
         **COMMON,
-        ClusterObserved: observed,
+        ReplicasObserved: observed,
         ReassignAnswered: reassigned,
         LogDirMovesAnswered: log_dirs_moved,
         CancelAnswered: cancelled,
@@ -114,99 +115,107 @@ class ReplicasMachine(Machine[ClusterPort, ExecutionState]):
         ThrottleWritten: throttle_written,
         CordonsRead: cordons_read,
         CordonsWritten: cordons_written,
-        LoadSensed: load_sensed,
+        ReplicaLoadChecked: load_sensed,
         CommandFailed: command_failed,
     }
-    good = frozenset({StepState.DONE, StepState.DROPPED})
+    success_states = frozenset({ReplicaStepState.DONE, ReplicaStepState.DROPPED})
 
-    why_wait = staticmethod(why_wait)
+    blocking_reason = staticmethod(reconcile.blocking_reason)
     choose = staticmethod(choose_batch)
     begin = staticmethod(begin)
 
     @classmethod
-    def look(cls, state: ExecutionState, *, whole: bool = False) -> Command:
+    def next_query(cls, state: ReplicasExecutionState, *, whole: bool = False) -> Command:
         """A narrow look at what is under way, or a wide one between batches and every `check_seconds`."""
         # In a large cluster a wide look takes seconds: it must not be all that we do.
-        interval = max(state.settings.check_seconds, 9 * state.wide_look_seconds)
-        last = state.looked_wide_at
+        interval = max(state.settings.check_interval_seconds, 9 * state.full_poll_seconds)
+        last = state.full_poll_at
         wide = whole or not state.active or last is None or state.now - last >= interval
         records = [record for record in state.records if record.active or (wide and not record.ended)]
         brokers: set[int] = set()
         for record in records:
             brokers.update(record.step.added, (broker for broker, _ in record.step.directories))
-            if wide and record.active and record.step.kind is StepKind.COPY:
+            if wide and record.active and record.step.kind is ReplicaStepKind.COPY:
                 # Whom a copy is read from: its size tells how much of the copy is left.
-                placement = state.seen.placements.get(record.step.partition)
+                placement = state.observation.placements.get(record.step.partition)
                 if placement is not None and placement.leader is not None:
                     brokers.add(placement.leader)
         partitions = dict.fromkeys(record.step.partition for record in records)
-        return Observe(tuple(partitions), tuple(sorted(brokers)), wide=wide)
+        return ObserveReplicas(tuple(partitions), tuple(sorted(brokers)), wide=wide)
 
     @classmethod
-    def under_way(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
-        """See `Machine.under_way`: what is cancelled or without hope is rolled back first."""
-        if state.status is Status.CANCELLING:
+    def next_in_flight(cls, state: ReplicasExecutionState) -> tuple[ReplicasExecutionState, Command | None]:
+        """See `ExecutionMachine.next_in_flight`: what is cancelled or without hope is rolled back first."""
+        if state.status is ExecutionStatus.CANCELLING:
             everything = {record.step.number: "" for record in state.active}
-            state = roll_back(state, everything, StepState.ROLLED_BACK)
+            state = roll_back(state, everything, ReplicaStepState.ROLLED_BACK)
         else:
             state = give_up_hopeless(state)
         state, order = order_for_active(state)
         if order is None and state.active:
             order = order_for_throttle(state, [record.step for record in state.active])
-            order = order or Wait(state.now + state.settings.poll_seconds)
+            order = order or Wait(state.now + state.settings.poll_interval_seconds)
         return state, order
 
     @classmethod
-    def before_batch(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
-        """See `Machine.before_batch`: drained brokers are cordoned; the load is sensed for each batch."""
+    def before_batch(cls, state: ReplicasExecutionState) -> tuple[ReplicasExecutionState, Command | None]:
+        """See `ExecutionMachine.before_batch`: drained brokers are cordoned; the load is sensed for each
+        batch.
+        """
         order = order_to_cordon(state)
         if order is not None:
             return state, order
         if state.sensed_for_batch == state.batches:
             return state, None
-        return state, SenseLoad(tuple(dict.fromkeys(record.step.partition for record in state.pending)))
+        return state, CheckReplicaLoad(
+            tuple(dict.fromkeys(record.step.partition for record in state.pending))
+        )
 
     @classmethod
-    def give_back(cls, state: ExecutionState) -> tuple[ExecutionState, Command | None]:
-        """See `Machine.give_back`: the throttle, then the cordons, with which the end is written down."""
+    def give_back(cls, state: ReplicasExecutionState) -> tuple[ReplicasExecutionState, Command | None]:
+        """See `ExecutionMachine.give_back`: the throttle, then the cordons, with which the end is written
+        down.
+        """
         order = order_for_throttle(state, [])
         return (state, order) if order is not None else order_to_end_cordons(state)
 
     @classmethod
-    def ends_as(cls, record: StepRecord, blocked: Blocked) -> StepState:
-        """See `Machine.ends_as`: a leadership that never could be moved does not apply any more."""
-        return StepState.SKIPPED if record.step.kind is StepKind.LEAD else StepState.FAILED
+    def ends_as(cls, record: ReplicaStepRecord, blocked: Blocked) -> ReplicaStepState:
+        """See `ExecutionMachine.ends_as`: a leadership that never could be moved does not apply any more."""
+        return (
+            ReplicaStepState.SKIPPED if record.step.kind is ReplicaStepKind.LEAD else ReplicaStepState.FAILED
+        )
 
     @classmethod
-    def blocked_seconds(cls, settings: ExecutionSettings) -> float:
-        """See `Machine.blocked_seconds`."""
-        return settings.in_sync_wait_seconds
+    def blocked_seconds(cls, settings: ReplicasExecutionSettings) -> float:
+        """See `ExecutionMachine.blocked_seconds`."""
+        return settings.in_sync_timeout_seconds
 
-    def perform(self, command: Command, state: ExecutionState) -> Event:
-        """See `Machine.perform`."""
+    def perform(self, command: Command, state: ReplicasExecutionState) -> Event:
+        """See `ExecutionMachine.perform`."""
         port = self.port
         match command:
-            case SenseLoad():
+            case CheckReplicaLoad():
                 at = self.clock()
-                return self.sense(state.records, at) if self.sense is not None else LoadSensed(at)
-            case Observe(partitions, brokers, wide):
-                return self.told(ClusterObserved, port.observe(partitions, brokers, wide=wide))
+                return self.sense(state.records, at) if self.sense is not None else ReplicaLoadChecked(at)
+            case ObserveReplicas(partitions, brokers, wide):
+                return self.event(ReplicasObserved, port.observe(partitions, brokers, wide=wide))
             case Reassign():
-                return self.told(ReassignAnswered, _reassign(port, command))
+                return self.event(ReassignAnswered, _reassign(port, command))
             case MoveLogDirs(targets):
-                return self.told(LogDirMovesAnswered, port.move_log_dirs(targets))
+                return self.event(LogDirMovesAnswered, port.move_log_dirs(targets))
             case CancelReassignments(partitions):
-                return self.told(CancelAnswered, port.cancel_reassignments(partitions))
+                return self.event(CancelAnswered, port.cancel_reassignments(partitions))
             case ElectPreferred(partitions):
-                return self.told(ElectionAnswered, port.elect_preferred(partitions))
+                return self.event(ElectionAnswered, port.elect_preferred(partitions))
             case ReadThrottle(topics):
-                return self.told(ThrottleRead, port.read_throttle(topics))
+                return self.event(ThrottleRead, port.read_throttle(topics))
             case WriteThrottle(config):
-                return self.told(ThrottleWritten, port.write_throttle(config))
+                return self.event(ThrottleWritten, port.write_throttle(config))
             case ReadCordons(brokers):
-                return self.told(CordonsRead, port.read_cordons(brokers))
+                return self.event(CordonsRead, port.read_cordons(brokers))
             case WriteCordons(values):
-                return self.told(CordonsWritten, port.write_cordons(values))
+                return self.event(CordonsWritten, port.write_cordons(values))
         raise AssertionError(f"no way to perform {command}")
 
 

@@ -1,15 +1,15 @@
-"""Facts of Kafka that an execution is told, and orders that it gives, besides those of all levels."""
+"""Facts of Kafka that an execution is told, and orders that it gives, besides those of all balancers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimtab.act.execution.messages import Command, Event, Failure, Look
-from trimtab.act.replicas.port import Answers, Observation, ThrottleConfig, TopicPartition
+from trimtab.act.execution.messages import Command, Event, Failure, Query
+from trimtab.act.replicas.port import Answers, ClusterObservation, ThrottleConfig, TopicPartition
 
 
 @dataclass(frozen=True)
-class Observe(Look):
-    """Look at the cluster (`ClusterPort.observe`). Answer: `ClusterObserved`."""
+class ObserveReplicas(Query):
+    """Look at the cluster (`ClusterPort.observe`). Answer: `ReplicasObserved`."""
 
     partitions: tuple[TopicPartition, ...]
     brokers: tuple[int, ...]
@@ -37,17 +37,17 @@ class MoveLogDirs(Command):
 
 
 @dataclass(frozen=True)
-class OfPartitions(Command):
+class PartitionCommand(Command):
     """An order about partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-class CancelReassignments(OfPartitions):
+class CancelReassignments(PartitionCommand):
     """Roll these partitions back. Answer: `CancelAnswered`."""
 
 
-class ElectPreferred(OfPartitions):
+class ElectPreferred(PartitionCommand):
     """Let the first of each list lead. Answer: `ElectionAnswered`."""
 
 
@@ -66,8 +66,8 @@ class WriteThrottle(Command):
     """
 
     config: ThrottleConfig
-    kept_topics: frozenset[str] = frozenset()
-    kept_rates: bool = False
+    retained_topics: frozenset[str] = frozenset()
+    retained_rates: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,37 +84,37 @@ class WriteCordons(Command):
     values: Mapping[int, str | None]
 
 
-class SenseLoad(OfPartitions):
-    """Find out whether the partitions still to be moved need moving. Answer: `LoadSensed`."""
+class CheckReplicaLoad(PartitionCommand):
+    """Find out whether the partitions still to be moved need moving. Answer: `ReplicaLoadChecked`."""
 
 
 @dataclass(frozen=True)
-class ClusterObserved(Event):
-    """Answer to `Observe`."""
+class ReplicasObserved(Event):
+    """Answer to `ObserveReplicas`."""
 
-    observation: Observation
+    observation: ClusterObservation
 
 
 @dataclass(frozen=True)
-class Answered(Event):
+class PartitionsAnswered(Event):
     """Kafka's word on each partition."""
 
     answers: Answers
 
 
-class ReassignAnswered(Answered):
+class ReassignAnswered(PartitionsAnswered):
     """Answer to `Reassign`."""
 
 
-class LogDirMovesAnswered(Answered):
+class LogDirMovesAnswered(PartitionsAnswered):
     """Answer to `MoveLogDirs`."""
 
 
-class CancelAnswered(Answered):
+class CancelAnswered(PartitionsAnswered):
     """Answer to `CancelReassignments`."""
 
 
-class ElectionAnswered(Answered):
+class ElectionAnswered(PartitionsAnswered):
     """Answer to `ElectPreferred`."""
 
 
@@ -147,7 +147,7 @@ class CordonsWritten(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Headroom:
+class NetworkHeadroom:
     """The room of a broker's network for copies, bytes per second; infinite where not limited."""
 
     network_in: float
@@ -159,8 +159,8 @@ Vector = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class LoadSensed(Event):
-    """Answer to `SenseLoad`.
+class ReplicaLoadChecked(Event):
+    """Answer to `CheckReplicaLoad`.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class LoadSensed(Event):
     """
 
     unneeded: Mapping[TopicPartition, str] = field(default_factory=dict)
-    headroom: Mapping[int, Headroom] = field(default_factory=dict)
+    headroom: Mapping[int, NetworkHeadroom] = field(default_factory=dict)
     free: Mapping[int, Vector] = field(default_factory=dict)
     gains: Mapping[int, Mapping[int, Vector]] = field(default_factory=dict)
     source: str = ""

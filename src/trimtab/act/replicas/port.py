@@ -1,4 +1,5 @@
-"""The one way an execution of this level reaches a cluster, and what it sees there, in Kafka's ids and names.
+"""The one way an execution of this balancer reaches a cluster, and what it sees there, in Kafka's ids and
+names.
 
 `trimtab.act.kafka.port.KafkaAdminPort` is the real one; tests bring fakes. Rules for every adapter, besides
 those of `trimtab.act.port`:
@@ -26,7 +27,7 @@ class TopicPartition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSeen:
+class ObservedBroker:
     """A registered broker; a fenced one is registered but dead or not yet back."""
 
     id: int
@@ -36,7 +37,7 @@ class BrokerSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PartitionPlacement:
     """A partition's place by any broker's metadata, which may lag the controller by a moment.
 
     Attributes
@@ -56,7 +57,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class ReassignmentSeen:
+class ObservedReassignment:
     """A reassignment in flight, as the controller tells it."""
 
     replicas: tuple[int, ...]
@@ -75,7 +76,7 @@ class ReassignmentSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirSeen:
+class ObservedLogDir:
     """A log dir with its room; sizes are None where the broker does not tell them."""
 
     path: str
@@ -86,7 +87,7 @@ class LogDirSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSeen:
+class ObservedReplica:
     """One replica's copy in one log dir; `future` is a copy on its way to become the replica there."""
 
     path: str
@@ -95,7 +96,7 @@ class ReplicaSeen:
 
 
 @dataclass(frozen=True)
-class Observation:
+class ClusterObservation:
     """One look at the cluster.
 
     Attributes
@@ -123,11 +124,11 @@ class Observation:
     at: float
     cluster_id: str
     controller: int | None
-    brokers: Mapping[int, BrokerSeen]
-    placements: Mapping[TopicPartition, Placement]
-    reassignments: Mapping[TopicPartition, ReassignmentSeen]
-    log_dirs: Mapping[int, tuple[LogDirSeen, ...]] = field(default_factory=dict)
-    copies: Mapping[tuple[TopicPartition, int], tuple[ReplicaSeen, ...]] = field(default_factory=dict)
+    brokers: Mapping[int, ObservedBroker]
+    placements: Mapping[TopicPartition, PartitionPlacement]
+    reassignments: Mapping[TopicPartition, ObservedReassignment]
+    log_dirs: Mapping[int, tuple[ObservedLogDir, ...]] = field(default_factory=dict)
+    copies: Mapping[tuple[TopicPartition, int], tuple[ObservedReplica, ...]] = field(default_factory=dict)
     unhealthy: frozenset[TopicPartition] | None = None
 
     @property
@@ -174,7 +175,7 @@ class ClusterPort(ClaimPort, Protocol):
 
     def observe(
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
-    ) -> Observation:
+    ) -> ClusterObservation:
         """Look at these partitions, at all reassignments, and at the log dirs of these brokers.
 
         Parameters
@@ -184,7 +185,7 @@ class ClusterPort(ClaimPort, Protocol):
         brokers
             Whose log dirs and copies are wanted; one that does not answer is left out.
         wide
-            Also look over every partition of the cluster for `Observation.unhealthy`.
+            Also look over every partition of the cluster for `ClusterObservation.unhealthy`.
         """
         ...
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trimtab.act.acting import Comparison
-from trimtab.act.replicas.port import Observation, Placement, TopicPartition
-from trimtab.act.replicas.steps import Phase, Step, StepKind
+from trimtab.act.executor import PlanDrift
+from trimtab.act.replicas.port import ClusterObservation, PartitionPlacement, TopicPartition
+from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, StepPhase
 from trimtab.model.errors import ActError
-from trimtab.model.replicas.plan import Assignment, Move, MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 
 
-class Standing(StrEnum):
+class PartitionFit(StrEnum):
     """The standing of a partition to the plan."""
 
     AS_PLANNED = "as planned"
@@ -34,32 +34,32 @@ class Standing(StrEnum):
 
 KAFKA_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 """The form of Kafka's own cluster ids; a snapshot carries one unless the operator named the cluster."""
-BETWEEN_BROKERS = (MoveKind.REPLICA, MoveKind.ADD, MoveKind.DROP)
+BETWEEN_BROKERS = (ReplicaMoveKind.REPLICA, ReplicaMoveKind.ADD, ReplicaMoveKind.DROP)
 """Moves that one change of a partition's list of brokers carries out."""
-HARMLESS = frozenset({Standing.AS_PLANNED, Standing.ALREADY_DONE})
+HARMLESS = frozenset({PartitionFit.AS_PLANNED, PartitionFit.ALREADY_DONE})
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PartitionDifference:
     """A partition that is not where the plan found it."""
 
     partition: TopicPartition
-    standing: Standing
+    fit: PartitionFit
     planned: tuple[int, ...]
     found: tuple[int, ...]
 
     def __str__(self) -> str:
-        if self.standing is Standing.DELETED:
+        if self.fit is PartitionFit.DELETED:
             return f"{self.partition}: deleted since the plan was made"
         return (
-            f"{self.partition}: {self.standing}, the plan was made for {list(self.planned)}, "
+            f"{self.partition}: {self.fit}, the plan was made for {list(self.planned)}, "
             f"found {list(self.found)}"
         )
 
 
 def compare(
-    plan: Plan, placements: Mapping[TopicPartition, Placement], busy: frozenset[TopicPartition]
-) -> Comparison[TopicPartition, Standing]:
+    plan: Plan, placements: Mapping[TopicPartition, PartitionPlacement], busy: frozenset[TopicPartition]
+) -> PlanDrift[TopicPartition, PartitionFit]:
     """Hold the plan's `assignments.before` against the cluster.
 
     Parameters
@@ -73,29 +73,29 @@ def compare(
     for assignment in plan.assignments:
         partition = TopicPartition(assignment.topic, assignment.partition)
         placement = placements.get(partition)
-        how = Standing.BUSY if partition in busy else _standing(assignment, placement)
+        how = PartitionFit.BUSY if partition in busy else _fit_of(assignment, placement)
         standing[partition] = how
         if how not in HARMLESS:
             found = () if placement is None else placement.replicas
-            differences.append(Difference(partition, how, assignment.before, found))
-    return Comparison(standing, tuple(differences))
+            differences.append(PartitionDifference(partition, how, assignment.before, found))
+    return PlanDrift(standing, tuple(differences))
 
 
-def _standing(assignment: Assignment, placement: Placement | None) -> Standing:
+def _fit_of(assignment: ReplicaAssignment, placement: PartitionPlacement | None) -> PartitionFit:
     if placement is None:
-        return Standing.DELETED
+        return PartitionFit.DELETED
     found = placement.replicas
     if found == assignment.after and assignment.leader_after in (None, placement.leader):
         moved_before = assignment.before == assignment.after
-        return Standing.AS_PLANNED if moved_before else Standing.ALREADY_DONE
+        return PartitionFit.AS_PLANNED if moved_before else PartitionFit.ALREADY_DONE
     if found == assignment.before or found == assignment.after:
-        return Standing.AS_PLANNED
+        return PartitionFit.AS_PLANNED
     if frozenset(found) in (frozenset(assignment.before), frozenset(assignment.after)):
-        return Standing.REORDERED
-    return Standing.MOVED if len(found) == len(assignment.before) else Standing.RESIZED
+        return PartitionFit.REORDERED
+    return PartitionFit.MOVED if len(found) == len(assignment.before) else PartitionFit.RESIZED
 
 
-def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
+def require_same_cluster(plan: Plan, observation: ClusterObservation) -> None:
     """Refuse a plan that was made for another cluster.
 
     Raises
@@ -107,18 +107,18 @@ def refuse_if_elsewhere(plan: Plan, seen: Observation) -> None:
     """
     planned = plan.snapshot.cluster
     own = [TopicPartition(a.topic, a.partition) for a in plan.assignments if not a.topic.startswith("__")]
-    strange = bool(own) and not any(partition in seen.placements for partition in own)
-    if planned != seen.cluster_id and (strange or KAFKA_CLUSTER_ID.fullmatch(planned)):
+    strange = bool(own) and not any(partition in observation.placements for partition in own)
+    if planned != observation.cluster_id and (strange or KAFKA_CLUSTER_ID.fullmatch(planned)):
         none = f", which has none of the plan's {len(own)} partitions" if strange else ""
         raise ActError(
-            f"this plan is for cluster {planned}, this is {seen.cluster_id}{none}: check --bootstrap"
+            f"this plan is for cluster {planned}, this is {observation.cluster_id}{none}: check --bootstrap"
         )
     wanted = {broker for a in plan.assignments for broker in a.after if broker not in a.before}
-    unknown = sorted(wanted - set(seen.brokers))
+    unknown = sorted(wanted - set(observation.brokers))
     if unknown:
         raise ActError(
             f"the plan gives replicas to broker {', '.join(map(str, unknown))}, and cluster "
-            f"{seen.cluster_id} has no such broker: make a new plan, or start it first"
+            f"{observation.cluster_id} has no such broker: make a new plan, or start it first"
         )
 
 
@@ -127,7 +127,7 @@ def topics_that_shrink(plan: Plan) -> tuple[str, ...]:
     return tuple(sorted({a.topic for a in plan.assignments if len(a.after) < len(a.before)}))
 
 
-def refuse_below_min_in_sync(plan: Plan, least: Mapping[str, int]) -> None:
+def require_min_in_sync(plan: Plan, least: Mapping[str, int]) -> None:
     """Refuse to leave a partition fewer replicas than its topic needs in sync.
 
     Parameters
@@ -150,8 +150,8 @@ def refuse_below_min_in_sync(plan: Plan, least: Mapping[str, int]) -> None:
 
 
 def steps_of(
-    plan: Plan, seen: Observation, comparison: Comparison[TopicPartition, Standing]
-) -> tuple[Step, ...]:
+    plan: Plan, observation: ClusterObservation, comparison: PlanDrift[TopicPartition, PartitionFit]
+) -> tuple[ReplicaStep, ...]:
     """The steps that lead from the placement as it is to the plan's, in the order of the plan's moves.
 
     Parameters
@@ -159,39 +159,46 @@ def steps_of(
     comparison
         Of the same placement; partitions that have moved, been resized, deleted or are busy get no step, and
         those that are only in another order do.
-    seen
+    observation
         A look that covers the plan's partitions and their brokers' log dirs; where a size was not told, the
         plan's figure counts.
     """
-    moves: dict[TopicPartition, list[Move]] = defaultdict(list)
+    moves: dict[TopicPartition, list[ReplicaMove]] = defaultdict(list)
     for move in sorted(plan.moves, key=lambda move: move.order):
         moves[TopicPartition(move.topic, move.partition)].append(move)
     assignments = {TopicPartition(a.topic, a.partition): a for a in plan.assignments}
     ordered = sorted(assignments, key=lambda p: (moves[p][0].order if p in moves else len(plan.moves) + 1, p))
-    steps: list[Step] = []
+    steps: list[ReplicaStep] = []
     for partition in ordered:
-        if comparison.standing[partition] in (Standing.AS_PLANNED, Standing.REORDERED):
-            _add(steps, assignments[partition], seen, moves[partition])
+        if comparison.fit[partition] in (PartitionFit.AS_PLANNED, PartitionFit.REORDERED):
+            _add(steps, assignments[partition], observation, moves[partition])
     return tuple(steps)
 
 
-def _add(steps: list[Step], assignment: Assignment, seen: Observation, moves: list[Move]) -> None:
+def _add(
+    steps: list[ReplicaStep],
+    assignment: ReplicaAssignment,
+    observation: ClusterObservation,
+    moves: list[ReplicaMove],
+) -> None:
     partition = TopicPartition(assignment.topic, assignment.partition)
-    placement = seen.placements[partition]
-    size = _size(partition, placement, seen)
+    placement = observation.placements[partition]
+    size = _size(partition, placement, observation)
     held, after = placement.replicas, assignment.after
     leader = assignment.leader_after
-    orders = {kind: tuple(m.order for m in moves if m.kind is kind) for kind in MoveKind}
-    orders[MoveKind.LEADER] = tuple(sorted(orders[MoveKind.LEADER] + orders[MoveKind.ORDER]))
+    orders = {kind: tuple(m.order for m in moves if m.kind is kind) for kind in ReplicaMoveKind}
+    orders[ReplicaMoveKind.LEADER] = tuple(
+        sorted(orders[ReplicaMoveKind.LEADER] + orders[ReplicaMoveKind.ORDER])
+    )
     previous: int | None = None
 
-    def add(kind: StepKind, phase: Phase, **fields: object) -> None:
+    def add(kind: ReplicaStepKind, phase: StepPhase, **fields: object) -> None:
         nonlocal previous
         number = len(steps) + 1
-        steps.append(Step(number, kind, phase, partition, follows=previous, **fields))  # type: ignore[arg-type]
+        steps.append(ReplicaStep(number, kind, phase, partition, follows=previous, **fields))  # type: ignore[arg-type]
         previous = number
 
-    orders[MoveKind.REPLICA] = tuple(sorted(o for kind in BETWEEN_BROKERS for o in orders[kind]))
+    orders[ReplicaMoveKind.REPLICA] = tuple(sorted(o for kind in BETWEEN_BROKERS for o in orders[kind]))
     copies = frozenset(held) != frozenset(after)
     # Lead where the plan wants it only if that is the preferred leader: electing another needs a list that
     # is not the plan's, and a leader that stays where it is needs nothing.
@@ -199,56 +206,66 @@ def _add(steps: list[Step], assignment: Assignment, seen: Observation, moves: li
     if leads and leader in held and (placement.leader != leader or (not copies and held != after)):
         order = after if not copies else (leader, *(broker for broker in held if broker != leader))
         add(
-            StepKind.LEAD,
-            Phase.RELIEF,
+            ReplicaStepKind.LEAD,
+            StepPhase.RELIEF,
             before=held,
             after=order,
             leader=leader,
-            moves=orders[MoveKind.LEADER],
+            moves=orders[ReplicaMoveKind.LEADER],
         )
         held = order
     elif not copies and held != after:
-        add(StepKind.LEAD, Phase.RELIEF, before=held, after=after, moves=orders[MoveKind.LEADER])
+        add(
+            ReplicaStepKind.LEAD,
+            StepPhase.RELIEF,
+            before=held,
+            after=after,
+            moves=orders[ReplicaMoveKind.LEADER],
+        )
         held = after
     if copies:
-        dirs = {m.target: m.target_dir for m in moves if m.kind is not MoveKind.LEADER and m.target_dir}
+        dirs = {
+            m.target: m.target_dir for m in moves if m.kind is not ReplicaMoveKind.LEADER and m.target_dir
+        }
         added = [broker for broker in after if broker not in held]
         add(
-            StepKind.COPY,
-            Phase.COPY,
+            ReplicaStepKind.COPY,
+            StepPhase.COPY,
             before=held,
             after=after,
             bytes=_bytes(size, moves, BETWEEN_BROKERS, len(added)),
             directories=tuple((broker, dirs[broker]) for broker in added if broker in dirs),
-            moves=orders[MoveKind.REPLICA],
+            moves=orders[ReplicaMoveKind.REPLICA],
         )
         if leads:
-            add(StepKind.LEAD, Phase.SETTLE, before=after, after=after, leader=leader)
-    final = {m.target: m.target_dir for m in moves if m.kind is MoveKind.LOG_DIR and m.target_dir}
+            add(ReplicaStepKind.LEAD, StepPhase.SETTLE, before=after, after=after, leader=leader)
+    final = {m.target: m.target_dir for m in moves if m.kind is ReplicaMoveKind.LOG_DIR and m.target_dir}
     for broker, path in final.items():
         if broker not in placement.replicas or broker not in after:
             continue  # a replica that is still to come is told its dir by its copy
         old = tuple(
-            (broker, copy.path) for copy in seen.copies.get((partition, broker), ()) if not copy.future
+            (broker, copy.path) for copy in observation.copies.get((partition, broker), ()) if not copy.future
         )
         add(
-            StepKind.LOG_DIR,
-            Phase.COPY,
+            ReplicaStepKind.LOG_DIR,
+            StepPhase.COPY,
             before=after,
             after=after,
-            bytes=_bytes(size, moves, (MoveKind.LOG_DIR,), 1),
+            bytes=_bytes(size, moves, (ReplicaMoveKind.LOG_DIR,), 1),
             directories=((broker, path),),
             old_directories=old,
-            moves=orders[MoveKind.LOG_DIR],
+            moves=orders[ReplicaMoveKind.LOG_DIR],
         )
 
 
-def _size(partition: TopicPartition, placement: Placement, seen: Observation) -> int | None:
+def _size(
+    partition: TopicPartition, placement: PartitionPlacement, observation: ClusterObservation
+) -> int | None:
     """Bytes of one replica: the leader's, else the largest seen."""
     sizes = {
         broker: copy.size_bytes
         for broker in placement.replicas
-        for copy in seen.copies.get((partition, broker), ())
+        for copy in observation.copies.get((partition, broker), ())
         if not copy.future
     }
     if placement.leader in sizes:
@@ -256,7 +273,9 @@ def _size(partition: TopicPartition, placement: Placement, seen: Observation) ->
     return max(sizes.values(), default=None)
 
 
-def _bytes(size: int | None, moves: list[Move], kinds: tuple[MoveKind, ...], copies: int) -> int:
+def _bytes(
+    size: int | None, moves: list[ReplicaMove], kinds: tuple[ReplicaMoveKind, ...], copies: int
+) -> int:
     if size is not None:
         return size * copies
     return max((move.bytes for move in moves if move.kind in kinds), default=0) * copies

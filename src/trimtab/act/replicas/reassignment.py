@@ -18,97 +18,103 @@ from trimtab.act.replicas.messages import (
 )
 from trimtab.act.replicas.port import Answers
 from trimtab.act.replicas.reconcile import out_of_order
-from trimtab.act.replicas.state import ExecutionState
-from trimtab.act.replicas.steps import StepKind, StepRecord, StepState
+from trimtab.act.replicas.state import ReplicasExecutionState
+from trimtab.act.replicas.steps import ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
 
-GONE: Final = frozenset({"UnknownTopicOrPartition", "UnknownTopicId"})
+MISSING: Final = frozenset({"UnknownTopicOrPartition", "UnknownTopicId"})
 """Kafka's codes for a partition that does not exist."""
 
 
-def reassigned(state: ExecutionState, event: ReassignAnswered) -> ExecutionState:
+def reassigned(state: ReplicasExecutionState, event: ReassignAnswered) -> ReplicasExecutionState:
     """Kafka's answer to each reassignment that was asked for."""
-    return _asked(state, event.answers, (StepKind.COPY, StepKind.LEAD))
+    return _requested(state, event.answers, (ReplicaStepKind.COPY, ReplicaStepKind.LEAD))
 
 
-def log_dirs_moved(state: ExecutionState, event: LogDirMovesAnswered) -> ExecutionState:
+def log_dirs_moved(state: ReplicasExecutionState, event: LogDirMovesAnswered) -> ReplicasExecutionState:
     """Kafka's answer to each move between log dirs."""
-    return _asked(state, event.answers, (StepKind.LOG_DIR,))
+    return _requested(state, event.answers, (ReplicaStepKind.LOG_DIR,))
 
 
-def _asked(state: ExecutionState, answers: Answers, kinds: tuple[StepKind, ...]) -> ExecutionState:
+def _requested(
+    state: ReplicasExecutionState, answers: Answers, kinds: tuple[ReplicaStepKind, ...]
+) -> ReplicasExecutionState:
     changed = {}
     for record in state.active:
         if record.step.kind not in kinds or record.step.partition not in answers:
             continue
         failure = answers[record.step.partition]
-        if record.state is StepState.REQUESTED:
+        if record.state is ReplicaStepState.REQUESTED:
             changed[record.step.number] = (
-                replace(record, state=StepState.MOVING, advanced_at=state.now)
+                replace(record, state=ReplicaStepState.MOVING, advanced_at=state.now)
                 if failure is None
                 else _refused(state, record, failure)
             )
     return well(replace(state.with_records(changed), fresh=False))
 
 
-def _refused(state: ExecutionState, record: StepRecord, failure: Failure) -> StepRecord:
-    if failure.code in GONE:
-        return record.end(StepState.SKIPPED, state.now, f"{record.step.partition.topic} has been deleted")
+def _refused(state: ReplicasExecutionState, record: ReplicaStepRecord, failure: Failure) -> ReplicaStepRecord:
+    if failure.code in MISSING:
+        return record.end(
+            ReplicaStepState.SKIPPED, state.now, f"{record.step.partition.topic} has been deleted"
+        )
     if failure.code == "InvalidReplicationFactor":
-        return record.end(StepState.SKIPPED, state.now, failure.message)
+        return record.end(ReplicaStepState.SKIPPED, state.now, failure.message)
     why = f"Kafka refused: {failure.code}: {failure.message}"
     if failure.transient:
         return record.set_back(state.now, state.settings, why)
-    return record.end(StepState.FAILED, state.now, why)
+    return record.end(ReplicaStepState.FAILED, state.now, why)
 
 
-def cancelled(state: ExecutionState, event: CancelAnswered) -> ExecutionState:
+def cancelled(state: ReplicasExecutionState, event: CancelAnswered) -> ReplicasExecutionState:
     """Whatever the answer, the next look tells; a transient refusal is tried again soon."""
     changed = {}
     for record in state.active:
         failure = event.answers.get(record.step.partition)
-        if record.state is StepState.ROLLING_BACK and failure is not None and failure.transient:
-            changed[record.step.number] = _tried_again(record, state)
+        if record.state is ReplicaStepState.ROLLING_BACK and failure is not None and failure.transient:
+            changed[record.step.number] = _retry(record, state)
     return well(replace(state.with_records(changed), fresh=False))
 
 
-def elected(state: ExecutionState, event: ElectionAnswered) -> ExecutionState:
+def elected(state: ReplicasExecutionState, event: ElectionAnswered) -> ReplicasExecutionState:
     """Kafka's answer to each election; a follower that could not take over is tried again."""
     changed = {}
     for record in state.active:
         failure = event.answers.get(record.step.partition)
-        if record.state is not StepState.ELECTING or failure is None:
+        if record.state is not ReplicaStepState.ELECTING or failure is None:
             continue
         attempts = record.attempts + 1
         why = f"broker {record.step.leader} could not take over: {failure.code}: {failure.message}"
-        if failure.code in GONE:
+        if failure.code in MISSING:
             changed[record.step.number] = _refused(state, record, failure)
-        elif attempts >= state.settings.attempts:
-            changed[record.step.number] = record.end(StepState.FAILED, state.now, why)
+        elif attempts >= state.settings.max_attempts:
+            changed[record.step.number] = record.end(ReplicaStepState.FAILED, state.now, why)
         else:
-            changed[record.step.number] = _tried_again(record, state, why)
+            changed[record.step.number] = _retry(record, state, why)
     return well(replace(state.with_records(changed), fresh=False))
 
 
-def give_up_hopeless(state: ExecutionState) -> ExecutionState:
+def give_up_hopeless(state: ReplicasExecutionState) -> ReplicasExecutionState:
     """Roll back copies whose destination is dead or that do not get on; fail what waits for the dead."""
-    left = (r for r in state.records if not r.ended and r.state is not StepState.ROLLING_BACK)
+    left = (r for r in state.records if not r.ended and r.state is not ReplicaStepState.ROLLING_BACK)
     without = without_destination(state, left)
     hopeless = {n: f"broker {broker}, its destination, is dead" for n, broker in without.items()}
     for record in state.active:
-        copying = record.step.kind is not StepKind.LEAD and record.state is StepState.MOVING
+        copying = record.step.kind is not ReplicaStepKind.LEAD and record.state is ReplicaStepState.MOVING
         still = state.now - (record.advanced_at if record.advanced_at is not None else state.now)
-        if copying and still >= state.settings.stall_seconds:
+        if copying and still >= state.settings.stall_timeout_seconds:
             hopeless.setdefault(record.step.number, f"no progress in {still:.0f} s")
     state = relieved(state, outrunning := outrun(state))
     hopeless = outrunning | hopeless
     state = state.changing(
         [record for record in state.pending if record.step.number in hopeless],
-        lambda record: record.end(StepState.FAILED, state.now, hopeless[record.step.number]),
+        lambda record: record.end(ReplicaStepState.FAILED, state.now, hopeless[record.step.number]),
     )
-    return roll_back(state, hopeless, StepState.FAILED)
+    return roll_back(state, hopeless, ReplicaStepState.FAILED)
 
 
-def roll_back(state: ExecutionState, why: dict[int, str], final: StepState) -> ExecutionState:
+def roll_back(
+    state: ReplicasExecutionState, why: dict[int, str], final: ReplicaStepState
+) -> ReplicasExecutionState:
     """Mark steps under way as to be rolled back, to end as `final`.
 
     Parameters
@@ -116,12 +122,14 @@ def roll_back(state: ExecutionState, why: dict[int, str], final: StepState) -> E
     why
         Step number -> reason; an empty one leaves the reason that the record has.
     """
-    chosen = [r for r in state.active if r.step.number in why and r.state is not StepState.ROLLING_BACK]
+    chosen = [
+        r for r in state.active if r.step.number in why and r.state is not ReplicaStepState.ROLLING_BACK
+    ]
     return state.changing(
         chosen,
         lambda record: replace(
             record,
-            state=StepState.ROLLING_BACK,
+            state=ReplicaStepState.ROLLING_BACK,
             rollback=final,
             reason=why[record.step.number] or record.reason,
             not_before=0.0,
@@ -130,39 +138,41 @@ def roll_back(state: ExecutionState, why: dict[int, str], final: StepState) -> E
     )
 
 
-def order_for_active(state: ExecutionState) -> tuple[ExecutionState, Command | None]:
+def order_for_active(state: ReplicasExecutionState) -> tuple[ReplicasExecutionState, Command | None]:
     """The next order for steps under way: rolling back, then elections."""
-    rolling = [r for r in state.active if r.state is StepState.ROLLING_BACK]
-    disordered = [r for r in rolling if out_of_order(r, state.seen)]
+    rolling = [r for r in state.active if r.state is ReplicaStepState.ROLLING_BACK]
+    disordered = [r for r in rolling if out_of_order(r, state.observation)]
     again = [r for r in disordered if r.not_before <= state.now or r.attempts == 0]
     if again:
-        state = state.changing(again, lambda r: _tried_again(r, state))
+        state = state.changing(again, lambda r: _retry(r, state))
         return state, Reassign({r.step.partition: r.step.before for r in again}, {})
     due = [r for r in state.active if r.not_before <= state.now and r not in disordered]
-    later = state.now + state.settings.settle_seconds
-    for kind in StepKind:
-        chosen = [r for r in due if r.state is StepState.ROLLING_BACK and r.step.kind is kind]
+    later = state.now + state.settings.metadata_lag_seconds
+    for kind in ReplicaStepKind:
+        chosen = [r for r in due if r.state is ReplicaStepState.ROLLING_BACK and r.step.kind is kind]
         if chosen:
             state = state.changing(chosen, lambda r: replace(r, not_before=later))
             return state, _rollback_command(kind, chosen)
-    electing = [r for r in due if r.state is StepState.ELECTING]
+    electing = [r for r in due if r.state is ReplicaStepState.ELECTING]
     if electing:
         state = state.changing(electing, lambda r: replace(r, not_before=later))
         return state, ElectPreferred(tuple(record.step.partition for record in electing))
     return state, None
 
 
-def _tried_again(record: StepRecord, state: ExecutionState, why: str | None = None) -> StepRecord:
+def _retry(
+    record: ReplicaStepRecord, state: ReplicasExecutionState, why: str | None = None
+) -> ReplicaStepRecord:
     attempts = record.attempts + 1
     again = state.now + state.settings.backoff(attempts)
     reason = record.reason if why is None else why
     return replace(record, attempts=attempts, not_before=again, reason=reason)
 
 
-def _rollback_command(kind: StepKind, records: list[StepRecord]) -> Command:
+def _rollback_command(kind: ReplicaStepKind, records: list[ReplicaStepRecord]) -> Command:
     steps = [record.step for record in records]
-    if kind is StepKind.COPY:
+    if kind is ReplicaStepKind.COPY:
         return CancelReassignments(tuple(step.partition for step in steps))
-    if kind is StepKind.LEAD:
+    if kind is ReplicaStepKind.LEAD:
         return Reassign({step.partition: step.before for step in steps}, {})
     return MoveLogDirs({(s.partition, broker): path for s in steps for broker, path in s.old_directories})

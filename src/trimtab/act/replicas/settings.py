@@ -2,65 +2,65 @@
 
 from dataclasses import dataclass
 
-from trimtab.act.execution.settings import Patience, require_above_zero
+from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 from trimtab.model.errors import SettingsError
 
 
 @dataclass(frozen=True)
-class ExecutionSettings(Patience):
+class ReplicasExecutionSettings(RetryPolicy):
     """Limits, patience and pace of an execution; every key has a default that suits a busy cluster.
 
     Attributes
     ----------
     throttle
-        `auto` (what the brokers' networks have left, else `throttle_start_bytes_per_second`, then adapted
+        `auto` (what the brokers' networks have left, else `throttle_initial_bytes_per_second`, then adapted
         while running), `none`, or bytes per second.
-    throttle_start_bytes_per_second
+    throttle_initial_bytes_per_second
         Rate that `auto` begins with where no head-room is known.
-    throttle_minimum_bytes_per_second
+    throttle_min_bytes_per_second
         Lowest rate that `auto` goes down to.
     throttle_headroom_fraction
         Share of a broker's free network that copies may take.
-    copies_per_broker
+    initial_copies_per_broker
         How many copies a broker may take part in at once at first, as source or as destination; one more
         after every quiet batch of copies, half as many after trouble.
-    copies_per_broker_maximum
+    max_copies_per_broker
         How many copies a broker may take part in at once at most.
-    copies_per_cluster
+    max_copies_per_cluster
         How many partitions may be copied at once.
-    leaders_per_batch
+    max_leaders_per_batch
         How many leaderships are moved between two looks at the whole cluster.
     disk_reserve_fraction
         Share of a log dir that must stay free when all copies of a batch have arrived.
-    drop_unneeded
+    skip_unneeded
         Whether steps that later telemetry shows to be no longer needed are dropped.
     cordon_drained
         Whether brokers that the plan drains are cordoned before the first batch, where Kafka supports it.
-    stall_seconds
+    stall_timeout_seconds
         How long a copy may make no progress before it is rolled back.
-    foreign_wait_seconds
+    external_change_timeout_seconds
         How long to wait for another tool's reassignment to end before stopping.
-    unhealthy_wait_seconds
+    unhealthy_timeout_seconds
         How long to wait for offline or under-min-ISR partitions to recover before stopping.
-    in_sync_wait_seconds
+    in_sync_timeout_seconds
         How long a leadership move waits for its replica to be in sync before it is skipped.
     settle_seconds
         How long a broker's metadata may lag the controller.
     """
 
     throttle: str | float = "auto"
-    throttle_start_bytes_per_second: float = 50_000_000.0
-    throttle_minimum_bytes_per_second: float = 1_000_000.0
+    throttle_initial_bytes_per_second: float = 50_000_000.0
+    throttle_min_bytes_per_second: float = 1_000_000.0
     throttle_headroom_fraction: float = 0.5
-    copies_per_broker: int = 5
-    copies_per_broker_maximum: int = 20
-    copies_per_cluster: int = 100
-    leaders_per_batch: int = 500
+    initial_copies_per_broker: int = 5
+    max_copies_per_broker: int = 20
+    max_copies_per_cluster: int = 100
+    max_leaders_per_batch: int = 500
     disk_reserve_fraction: float = 0.05
-    drop_unneeded: bool = True
+    skip_unneeded: bool = True
     cordon_drained: bool = True
-    stall_seconds: float = 300.0
-    in_sync_wait_seconds: float = 60.0
+    stall_timeout_seconds: float = 300.0
+    in_sync_timeout_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         """Refuse values that no execution could work with."""
@@ -69,12 +69,12 @@ class ExecutionSettings(Patience):
         require_above_zero(
             self,
             "execution",
-            "throttle_start_bytes_per_second",
-            "throttle_minimum_bytes_per_second",
-            "copies_per_broker",
-            "copies_per_broker_maximum",
-            "copies_per_cluster",
-            "leaders_per_batch",
+            "throttle_initial_bytes_per_second",
+            "throttle_min_bytes_per_second",
+            "initial_copies_per_broker",
+            "max_copies_per_broker",
+            "max_copies_per_cluster",
+            "max_leaders_per_batch",
         )
         for name in ("throttle_headroom_fraction", "disk_reserve_fraction"):
             if not 0 <= getattr(self, name) < 1:

@@ -1,18 +1,18 @@
-"""The state of an execution of this level: a value; `machine` makes each from the one before and an event."""
+"""The state of an execution of this balancer: a value that `machine` makes from the last and an event."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from trimtab.act.execution.state import Execution, Kept
-from trimtab.act.replicas.messages import LoadSensed
-from trimtab.act.replicas.port import Observation, ThrottleConfig, TopicPartition
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.steps import StepRecord
+from trimtab.act.execution.state import Execution, PersistedState
+from trimtab.act.replicas.messages import ReplicaLoadChecked
+from trimtab.act.replicas.port import ClusterObservation, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.steps import ReplicaStepRecord
 
-NOTHING_SEEN: Final = Observation(
+NO_OBSERVATION: Final = ClusterObservation(
     at=0.0, cluster_id="", controller=None, brokers={}, placements={}, reassignments={}
 )
-NOTHING_SENSED: Final = LoadSensed(at=0.0)
+NOTHING_SENSED: Final = ReplicaLoadChecked(at=0.0)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Cordon:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptReplicas(Kept[StepRecord, ExecutionSettings]):
+class PersistedReplicasState(PersistedState[ReplicaStepRecord, ReplicasExecutionSettings]):
     """The part that the journal keeps, and all that a resumed execution needs.
 
     Attributes
@@ -68,7 +68,7 @@ class KeptReplicas(Kept[StepRecord, ExecutionSettings]):
         Partitions that were unhealthy before we touched anything; None before the first look.
     throttle
         What must be given back.
-    copies_per_broker, rate_bytes_per_second
+    initial_copies_per_broker, rate_bytes_per_second
         The pace at present; a rate of None is no throttle.
     drained
         Brokers that the plan drains.
@@ -80,7 +80,7 @@ class KeptReplicas(Kept[StepRecord, ExecutionSettings]):
 
     baseline: frozenset[TopicPartition] | None = None
     throttle: ThrottleMemory = field(default_factory=ThrottleMemory)
-    copies_per_broker: int = 1
+    initial_copies_per_broker: int = 1
     rate_bytes_per_second: float | None = None
     drained: tuple[int, ...] = ()
     cordons: tuple[Cordon, ...] = ()
@@ -93,14 +93,14 @@ class KeptReplicas(Kept[StepRecord, ExecutionSettings]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExecutionState(KeptReplicas, Execution[StepRecord, ExecutionSettings]):
+class ReplicasExecutionState(PersistedReplicasState, Execution[ReplicaStepRecord, ReplicasExecutionSettings]):
     """Everything the state machine knows.
 
     Attributes
     ----------
-    seen
+    observation
         The last look; an empty one before the first.
-    looked_wide_at, wide_look_seconds
+    full_poll_at, full_poll_seconds
         When the whole cluster was looked at last, and how long that took.
     load, sensed_for_batch
         The load as sensed last, and the number of batches begun then.
@@ -110,18 +110,18 @@ class ExecutionState(KeptReplicas, Execution[StepRecord, ExecutionSettings]):
         Drained brokers that need no order: they are cordoned, or cannot be.
     """
 
-    level: ClassVar[str] = "replicas"
-    kept: ClassVar[type[KeptReplicas]] = KeptReplicas
+    balancer: ClassVar[str] = "replicas"
+    persisted_type: ClassVar[type[PersistedReplicasState]] = PersistedReplicasState
 
-    seen: Observation = NOTHING_SEEN
-    looked_wide_at: float | None = None
-    wide_look_seconds: float = 0.0
-    load: LoadSensed = NOTHING_SENSED
+    observation: ClusterObservation = NO_OBSERVATION
+    full_poll_at: float | None = None
+    full_poll_seconds: float = 0.0
+    load: ReplicaLoadChecked = NOTHING_SENSED
     sensed_for_batch: int | None = None
     throttle_in_force: ThrottleConfig | None = None
     cordons_settled: frozenset[int] = frozenset()
 
     @property
-    def seen_whole(self) -> bool:
+    def is_full_observation(self) -> bool:
         """True if the last look was at the whole cluster."""
-        return self.seen.unhealthy is not None
+        return self.observation.unhealthy is not None

@@ -1,6 +1,6 @@
 """The steps of an execution: one change that Kafka can see, on one partition, and how far it is.
 
-A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/levels/
+A step's states and the only ways between them are the table `STEP_TRANSITIONS`; docs/balancers/
 replicas-execution.md says them in words, and a test holds the two together.
 """
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Final, Self
 
-from trimtab.act.execution.record import Record, transitions
+from trimtab.act.execution.record import StepRecord, transitions
 from trimtab.act.replicas.port import TopicPartition
 
 
-class StepKind(StrEnum):
+class ReplicaStepKind(StrEnum):
     """The thing that a step changes."""
 
     LEAD = "lead"
@@ -24,7 +24,7 @@ class StepKind(StrEnum):
     """The log dir of a replica on its broker: data is copied within the broker."""
 
 
-class Phase(IntEnum):
+class StepPhase(IntEnum):
     """The time when a step's turn comes; a later phase begins when nothing of an earlier one can be begun."""
 
     RELIEF = 0
@@ -35,7 +35,7 @@ class Phase(IntEnum):
     """Leadership that can only go to where a copy has arrived."""
 
 
-class StepState(StrEnum):
+class ReplicaStepState(StrEnum):
     """The progress of a step."""
 
     PENDING = "pending"
@@ -57,19 +57,32 @@ class StepState(StrEnum):
     ROLLED_BACK = "rolled_back"
     """Cancelled, and the old list is back."""
     FAILED = "failed"
-    """Could not be done; `StepRecord.reason` says why. Nothing of it is in flight."""
+    """Could not be done; `ReplicaStepRecord.reason` says why. Nothing of it is in flight."""
 
 
-ACTIVE: Final = frozenset({StepState.REQUESTED, StepState.MOVING, StepState.ELECTING, StepState.ROLLING_BACK})
+ACTIVE: Final = frozenset(
+    {
+        ReplicaStepState.REQUESTED,
+        ReplicaStepState.MOVING,
+        ReplicaStepState.ELECTING,
+        ReplicaStepState.ROLLING_BACK,
+    }
+)
 """States in which something of the step may be under way in the cluster."""
 
 ENDED: Final = frozenset(
-    {StepState.DONE, StepState.DROPPED, StepState.SKIPPED, StepState.ROLLED_BACK, StepState.FAILED}
+    {
+        ReplicaStepState.DONE,
+        ReplicaStepState.DROPPED,
+        ReplicaStepState.SKIPPED,
+        ReplicaStepState.ROLLED_BACK,
+        ReplicaStepState.FAILED,
+    }
 )
 """States that a step never leaves, except that a resumed execution may begin `ROLLED_BACK` ones again."""
 
 STEP_TRANSITIONS: Final = transitions(
-    StepState,
+    ReplicaStepState,
     pending="requested done dropped skipped failed",
     requested="pending moving electing rolling_back done skipped failed",
     moving="pending electing rolling_back done skipped failed",
@@ -83,8 +96,8 @@ STEP_TRANSITIONS: Final = transitions(
 )
 
 UNMEASURED: Final[dict[str, Any]] = {
-    "least_left_bytes": None,
-    "most_left_bytes": None,
+    "min_remaining_bytes": None,
+    "max_remaining_bytes": None,
     "nearer_at": None,
     "source_bytes": None,
     "measured_at": None,
@@ -94,7 +107,7 @@ UNMEASURED: Final[dict[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReplicaStep:
     """One change to one partition; never changes once the execution is made.
 
     Attributes
@@ -118,8 +131,8 @@ class Step:
     """
 
     number: int
-    kind: StepKind
-    phase: Phase
+    kind: ReplicaStepKind
+    phase: StepPhase
     partition: TopicPartition
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -148,9 +161,9 @@ class Step:
     @property
     def destinations(self) -> tuple[int, ...]:
         """Brokers without which it cannot be done."""
-        if self.kind is StepKind.COPY:
+        if self.kind is ReplicaStepKind.COPY:
             return self.added
-        if self.kind is StepKind.LEAD:
+        if self.kind is ReplicaStepKind.LEAD:
             return () if self.leader is None else (self.leader,)
         return tuple(broker for broker, _ in self.directories)
 
@@ -164,7 +177,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class StepRecord(Record[Step, StepState]):
+class ReplicaStepRecord(StepRecord[ReplicaStep, ReplicaStepState]):
     """A step and how far it is; this is what the journal keeps.
 
     Attributes
@@ -176,7 +189,7 @@ class StepRecord(Record[Step, StepState]):
     rollback
         The state to end in once rolled back: `ROLLED_BACK` when cancelled by the user, `FAILED` when given
         up.
-    least_left_bytes, most_left_bytes, nearer_at
+    min_remaining_bytes, max_remaining_bytes, nearer_at
         When its copy was last seen to get nearer to its end, what was left of it then, and the most that has
         been left since (`trimtab.act.replicas.catch_up`).
     source_bytes, measured_at, written_bytes_per_second
@@ -186,29 +199,33 @@ class StepRecord(Record[Step, StepState]):
     ACTIVE = ACTIVE
     ENDED = ENDED
 
-    state: StepState = StepState.PENDING
+    state: ReplicaStepState = ReplicaStepState.PENDING
     copied_bytes: int = 0
     topic_id: str | None = None
-    rollback: StepState | None = None
-    least_left_bytes: int | None = None
-    most_left_bytes: int | None = None
+    rollback: ReplicaStepState | None = None
+    min_remaining_bytes: int | None = None
+    max_remaining_bytes: int | None = None
     nearer_at: float | None = None
     source_bytes: int | None = None
     measured_at: float | None = None
     written_bytes_per_second: float = 0.0
 
-    def end(self, state: StepState, now: float, reason: str = "") -> Self:
+    def end(self, state: ReplicaStepState, now: float, reason: str = "") -> Self:
         """The record at its end; without another reason it keeps the one it has."""
-        return Record.end(self, state, now, reason or self.reason)
+        return StepRecord.end(self, state, now, reason or self.reason)
 
     def resumed(self, now: float, ended: bool) -> Self:
-        """See `Record.resumed`: what was rolled back begins again."""
+        """See `StepRecord.resumed`: what was rolled back begins again."""
         # Time in which nobody looked does not count as time in which a copy got no nearer.
         record = replace(self, **UNMEASURED) if self.active and self.nearer_at is not None else self
-        if record.state is StepState.ROLLED_BACK:
-            state = StepState.PENDING
-        elif record.state is StepState.ROLLING_BACK and record.rollback is StepState.ROLLED_BACK:
-            state = StepState.REQUESTED  # whether the cancelling took effect is for the next look to tell
+        if record.state is ReplicaStepState.ROLLED_BACK:
+            state = ReplicaStepState.PENDING
+        elif (
+            record.state is ReplicaStepState.ROLLING_BACK and record.rollback is ReplicaStepState.ROLLED_BACK
+        ):
+            state = (
+                ReplicaStepState.REQUESTED
+            )  # whether the cancelling took effect is for the next look to tell
         else:
             return record
         return replace(record, state=state, rollback=None, ended_at=None, attempts=0, reason="")

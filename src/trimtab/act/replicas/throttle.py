@@ -4,16 +4,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trimtab.act.execution.messages import Command, Failure
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.execution.transitions import failed, well
-from trimtab.act.replicas.messages import Headroom, ReadThrottle, ThrottleRead, ThrottleWritten, WriteThrottle
+from trimtab.act.replicas.messages import (
+    NetworkHeadroom,
+    ReadThrottle,
+    ThrottleRead,
+    ThrottleWritten,
+    WriteThrottle,
+)
 from trimtab.act.replicas.port import OwnRates, ThrottleConfig
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import ExecutionState, ThrottleMemory
-from trimtab.act.replicas.steps import Step, StepKind
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionState, ThrottleMemory
+from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind
 
 
-def wanted_config(memory: ThrottleMemory, rate: float | None, steps: Iterable[Step]) -> ThrottleConfig:
+def desired_config(
+    memory: ThrottleMemory, rate: float | None, steps: Iterable[ReplicaStep]
+) -> ThrottleConfig:
     """Rates and lists for the copies under way; topics of earlier copies get their old lists back.
 
     Parameters
@@ -29,7 +37,7 @@ def wanted_config(memory: ThrottleMemory, rate: float | None, steps: Iterable[St
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
     for step in steps:
-        if step.kind is StepKind.COPY and step.added and rate is not None:
+        if step.kind is ReplicaStepKind.COPY and step.added and rate is not None:
             topic, number = step.partition
             leaders.setdefault(topic, []).extend(f"{number}:{broker}" for broker in step.before)
             followers.setdefault(topic, []).extend(f"{number}:{broker}" for broker in step.added)
@@ -43,9 +51,11 @@ def wanted_config(memory: ThrottleMemory, rate: float | None, steps: Iterable[St
     )
 
 
-def topics_of(steps: Iterable[Step]) -> frozenset[str]:
+def topics_of(steps: Iterable[ReplicaStep]) -> frozenset[str]:
     """Topics that have a copy among these steps."""
-    return frozenset(step.partition.topic for step in steps if step.kind is StepKind.COPY and step.added)
+    return frozenset(
+        step.partition.topic for step in steps if step.kind is ReplicaStepKind.COPY and step.added
+    )
 
 
 def remembering(memory: ThrottleMemory, found: ThrottleConfig) -> ThrottleMemory:
@@ -63,16 +73,16 @@ def remembering(memory: ThrottleMemory, found: ThrottleConfig) -> ThrottleMemory
     )
 
 
-def forgetting(memory: ThrottleMemory, kept: frozenset[str], rates_touched: bool) -> ThrottleMemory:
+def forgetting(memory: ThrottleMemory, retained: frozenset[str], rates_touched: bool) -> ThrottleMemory:
     """The memory once the lists of all topics but `kept` (and the rates, if so) have been given back."""
-    original = memory.original.of_topics(kept)
+    original = memory.original.of_topics(retained)
     if not rates_touched:
         original = replace(original, leader_rate=None, follower_rate=None)
     return ThrottleMemory(original, rates_touched)
 
 
 def first_rate(
-    settings: ExecutionSettings, headroom: Mapping[int, Headroom], brokers: Iterable[int]
+    settings: ReplicasExecutionSettings, headroom: Mapping[int, NetworkHeadroom], brokers: Iterable[int]
 ) -> float | None:
     """The throttle to begin with, bytes per second and broker; None for no throttle."""
     if settings.throttle == "none":
@@ -80,17 +90,17 @@ def first_rate(
     if settings.fixed_rate is not None:
         return settings.fixed_rate
     ceiling = rate_ceiling(settings, headroom, brokers)
-    return settings.throttle_start_bytes_per_second if ceiling is None else ceiling
+    return settings.throttle_initial_bytes_per_second if ceiling is None else ceiling
 
 
 def rate_ceiling(
-    settings: ExecutionSettings, headroom: Mapping[int, Headroom], brokers: Iterable[int]
+    settings: ReplicasExecutionSettings, headroom: Mapping[int, NetworkHeadroom], brokers: Iterable[int]
 ) -> float | None:
     """The rate that the tightest network path allows; None where no path's limit is known."""
     tightest = free_network(headroom, brokers)
     if tightest == float("inf"):
         return None
-    return max(settings.throttle_minimum_bytes_per_second, settings.throttle_headroom_fraction * tightest)
+    return max(settings.throttle_min_bytes_per_second, settings.throttle_headroom_fraction * tightest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +112,7 @@ class NetworkPath:
     free_bytes_per_second: float
 
 
-def tightest_path(headroom: Mapping[int, Headroom], brokers: Iterable[int]) -> NetworkPath | None:
+def tightest_path(headroom: Mapping[int, NetworkHeadroom], brokers: Iterable[int]) -> NetworkPath | None:
     """The path of these brokers that has the least room; None where no limit is known."""
     paths = [
         NetworkPath(broker, name, free)
@@ -116,19 +126,23 @@ def tightest_path(headroom: Mapping[int, Headroom], brokers: Iterable[int]) -> N
     return min(paths, key=lambda path: path.free_bytes_per_second, default=None)
 
 
-def free_network(headroom: Mapping[int, Headroom], brokers: Iterable[int]) -> float:
+def free_network(headroom: Mapping[int, NetworkHeadroom], brokers: Iterable[int]) -> float:
     """The room of the tightest of these brokers, bytes per second; infinite where no limit is known."""
     tightest = tightest_path(headroom, brokers)
     return float("inf") if tightest is None else tightest.free_bytes_per_second
 
 
-def brokers_of(steps: Iterable[Step]) -> frozenset[int]:
+def brokers_of(steps: Iterable[ReplicaStep]) -> frozenset[int]:
     """The brokers whose network copies may use: the old replicas, any of which may lead, and the new ones."""
     return frozenset(broker for step in steps for broker in (*step.added, *step.before))
 
 
 def next_rate(
-    settings: ExecutionSettings, rate: float | None, ceiling: float | None, healthy: bool, needed: float = 0.0
+    settings: ReplicasExecutionSettings,
+    rate: float | None,
+    ceiling: float | None,
+    healthy: bool,
+    needed: float = 0.0,
 ) -> float | None:
     """Additive increase while all is well, multiplicative decrease in trouble; a number asked for stays.
 
@@ -140,17 +154,17 @@ def next_rate(
     if rate is None or settings.fixed_rate is not None:
         return rate
     if not healthy:
-        return max(settings.throttle_minimum_bytes_per_second, rate / 2)
+        return max(settings.throttle_min_bytes_per_second, rate / 2)
     if ceiling is None:
-        ceiling = max(rate, settings.throttle_start_bytes_per_second)
+        ceiling = max(rate, settings.throttle_initial_bytes_per_second)
     ceiling = max(ceiling, needed)
     return min(ceiling, rate + ceiling / 10)
 
 
-def next_copies_per_broker(settings: ExecutionSettings, copies: int, healthy: bool) -> int:
+def next_copies_per_broker(settings: ReplicasExecutionSettings, copies: int, healthy: bool) -> int:
     """One more after a quiet batch, half as many after trouble."""
     if healthy:
-        return min(settings.copies_per_broker_maximum, copies + 1)
+        return min(settings.max_copies_per_broker, copies + 1)
     return max(1, copies // 2)
 
 
@@ -159,7 +173,7 @@ def rate_text(bytes_per_second: float) -> str:
     return f"{bytes_per_second / 1e6:.3g} MB/s"
 
 
-def warnings(ours: float | None, default: ThrottleConfig, own: OwnRates) -> list[str]:
+def warnings(initial: float | None, default: ThrottleConfig, own: OwnRates) -> list[str]:
     """A sentence for each throttle that somebody has set before us, for whoever begins an execution.
 
     The rate for all brokers we replace for as long as copies are in flight, and put back. A rate that a
@@ -168,7 +182,7 @@ def warnings(ours: float | None, default: ThrottleConfig, own: OwnRates) -> list
 
     Parameters
     ----------
-    ours
+    initial
         Bytes per second and broker that the execution begins with; None for no throttle.
     default
         Rates set for all brokers.
@@ -177,21 +191,22 @@ def warnings(ours: float | None, default: ThrottleConfig, own: OwnRates) -> list
     """
     found = []
     lowest = min((float(r) for r in (default.leader_rate, default.follower_rate) if r), default=None)
-    if ours is not None and lowest is not None and lowest < ours:
+    if initial is not None and lowest is not None and lowest < initial:
         found.append(
             f"a throttle of {rate_text(lowest)} is set for all brokers, lower than ours of "
-            f"{rate_text(ours)}: ours holds while copies are in flight, then theirs is put back; keep to it "
+            f"{rate_text(initial)}: ours holds while copies are in flight, then theirs is put back; keep to "
+            "it "
             f"with --throttle {lowest:.0f}"
         )
     for broker, rates in sorted(own.items()):
         for name, rate in sorted(rates.items()):
-            if ours is None:
+            if initial is None:
                 than, effect = "", "it may hold copies back"
-            elif rate == ours:
+            elif rate == initial:
                 continue
             else:
-                slower = rate < ours
-                than = f", {'lower' if slower else 'higher'} than ours of {rate_text(ours)}"
+                slower = rate < initial
+                than = f", {'lower' if slower else 'higher'} than ours of {rate_text(initial)}"
                 effect = "copies through it " + ("go no faster" if slower else "are not held to ours")
             found.append(
                 f"broker {broker} has a throttle of its own, {name} = {rate_text(rate)}{than}: Kafka prefers "
@@ -200,7 +215,7 @@ def warnings(ours: float | None, default: ThrottleConfig, own: OwnRates) -> list
     return found
 
 
-def order_for_throttle(state: ExecutionState, steps: Sequence[Step]) -> Command | None:
+def order_for_throttle(state: ReplicasExecutionState, steps: Sequence[ReplicaStep]) -> Command | None:
     """The order that puts the throttle for these steps in force; None when it is."""
     rate = state.rate_bytes_per_second
     copies = topics_of(steps) if rate is not None else frozenset()
@@ -209,18 +224,18 @@ def order_for_throttle(state: ExecutionState, steps: Sequence[Step]) -> Command 
         return ReadThrottle(tuple(sorted(unknown)))
     if state.throttle.empty:
         return None
-    wanted = wanted_config(state.throttle, rate if copies else None, steps)
+    wanted = desired_config(state.throttle, rate if copies else None, steps)
     if wanted == state.throttle_in_force:
         return None
-    return WriteThrottle(wanted, kept_topics=copies, kept_rates=bool(copies))
+    return WriteThrottle(wanted, retained_topics=copies, retained_rates=bool(copies))
 
 
-def throttle_read(state: ExecutionState, event: ThrottleRead) -> ExecutionState:
+def throttle_read(state: ReplicasExecutionState, event: ThrottleRead) -> ReplicasExecutionState:
     """Settings that were there are remembered, to be given back."""
     return well(replace(state, throttle=remembering(state.throttle, event.config), throttle_in_force=None))
 
 
-def throttle_written(state: ExecutionState, event: ThrottleWritten) -> ExecutionState:
+def throttle_written(state: ReplicasExecutionState, event: ThrottleWritten) -> ReplicasExecutionState:
     """Our throttle is in force, or Kafka refused it."""
     order = state.awaiting
     assert isinstance(order, WriteThrottle)
@@ -230,14 +245,14 @@ def throttle_written(state: ExecutionState, event: ThrottleWritten) -> Execution
         if failure.code.endswith("AuthorizationFailed") and state.batches == 0:
             # Refused outright before anything was begun: nothing of ours is there to be given back.
             reason = f"Kafka refuses {subject}: {failure.message}: grant AlterConfigs or use --throttle none"
-            return replace(state, status=Status.STOPPING, reason=reason, throttle=ThrottleMemory())
+            return replace(state, status=ExecutionStatus.STOPPING, reason=reason, throttle=ThrottleMemory())
         named = Failure(failure.code, f"{subject}: {failure.message}", failure.transient)
         return failed(replace(state, throttle_in_force=None), named)
-    kept = order.kept_topics
-    memory = forgetting(state.throttle, kept, rates_touched=order.kept_rates)
+    kept = order.retained_topics
+    memory = forgetting(state.throttle, kept, rates_touched=order.retained_rates)
     return well(replace(state, throttle=memory, throttle_in_force=order.config.of_topics(kept)))
 
 
-def throttle_in_doubt(state: ExecutionState) -> ExecutionState:
+def throttle_unconfirmed(state: ReplicasExecutionState) -> ReplicasExecutionState:
     """After a call that failed as a whole, a throttle that may have been written is no longer known."""
     return replace(state, throttle_in_force=None) if isinstance(state.awaiting, WriteThrottle) else state

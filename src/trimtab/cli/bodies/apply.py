@@ -18,59 +18,68 @@ from typing import Any
 import msgspec
 import typer
 
-from trimtab.act.acting import Entry, Newest, Prepared, doubts
-from trimtab.act.applying import carry_out, prepare
-from trimtab.act.execution.codec import Codecs
+from trimtab.act.control import prepare, run_to_completion
+from trimtab.act.execution.codec import StateCodecs
+from trimtab.act.executor import ExecutionSummary, NewestSnapshot, PreparedPlan, staleness_warnings
 from trimtab.act.store import JOURNAL_FILE, ExecutionStore
-from trimtab.cli.bodies.watching import run_watched
-from trimtab.cli.bodies.where import Where
-from trimtab.files.places import state_folder
+from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, System, systems
+from trimtab.balancers.balancer import setting_overrides
+from trimtab.balancers.planning import opened_plan
+from trimtab.balancers.settings import execution_settings
+from trimtab.cli.bodies.context import CommandContext
+from trimtab.cli.bodies.watch import run_watched
+from trimtab.files.locations import state_folder
 from trimtab.files.settings import Settings
-from trimtab.files.store import Place
-from trimtab.levels import FIRST, LEVELS, Level, System, systems
-from trimtab.levels.level import words_of
-from trimtab.levels.planning import opened_plan
-from trimtab.levels.settings import execution_settings
+from trimtab.files.store import Location
 from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.lake import Lake
 from trimtab.report.formats import fitted
-from trimtab.report.saying import say, warn
+from trimtab.report.progress import print_progress, warn
 
 
 def apply(
-    path: Path, where: Where, *, yes: bool, dry_run: bool, rebase: bool, as_json: bool, back: bool = False
+    path: Path,
+    context: CommandContext,
+    *,
+    yes: bool,
+    dry_run: bool,
+    rebase: bool,
+    as_json: bool,
+    back: bool = False,
 ) -> None:
     """`trimtab apply`."""
     level, document = opened_plan(path)
     plan = level.plan().from_document(document)
     system = level.system_of(plan)
-    _refuse_options_of_others(level, system, path, where.given)
+    _reject_options_of_other_systems(level, system, path, context.option_values)
     if back:
         if level.back is None:
             raise InputError(
-                f"--back: {path} is a plan of {level.name}, which cannot be taken back; plan anew"
+                f"--revert: {path} is a plan of {level.name}, which cannot be taken back; plan anew"
             )
         plan = level.back()(plan)
-    acting, words, settings = level.acting(), level.words(), settings_of(level, where)
+    acting, words, settings = level.executor(), level.renderer(), settings_of(level, context)
     how = execution_settings(settings, level)
-    connection = where.connection(system, settings)
+    connection = context.connection(system, settings)
     with open_store() as store, level.opened(plan, connection, time.time) as port:
-        free = partial(store.refuse_if_taken, port, settings=how, say=say)
+        free = partial(store.require_free_lease, port, settings=how, print_progress=print_progress)
         prepared = prepare(acting, port, plan, rebase=rebase, refuse_if_taken=free)
-        warnings = doubts(plan.snapshot, store.journal.entries(), time.time(), how.plan_age_seconds)
-        sense = acting.sense(plan, newest_of(level, where.lake, plan.snapshot.cluster), how)
+        warnings = staleness_warnings(
+            plan.snapshot, store.journal.entries(), time.time(), how.max_plan_age_seconds
+        )
+        sense = acting.sense(plan, newest_of(level, context.lake, plan.snapshot.cluster), how)
         expected = acting.forecast(prepared, how, sense)
         warnings += acting.warnings(port, prepared, how, expected)
-        _foretell(level, prepared, expected, how, warnings, dry_run=dry_run, as_json=as_json)
+        _preview(level, prepared, expected, how, warnings, dry_run=dry_run, as_json=as_json)
         if dry_run:
             return
         if not prepared.steps:
             raise typer.Exit(1 if prepared.comparison.differences else 0)
         if not (yes or _agreed()):
             raise typer.Exit(1)
-        receipt = carry_out(
+        receipt = run_to_completion(
             acting,
             store,
             port,
@@ -80,16 +89,16 @@ def apply(
             facts={"plan": str(path.absolute()), "strategy": plan.strategy},
             sense=sense,
             run=lambda make: run_watched(make, words.progress_line(), cancelling=words.cancelling),
-            say=say,
+            print_progress=print_progress,
         )
     show_receipt(level, receipt, as_json=as_json)
     if receipt.status != "finished":
         raise typer.Exit(1)
 
 
-def _foretell(
-    level: Level,
-    prepared: Prepared,
+def _preview(
+    balancer: Balancer,
+    prepared: PreparedPlan,
     forecast: Any,
     how: Any,
     warnings: list[str],
@@ -105,18 +114,18 @@ def _foretell(
         print(json.dumps(told, indent=2))
         return
     print(f"plan for {cluster}, on cluster {cluster_id}:", file=sys.stderr)
-    text = level.words().forecast_text(prepared, forecast, how, dry_run)
+    text = balancer.renderer().forecast_text(prepared, forecast, how, dry_run)
     print(fitted(text, sys.stderr), file=sys.stderr)
     for warning in warnings:
         warn(warning)
 
 
-def doubts_of(snapshot: SnapshotReference, age_seconds: float) -> list[str]:
-    """See `doubts`: with the executions that the state folder knows, which is not made for that."""
-    return doubts(snapshot, known_executions(), time.time(), age_seconds)
+def known_staleness_warnings(snapshot: SnapshotReference, age_seconds: float) -> list[str]:
+    """See `staleness_warnings`: with the executions of the state folder, which is not created for that."""
+    return staleness_warnings(snapshot, known_executions(), time.time(), age_seconds)
 
 
-def known_executions() -> list[Entry]:
+def known_executions() -> list[ExecutionSummary]:
     """The executions that the state folder knows, which is not made for that."""
     if os.access(state_folder() / JOURNAL_FILE, os.R_OK | os.W_OK):
         with suppress(TrimtabError), open_store() as store:
@@ -124,21 +133,21 @@ def known_executions() -> list[Entry]:
     return []
 
 
-def settings_of(level: Level, where: Where) -> Settings:
-    """The settings in force, with the options that are a short way to write one of this level's."""
-    return where.read(*words_of(level.apply_options, where.given))
+def settings_of(balancer: Balancer, context: CommandContext) -> Settings:
+    """The settings in force, with the options that are a short way to write one of this balancer's."""
+    return context.read(*setting_overrides(balancer.apply_options, context.option_values))
 
 
-def newest_of(level: Level, lake: Place, cluster: str) -> Newest:
+def newest_of(balancer: Balancer, lake: Location, cluster: str) -> NewestSnapshot:
     """The newest snapshot of a cluster in a lake, read once."""
-    home = Lake(lake, level.pipeline())
+    home = Lake(lake, balancer.pipeline())
     read: dict[Path, tuple[float, Any]] = {}
 
     def newest() -> tuple[float, Any] | None:
         try:
             folder = home.newest_snapshot(cluster)
             if folder not in read:
-                snapshot = level.snapshot().read(folder)
+                snapshot = balancer.snapshot().read(folder)
                 at = datetime.fromisoformat(snapshot.reference.taken_at).timestamp()
                 read.clear()
                 read[folder] = (at, snapshot)
@@ -149,18 +158,22 @@ def newest_of(level: Level, lake: Place, cluster: str) -> Newest:
     return newest
 
 
-def show_receipt(level: Level, receipt: Receipt[Any], *, as_json: bool) -> None:
+def show_receipt(balancer: Balancer, receipt: Receipt[Any], *, as_json: bool) -> None:
     """The receipt on standard output."""
-    text = json.dumps(asdict(receipt), indent=2) if as_json else level.words().receipt_text(receipt)
+    text = json.dumps(asdict(receipt), indent=2) if as_json else balancer.renderer().receipt_text(receipt)
     print(text if as_json else fitted(text, sys.stdout))
 
 
 @contextmanager
 def open_store() -> Iterator[ExecutionStore]:
-    """The journal and leases of the state folder, for executions of every level."""
-    codecs = {name: level.acting().codec for name, level in LEVELS.items()}
+    """The journal and leases of the state folder, for executions of every balancer."""
+    codecs = {name: level.executor().codec for name, level in BALANCERS.items()}
     store = ExecutionStore(
-        state_folder(), Codecs(codecs, FIRST.name), time.time, time.sleep, lambda: secrets.token_hex(8)
+        state_folder(),
+        StateCodecs(codecs, DEFAULT_BALANCER.name),
+        time.time,
+        time.sleep,
+        lambda: secrets.token_hex(8),
     )
     try:
         yield store
@@ -174,19 +187,22 @@ def _agreed() -> bool:
     return typer.confirm("carry it out?", default=False, err=True)
 
 
-def _refuse_options_of_others(level: Level, own: System, path: Path, given: Mapping[str, Any]) -> None:
-    """Refuse the address of a cluster of another system, and options that only other levels have."""
+def _reject_options_of_other_systems(
+    balancer: Balancer, own: System, path: Path, values: Mapping[str, Any]
+) -> None:
+    """Refuse the address of a cluster of another system, and options that only other balancers have."""
     for system in systems():
-        if system is not own and given[system.address.name] is not None:
+        if system is not own and values[system.address.name] is not None:
             raise InputError(
-                f"{path} is a plan of {level.name}, for {own.title}: name its cluster with "
+                f"{path} is a plan of {balancer.name}, for {own.title}: name its cluster with "
                 f"{own.address.flag}, not {system.address.flag}"
             )
-    ours = {option.name for option in level.apply_options}
-    for other in LEVELS.values():
+    ours = {option.name for option in balancer.apply_options}
+    for other in BALANCERS.values():
         for option in other.apply_options:
-            if option.name not in ours and given[option.name] is not None:
+            if option.name not in ours and values[option.name] is not None:
                 raise InputError(
-                    f"{option.flag} is for plans of {other.name}, and {path} is one of {level.name}: leave "
-                    f"it out; {level.pace}"
+                    f"{option.flag} is for plans of {other.name}, and {path} is one of {balancer.name}: "
+                    "leave "
+                    f"it out; {balancer.impact}"
                 )

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import typer
 
-from trimtab.cli.bodies.where import Where
+from trimtab.balancers import BALANCERS, System, systems
+from trimtab.balancers.settings import SECTIONS, execution_table
+from trimtab.cli.bodies.context import CommandContext
 from trimtab.files.folder_check import folder_findings
-from trimtab.files.places import state_folder
+from trimtab.files.locations import state_folder
 from trimtab.files.settings import Settings, check_section, read_unchecked, settings_file
 from trimtab.files.settings_check import bound
 from trimtab.jars.check import spark_findings
-from trimtab.levels import LEVELS, System, systems
-from trimtab.levels.settings import SECTIONS, execution_table
 from trimtab.model.errors import SettingsError, TrimtabError
 from trimtab.model.finding import Finding, broken, exit_code_of, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
@@ -33,10 +33,10 @@ PART = "settings"
 ANOTHER_LAKE = "name another with --lake or TRIMTAB_LAKE"
 
 
-def check(where: Where, *, as_json: bool) -> None:
+def check(context: CommandContext, *, as_json: bool) -> None:
     """`trimtab check`."""
     found = []
-    for finding in _findings(where):
+    for finding in _findings(context):
         found.append(finding)
         if not as_json:
             before = found[-2].part if len(found) > 1 else None
@@ -53,45 +53,45 @@ def check(where: Where, *, as_json: bool) -> None:
         raise typer.Exit(code)
 
 
-class _Read(NamedTuple):
+class _ParsedSettings(NamedTuple):
     """The settings without what is at fault, and the connections that they describe, by system."""
 
     collect: CollectSettings
     capacity: CapacitySettings
-    plan_age_seconds: float
+    max_plan_age_seconds: float
     connections: list[tuple[System, Any]]
 
 
-def _findings(where: Where) -> Iterator[Finding]:
-    read: list[_Read] = []
-    yield from _settings(where, read.append)
-    yield from folder_findings("lake", where.lake, ANOTHER_LAKE)
+def _findings(context: CommandContext) -> Iterator[Finding]:
+    read: list[_ParsedSettings] = []
+    yield from _settings(context, read.append)
+    yield from folder_findings("lake", context.lake, ANOTHER_LAKE)
     yield from folder_findings("state", state_folder(), "name another with TRIMTAB_STATE")
     yield from spark_findings()
     for found in read:
         for system, connection in found.connections:
             yield from _cluster(system, connection, found)
-        yield from _lake(where, found)
+        yield from _lake(context, found)
 
 
-def _settings(where: Where, done: Callable[[_Read], None]) -> Iterator[Finding]:
+def _settings(context: CommandContext, done: Callable[[_ParsedSettings], None]) -> Iterator[Finding]:
     """Every fault of every section; `done` is given what is sound."""
     faults: list[str] = []
     try:
         settings = read_unchecked(
-            where.settings, where.overrides, os.environ, SECTIONS, lambda fault: faults.append(str(fault))
+            context.settings, context.overrides, os.environ, SECTIONS, lambda fault: faults.append(str(fault))
         )
     except SettingsError as error:
         yield broken(PART, "file", str(error))
         return
-    asked = [one for one in systems() if where.given[one.address.name] is not None]
-    asked = asked or [one for one in systems() if settings.given(one.name)]
+    asked = [one for one in systems() if context.option_values[one.address.name] is not None]
+    asked = asked or [one for one in systems() if settings.values(one.name)]
     kinds: dict[str, Callable[[Settings], Any]] = {
         name: partial(check_section, section=section() if callable(section) else section)
         for name, section in SECTIONS.items()
         if section is not None
     }
-    kinds |= {system.name: partial(where.connection, system) for system in asked}
+    kinds |= {system.name: partial(context.connection, system) for system in asked}
     made = {}
     for section, bind in kinds.items():
         found, made[section] = bound(settings, section, bind)
@@ -99,8 +99,8 @@ def _settings(where: Where, done: Callable[[_Read], None]) -> Iterator[Finding]:
     for fault in faults:
         yield broken(PART, "fault", fault)
     if not faults:
-        file = settings_file(where.settings, os.environ)
-        named = ", ".join(f"[{name}]" for name in SECTIONS if settings.given(name))
+        file = settings_file(context.settings, os.environ)
+        named = ", ".join(f"[{name}]" for name in SECTIONS if settings.values(name))
         yield fine(PART, str(file or "no file"), f"{named or 'all by default'}")
     if not asked:
         flags = " or ".join(one.address.flag for one in systems())
@@ -108,16 +108,16 @@ def _settings(where: Where, done: Callable[[_Read], None]) -> Iterator[Finding]:
             PART, "cluster", "none is named: nothing can be collected or applied", f"name one with {flags}"
         )
     done(
-        _Read(
+        _ParsedSettings(
             made["collect"] or CollectSettings(),
             made["capacity"] or CapacitySettings(),
-            (made["execution"] or execution_table()()).plan_age_seconds,
+            (made["execution"] or execution_table()()).max_plan_age_seconds,
             [(one, made[one.name]) for one in asked if made[one.name] is not None],
         )
     )
 
 
-def _cluster(system: System, connection: Any, read: _Read) -> Iterator[Finding]:
+def _cluster(system: System, connection: Any, read: _ParsedSettings) -> Iterator[Finding]:
     if system.checking is None:
         return
     try:
@@ -126,17 +126,17 @@ def _cluster(system: System, connection: Any, read: _Read) -> Iterator[Finding]:
         yield broken(system.title, "cluster", str(error))
 
 
-def _lake(where: Where, read: _Read) -> Iterator[Finding]:
-    """The age of what the lake holds, on the levels of the clusters that are named, or on all."""
+def _lake(context: CommandContext, read: _ParsedSettings) -> Iterator[Finding]:
+    """The age of what the lake holds, on the balancers of the clusters that are named, or on all."""
     named = [system for system, _ in read.connections]
-    for level in LEVELS.values():
+    for level in BALANCERS.values():
         if named and level.system not in named:
             continue
         try:
-            age = lake_age(Lake(where.lake, level.pipeline()))
+            age = lake_age(Lake(context.lake, level.pipeline()))
         except (TrimtabError, OSError) as error:
             yield broken("lake", level.name, str(error), ANOTHER_LAKE)
             continue
-        if level.reads is not None and age.samples_at is None:
+        if level.direct_source_option is not None and age.samples_at is None:
             continue  # it is read on request alone, and nobody has asked
-        yield lake_finding(level.name, age, time.time(), read.plan_age_seconds)
+        yield lake_finding(level.name, age, time.time(), read.max_plan_age_seconds)

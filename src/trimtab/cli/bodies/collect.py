@@ -8,26 +8,26 @@ from pathlib import Path
 
 import typer
 
-from trimtab.cli.bodies.watching import stop_on_signals
-from trimtab.cli.bodies.where import Where
+from trimtab.balancers import BALANCERS, System, systems
+from trimtab.balancers.systems import KAFKA
+from trimtab.cli.bodies.context import CommandContext
+from trimtab.cli.bodies.watch import stop_on_signals
 from trimtab.files.settings import Settings
 from trimtab.files.store import reach
-from trimtab.levels import LEVELS, System, systems
-from trimtab.levels.systems import KAFKA
 from trimtab.model.errors import SettingsError
 from trimtab.observe.collect import run
-from trimtab.observe.collect.landing import Landing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.observe.collect.sinks import SampleSink
 from trimtab.observe.lake import Lake
-from trimtab.report.saying import say
+from trimtab.report.progress import print_progress
 
 
-def collect(where: Where, *, to: str, record: Path | None, ticks: int | None) -> None:
+def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int | None) -> None:
     """`trimtab collect`."""
-    found = where.read()
+    found = context.read()
     how = found.section("collect", CollectSettings)
     capacity = found.section("capacity", CapacitySettings)
-    system = where.system(found)
+    system = context.system(found)
     collecting = system.collecting()
     if record is not None and collecting.recorder is None:
         recorded = next(one for one in systems() if one.collecting().recorder is not None)
@@ -37,72 +37,74 @@ def collect(where: Where, *, to: str, record: Path | None, ticks: int | None) ->
         )
     target, _, topic = to.partition(":")
     if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
-        raise SettingsError(f"--to is {to!r}: write lake, or kafka:TOPIC")
+        raise SettingsError(f"--sink is {to!r}: write lake, or kafka:TOPIC")
     if not topic:
-        reach(where.lake)
+        reach(context.lake)
     stop = stop_on_signals()
     landed = lost = 0
     with (
-        collecting.open(where.connection(system, found), how, capacity) as collector,
-        _landing(system, found, where, how, topic) as (below, place),
+        collecting.open(context.connection(system, found), how, capacity) as collector,
+        _sink(system, found, context, how, topic) as (below, place),
         collecting.recording(below, record) as landing,
     ):
-        say(f"a tick every {how.interval_seconds:g} s into {place}; end with Ctrl-C")
+        print_progress(f"a tick every {how.interval_seconds:g} s into {place}; end with Ctrl-C")
         if record is not None:
-            say(f"load reports are recorded in {record}")
-        for remark in collecting.remarks(how):
-            say(remark)
+            print_progress(f"load reports are recorded in {record}")
+        for remark in collecting.warnings(how):
+            print_progress(remark)
         known: frozenset[str] = frozenset()
         for outcome in run.collect(collector, landing, how.interval_seconds, stop, ticks):
-            known = tell_tick(outcome, known, carrier_of(system))
+            known = print_tick(outcome, known, target_kind(system))
             landed, lost = landed + (outcome.problem is None), lost + (outcome.problem is not None)
-    say(f"{landed} ticks landed" + (f", {lost} lost" if lost else ""))
+    print_progress(f"{landed} ticks landed" + (f", {lost} lost" if lost else ""))
     if ticks is not None and lost:
         raise typer.Exit(1)
 
 
 @contextmanager
-def _landing(
-    system: System, found: Settings, where: Where, how: CollectSettings, topic: str
-) -> Iterator[tuple[Landing, str]]:
+def _sink(
+    system: System, found: Settings, context: CommandContext, how: CollectSettings, topic: str
+) -> Iterator[tuple[SampleSink, str]]:
     """The place where samples go, and its name: a topic, or the lake of the first level on the system."""
     if topic:
-        with run.topic_landing(where.connection(KAFKA, found), topic, how) as landing:
+        with run.topic_sink(context.connection(KAFKA, found), topic, how) as landing:
             yield landing, f"kafka:{topic}"
         return
-    level = next(one for one in LEVELS.values() if one.system is system)
-    folder = Lake(where.lake, level.pipeline()).raw
-    with run.lake_landing(folder, system.collecting().columns) as landing:
+    level = next(one for one in BALANCERS.values() if one.system is system)
+    folder = Lake(context.lake, level.pipeline()).raw
+    with run.lake_sink(folder, system.collecting().columns) as landing:
         yield landing, str(folder)
 
 
-def carrier_of(system: System) -> str:
+def target_kind(system: System) -> str:
     """What carries load on a system, as its first level calls it."""
-    return next(one.carrier for one in LEVELS.values() if one.system is system)
+    return next(one.target_kind for one in BALANCERS.values() if one.system is system)
 
 
-def tell_tick(outcome: run.Collected, known: frozenset[str], carrier: str) -> frozenset[str]:
+def print_tick(outcome: run.TickResult, known: frozenset[str], carrier: str) -> frozenset[str]:
     """One line for the tick, and one for each problem that is new or over; returns the problems of now."""
     sample = outcome.sample
     at = f"{outcome.tick:%H:%M:%S}"
     if outcome.missed:
-        say(f"{at} {outcome.missed} ticks missed: one took longer than the interval, or the machine slept")
+        print_progress(
+            f"{at} {outcome.missed} ticks missed: one took longer than the interval, or the machine slept"
+        )
     if sample is not None:
         metrics = f", {sample.scraped} of {sample.endpoints} endpoints" if sample.endpoints else ""
         dropped = f", {sample.dropped_values} unusable values dropped" if sample.dropped_values else ""
-        milliseconds = (sample.seconds + outcome.landing_seconds) * 1000
-        say(
+        milliseconds = (sample.seconds + outcome.write_seconds) * 1000
+        print_progress(
             f"{at} {sample.answered} of {sample.brokers} {carrier}s{metrics}, {sample.rows} rows, "
             f"{milliseconds:.0f} ms{dropped}"
         )
     if outcome.problem is not None:
-        say(f"{at} tick lost: {outcome.problem}")
+        print_progress(f"{at} tick lost: {outcome.problem}")
     if sample is None:
         return known
     now = frozenset(sample.problems)
     for problem in sample.problems:
         if problem not in known:
-            say(f"{at} {problem}")
+            print_progress(f"{at} {problem}")
     for problem in sorted(known - now):
-        say(f"{at} over: {problem}")
+        print_progress(f"{at} over: {problem}")
     return now

@@ -11,18 +11,18 @@ from typing import Any
 
 import typer
 
-from trimtab.act.acting import Entry
-from trimtab.act.applying import ask, receipt_of, refuse_if_ended, state_of, take_up
+from trimtab.act.control import receipt_of, require_unfinished, resume, send_request, state_of
+from trimtab.act.executor import ExecutionSummary
 from trimtab.act.store import ExecutionStore
+from trimtab.balancers import balancer_named
+from trimtab.balancers.settings import execution_settings
 from trimtab.cli.bodies.apply import newest_of, open_store, settings_of, show_receipt
-from trimtab.cli.bodies.watching import run_watched
-from trimtab.cli.bodies.where import Where
-from trimtab.levels import level_named
-from trimtab.levels.settings import execution_settings
+from trimtab.cli.bodies.context import CommandContext
+from trimtab.cli.bodies.watch import run_watched
 from trimtab.model.errors import ActError
 from trimtab.report.execution_text import entries_text
 from trimtab.report.formats import fitted
-from trimtab.report.saying import say
+from trimtab.report.progress import print_progress
 
 
 def list_executions(*, as_json: bool) -> None:
@@ -39,43 +39,43 @@ def show(execution: int | None, *, as_json: bool) -> None:
     """`trimtab execution show`."""
     with open_store() as store:
         entry = chosen(store, execution)
-        level = level_named(entry.level, f"execution {entry.id}: level")
-        acting = level.acting()
+        level = balancer_named(entry.balancer, f"execution {entry.id}: level")
+        acting = level.executor()
         status = store.status(entry)
         if as_json:
             receipt = receipt_of(acting, store, entry.id)
             print(json.dumps(asdict(receipt) | {"status": status}, indent=2))
         else:
             state, log = state_of(acting, store, entry.id), store.journal.log(entry.id)
-            print(fitted(level.words().execution_text(entry, state, status, log), sys.stdout))
+            print(fitted(level.renderer().execution_text(entry, state, status, log), sys.stdout))
 
 
-def _ask(request: str, execution: int | None, where: Where, *, as_json: bool) -> None:
+def _request(request: str, execution: int | None, context: CommandContext, *, as_json: bool) -> None:
     """Ask whoever runs it; where nobody does, do it here."""
     with open_store() as store:
         entry = chosen(store, execution)
-        if ask(store, entry, request):
-            say(f"asked {entry.owner} to {request} execution {entry.id}")
+        if send_request(store, entry, request):
+            print_progress(f"asked {entry.owner} to {request} execution {entry.id}")
             return
-    _take_up(request, entry.id, where, as_json=as_json)
+    _resume(request, entry.id, context, as_json=as_json)
 
 
-def _take_up(request: str | None, execution: int | None, where: Where, *, as_json: bool) -> None:
+def _resume(request: str | None, execution: int | None, context: CommandContext, *, as_json: bool) -> None:
     """Go on with an execution that nobody runs, or stop or cancel it."""
     with open_store() as store:
         entry = chosen(store, execution)
-        refuse_if_ended(entry)
-        level = level_named(entry.level, f"execution {entry.id}: level")
-        acting, words = level.acting(), level.words()
-        settings = settings_of(level, where)
+        require_unfinished(entry)
+        level = balancer_named(entry.balancer, f"execution {entry.id}: level")
+        acting, words = level.executor(), level.renderer()
+        settings = settings_of(level, context)
         how = execution_settings(settings, level)
         # Unless told otherwise here, it goes on with the settings that it was begun with.
-        told = any(isinstance(word, str) and word.startswith("execution.") for word in where.overrides)
+        told = any(isinstance(word, str) and word.startswith("execution.") for word in context.overrides)
         plan = level.plan().from_bytes(store.journal.path, store.journal.plan(entry.id).encode("utf-8"))
         line = words.progress_line()
-        connection = where.connection(level.system_of(plan), settings)
+        connection = context.connection(level.system_of(plan), settings)
         with level.opened(plan, connection, time.time) as port:
-            receipt = take_up(
+            receipt = resume(
                 acting,
                 store,
                 port,
@@ -83,9 +83,9 @@ def _take_up(request: str | None, execution: int | None, where: Where, *, as_jso
                 how,
                 changed=how if told else None,
                 request=request,
-                sense=acting.sense(plan, newest_of(level, where.lake, plan.snapshot.cluster), how),
+                sense=acting.sense(plan, newest_of(level, context.lake, plan.snapshot.cluster), how),
                 run=lambda make: run_watched(make, line, cancelling=words.cancelling),
-                say=say,
+                print_progress=print_progress,
             )
     show_receipt(level, receipt, as_json=as_json)
     wanted = {"finished", "stopped" if request == "stop" else "", "cancelled" if request else ""}
@@ -94,14 +94,14 @@ def _take_up(request: str | None, execution: int | None, where: Where, *, as_jso
 
 
 REQUESTS: dict[str, Any] = {
-    "resume": partial(_take_up, None),
-    "stop": partial(_ask, "stop"),
-    "cancel": partial(_ask, "cancel"),
+    "resume": partial(_resume, None),
+    "stop": partial(_request, "stop"),
+    "cancel": partial(_request, "cancel"),
 }
 """The requests to an execution, by the names of their commands."""
 
 
-def chosen(store: ExecutionStore, execution: int | None) -> Entry:
+def chosen(store: ExecutionStore, execution: int | None) -> ExecutionSummary:
     """The execution that is meant: by its number, or the newest."""
     if execution is not None:
         return store.journal.entry(execution)

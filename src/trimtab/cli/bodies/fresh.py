@@ -8,68 +8,70 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.cli.bodies.collect import tell_tick
-from trimtab.cli.bodies.watching import stop_on_signals
-from trimtab.cli.bodies.where import Where
-from trimtab.levels import Level
-from trimtab.levels.settings import pipeline_table
-from trimtab.levels.spark import spark_settings
+from trimtab.balancers import Balancer
+from trimtab.balancers.settings import pipeline_table
+from trimtab.balancers.spark import spark_settings
+from trimtab.cli.bodies.collect import print_tick
+from trimtab.cli.bodies.context import CommandContext
+from trimtab.cli.bodies.watch import stop_on_signals
 from trimtab.model.errors import SettingsError
+from trimtab.observe.balancer_pipeline import settings_of
 from trimtab.observe.collect import run
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
-from trimtab.observe.level_pipeline import settings_of
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.session import spark_session
-from trimtab.report.saying import say
+from trimtab.report.progress import print_progress
 
 SAMPLES = 6
 """Intervals that the time is cut into, where the settings do not ask for shorter ones."""
-LEAST_SECONDS = 2.0 * SAMPLES
+MIN_SECONDS = 2.0 * SAMPLES
 
 
 @contextmanager
-def fresh_lake(level: Level, where: Where, seconds: float) -> Iterator[Path]:
-    """A lake with nothing but samples that were taken for so long, of one level, and its tables.
+def fresh_lake(balancer: Balancer, context: CommandContext, seconds: float) -> Iterator[Path]:
+    """A lake with nothing but samples that were taken for so long, of one balancer, and its tables.
 
     A line is said of each tick. The lake is a folder of its own, and gone in the end.
 
     Raises
     ------
     SettingsError
-        If no cluster of the level's system is named, or the time is too short.
+        If no cluster of the balancer's system is named, or the time is too short.
     TrimtabError
         If the cluster cannot be reached, or Spark does not start.
     """
-    system, addressed = level.system, where.addressed()
+    system, addressed = balancer.system, context.addressed()
     if addressed not in (None, system):
         raise SettingsError(
             f"the execution is of a {system.title} cluster: name it with {system.address.flag}"
         )
-    if seconds < LEAST_SECONDS:
-        raise SettingsError(f"--for is {seconds:g} s, and {LEAST_SECONDS:g} s or more are needed: give 60s")
-    found = where.read()
+    if seconds < MIN_SECONDS:
+        raise SettingsError(
+            f"--duration is {seconds:g} s, and {MIN_SECONDS:g} s or more are needed: give 60s"
+        )
+    found = context.read()
     how = found.section("collect", CollectSettings)
     how = replace(how, interval_seconds=min(how.interval_seconds, float(seconds // SAMPLES)))
     capacity = found.section("capacity", CapacitySettings)
-    pipelines = [level.pipeline()]
-    settings = settings_of(found.section("pipeline", pipeline_table()), pipelines)[level.name]
+    pipelines = [balancer.pipeline()]
+    settings = settings_of(found.section("pipeline", pipeline_table()), pipelines)[balancer.name]
     ticks = round(seconds // how.interval_seconds) + 1
     stop, collecting = stop_on_signals(), system.collecting()
     with tempfile.TemporaryDirectory(prefix="trimtab-") as folder:
-        lake = Lake(Path(folder), level.pipeline())
+        lake = Lake(Path(folder), balancer.pipeline())
         with (
-            collecting.open(where.connection(system, found), how, capacity) as collector,
-            run.lake_landing(lake.raw, collecting.columns) as below,
+            collecting.open(context.connection(system, found), how, capacity) as collector,
+            run.lake_sink(lake.raw, collecting.columns) as below,
             collecting.recording(below, None) as landing,
         ):
-            say(f"{ticks} samples, one every {how.interval_seconds:g} s")
+            print_progress(f"{ticks} samples, one every {how.interval_seconds:g} s")
             known: frozenset[str] = frozenset()
             for outcome in run.collect(collector, landing, how.interval_seconds, stop, ticks):
-                known = tell_tick(outcome, known, level.carrier)
-        session = spark_session(spark_settings(found), say=say)
+                known = print_tick(outcome, known, balancer.target_kind)
+        session = spark_session(spark_settings(found), print_progress=print_progress)
         try:
-            run_batch(session, lake, settings, None, None, say)
+            run_batch(session, lake, settings, None, None, print_progress)
         finally:
             session.stop()
         yield Path(folder)

@@ -7,28 +7,28 @@ from pathlib import Path
 
 import typer
 
-from trimtab.cli.bodies.where import Where
+from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, balancer_named
+from trimtab.balancers.settings import pipeline_table
+from trimtab.balancers.tables import open_tables
+from trimtab.cli.bodies.context import CommandContext
 from trimtab.extras import require
-from trimtab.files.store import Place, place_of
-from trimtab.levels import FIRST, LEVELS, level_named
-from trimtab.levels.settings import pipeline_table
-from trimtab.levels.tables import open_tables
+from trimtab.files.store import Location, place_of
 from trimtab.model.errors import InputError
+from trimtab.observe.balancer_pipeline import settings_of
 from trimtab.observe.delta import export_delta
 from trimtab.observe.housekeeping import keep, to_keep
 from trimtab.observe.lake import Lake, instant
-from trimtab.observe.level_pipeline import settings_of
-from trimtab.observe.raw_files import Joined
+from trimtab.observe.raw_files import JoinedFiles
 from trimtab.observe.settings import LakeSettings
-from trimtab.report.saying import say
+from trimtab.report.progress import print_progress
 
 
-def compact(where: Where, *, dry_run: bool) -> None:
+def compact(context: CommandContext, *, dry_run: bool) -> None:
     """`trimtab pipeline compact`."""
-    lake = where.lake
-    found = where.read()
+    lake = context.lake
+    found = context.read()
     ages = found.section("lake", LakeSettings)
-    pipelines = [level.pipeline() for level in LEVELS.values()]
+    pipelines = [level.pipeline() for level in BALANCERS.values()]
     settings = settings_of(found.section("pipeline", pipeline_table()), pipelines)
     if not lake.is_dir():
         raise InputError(f"lake {lake} is not there: name one with --lake; `trimtab collect` makes one")
@@ -40,24 +40,28 @@ def compact(where: Where, *, dry_run: bool) -> None:
         if dry_run:
             done = to_keep(seen, ages, settings[level.name])
         else:
-            with seen.writing(say) as seat:
+            with seen.writing(print_progress) as seat:
                 done = keep(seen, seat, ages, settings[level.name])
         for day, files, size in _by_day(done.joined):
             word = "would join" if dry_run else "joined"
-            say(f"{level.name}: {word} {files:,} files of raw samples of {day} ({size / 1e6:,.1f} MB)")
+            print_progress(
+                f"{level.name}: {word} {files:,} files of raw samples of {day} ({size / 1e6:,.1f} MB)"
+            )
         for one in done.compacted:
-            say(f"{level.name}: {one.table}: {one.before} folders became {one.after}")
+            print_progress(f"{level.name}: {one.table}: {one.before} folders became {one.after}")
         for line in done.outdated:
-            say(f"{level.name}: too old, {'would go' if dry_run else 'goes within two hours'}: {line}")
+            print_progress(
+                f"{level.name}: too old, {'would go' if dry_run else 'goes within two hours'}: {line}"
+            )
         compacted_tables += len(done.compacted)
         removed += done.removed
     if dry_run:
-        say("nothing was changed (--dry-run)")
+        print_progress("nothing was changed (--dry-run)")
     else:
-        say(f"{compacted_tables} tables compacted, {removed} old files and folders removed")
+        print_progress(f"{compacted_tables} tables compacted, {removed} old files and folders removed")
 
 
-def _by_day(joined: Iterable[Joined]) -> list[tuple[str, int, int]]:
+def _by_day(joined: Iterable[JoinedFiles]) -> list[tuple[str, int, int]]:
     """Files and bytes of each day."""
     days: dict[str, tuple[int, int]] = {}
     for one in joined:
@@ -66,20 +70,20 @@ def _by_day(joined: Iterable[Joined]) -> list[tuple[str, int, int]]:
     return [(day.removeprefix("date="), *told) for day, told in days.items()]
 
 
-def export_tables(delta: str, level: str | None, lake: Place) -> None:
+def export_tables(delta: str, balancer: str | None, lake: Location) -> None:
     """`trimtab pipeline export`."""
     require("delta")
-    tables = open_tables(lake, level)
+    tables = open_tables(lake, balancer)
     exported = export_delta(tables, place_of(delta))
     written = [one for one in exported if one.since is not None]
     for one in written:
         since = f"rows from {instant(one.since):%Y-%m-%d %H:%M:%S} UTC on" if one.since else "all rows"
-        say(f"{one.table}: {since}, version {one.version}")
+        print_progress(f"{one.table}: {since}, version {one.version}")
     told = f"{len(written)} of {len(exported)} tables written to {delta}"
-    say(f"{told}, all of manifest {tables.manifest.version}")
+    print_progress(f"{told}, all of manifest {tables.manifest.version}")
 
 
-def export(out: Path, cluster: str | None, lake: Place, level: str | None) -> None:
+def export(out: Path, cluster: str | None, lake: Location, balancer: str | None) -> None:
     """`trimtab snapshot export`.
 
     Raises
@@ -91,11 +95,15 @@ def export(out: Path, cluster: str | None, lake: Place, level: str | None) -> No
     """
     if out.suffix and not out.name.endswith((".json", ".json.gz")) and not out.is_dir():
         raise InputError(f"--out is {out}: name it .json or .json.gz, or without an ending for a folder")
-    clusters = {one.name: Lake(lake, one.pipeline()).clusters() for one in LEVELS.values()}
+    clusters = {one.name: Lake(lake, one.pipeline()).clusters() for one in BALANCERS.values()}
     held = [name for name, names in clusters.items() if (names if cluster is None else cluster in names)]
-    if level is None and len(held) > 1:
-        raise InputError(f"lake {lake} holds snapshots of levels {' and '.join(held)}: say --level")
-    chosen = FIRST if level is None and not held else level_named(level or held[0], "--level")
+    if balancer is None and len(held) > 1:
+        raise InputError(f"lake {lake} holds snapshots of balancers {' and '.join(held)}: say --balancer")
+    chosen = (
+        DEFAULT_BALANCER
+        if balancer is None and not held
+        else balancer_named(balancer or held[0], "--balancer")
+    )
     form = chosen.snapshot()
     snapshot = form.read(Lake(lake, chosen.pipeline()).newest_snapshot(cluster))
     form.write(snapshot, out)

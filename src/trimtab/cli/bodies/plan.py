@@ -13,44 +13,44 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.bodies.apply import doubts_of
-from trimtab.levels import Level
-from trimtab.levels.level import PlanAsked
-from trimtab.levels.planning import opened_plan, plan_level
-from trimtab.levels.settings import execution_settings, read_settings
+from trimtab.balancers import Balancer
+from trimtab.balancers.balancer import PlanRequest
+from trimtab.balancers.planning import opened_plan, plan_balancer
+from trimtab.balancers.settings import execution_settings, read_settings
+from trimtab.cli.bodies.apply import known_staleness_warnings
 from trimtab.model.errors import InputError
 from trimtab.report.formats import duration_text, fitted
-from trimtab.report.saying import announce_compilation, say, warn
+from trimtab.report.progress import announce_compilation, print_progress, warn
 
 
-def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_moves: bool) -> None:
+def plan(balancer: Balancer, request: PlanRequest, out: Path | None, form: str, *, all_moves: bool) -> None:
     """`trimtab plan LEVEL`."""
-    planned = plan_level(level, replace(asked, writes=out is not None, loaded=announce_compilation))
+    planned = plan_balancer(balancer, replace(request, writes=out is not None, loaded=announce_compilation))
     if planned.plan is None:
         if form == "text":
-            sys.stdout.write(planned.told)
+            sys.stdout.write(planned.text)
         else:
             typer.echo(json.dumps(planned.document, ensure_ascii=False, indent=1))
         return
     if out is not None:
-        level.plan().write(planned.plan, out)
+        balancer.plan().write(planned.plan, out)
     reference = planned.plan.snapshot
-    words = [word for word in asked.words if word.partition(".")[0].strip() == "execution"]
-    how = execution_settings(read_settings(asked.settings, words, os.environ), level)
-    warnings = doubts_of(reference, how.plan_age_seconds)
+    words = [word for word in request.overrides if word.partition(".")[0].strip() == "execution"]
+    how = execution_settings(read_settings(request.settings, words, os.environ), balancer)
+    warnings = known_staleness_warnings(reference, how.max_plan_age_seconds)
     age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()
     if form == "json":
         own = {"x_snapshot_age_seconds": round(age, 1), "x_warnings": warnings}
-        sys.stdout.write(level.plan().to_bytes(planned.plan, own).decode())
+        sys.stdout.write(balancer.plan().to_bytes(planned.plan, own).decode())
     else:
-        _show(level, planned.plan, planned.snapshot, form, all_moves=all_moves)
+        _show(balancer, planned.plan, planned.snapshot, form, all_moves=all_moves)
     if form == "text":
-        sys.stdout.write(planned.told)
-        say(f"from the snapshot of {reference.taken_at}, {duration_text(max(0.0, age))} old")
+        sys.stdout.write(planned.text)
+        print_progress(f"from the snapshot of {reference.taken_at}, {duration_text(max(0.0, age))} old")
     for warning in warnings:
         warn(warning)
     if out is not None:
-        say(f"plan written to {out}")
+        print_progress(f"plan written to {out}")
     if not planned.plan.verdict.is_complete and planned.binding:
         raise typer.Exit(3)
 
@@ -58,7 +58,7 @@ def plan(level: Level, asked: PlanAsked, out: Path | None, form: str, *, all_mov
 def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> None:
     """`trimtab plan show`."""
     level, document = opened_plan(path)
-    if form not in ("text", "json") and form not in level.forms:
+    if form not in ("text", "json") and form not in level.formats:
         raise InputError(
             f"{path}: is a plan for {level.system.title}, and --format {form} is not for that; leave it out"
         )
@@ -77,25 +77,25 @@ def diff(first: Path, second: Path) -> None:
     if level is not other_level:
         raise InputError(
             f"{first} is a plan of {level.name} and {second} one of {other_level.name}: compare plans of one "
-            "level"
+            "balancer"
         )
     form = level.plan()
-    text = level.words().plan_diff(form.from_document(one), form.from_document(other))
+    text = level.renderer().plan_diff(form.from_document(one), form.from_document(other))
     typer.echo(text or "the plans do the same", nl=not text)
     if text:
         raise typer.Exit(1)
 
 
-def _show(level: Level, plan: Any, snapshot: Any, form: str, *, all_moves: bool) -> None:
+def _show(balancer: Balancer, plan: Any, snapshot: Any, form: str, *, all_moves: bool) -> None:
     if form == "json":
-        sys.stdout.write(level.plan().to_bytes(plan).decode())
+        sys.stdout.write(balancer.plan().to_bytes(plan).decode())
     elif form == "text":
-        text = level.words().plan_text(plan, snapshot, all_moves=all_moves)
+        text = balancer.renderer().plan_text(plan, snapshot, all_moves=all_moves)
         sys.stdout.write(fitted(text, sys.stdout))
     else:
-        if form not in level.forms:
-            raise InputError(f"--format {form} is not for plans of {level.name}; leave it out")
-        text, note = level.forms[form]()(plan)
+        if form not in balancer.formats:
+            raise InputError(f"--format {form} is not for plans of {balancer.name}; leave it out")
+        text, note = balancer.formats[form]()(plan)
         sys.stdout.write(text)
         if note:
-            say(note)
+            print_progress(note)

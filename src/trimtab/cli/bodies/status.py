@@ -15,40 +15,43 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
-from trimtab.cli.bodies.where import Where
+from trimtab.balancers import BALANCERS, Balancer, System
+from trimtab.cli.bodies.context import CommandContext
 from trimtab.files.settings import Settings
-from trimtab.files.store import Place
-from trimtab.levels import LEVELS, Level, System
+from trimtab.files.store import Location
 from trimtab.model.errors import InputError, ObserveError, SettingsError
-from trimtab.model.level import Breach, Standing, missed_beside, out_of_service, standing_of
+from trimtab.model.goals import GoalStatus, GoalViolation, goal_status, out_of_service, violations_not_in
 from trimtab.model.plan import Problem
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.status import TICKS, ClusterStatus, read_statuses
 from trimtab.report.status_text import finding_lines, status_document, status_text
-from trimtab.report.stretch import LEAST, SETTLING, measured_between
+from trimtab.report.time_range import MIN_SAMPLES, SETTLING, measured_between
 
 WATCH_SECONDS = 2.0
 
-Look = Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]
+StatusSource = Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]
 """Gives what is to be shown now: as plain JSON values, and as text."""
 
 
-def look(where: Where, cluster: str | None, *, every: bool) -> Look:
+def status_source(context: CommandContext, cluster: str | None, *, every: bool) -> StatusSource:
     """The look that is asked for: at brokers where a cluster is named, else at the lake."""
-    for level in LEVELS.values():
-        if level.reads is not None and (name := where.given.get(level.reads.name)) is not None:
-            return _of_reading(level, str(name), where, cluster, every=every)
-    system = where.addressed()
+    for level in BALANCERS.values():
+        if (
+            level.direct_source_option is not None
+            and (name := context.option_values.get(level.direct_source_option.name)) is not None
+        ):
+            return _of_reading(level, str(name), context, cluster, every=every)
+    system = context.addressed()
     if system is not None:
-        return _of_brokers(system, where, every=every)
+        return _of_brokers(system, context, every=every)
 
-    settings = where.read()
+    settings = context.read()
 
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         now = datetime.datetime.now(datetime.UTC)
-        lakes = [Lake(where.lake, level.pipeline()) for level in LEVELS.values()]
-        found = [(one, *_judged(one, where.lake, settings)) for one in read_statuses(lakes, cluster)]
+        lakes = [Lake(context.lake, level.pipeline()) for level in BALANCERS.values()]
+        found = [(one, *_evaluate(one, context.lake, settings)) for one in read_statuses(lakes, cluster)]
         documents = [status_document(*one[:2], now, one[2]) for one in found]
         texts = [part for one in found for part in (*_text(*one, now, every), "")][:-1]
         return documents[0] if len(documents) == 1 else {"clusters": documents}, texts
@@ -58,36 +61,36 @@ def look(where: Where, cluster: str | None, *, every: bool) -> Look:
 
 def _text(
     status: ClusterStatus,
-    standing: Standing | str,
+    goal_status: GoalStatus | str,
     findings: Sequence[Problem],
     now: datetime.datetime,
     every: bool,
 ) -> Iterator[RenderableType]:
-    level = LEVELS[status.level]
-    yield from status_text(status, standing, now, every, carrier=level.carrier, remedy=level.remedy)
+    level = BALANCERS[status.balancer]
+    yield from status_text(status, goal_status, now, every, carrier=level.target_kind, remedy=level.remedy)
     yield from finding_lines(findings)
 
 
-def _judged(
-    status: ClusterStatus, lake: Place, settings: Settings
-) -> tuple[Standing | str, Sequence[Problem]]:
+def _evaluate(
+    status: ClusterStatus, lake: Location, settings: Settings
+) -> tuple[GoalStatus | str, Sequence[Problem]]:
     """How level the newest snapshot is, as a plan sees it, or why that is not known; and what it shows."""
-    level = LEVELS[status.level]
+    level = BALANCERS[status.balancer]
     try:
         home = Lake(lake, level.pipeline())
         snapshot = level.snapshot().read(home.newest_snapshot(status.cluster))
         asked = settings.of(level.settings())
     except (InputError, ObserveError) as error:
         return str(error), ()
-    standing = standing_of(snapshot, asked)
+    standing = goal_status(snapshot, asked)
     missed = _missed_by_samples(home, status.cluster, snapshot, asked, standing)
     findings = () if level.findings is None else level.findings()(snapshot, asked)
     return replace(standing, sampled=missed), findings
 
 
 def _missed_by_samples(
-    lake: Lake, cluster: str, snapshot: Any, settings: Any, standing: Standing
-) -> tuple[Breach, ...]:
+    lake: Lake, cluster: str, snapshot: Any, settings: Any, status: GoalStatus
+) -> tuple[GoalViolation, ...]:
     """Goals that the samples since the last execution miss, as `measure` has them, and the snapshot holds."""
     if not hasattr(snapshot, "partitions"):
         return ()
@@ -97,65 +100,69 @@ def _missed_by_samples(
     ended = [one.ended_at or one.created_at for one in known_executions() if one.cluster == cluster]
     after = datetime.datetime.fromtimestamp(max(ended), datetime.UTC) if ended else None
     found = measured_between(lake, cluster, TICKS, after, None, settling=SETTLING)
-    if found is None or found.instants < LEAST:
+    if found is None or found.instants < MIN_SAMPLES:
         return ()
     seen = found.without(out_of_service(snapshot, vars(settings))).as_planned(snapshot)
-    return missed_beside(seen.breaches(standing.goals), standing.breaches)
+    return violations_not_in(seen.violations(status.goals), status.violations)
 
 
-def _of_brokers(system: System, where: Where, *, every: bool) -> Look:
+def _of_brokers(system: System, context: CommandContext, *, every: bool) -> StatusSource:
     """A look at the brokers of a system, by the first of its levels that knows how to look."""
-    level = next((one for one in LEVELS.values() if one.system is system and one.glance is not None), None)
-    if level is None or level.glance is None:
+    level = next(
+        (one for one in BALANCERS.values() if one.system is system and one.live_status is not None), None
+    )
+    if level is None or level.live_status is None:
         raise SettingsError(
-            f"{system.address.flag}: no level looks at {system.title} without a lake; leave it out"
+            f"{system.address.flag}: no balancer looks at {system.title} without a lake; leave it out"
         )
-    glance, words = level.glance(), level.words()
-    found = where.read()
-    connection = where.connection(system, found)
+    glance, words = level.live_status(), level.renderer()
+    found = context.read()
+    connection = context.connection(system, found)
     how = found.section("collect", CollectSettings)
 
     def from_brokers() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         seen = glance(connection, how)
-        return words.glance_document(seen), words.glance_text(seen, every)
+        return words.status_document(seen), words.status_text(seen, every)
 
     return from_brokers
 
 
-def _of_reading(level: Level, name: str, where: Where, cluster: str | None, *, every: bool) -> Look:
-    """A look at the newest snapshot of what a level read out of its system under a name."""
-    lake, words = Lake(where.lake, level.pipeline()), level.words()
+def _of_reading(
+    balancer: Balancer, name: str, context: CommandContext, cluster: str | None, *, every: bool
+) -> StatusSource:
+    """A look at the newest snapshot of what a balancer read out of its system under a name."""
+    lake, words = Lake(context.lake, balancer.pipeline()), balancer.renderer()
 
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         read = [one for one in lake.clusters() if one.rpartition("@")[0] == name and cluster in (None, one)]
         if len(read) != 1:
-            flag = "" if level.reads is None else level.reads.flag
+            flag = "" if balancer.direct_source_option is None else balancer.direct_source_option.flag
             what = f"readings of {name} on {len(read)} clusters" if read else f"no reading of {name}"
             raise ObserveError(
                 f"lake {lake.path} holds {what}: "
                 + ("say which with --cluster" if read else f"run `trimtab pipeline run {flag} {name}`")
             )
-        seen = level.snapshot().read(lake.newest_snapshot(read[0]))
-        return words.glance_document(seen), words.glance_text(seen, every)
+        seen = balancer.snapshot().read(lake.newest_snapshot(read[0]))
+        return words.status_document(seen), words.status_text(seen, every)
 
     return from_lake
 
 
-def show(seen: Look, *, watch: bool, as_json: bool) -> None:
+def show(observation: StatusSource, *, watch: bool, as_json: bool) -> None:
     """Show it once, or again and again."""
     if as_json:
-        typer.echo(json.dumps(seen()[0], indent=1))
+        typer.echo(json.dumps(observation()[0], indent=1))
     elif watch:
-        _watch(seen)
+        _watch(observation)
     else:
         console = Console(highlight=False)
-        for part in seen()[1]:
+        for part in observation()[1]:
             console.print(part, soft_wrap=isinstance(part, str))
 
 
-def _watch(seen: Look) -> None:
+def _watch(observation: StatusSource) -> None:
     if not Console().is_terminal:
-        _follow(seen)
+        _follow(observation)
         return
     with (
         suppress(KeyboardInterrupt),
@@ -163,21 +170,21 @@ def _watch(seen: Look) -> None:
     ):
         while True:
             try:
-                live.update(Group(*seen()[1]), refresh=True)
+                live.update(Group(*observation()[1]), refresh=True)
             except ObserveError as error:
                 # The pipeline may publish its first tables while we wait.
                 live.update(f"[yellow]![/] {error}", refresh=True)
             time.sleep(WATCH_SECONDS)
 
 
-def _follow(seen: Look) -> None:
+def _follow(observation: StatusSource) -> None:
     """Print what there is whenever it changes, where nothing can be drawn over: a pipe or a file."""
     console, last = Console(highlight=False), ""
     with suppress(KeyboardInterrupt):
         while True:
             with console.capture() as captured:
                 try:
-                    for part in seen()[1]:
+                    for part in observation()[1]:
                         console.print(part, soft_wrap=isinstance(part, str))
                 except ObserveError as error:
                     console.print(f"waiting: {error}", soft_wrap=True, markup=False)

@@ -1,4 +1,4 @@
-"""`trimtab masters`: one node of a store of groups, as a service manager runs it, and its ideal map."""
+"""`trimtab masters`: one node of a store of groups, as a service manager runs it, and its preferred map."""
 
 from pathlib import Path
 
@@ -28,12 +28,12 @@ def node(
 
 @app.command()
 def publish(
-    map_file: Path = typer.Argument(..., metavar="MAP", help="The map (trimtab/masters-map/1)."),
+    map_file: Path = typer.Argument(..., metavar="MAP", help="The map (trimtab/preferred-map/1)."),
     paxos: Path = typer.Option(
         ..., "--paxos", metavar="FILE", help="Configuration of any node of the store."
     ),
 ) -> None:
-    """Publish an ideal map where the nodes read theirs, if none has been published meanwhile."""
+    """Publish a preferred map where the nodes read theirs, if none has been published meanwhile."""
     from trimtab.connect.paxos.nodes import PaxosNodes
     from trimtab.connect.paxos.settings import PaxosConnection
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trimtab.cli.options import JSON, SET, SETTINGS, where_of, with_options
-from trimtab.levels.systems import REDIS
+from trimtab.balancers.systems import REDIS
+from trimtab.cli.options import JSON, SET, SETTINGS, command_context, with_options
 from trimtab.model.errors import InputError, TrimtabError
 
 if TYPE_CHECKING:
-    from trimtab.connect.redis.server import DeadLetter, QueueServer
+    from trimtab.connect.redis.server import DeadLetter, QueueServerClient
 
 app = typer.Typer(
     help="Dead letters: messages that were given up, since workers died with them.", no_args_is_help=True
@@ -28,12 +28,12 @@ def dead_letters(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """List the dead letters: what they are, and how many workers died with each."""
     from trimtab.report.tables import table_lines
 
-    with _server(settings, overrides, given) as server:
+    with _server(settings, overrides, values) as server:
         found = server.dead_letters()
     if as_json:
         typer.echo(json.dumps([_document(one) for one in found], indent=1))
@@ -61,10 +61,10 @@ def show(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Show one dead letter as JSON: its arguments, its labels, and each worker that died with it."""
-    with _server(settings, overrides, given) as server:
+    with _server(settings, overrides, values) as server:
         (found,) = _chosen(server.dead_letters(), [letter])
     typer.echo(json.dumps(_document(found), indent=1))
 
@@ -75,7 +75,7 @@ def requeue(
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
-    given: dict[str, Any],
+    values: dict[str, Any],
 ) -> None:
     """Put dead letters into a queue again, behind what waits of their key; their deaths are forgotten.
 
@@ -83,7 +83,7 @@ def requeue(
     """
     if bool(letters) == every:
         raise InputError("requeue takes the ids of dead letters, or --all: write one of the two")
-    with _server(settings, overrides, given) as server:
+    with _server(settings, overrides, values) as server:
         found = server.dead_letters()
         chosen = found if every else _chosen(found, letters)
         gone = []
@@ -100,10 +100,12 @@ def requeue(
 
 
 @contextmanager
-def _server(settings: Path | None, overrides: list[str], given: dict[str, Any]) -> Iterator[QueueServer]:
+def _server(
+    settings: Path | None, overrides: list[str], values: dict[str, Any]
+) -> Iterator[QueueServerClient]:
     from trimtab.connect.redis.server import open_server
 
-    where = where_of(None, settings, overrides, given)
+    where = command_context(None, settings, overrides, values)
     with open_server(where.connection(REDIS, where.read())) as server:
         yield server
 

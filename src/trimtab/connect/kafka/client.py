@@ -179,7 +179,7 @@ def _greet(link: socket.socket, connection: KafkaConnection, host: str) -> None:
     """Ask which requests the broker knows, and show our user where there is one."""
     from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-    _ask(link, ApiVersionsRequest(version=0), ApiVersionsResponse)
+    _request(link, ApiVersionsRequest(version=0), ApiVersionsResponse)
     if connection.uses_sasl:
         _authenticate(link, connection, host)
 
@@ -194,7 +194,7 @@ def _authenticate(link: socket.socket, connection: KafkaConnection, host: str) -
     )
 
     offer = SaslHandshakeRequest(version=1, mechanism=connection.sasl_mechanism)
-    answer = _ask(link, offer, SaslHandshakeResponse)
+    answer = _request(link, offer, SaslHandshakeResponse)
     if answer.error_code == UNSUPPORTED_MECHANISM:
         raise ConnectError(
             f"Kafka at {host} does not offer {connection.sasl_mechanism} but {', '.join(answer.mechanisms)}: "
@@ -211,7 +211,7 @@ def _authenticate(link: socket.socket, connection: KafkaConnection, host: str) -
     )
     while not mechanism.is_done():
         token = SaslAuthenticateRequest(version=1, auth_bytes=mechanism.auth_bytes())
-        answer = _ask(link, token, SaslAuthenticateResponse)
+        answer = _request(link, token, SaslAuthenticateResponse)
         if answer.error_code:
             raise ConnectError(
                 f"Kafka at {host} refuses user {connection.user!r} with {connection.sasl_mechanism}: "
@@ -220,7 +220,7 @@ def _authenticate(link: socket.socket, connection: KafkaConnection, host: str) -
         mechanism.receive(answer.auth_bytes)
 
 
-def _ask(link: socket.socket, request: Any, response: Any) -> Any:
+def _request(link: socket.socket, request: Any, response: Any) -> Any:
     """Send one request and read its answer."""
     request.with_header(correlation_id=1, client_id="trimtab")
     link.sendall(request.encode(header=True, framed=True))

@@ -11,12 +11,12 @@ CLASSIC: Final = frozenset({"", "classic"})
 SHARE: Final = "share"
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 EMPTY: Final = "Empty"
-GONE: Final = "[Error 69]"
+UNKNOWN_GROUP: Final = "[Error 69]"
 """GroupIdNotFound, as kafka-python words it."""
 
 
 @dataclass(frozen=True)
-class ConsumersSeen:
+class ConsumerGroup:
     """A consumer group.
 
     Attributes
@@ -27,7 +27,7 @@ class ConsumersSeen:
         Partitions of the topic by member id; a member that waits for its share has none.
     rebalancing
         It gives out partitions anew: brokers do not tell meanwhile what its members read.
-    untold
+    unlisted_reason
         Why brokers do not tell its members; empty where they do.
     """
 
@@ -35,10 +35,10 @@ class ConsumersSeen:
     committed: Mapping[int, int] = field(default_factory=dict)
     assigned: Mapping[str, frozenset[int]] = field(default_factory=dict)
     rebalancing: bool = False
-    untold: str = ""
+    unlisted_reason: str = ""
 
 
-def all_groups(admin: Any, topic: str, partitions: Iterable[int], named: str) -> tuple[ConsumersSeen, ...]:
+def all_groups(admin: Any, topic: str, partitions: Iterable[int], named: str) -> tuple[ConsumerGroup, ...]:
     """Every group with commits on a topic or members that read it, by name.
 
     The one that is named is among them in any case. Share groups are not: they keep no order.
@@ -58,13 +58,13 @@ def all_groups(admin: Any, topic: str, partitions: Iterable[int], named: str) ->
     if named:
         kinds.setdefault(named, "")
     ours = [TopicPartition(topic, one) for one in partitions]
-    found = {one.name: one for one in _seen(admin, topic, kinds, ours)}
+    found = {one.name: one for one in _listed_groups(admin, topic, kinds, ours)}
     # Members of these are there and not told. Whoever has commits, and none here, reads something else.
     unsure = [
         one.name
         for one in found.values()
         if not one.committed
-        and (one.rebalancing or one.untold)
+        and (one.rebalancing or one.unlisted_reason)
         and listed.get(one.name, {}).get("group_state") != EMPTY
     ]
     elsewhere = admin.list_group_offsets(dict.fromkeys(unsure)) if unsure else {}
@@ -75,14 +75,14 @@ def all_groups(admin: Any, topic: str, partitions: Iterable[int], named: str) ->
     )
 
 
-def one_group(admin: Any, topic: str, name: str) -> ConsumersSeen:
+def one_group(admin: Any, topic: str, name: str) -> ConsumerGroup:
     """A group by its name, whether it reads the topic or not."""
-    return _seen(admin, topic, {name: ""}, None)[0]
+    return _listed_groups(admin, topic, {name: ""}, None)[0]
 
 
-def _seen(
+def _listed_groups(
     admin: Any, topic: str, kinds: Mapping[str, str], partitions: Sequence[Any] | None
-) -> list[ConsumersSeen]:
+) -> list[ConsumerGroup]:
     """Groups by name and type, whether they read the topic or not."""
     if not kinds:
         return []
@@ -103,11 +103,13 @@ def _seen(
             if (parts := _assigned(member, topic)) is not None
         }
         changing = told.get("group_state") in REBALANCING and told.get("protocol_type") == "consumer"
-        found.append(ConsumersSeen(name, committed, assigned, changing, _untold(kind, told, bool(committed))))
+        found.append(
+            ConsumerGroup(name, committed, assigned, changing, _unlisted_reason(kind, told, bool(committed)))
+        )
     return found
 
 
-def _untold(kind: str, told: Mapping[str, Any], committed: bool) -> str:
+def _unlisted_reason(kind: str, text: Mapping[str, Any], committed: bool) -> str:
     """Why the members of a group are not told; empty where they are, or where it is gone."""
     if kind not in CLASSIC:
         return (
@@ -116,10 +118,10 @@ def _untold(kind: str, told: Mapping[str, Any], committed: bool) -> str:
             if kind == "consumer"
             else f"is of type {kind}, of which brokers do not tell the members to this trimtab"
         )
-    error = told.get("error")
+    error = text.get("error")
     if error:
-        return "" if GONE in error and not committed else f"cannot be described ({error})"
-    if told.get("group_state") == "Dead" and committed:
+        return "" if UNKNOWN_GROUP in error and not committed else f"cannot be described ({error})"
+    if text.get("group_state") == "Dead" and committed:
         return "has commits, and its broker calls it dead, as it does with one of a newer group protocol"
     return ""
 

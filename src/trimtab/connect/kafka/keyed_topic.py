@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.connect.kafka.client import consumer, open_admin, producer
-from trimtab.connect.kafka.groups import ConsumersSeen, all_groups, one_group
+from trimtab.connect.kafka.groups import ConsumerGroup, all_groups, one_group
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys import heartbeat, table
-from trimtab.files.keys.heartbeat import Heartbeat
+from trimtab.files.keys.heartbeat import ClientHeartbeat
 from trimtab.files.keys.table import PublishedTable
 from trimtab.files.reading import read_bytes
 from trimtab.model.errors import ConnectError, InputError
@@ -27,7 +27,7 @@ READ_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
-class TopicSeen:
+class TopicState:
     """A topic as brokers tell of it; offsets by partition, from 0."""
 
     cluster: str
@@ -37,7 +37,7 @@ class TopicSeen:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedRouting:
     """What lies where a topic's tables are.
 
     Attributes
@@ -45,7 +45,7 @@ class Published:
     table
         The last one of the topic as it is now; None where there is none, or none that can be read. Tables of
         an id of before do not count: nobody can follow them any more.
-    rival
+    foreign_table
         One before it that is no older and has other routes: two published at once, and some follow this one.
     damaged
         Why what lies there last cannot be read; empty where it can. Whoever runs goes on by the one before.
@@ -53,16 +53,16 @@ class Published:
         The partitions that the hash of a damaged one divides by, as its text has it; 0 where it does not.
     newest
         The highest version that can be made out, in any text there and in heartbeats of the topic, or 0.
-    beats
+    heartbeats
         Heartbeats that still count.
     """
 
     table: RoutingTable | None = None
-    rival: RoutingTable | None = None
+    foreign_table: RoutingTable | None = None
     damaged: str = ""
     base: int = 0
     newest: int = 0
-    beats: tuple[Heartbeat, ...] = ()
+    heartbeats: tuple[ClientHeartbeat, ...] = ()
 
 
 class KeyedTopic:
@@ -79,7 +79,7 @@ class KeyedTopic:
         self.tables_topic = tables.removeprefix(TOPIC) if tables.startswith(TOPIC) else None
         self.tables_file = None if self.tables_topic is not None else Path(tables)
 
-    def look(self) -> TopicSeen:
+    def describe(self) -> TopicState:
         """The topic as it is.
 
         Raises
@@ -94,11 +94,11 @@ class KeyedTopic:
             raise InputError(f"there is no topic {self.topic!r} on this cluster: correct its name")
         return found
 
-    def find(self) -> TopicSeen | None:
+    def find(self) -> TopicState | None:
         """The topic as it is; None where there is none of that name. Errors else as in `look`."""
         from kafka import TopicPartition
 
-        with _told(self.topic):
+        with _translate_errors(self.topic):
             found = self._described(self.topic)
             if found is None:
                 return None
@@ -106,7 +106,7 @@ class KeyedTopic:
             begins, ends = (
                 self._admin.list_partition_offsets(dict.fromkeys(parts, spec)) for spec in (EARLIEST, LATEST)
             )
-            return TopicSeen(
+            return TopicState(
                 self.cluster(),
                 str(found["topic_id"]),
                 {one.partition: begins[one].offset for one in sorted(parts)},
@@ -115,15 +115,15 @@ class KeyedTopic:
 
     def cluster(self) -> str:
         """The id of the cluster."""
-        with _told(self.topic):
+        with _translate_errors(self.topic):
             return str(self._admin.describe_cluster()["cluster_id"])
 
-    def groups(self, partitions: Iterable[int], named: str = "") -> tuple[ConsumersSeen, ...]:
+    def groups(self, partitions: Iterable[int], named: str = "") -> tuple[ConsumerGroup, ...]:
         """Every group that reads the topic, see `all_groups`."""
-        with _told(self.topic):
+        with _translate_errors(self.topic):
             return all_groups(self._admin, self.topic, partitions, named)
 
-    def consumers(self, named: str = "") -> ConsumersSeen:
+    def consumers(self, named: str = "") -> ConsumerGroup:
         """The group whose load is meant: the one that is named, else the only one that reads the topic.
 
         Raises
@@ -132,25 +132,25 @@ class KeyedTopic:
             If there are several and none is named.
         """
         if named:
-            with _told(self.topic):
+            with _translate_errors(self.topic):
                 return one_group(self._admin, self.topic, named)
-        found = self.groups(self.look().ends)
+        found = self.groups(self.describe().ends)
         if len(found) > 1:
             names_told = ", ".join(one.name for one in found)
             raise InputError(
                 f"topic {self.topic} is read by {len(found)} consumer groups ({names_told}): say whose load "
-                "is meant with --set keys.consumers=GROUP"
+                "is meant with --set keys.consumer_group=GROUP"
             )
-        return found[0] if found else ConsumersSeen()
+        return found[0] if found else ConsumerGroup()
 
-    def published(self, topic_id: str) -> Published:
+    def published(self, topic_id: str) -> PublishedRouting:
         """The tables there, and all heartbeats that still count; a file has none of those."""
         if self.tables_file is not None:
             texts = [read_bytes(self.tables_file)] if self.tables_file.exists() else []
             return self._understood(texts, {}, topic_id)
-        with _told(self.tables_topic or ""):
-            texts, words = self._words()
-        beats: dict[tuple[str, str], tuple[Heartbeat, bool]] = {}
+        with _translate_errors(self.tables_topic or ""):
+            texts, words = self._texts()
+        beats: dict[tuple[str, str], tuple[ClientHeartbeat, bool]] = {}
         for data, at in words:
             beat = heartbeat.read_heartbeat(data)
             if beat is not None and beat.topic_id == topic_id:
@@ -158,12 +158,15 @@ class KeyedTopic:
         return self._understood(texts, beats, topic_id)
 
     def _understood(
-        self, texts: list[bytes], beats: Mapping[tuple[str, str], tuple[Heartbeat, bool]], topic_id: str
-    ) -> Published:
+        self,
+        texts: list[bytes],
+        heartbeats: Mapping[tuple[str, str], tuple[ClientHeartbeat, bool]],
+        topic_id: str,
+    ) -> PublishedRouting:
         found: list[RoutingTable] = []
-        newest, base, damaged = max((beat.version for beat, _ in beats.values()), default=0), 0, ""
+        newest, base, damaged = max((beat.version for beat, _ in heartbeats.values()), default=0), 0, ""
         for text in texts:
-            version, told_base = table.told_in(text)
+            version, told_base = table.version_and_base(text)
             newest, base, damaged = max(newest, version), 0, ""
             try:
                 one = table.read_table(text, f"table on {self.tables_file or self.tables_topic}", self.topic)
@@ -181,12 +184,12 @@ class KeyedTopic:
             if last and one.version >= last.version and (one.groups, one.keys) != (last.groups, last.keys)
         ]
         rival = max(rivals, key=lambda one: one.version, default=None)
-        lasting = tuple(beat for _, (beat, lasts) in sorted(beats.items()) if lasts)
-        return Published(last, rival, damaged, base, newest, lasting)
+        lasting = tuple(beat for _, (beat, lasts) in sorted(heartbeats.items()) if lasts)
+        return PublishedRouting(last, rival, damaged, base, newest, lasting)
 
     def has_tables(self) -> bool:
         """Whether the topic of tables is there, with a partition for heartbeats; a file needs none."""
-        with _told(self.tables_topic or ""):
+        with _translate_errors(self.tables_topic or ""):
             return self.tables_topic is None or self._tables_partitions() > heartbeat.PARTITION
 
     def publish(self, new: PublishedTable) -> None:
@@ -196,7 +199,7 @@ class KeyedTopic:
             return
         assert self.tables_topic is not None
         self.make_tables_topic()
-        with _told(self.tables_topic):
+        with _translate_errors(self.tables_topic):
             client = producer(self._connection, acks="all")
             try:
                 key = table.record_key(self.topic)
@@ -215,7 +218,7 @@ class KeyedTopic:
         if self.tables_topic is None or self.has_tables():
             return
         count = heartbeat.PARTITION + 1
-        with _told(self.tables_topic), suppress(TopicAlreadyExistsError, InvalidPartitionsError):
+        with _translate_errors(self.tables_topic), suppress(TopicAlreadyExistsError, InvalidPartitionsError):
             if self._tables_partitions():
                 self._admin.create_partitions({self.tables_topic: count})
                 return
@@ -230,8 +233,8 @@ class KeyedTopic:
 
     def add_partitions(self, count: int) -> None:
         """Bring the topic to so many partitions; one that has them is left as it is."""
-        with _told(self.topic):
-            if len(self.look().ends) < count:
+        with _translate_errors(self.topic):
+            if len(self.describe().ends) < count:
                 self._admin.create_partitions({self.topic: count})
 
     def _described(self, topic: str) -> dict[str, Any] | None:
@@ -245,7 +248,7 @@ class KeyedTopic:
             raise errors.for_code(code)(topic)
         return found[0] if found[0]["partitions"] else None
 
-    def _words(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
+    def _texts(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
         """All texts of the topic's table, the last one last, and the last of each heartbeat with its time."""
         own, told = table.record_key(self.topic), heartbeat.record_key(self.topic, "")
         texts: list[bytes] = []
@@ -261,7 +264,7 @@ class KeyedTopic:
 
     def records(self) -> list[tuple[bytes, bytes | None, float]]:
         """Records of the topic of tables: key, value, and the record's own time in seconds since 1970."""
-        with _told(self.tables_topic or ""):
+        with _translate_errors(self.tables_topic or ""):
             return list(self._records())
 
     def _records(self) -> Iterator[tuple[bytes, bytes | None, float]]:
@@ -297,7 +300,7 @@ class KeyedTopic:
 
 
 @contextmanager
-def _told(subject: str) -> Iterator[None]:
+def _translate_errors(subject: str) -> Iterator[None]:
     from kafka.errors import KafkaError
 
     try:

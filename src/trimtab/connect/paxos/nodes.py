@@ -1,4 +1,4 @@
-"""The nodes of a store of Paxos groups, asked side by side; and its ideal map, in a file or in the store."""
+"""The nodes of a store of Paxos groups, called concurrently, and its preferred map."""
 
 from __future__ import annotations
 
@@ -17,17 +17,24 @@ from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.atomic import write_atomically
 from trimtab.files.masters.configuration import STORE, NodeConfiguration, read_configuration
 from trimtab.files.masters.envelope import opened
-from trimtab.files.masters.frames import HEAD, MOST_BYTES, TornError, decoded, encoded
-from trimtab.files.masters.greeting import HANDSHAKE_BYTES, answer_to, hello_of, judged
-from trimtab.files.masters.map import read_map, write_map
+from trimtab.files.masters.frames import HEAD, MAX_FRAME_BYTES, TornFrameError, decoded, encoded
+from trimtab.files.masters.peer_authentication import HANDSHAKE_BYTES, answer_to, hello_of, verify_proof
+from trimtab.files.masters.preferred_map import read_map, write_map
 from trimtab.model.errors import ConnectError, InputError, SettingsError
 from trimtab.online.masters.bounds import CLAIM_BYTES, claims_bytes
 from trimtab.online.masters.entries import Change, ChangeClaims, PublishMap
-from trimtab.online.masters.messages import AskMap, AskReport, ChangeMap, MapIs, MapSeen, Report
+from trimtab.online.masters.messages import (
+    AskMap,
+    ChangeMap,
+    GroupReport,
+    MapChanged,
+    MapIs,
+    ReadGroupMetrics,
+)
 from trimtab.online.masters.token import CLUSTER
 
 _T = TypeVar("_T")
-_NO_ANSWER: Final = (OSError, TornError, InputError)
+_NO_ANSWER: Final = (OSError, TornFrameError, InputError)
 AGAIN_SECONDS: Final = 0.05
 """Between two looks whether a change is chosen."""
 NOTHING_YET: Final = 0
@@ -67,7 +74,7 @@ class PaxosNodes:
         """Its name."""
         return self.configuration.cluster
 
-    def reports(self) -> dict[int, dict[int, Report]]:
+    def reports(self) -> dict[int, dict[int, GroupReport]]:
         """Node to group to its report, of those nodes that answer in time.
 
         Raises
@@ -87,19 +94,19 @@ class PaxosNodes:
             try:
                 found[node] = answer.result()
             except _NO_ANSWER as error:
-                why.append(f"{addresses[node]}: {_said(error)}")
+                why.append(f"{addresses[node]}: {_error_text(error)}")
         if not found:
             raise ConnectError(f"no node of store {self.cluster} answers ({'; '.join(why)}): start them")
         return found
 
-    def _reports_of(self, node: int) -> dict[int, Report]:
+    def _reports_of(self, node: int) -> dict[int, GroupReport]:
         """The reports of one node."""
-        groups, found = self.configuration.groups, dict[int, Report]()
+        groups, found = self.configuration.groups, dict[int, GroupReport]()
         with self._connected(node) as line:
-            line.say(*((group, AskReport(line.client)) for group in range(groups)))
+            line.send(*((group, ReadGroupMetrics(line.client)) for group in range(groups)))
             while len(found) < groups:
-                group, message = line.hear()
-                if isinstance(message, Report):
+                group, message = line.poll()
+                if isinstance(message, GroupReport):
                     found[group] = message
         return found
 
@@ -117,7 +124,7 @@ class PaxosNodes:
             guarded.sendall(encoded(hello))
             challenge = line.message(HANDSHAKE_BYTES)
             guarded.sendall(answer_to(hello, challenge, self._keys.secret, node))
-            judged(line.message(HANDSHAKE_BYTES), hello, challenge, self._keys.secret, node)
+            verify_proof(line.message(HANDSHAKE_BYTES), hello, challenge, self._keys.secret, node)
             yield line
 
     def _guarded(self, line: socket.socket, host: str) -> socket.socket:
@@ -126,9 +133,9 @@ class PaxosNodes:
             line if self._keys.calling is None else self._keys.calling.wrap_socket(line, server_hostname=host)
         )
 
-    # ------------------------------------------------------------ the ideal map
+    # ------------------------------------------------------------ the preferred map
 
-    def ideal(self) -> MapSeen:
+    def preferred_map(self) -> MapChanged:
         """The map as it is published, or else that of the configuration; version 0 where there is none.
 
         Raises
@@ -142,11 +149,11 @@ class PaxosNodes:
         path = Path(told.map)
         if told.map and path.exists():
             return self._file(lambda: read_map(path, len(told.addresses), groups))
-        if told.ideal:
-            return MapSeen(1, tuple(told.ideal))
-        return MapSeen(NOTHING_YET, (-1,) * groups)
+        if told.preferred_nodes:
+            return MapChanged(1, tuple(told.preferred_nodes))
+        return MapChanged(NOTHING_YET, (-1,) * groups)
 
-    def publish(self, base: int, ideal: tuple[int, ...], version: int | None = None) -> int | None:
+    def publish(self, base: int, preferred: tuple[int, ...], version: int | None = None) -> int | None:
         """Publish a map; its version, or None where version `base` is the newest no more.
 
         Parameters
@@ -160,11 +167,11 @@ class PaxosNodes:
             If the configuration names no place for maps, or it cannot be written. A map in the store may be
             published nevertheless, later too.
         """
-        seen = MapSeen(base + 1 if version is None else version, ideal)
+        seen = MapChanged(base + 1 if version is None else version, preferred)
         if self.configuration.map_in_store:
             return self._publish_in_store(base, seen)
         with self._locked() as path:
-            if self.ideal().version != base:
+            if self.preferred_map().version != base:
                 return None
             self._file(lambda: write_map(path, seen))
             return seen.version
@@ -179,14 +186,14 @@ class PaxosNodes:
         ConnectError
             As in `publish`, or if another map is published at the same moment.
         """
-        newest = self.ideal().version
+        newest = self.preferred_map().version
         seen = read_map(path, len(self.configuration.addresses), self.configuration.groups)
         if seen.version <= newest:
             raise InputError(
                 f"{path} has version {seen.version}, and version {newest} is published in store "
                 f"{self.cluster}: build on that one, and give the new map version {newest + 1} or higher"
             )
-        if self.publish(newest, seen.ideal, seen.version) is None:
+        if self.publish(newest, seen.preferred, seen.version) is None:
             raise ConnectError(
                 f"another map was published in store {self.cluster} over version {newest}: look at it with "
                 "`trimtab status --paxos`, build on it, and publish again"
@@ -240,9 +247,10 @@ class PaxosNodes:
         answers = self._each(self._map_of)
         for node, told in answers.items():
             reads = "reads its map in the store" if told.in_store else "does not read its map in the store"
-            if not told.in_store or len(told.ideal) != self.configuration.groups:
+            if not told.in_store or len(told.preferred) != self.configuration.groups:
                 raise ConnectError(
-                    f"node {node} of store {self.cluster} {reads} and has {len(told.ideal)} groups, expected "
+                    f"node {node} of store {self.cluster} {reads} and has {len(told.preferred)} groups, "
+                    "expected "
                     f'"map": "{STORE}" and {self.configuration.groups} groups as in {self._node_json}: give '
                     "all nodes the same, and start them again"
                 )
@@ -253,15 +261,15 @@ class PaxosNodes:
         with self._connected(node) as line:
             return line.map()
 
-    def _publish_in_store(self, base: int, seen: MapSeen) -> int | None:
+    def _publish_in_store(self, base: int, observation: MapChanged) -> int | None:
         """See `publish`."""
         before = self._published()
         newest = next(iter(before.values()))
         if newest.version != base:
             return None
-        change = PublishMap(newest.published, *seen)
-        told = self._change(change, before, lambda told: told.published > newest.published)
-        return seen.version if told.map == seen else None
+        change = PublishMap(newest.published, *observation)
+        told = self._change(change, before, lambda status: status.published > newest.published)
+        return observation.version if told.map == observation else None
 
     def _change_claims_in_store(self, added: frozenset[str], removed: frozenset[str]) -> None:
         """See `change_claims`."""
@@ -273,8 +281,8 @@ class PaxosNodes:
                 "until other trimtabs have ended"
             )
 
-        def is_done(told: MapIs) -> bool:
-            return added - removed <= set(told.claims) and not removed & set(told.claims)
+        def is_done(text: MapIs) -> bool:
+            return added - removed <= set(text.claims) and not removed & set(text.claims)
 
         self._change(ChangeClaims(tuple(sorted(added)), tuple(sorted(removed))), before, is_done)
 
@@ -298,12 +306,12 @@ class PaxosNodes:
         for node in before:
             try:
                 with self._connected(node) as line:
-                    line.say((CLUSTER, ChangeMap(change)))
+                    line.send((CLUSTER, ChangeMap(change)))
                     while (told := line.map()).applied <= newest or not is_done(told):
                         line.wait()
                     return told
             except _NO_ANSWER as error:
-                why.append(f"{addresses[node]}: {_said(error)}")
+                why.append(f"{addresses[node]}: {_error_text(error)}")
         needed = f"a majority of the {len(addresses)} nodes must run and reach one another"
         if self.configuration.etcd:
             needed = "a majority of the members of etcd must run, and nodes must reach them"
@@ -316,7 +324,7 @@ class PaxosNodes:
         try:
             return call()
         except (OSError, InputError, ValueError) as error:
-            raise ConnectError(f"the ideal map of store {self.cluster}: {error}") from error
+            raise ConnectError(f"the preferred map of store {self.cluster}: {error}") from error
 
 
 class _Line:
@@ -331,13 +339,13 @@ class _Line:
     def __init__(self, line: socket.socket, client: str, until: float) -> None:
         self._line, self._until, self.client = line, until, client
 
-    def say(self, *told: tuple[int, Any]) -> None:
+    def send(self, *text: tuple[int, Any]) -> None:
         """Send messages, each for a group."""
-        self._line.sendall(b"".join(map(encoded, told)))
+        self._line.sendall(b"".join(map(encoded, text)))
 
-    def hear(self) -> tuple[int, Any]:
+    def poll(self) -> tuple[int, Any]:
         """The next message."""
-        return opened(self.message(MOST_BYTES))
+        return opened(self.message(MAX_FRAME_BYTES))
 
     def message(self, most_bytes: int) -> Any:
         """What the next frame holds."""
@@ -345,8 +353,8 @@ class _Line:
 
     def map(self) -> MapIs:
         """What the node knows of the map now."""
-        self.say((CLUSTER, AskMap(self.client)))
-        while not isinstance(told := self.hear()[1], MapIs):
+        self.send((CLUSTER, AskMap(self.client)))
+        while not isinstance(told := self.poll()[1], MapIs):
             pass
         return told
 
@@ -357,14 +365,14 @@ class _Line:
         time.sleep(AGAIN_SECONDS)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or "what it sent is no frame"
 
 
 def _message(line: socket.socket, most_bytes: int, until: float) -> Any:
     length, crc = HEAD.unpack(_bytes(line, HEAD.size, until))
     if length > most_bytes:
-        raise TornError
+        raise TornFrameError
     return decoded(_bytes(line, length, until), crc)
 
 

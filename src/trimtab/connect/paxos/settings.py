@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.files.binding import Given, Section, bind
+from trimtab.files.binding import Section, SettingValue, bind
 from trimtab.files.settings import Settings
 from trimtab.model.errors import SettingsError
 
@@ -17,8 +17,8 @@ class PaxosConnection:
     Parameters
     ----------
     node
-        Configuration of any of its nodes: it names all addresses, the groups, the place of the ideal map, and
-        what guards connections.
+        Configuration of any of its nodes: it names all addresses, the groups, the place of the preferred map,
+        and what guards connections.
     timeout_seconds
         How long one node's answers may take.
     """
@@ -45,10 +45,10 @@ def paxos_connection(settings: Settings, node: str | None = None) -> PaxosConnec
     SettingsError
         For an unknown key, a wrong type, or where no node is named.
     """
-    table = settings.given("paxos")
+    table = settings.values("paxos")
     if node is not None:
         # Given on the command line, it is relative to where that was typed.
-        table = {**table, "node": Given(str(Path(node).absolute()), "option for node")}
+        table = {**table, "node": SettingValue(str(Path(node).absolute()), "option for node")}
     Section("paxos", PaxosConnection).check_keys(table, settings.folder)
     if "node" not in table:
         raise SettingsError(

@@ -13,17 +13,17 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from trimtab.connect.pulsar.answers import (
-    Answer,
-    Boundaries,
-    Domain,
-    Isolation,
+from trimtab.connect.pulsar.errors import PulsarAdminError
+from trimtab.connect.pulsar.http import PulsarHttp, PulsarRequest, Query, path_part, path_parts, topic_path
+from trimtab.connect.pulsar.responses import (
+    BundleBoundaries,
+    FailureDomain,
+    IsolationPolicyData,
     LeaderBroker,
     Lookup,
-    Owned,
+    OwnedBundle,
+    Response,
 )
-from trimtab.connect.pulsar.errors import PulsarAdminError
-from trimtab.connect.pulsar.http import PulsarHttp, Query, Request, path_part, path_parts, topic_path
 from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.model.bundles.policies import BundlePolicies
 
@@ -71,9 +71,9 @@ class PulsarAdmin:
         """Let go of connections."""
         self._http.close()
 
-    def get(self, path: str, query: Query = (), base: str | None = None) -> Answer:
+    def get(self, path: str, query: Query = (), base: str | None = None) -> Response:
         """Ask a path below `/admin/v2`."""
-        return self._http.ask(Request("GET", f"/admin/v2/{path}", query), base)
+        return self._http.request(PulsarRequest("GET", f"/admin/v2/{path}", query), base)
 
     def get_json(self, path: str, kind: type[T], query: Query = (), base: str | None = None) -> T:
         """Ask a path, and read the JSON that comes back as a type."""
@@ -81,7 +81,7 @@ class PulsarAdmin:
 
     def change(self, method: str, path: str, query: Query = (), body: bytes | None = None) -> None:
         """Ask for a change, which comes back without a word."""
-        self._http.ask(Request(method, f"/admin/v2/{path}", query, body, changes=True))
+        self._http.request(PulsarRequest(method, f"/admin/v2/{path}", query, body, changes=True))
 
     def cluster(self) -> str:
         """The cluster's name: as set, or as its brokers tell."""
@@ -141,7 +141,7 @@ class PulsarAdmin:
         """
         # Without TLS the id is the address; with it, whoever is asked sends us there.
         base = None if self.connection.uses_tls else f"http://{broker}"
-        told = self.get_json(self._owned_by(broker), dict[str, Owned], base=base)
+        told = self.get_json(self._owned_by(broker), dict[str, OwnedBundle], base=base)
         return {bundle: one.is_active for bundle, one in told.items()}
 
     def _owned_by(self, broker: str) -> str:
@@ -163,7 +163,7 @@ class PulsarAdmin:
 
     def metrics(self, broker: str) -> str:
         """A broker's metrics, in the text format of Prometheus."""
-        answer = self._http.ask(Request("GET", "/metrics/"), self.web_url(broker))
+        answer = self._http.request(PulsarRequest("GET", "/metrics/"), self.web_url(broker))
         return answer.body.decode("utf-8", "replace")
 
     def is_healthy(self, broker: str) -> bool:
@@ -205,7 +205,7 @@ class PulsarAdmin:
         path = f"namespaces/{path_parts(namespace)}/bundles"
         answer = self.get(path)
         try:
-            return tuple(int(one, 16) for one in answer.decoded(path, Boundaries).boundaries)
+            return tuple(int(one, 16) for one in answer.decoded(path, BundleBoundaries).boundaries)
         except ValueError:
             raise answer.unreadable(path, "boundaries are not hexadecimal") from None
 
@@ -216,8 +216,8 @@ class PulsarAdmin:
     def cluster_policies(self) -> BundlePolicies:
         """Isolation policies and failure domains; groups of namespaces are asked one by one."""
         cluster = path_part(self.cluster())
-        found = self._if_any(f"clusters/{cluster}/namespaceIsolationPolicies", dict[str, Isolation])
-        domains = self._if_any(f"clusters/{cluster}/failureDomains", dict[str, Domain])
+        found = self._if_any(f"clusters/{cluster}/namespaceIsolationPolicies", dict[str, IsolationPolicyData])
+        domains = self._if_any(f"clusters/{cluster}/failureDomains", dict[str, FailureDomain])
         return BundlePolicies(
             isolation=tuple(one.policy() for one in found.values()),
             failure_domains={broker: name for name, domain in domains.items() for broker in domain.brokers},
@@ -245,7 +245,7 @@ class PulsarAdmin:
             Its full name, `persistent://tenant/namespace/topic`.
         """
         path = f"/lookup/v2/topic/{topic_path(topic)}"
-        answer = self._http.ask(Request("GET", path))
+        answer = self._http.request(PulsarRequest("GET", path))
         told = answer.decoded(path, Lookup)
         # A broker's id is the address of its plain web service where it has one.
         web = told.http_url or told.http_url_tls
@@ -255,7 +255,7 @@ class PulsarAdmin:
 
     def bundle_of_topic(self, topic: str) -> str:
         """The bundle that a topic falls into; assigns nothing."""
-        answer = self._http.ask(Request("GET", f"/lookup/v2/topic/{topic_path(topic)}/bundle"))
+        answer = self._http.request(PulsarRequest("GET", f"/lookup/v2/topic/{topic_path(topic)}/bundle"))
         namespace = "/".join(topic.partition("://")[2].split("/")[:2])
         return f"{namespace}/{answer.body.decode('utf-8', 'replace').strip()}"
 

@@ -76,10 +76,10 @@ class PulsarAdminError(ConnectError):
         self.transient = transient
 
 
-def refusal(call: str, url: str, status: int, body: bytes) -> PulsarAdminError:
+def request_error(call: str, url: str, status: int, body: bytes) -> PulsarAdminError:
     """The error for an answer that says no."""
     known = HTTPStatus(status) if status in set(HTTPStatus) else None
-    reason = told_reason(body) or (known.phrase if known is not None else "no reason given")
+    reason = response_reason(body) or (known.phrase if known is not None else "no reason given")
     remedy = _REMEDIES.get(known) if known is not None else None
     if remedy is None:
         remedy = "try again in a moment" if status in PASSING else "the broker's log tells more"
@@ -91,7 +91,7 @@ def refusal(call: str, url: str, status: int, body: bytes) -> PulsarAdminError:
     )
 
 
-def told_reason(body: bytes) -> str:
+def response_reason(body: bytes) -> str:
     """The words of a broker that refuses: the field `reason` of a JSON object, or text without its markup."""
     text = body.decode("utf-8", "replace").strip()
     try:

@@ -16,14 +16,14 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import msgspec
 
-from trimtab.connect.pulsar.answers import Answer
-from trimtab.connect.pulsar.errors import NoAnswerError, PulsarAdminError, refusal, unconnected
+from trimtab.connect.pulsar.errors import NoAnswerError, PulsarAdminError, request_error, unconnected
+from trimtab.connect.pulsar.responses import Response
 from trimtab.connect.pulsar.settings import PulsarConnection
 
 if TYPE_CHECKING:
     import httpx
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 """Two are usual at most (to the leader, to the owner)."""
 _REDIRECTS = (301, 302, 307, 308)
 LARGEST_BYTES = 2**30
@@ -33,7 +33,7 @@ Query = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Request:
+class PulsarRequest:
     """One request, whoever is asked.
 
     Attributes
@@ -61,7 +61,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class PulsarResponse:
     """One answer as it came back; `location` is where a redirect points."""
 
     status: int
@@ -106,7 +106,7 @@ class PulsarHttp:
         """Let go of connections."""
         self._client.close()
 
-    def ask(self, request: Request, base: str | None = None) -> Answer:
+    def request(self, request: PulsarRequest, base: str | None = None) -> Response:
         """The answer of one broker, or of the first that answers.
 
         Parameters
@@ -132,7 +132,7 @@ class PulsarHttp:
             if base is None:
                 self._prefer(one)
             return answer
-        raise _silent(request, failures, named=base is not None)
+        raise _is_timeout(request, failures, named=base is not None)
 
     def _in_order(self) -> list[str]:
         with self._lock:
@@ -144,9 +144,9 @@ class PulsarHttp:
                 self._admins.remove(base)
                 self._admins.insert(0, base)
 
-    def _follow(self, request: Request, base: str) -> Answer:
+    def _follow(self, request: PulsarRequest, base: str) -> Response:
         """Ask, and go where we are sent."""
-        deadline = time.monotonic() + self._patience(request)
+        deadline = time.monotonic() + self._timeout(request)
         url, query = base + request.path, request.query
         visited: list[str] = []
         while True:
@@ -163,11 +163,11 @@ class PulsarHttp:
             self._check_redirect(request, visited, url, base)
         answered = _base_of(url)
         if not 200 <= got.status < 300:
-            raise refusal(request.call, answered, got.status, got.body)
-        return Answer(answered, got.body)
+            raise request_error(request.call, answered, got.status, got.body)
+        return Response(answered, got.body)
 
-    def _check_redirect(self, request: Request, visited: Sequence[str], url: str, base: str) -> None:
-        if url in visited or len(visited) > MOST_REDIRECTS:
+    def _check_redirect(self, request: PulsarRequest, visited: Sequence[str], url: str, base: str) -> None:
+        if url in visited or len(visited) > MAX_REDIRECTS:
             raise PulsarAdminError(
                 f"Pulsar sends {request.call} round in circles, {len(visited)} redirects so far, the last to "
                 f"{_base_of(url)}: brokers disagree about who leads or owns; try again when a leader is "
@@ -206,20 +206,20 @@ class PulsarHttp:
 
     def _listed(self, base: str) -> set[str]:
         """Ids of the brokers, which are their addresses; none if they cannot be told."""
-        request = Request("GET", "/admin/v2/brokers")
+        request = PulsarRequest("GET", "/admin/v2/brokers")
         try:
-            got = self._send(request, base + request.path, (), time.monotonic() + self._patience(request))
+            got = self._send(request, base + request.path, (), time.monotonic() + self._timeout(request))
             return set(msgspec.json.decode(got.body, type=list[str])) if got.status == 200 else set()
         except (NoAnswerError, msgspec.MsgspecError):
             return set()
 
-    def _patience(self, request: Request) -> float:
+    def _timeout(self, request: PulsarRequest) -> float:
         """Seconds that an answer may take."""
         return (
             self._connection.change_timeout_seconds if request.changes else self._connection.timeout_seconds
         )
 
-    def _send(self, request: Request, url: str, query: Query, deadline: float) -> Exchange:
+    def _send(self, request: PulsarRequest, url: str, query: Query, deadline: float) -> PulsarResponse:
         """Ask one broker, and follow nothing.
 
         Parameters
@@ -234,7 +234,7 @@ class PulsarHttp:
         """
         import httpx
 
-        again, patience = not request.changes, self._patience(request)
+        again, patience = not request.changes, self._timeout(request)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -254,7 +254,9 @@ class PulsarHttp:
                     continue
                 raise NoAnswerError(str(error) or type(error).__name__, sent=True) from error
 
-    def _exchange(self, request: Request, url: str, query: Query, deadline: float, left: float) -> Exchange:
+    def _exchange(
+        self, request: PulsarRequest, url: str, query: Query, deadline: float, left: float
+    ) -> PulsarResponse:
         headers = {} if request.body is None else {"Content-Type": "application/json"}
         parts, size = [], 0
         with self._client.stream(
@@ -272,15 +274,15 @@ class PulsarHttp:
                 size += len(part)
                 if time.monotonic() > deadline:
                     raise NoAnswerError(
-                        f"{size} bytes in {self._patience(request):g} s and not done", sent=True
+                        f"{size} bytes in {self._timeout(request):g} s and not done", sent=True
                     )
                 if size > LARGEST_BYTES:
                     raise NoAnswerError(f"an answer of more than {LARGEST_BYTES} bytes", sent=True)
-            return Exchange(response.status_code, b"".join(parts), response.headers.get("Location"))
+            return PulsarResponse(response.status_code, b"".join(parts), response.headers.get("Location"))
 
 
-def _silent(
-    request: Request, failures: Sequence[tuple[str, NoAnswerError]], *, named: bool
+def _is_timeout(
+    request: PulsarRequest, failures: Sequence[tuple[str, NoAnswerError]], *, named: bool
 ) -> PulsarAdminError:
     told = "; ".join(f"{base}: {failure.reason}" for base, failure in failures)
     transient = any(failure.transient for _, failure in failures)
@@ -298,7 +300,7 @@ def _silent(
     )
 
 
-def _dead_end(request: Request, visited: Sequence[str], failure: NoAnswerError) -> PulsarAdminError:
+def _dead_end(request: PulsarRequest, visited: Sequence[str], failure: NoAnswerError) -> PulsarAdminError:
     base = _base_of(visited[-1])
     return PulsarAdminError(
         f"Pulsar sends {request.call} on to {base}, which does not answer ({failure.reason}): the owner or "

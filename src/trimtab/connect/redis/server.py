@@ -12,10 +12,10 @@ from trimtab.extras import missing_extra_named
 from trimtab.files.queues.address import credentials_of, is_cluster, nodes_of
 from trimtab.files.queues.exchange import (
     HISTORY,
-    KEPT_SECONDS,
-    Keys,
-    Published,
-    Report,
+    RETENTION_SECONDS,
+    ProcessReport,
+    PublishedWeights,
+    RedisKeys,
     document,
     read_published,
     read_report,
@@ -73,7 +73,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True)
-class Counters:
+class QueueCounters:
     """All queues at an instant.
 
     Attributes
@@ -88,7 +88,7 @@ class Counters:
     queues: Mapping[int, Mapping[str, int]]
 
 
-class QueueServer:
+class QueueServerClient:
     """One set of queues on its server, or in a cluster, where each of its slots has some of the queues.
 
     What processes and trimtab tell one another lies in the first slot. Every method raises `ConnectError` if
@@ -99,16 +99,16 @@ class QueueServer:
         self._client: Any = client
         self.connection = connection
         self._cluster = is_cluster(connection.url)
-        self.keys = self._slot(0) if self._cluster else Keys(connection.name)
+        self.keys = self._slot(0) if self._cluster else RedisKeys(connection.name)
 
     @property
     def id(self) -> str:
         """The set of queues by name and place."""
-        return f"{self.connection.name} at {self.connection.shown}"
+        return f"{self.connection.name} at {self.connection.safe_url}"
 
     def about(self) -> dict[str, Any]:
         """What the server tells of itself."""
-        return dict(self._asked(lambda: self._client.info(**self._node())))
+        return dict(self._request(lambda: self._client.info(**self._node())))
 
     def settings(self, *names: str) -> dict[str, str]:
         """Settings of the server by name, those that it tells."""
@@ -119,32 +119,32 @@ class QueueServer:
                 found |= self._client.config_get(one, **self._node())
             return found
 
-        return dict(self._asked(read))
+        return dict(self._request(read))
 
-    def counters(self) -> Counters:
+    def counters(self) -> QueueCounters:
         """Counters of all queues, changed by the same scripts that move messages."""
-        seconds, microseconds = self._asked(lambda: self._client.time(**self._node()))
+        seconds, microseconds = self._request(lambda: self._client.time(**self._node()))
         slots = self._each_slot()
         found: dict[int, dict[str, int]] = {}
         for slot, keys in enumerate(slots):
-            for name, value in self._asked(lambda keys=keys: self._client.hgetall(keys.counts)).items():
+            for name, value in self._request(lambda keys=keys: self._client.hgetall(keys.counts)).items():
                 field, _, place = name.decode().rpartition(":")
                 if field in FIELDS and place.isdecimal():
                     queue = int(place) * len(slots) + slot
                     found.setdefault(queue, {})[field] = int(value or 0)
-        return Counters(seconds + microseconds / 1e6, dict(sorted(found.items())))
+        return QueueCounters(seconds + microseconds / 1e6, dict(sorted(found.items())))
 
     def dead_letter_count(self) -> int:
         """How many messages were given up."""
         slots = self._each_slot()
-        return sum(self._asked(lambda keys=keys: self._client.xlen(f"{keys.base}:dead")) for keys in slots)
+        return sum(self._request(lambda keys=keys: self._client.xlen(f"{keys.base}:dead")) for keys in slots)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that were given up, the oldest of each slot first."""
         slots = self._each_slot()
         found: list[DeadLetter] = []
         for slot, keys in enumerate(slots):
-            letters: Any = self._asked(lambda keys=keys: self._client.xrange(f"{keys.base}:dead"))
+            letters: Any = self._request(lambda keys=keys: self._client.xrange(f"{keys.base}:dead"))
             for name, fields in letters:
                 told = {key.decode(): value for key, value in fields.items()}
                 deaths = [one.rpartition("@") for one in told["x"].decode().split()]
@@ -180,20 +180,20 @@ class QueueServer:
             default=slot,
         )  # fmt: skip
         words = (letter.id.rpartition("/")[2], str(queue // len(slots)))
-        return bool(self._asked(lambda: self._client.eval(source("requeue"), 1, slots[slot].base, *words)))
+        return bool(self._request(lambda: self._client.eval(source("requeue"), 1, slots[slot].base, *words)))
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[ProcessReport]:
         """The newest report of each process that told something of late, by name."""
 
         def read() -> list[Any]:
             seconds, _ = self._client.time(**self._node())
-            names: Any = self._client.zrangebyscore(self.keys.processes, seconds - KEPT_SECONDS, "+inf")
+            names: Any = self._client.zrangebyscore(self.keys.processes, seconds - RETENTION_SECONDS, "+inf")
             return list(self._client.mget([self.keys.report(one.decode()) for one in names])) if names else []
 
-        found = [read_report(one) for one in self._asked(read) if one is not None]
+        found = [read_report(one) for one in self._request(read) if one is not None]
         return sorted((one for one in found if one is not None), key=lambda one: one.process)
 
-    def published(self) -> Published | None:
+    def published(self) -> PublishedWeights | None:
         """What is published; None for nothing.
 
         Raises
@@ -201,32 +201,34 @@ class QueueServer:
         InputError
             If it cannot be read.
         """
-        data = self._asked(lambda: self._client.get(self.keys.published))
+        data = self._request(lambda: self._client.get(self.keys.published))
         return (
             None
             if data is None
-            else read_published(data, f"{self.keys.published} of {self.connection.shown}")
+            else read_published(data, f"{self.keys.published} of {self.connection.safe_url}")
         )
 
-    def history(self) -> list[Published]:
+    def history(self) -> list[PublishedWeights]:
         """The last documents that were published, the oldest first."""
-        found = self._asked(lambda: self._client.hgetall(self.keys.history))
+        found = self._request(lambda: self._client.hgetall(self.keys.history))
         documents = [
-            read_published(data, f"{self.keys.history} of {self.connection.shown}")
+            read_published(data, f"{self.keys.history} of {self.connection.safe_url}")
             for name, data in found.items()
             if name != b"newest"
         ]
         return sorted(documents, key=lambda one: one.version)
 
-    def publish(self, new: Published) -> bool:
+    def publish(self, new: PublishedWeights) -> bool:
         """Publish a document; False, and nothing done, where its version is not the next."""
         keys = (self.keys.published, self.keys.history)
         words = (str(new.version - 1), str(new.version), document(new), str(HISTORY))
-        return bool(self._asked(lambda: self._client.eval(_PUBLISH, len(keys), *keys, *words)))
+        return bool(self._request(lambda: self._client.eval(_PUBLISH, len(keys), *keys, *words)))
 
     def claims(self) -> frozenset[str]:
         """Texts of trimtabs that act here."""
-        return frozenset(one.decode() for one in self._asked(lambda: self._client.smembers(self.keys.claims)))
+        return frozenset(
+            one.decode() for one in self._request(lambda: self._client.smembers(self.keys.claims))
+        )
 
     def change_claims(self, added: Collection[str], removed: Collection[str]) -> None:
         """Leave some texts and remove others, in one change."""
@@ -239,17 +241,17 @@ class QueueServer:
                     calls.srem(self.keys.claims, *removed)
                 calls.execute()
 
-        self._asked(change)
+        self._request(change)
 
-    def _slot(self, slot: int) -> Keys:
-        return Keys(f"{self.connection.name}/{slot}")
+    def _slot(self, slot: int) -> RedisKeys:
+        return RedisKeys(f"{self.connection.name}/{slot}")
 
-    def _each_slot(self) -> list[Keys]:
-        return self._asked(self._slots) if self._cluster else [self.keys]
+    def _each_slot(self) -> list[RedisKeys]:
+        return self._request(self._slots) if self._cluster else [self.keys]
 
-    def _slots(self) -> list[Keys]:
+    def _slots(self) -> list[RedisKeys]:
         """Keys of each slot over which the queues are spread: those that have a queue."""
-        found: list[Keys] = []
+        found: list[RedisKeys] = []
         while self._client.exists(f"{(keys := self._slot(len(found))).base}:queue:0"):
             found.append(keys)
         return found
@@ -260,18 +262,18 @@ class QueueServer:
             return {}
         return {"target_nodes": self._client.get_node_from_key(self.keys.published)}
 
-    def _asked(self, call: Any) -> Any:
+    def _request(self, call: Any) -> Any:
         from redis.exceptions import RedisClusterException, RedisError
 
         try:
             return call()
         except (RedisError, RedisClusterException, OSError) as error:
-            raise _unanswered(self.connection, error) from error
+            raise _translate_errors(self.connection, error) from error
 
 
 @contextmanager
 @missing_extra_named()
-def open_server(connection: RedisConnection) -> Iterator[QueueServer]:
+def open_server(connection: RedisConnection) -> Iterator[QueueServerClient]:
     """A set of queues on a connection of its own.
 
     Raises
@@ -297,17 +299,17 @@ def open_server(connection: RedisConnection) -> Iterator[QueueServer]:
         try:
             client = RedisCluster(startup_nodes=nodes, **settings)
         except (RedisError, RedisClusterException, OSError) as error:
-            raise _unanswered(connection, error) from error
+            raise _translate_errors(connection, error) from error
     else:
         client = Redis.from_url(connection.full_url, **settings)
     try:
-        yield QueueServer(client, connection)
+        yield QueueServerClient(client, connection)
     finally:
         client.close()
 
 
-def _unanswered(connection: RedisConnection, error: Exception) -> ConnectError:
+def _translate_errors(connection: RedisConnection, error: Exception) -> ConnectError:
     return ConnectError(
-        f"the server of the queues at {connection.shown} does not answer as it should: {error}; "
+        f"the server of the queues at {connection.safe_url} does not answer as it should: {error}; "
         "start it, or correct redis.url and the password"
     )

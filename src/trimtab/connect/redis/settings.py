@@ -62,7 +62,7 @@ class RedisConnection(Connection):
             raise SettingsError(f"redis.timeout_seconds is {self.timeout_seconds}: it must be above 0")
 
     @property
-    def shown(self) -> str:
+    def safe_url(self) -> str:
         """The address without a password, for messages."""
         return without_password(self.url)
 

@@ -13,17 +13,17 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.partitioner import DefaultPartitioner
 
-from trimtab.dataplane.keys.aiokafka_batches import Accumulator
-from trimtab.dataplane.keys.guide import Guide
-from trimtab.dataplane.keys.marks import Marks
-from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
-from trimtab.dataplane.keys.receiving import Handler, Receiving
-from trimtab.dataplane.keys.sending import Headers, Sending, Serialised
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.aiokafka_batches import DeadlineAccumulator
+from trimtab.dataplane.keys.checkpoints import CheckpointStore
+from trimtab.dataplane.keys.client_config import check_consumer_config, check_producer_config
+from trimtab.dataplane.keys.ordered_consumer import Handler, OrderedConsumer
+from trimtab.dataplane.keys.ordered_producer import Headers, OrderedProducer, SerializedKey
+from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab.dataplane.keys.table_router import TableRouter
 from trimtab.files.keys.stamp import without_stamp
 from trimtab.online.keys.order.messages import PLAIN, Stamp
 
-FILL_SECONDS: Final = 5.0
+GAP_FILL_TIMEOUT_SECONDS: Final = 5.0
 WAIT_SECONDS: Final = 0.005
 """Pause of a send whose key changes its route; the event loop goes on meanwhile."""
 
@@ -51,12 +51,12 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
 
     _key_serializer: Any
 
-    def __init__(self, topic: str, following: Following, **config: Any) -> None:
+    def __init__(self, topic: str, following: RoutingConfig, **config: Any) -> None:
         config.setdefault("acks", "all")
         config.setdefault("enable_idempotence", True)
         partitioner = config.get("partitioner")
         own = partitioner is None or isinstance(partitioner, DefaultPartitioner)
-        kept_by_producer(
+        check_producer_config(
             config["acks"],
             config["enable_idempotence"],
             config.get("request_timeout_ms", 40_000),
@@ -66,16 +66,16 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         )
         super().__init__(**config)
         self._topic, self._following = topic, following
-        self._guide: Guide | None = None
-        self._batches = Accumulator.of(self, following.guarding.delivery_seconds)
+        self._router: TableRouter | None = None
+        self._batches = DeadlineAccumulator.of(self, following.ordering.delivery_seconds)
         self._keeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Connect, and read the routing table."""
         await super().start()
         self._keeping = asyncio.create_task(self._batches.keep())
-        outlet = _Outlet(self, self._topic, asyncio.get_running_loop())
-        self._guide = await asyncio.to_thread(Guide, self._following, self._topic, "aiokafka", outlet)
+        outlet = _AiokafkaAdapter(self, self._topic, asyncio.get_running_loop())
+        self._router = await asyncio.to_thread(TableRouter, self._following, self._topic, "aiokafka", outlet)
 
     async def send(
         self,
@@ -91,7 +91,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         A stamp among the headers is another record's, copied with them; it is taken out.
         """
         headers = without_stamp(headers)
-        guide = self._guide
+        guide = self._router
         if guide is None or topic != self._topic or key is None or partition is not None:
             return await super().send(topic, value, key, partition, timestamp_ms, headers)
         guide.check()
@@ -101,7 +101,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         begun = sending.try_begin(data)
         if begun is None:
             loop = asyncio.get_running_loop()
-            until = loop.time() + self._following.guarding.switch_seconds
+            until = loop.time() + self._following.ordering.switch_seconds
             while begun is None:
                 await asyncio.sleep(WAIT_SECONDS)
                 if loop.time() >= until:
@@ -111,7 +111,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
         try:
             if stamp is not PLAIN:
                 headers = [*(headers or ()), sending.header(stamp)]
-            given = data if self._key_serializer is None else Serialised(data)
+            given = data if self._key_serializer is None else SerializedKey(data)
             future = await super().send(topic, value, given, place, timestamp_ms, headers)
             if stamp.sequence:
                 future = _in_time(future, sending, data, stamp, since)
@@ -131,7 +131,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
 
     async def stop(self) -> None:
         """Deliver what was sent, and end."""
-        guide, self._guide = self._guide, None
+        guide, self._router = self._router, None
         if guide is not None:
             await asyncio.to_thread(guide.close)
         try:
@@ -141,7 +141,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
                 self._keeping.cancel()
 
     def _serialize(self, key: Any, value: Any, headers: Any) -> Any:
-        if not isinstance(key, Serialised):
+        if not isinstance(key, SerializedKey):
             return super()._serialize(key, value, headers)
         serializer, self._key_serializer = self._key_serializer, None
         try:
@@ -156,7 +156,7 @@ class Producer(AIOKafkaProducer):  # type: ignore[misc]
 
 
 def _in_time(
-    of: asyncio.Future[Any], sending: Sending, key: bytes, stamp: Stamp, since: float
+    of: asyncio.Future[Any], sending: OrderedProducer, key: bytes, stamp: Stamp, since: float
 ) -> asyncio.Future[Any]:
     """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
     promised = asyncio.get_running_loop().create_future()
@@ -180,13 +180,13 @@ def _in_time(
     return promised
 
 
-class _Outlet:
+class _AiokafkaAdapter:
     quiet = False
 
     def __init__(self, producer: Producer, topic: str, loop: asyncio.AbstractEventLoop) -> None:
         self._producer, self._topic, self._loop = producer, topic, loop
 
-    def hands_over(self) -> bool:
+    def may_hold_unsent_record(self) -> bool:
         return False
 
     def flush(self, seconds: float) -> bool:
@@ -196,9 +196,9 @@ class _Outlet:
             return False
         return True
 
-    def partitions(self, wanted: int) -> int:
+    def partitions(self, desired: int) -> int:
         known = self._producer.client.cluster.partitions_for_topic(self._topic)
-        if len(known or ()) < wanted:
+        if len(known or ()) < desired:
             with suppress(TimeoutError, KafkaError):
                 if known is None:
                     known = self._run(self._producer.partitions_for(self._topic), 5.0)
@@ -206,15 +206,15 @@ class _Outlet:
                     self._run(self._refresh(), 5.0)
         return len(known or ())
 
-    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
         async def send() -> None:
             future = await AIOKafkaProducer.send(
-                self._producer, self._topic, None, Serialised(key), partition, None, headers
+                self._producer, self._topic, None, SerializedKey(key), partition, None, headers
             )
             future.add_done_callback(lambda done: failed() if done.cancelled() or done.exception() else None)
 
         try:
-            self._run(send(), FILL_SECONDS)
+            self._run(send(), GAP_FILL_TIMEOUT_SECONDS)
         except (TimeoutError, KafkaError):
             failed()
 
@@ -253,13 +253,21 @@ class Consumer:
     """
 
     def __init__(
-        self, topic: str, group_id: str, handler: Handler, marks: Marks, following: Following, **config: Any
+        self,
+        topic: str,
+        group_id: str,
+        handler: Handler,
+        marks: CheckpointStore,
+        following: RoutingConfig,
+        **config: Any,
     ) -> None:
-        kept_by_consumer(config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest"))
+        check_consumer_config(
+            config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest")
+        )
         config |= {"enable_auto_commit": False, "auto_offset_reset": "earliest", "group_id": group_id}
         self._topic, self._group, self._marks, self._following = topic, group_id, marks, following
         self._handler, self._config, self._stopped = handler, config, False
-        self._gone: list[set[int]] = []
+        self._revoked: list[set[int]] = []
         self._come: set[int] = set()
         self._working = asyncio.Lock()
 
@@ -273,10 +281,12 @@ class Consumer:
 
             handler = on_loop
         self.receiving = await asyncio.to_thread(
-            Receiving, self._following, self._topic, self._group, "aiokafka", handler, self._marks
+            OrderedConsumer, self._following, self._topic, self._group, "aiokafka", handler, self._marks
         )
         self.client = AIOKafkaConsumer(**self._config)
-        self.client.subscribe([self._topic], listener=_Listener(self._gone, self._come, self._working))
+        self.client.subscribe(
+            [self._topic], listener=_AiokafkaRebalanceListener(self._revoked, self._come, self._working)
+        )
         await self.client.start()
 
     async def run(self) -> None:
@@ -291,20 +301,20 @@ class Consumer:
     async def step(self, seconds: float = 0.2) -> None:
         """Wait for records for so long, let what may take effect, and commit."""
         receiving = self.receiving
-        wait_ms = int(receiving.patience(seconds) * 1000)
+        wait_ms = int(receiving.poll_timeout(seconds) * 1000)
         batches = await self.client.getmany(timeout_ms=wait_ms, max_records=500)
         # No rebalance comes between here and the guard's knowing of the records: nothing is awaited.
-        while self._gone:
-            receiving.revoked(self._gone.pop(0))
+        while self._revoked:
+            receiving.revoked(self._revoked.pop(0))
         for name, records in batches.items():
             if name.partition not in self._come:
                 for record in records:
                     receiving.received(name.partition, record.offset, record.key, record.headers, record)
-        await self._begin_lanes()
+        await self._start_partitions()
         async with self._working:
-            while self._gone:
-                receiving.revoked(self._gone.pop(0))
-            for partition in list(receiving.lanes):
+            while self._revoked:
+                receiving.revoked(self._revoked.pop(0))
+            for partition in list(receiving.assigned_partitions):
                 if partition not in self._come:
                     position = await self.client.position(TopicPartition(self._topic, partition))
                     receiving.positioned(partition, position)
@@ -314,9 +324,9 @@ class Consumer:
                 lambda one: self.client.resume(TopicPartition(self._topic, one)),
                 KafkaError,
             )
-            await self._commit(receiving.due())
+            await self._commit(receiving.pending_commits())
         receiving.member = self.client._coordinator.member_id
-        await self._look_for_partitions()
+        await self._discover_partitions()
 
     async def close(self) -> None:
         """Leave the group; what is done is committed."""
@@ -325,7 +335,7 @@ class Consumer:
         await self.client.stop()
         await asyncio.to_thread(self.receiving.close)
 
-    async def _begin_lanes(self) -> None:
+    async def _start_partitions(self) -> None:
         """Begin each new partition at its commit, or where its log begins, wherever the client had begun."""
         for partition in sorted(self._come):
             name = TopicPartition(self._topic, partition)
@@ -334,7 +344,7 @@ class Consumer:
             position = max(committed or 0, low)
             if position > (await self.client.end_offsets([name]))[name]:
                 position = low
-            if self._gone or partition not in self._come:
+            if self._revoked or partition not in self._come:
                 return
             self.client.seek(name, position)
             self.receiving.assigned(partition, position)
@@ -350,23 +360,23 @@ class Consumer:
                 return
             self.receiving.committed(offsets)
 
-    async def _look_for_partitions(self) -> None:
+    async def _discover_partitions(self) -> None:
         known = len(self.client.partitions_for_topic(self._topic) or ())
         self.receiving.partitions = known
-        seen = self.receiving.follower.seen
+        seen = self.receiving.follower.description
         if seen is not None and known < seen.partitions:
             await self.client._client.force_metadata_update()
 
 
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+class _AiokafkaRebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]
     """Notes what goes and comes, after what is in work is done."""
 
-    def __init__(self, gone: list[set[int]], come: set[int], working: asyncio.Lock) -> None:
-        self._gone, self._come, self._working = gone, come, working
+    def __init__(self, missing: list[set[int]], come: set[int], working: asyncio.Lock) -> None:
+        self._revoked, self._come, self._working = missing, come, working
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         partitions = {name.partition for name in revoked}
-        self._gone.append(partitions)
+        self._revoked.append(partitions)
         self._come.difference_update(partitions)
         async with self._working:
             pass

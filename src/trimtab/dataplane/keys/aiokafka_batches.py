@@ -18,15 +18,15 @@ from aiokafka.producer.transaction_manager import NO_PRODUCER_EPOCH, NO_PRODUCER
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer
 
-LOOK_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 """Time between two looks for what is too old, besides that before each request."""
 
 
-class _Batch(MessageBatch):  # type: ignore[misc]
+class _TrackedBatch(MessageBatch):  # type: ignore[misc]
     """A batch that tells when its numbers are lost."""
 
     numbered = False
-    accumulator: Accumulator
+    accumulator: DeadlineAccumulator
 
     def set_producer_state(self, *state: Any, **named: Any) -> None:
         """It is numbered now, to be sent for the first time."""
@@ -40,7 +40,7 @@ class _Batch(MessageBatch):  # type: ignore[misc]
         super().failure(exception)
 
 
-class Accumulator(MessageAccumulator):  # type: ignore[misc]
+class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
     """An accumulator out of which no batch is sent that is older than the delivery time-out.
 
     Attributes
@@ -52,7 +52,7 @@ class Accumulator(MessageAccumulator):  # type: ignore[misc]
     numbers_lost = False
 
     @classmethod
-    def of(cls, producer: AIOKafkaProducer, delivery_seconds: float) -> Accumulator:
+    def of(cls, producer: AIOKafkaProducer, delivery_seconds: float) -> DeadlineAccumulator:
         """Turn the accumulator of an idempotent producer into one, before anything is sent."""
         made = producer._message_accumulator
         made.__class__ = cls
@@ -95,10 +95,10 @@ class Accumulator(MessageAccumulator):  # type: ignore[misc]
     async def keep(self) -> None:
         """Expire again and again: without an id, or an answer, the sender does not come by."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             self.expire()
 
     def _append_batch(self, builder: Any, tp: Any) -> Any:
         batch = super()._append_batch(builder, tp)
-        batch.__class__, batch.accumulator = _Batch, self
+        batch.__class__, batch.accumulator = _TrackedBatch, self
         return batch

@@ -14,9 +14,9 @@ from typing import Final
 
 from kafka.errors import KafkaError
 
-from trimtab.dataplane.keys.settings import Following
-from trimtab.dataplane.keys.side import SideConnection, Topic
-from trimtab.files.keys.heartbeat import LONGEST_SECONDS, PARTITION, Heartbeat, heartbeat_bytes
+from trimtab.dataplane.keys.metadata_connection import MetadataConnection, TopicDescription
+from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab.files.keys.heartbeat import LONGEST_SECONDS, PARTITION, ClientHeartbeat, heartbeat_bytes
 from trimtab.files.keys.heartbeat import record_key as beat_key
 from trimtab.files.keys.table import PublishedTable, read_table, read_table_file
 from trimtab.files.keys.table import record_key as table_key
@@ -25,15 +25,15 @@ from trimtab.model.errors import InputError
 LOG = logging.getLogger("trimtab.keys")
 TURN_SECONDS = 0.2
 """Longest pause between two looks at the topic of tables."""
-BEATS_PER_SECOND: Final = 50.0
+HEARTBEATS_PER_SECOND: Final = 50.0
 """Heartbeats that all processes together write, as long as none waits `LONGEST_SECONDS`: up to 1,000."""
-LOOKS_PER_SECOND: Final = 500.0
+POLLS_PER_SECOND: Final = 500.0
 """Questions what the topic is, by all processes together."""
 
-Job = Callable[[SideConnection], None]
+Job = Callable[[MetadataConnection], None]
 
 
-class Pace:
+class RequestIntervals:
     """How often a process tells and asks: the more seldom, the more processes do.
 
     Nobody reads others' heartbeats for it. The broker says at which offset a heartbeat was appended, so that
@@ -56,26 +56,26 @@ class Pace:
     def __init__(self, least_seconds: float) -> None:
         self.every_seconds, self.processes = least_seconds, 1.0
         self._least_seconds = least_seconds
-        self._begun: tuple[int, float] | None = None
+        self._started: tuple[int, float] | None = None
         self._appended: tuple[int, float] | None = None
 
     def appended(self, offset: int, at: float) -> None:
         """A heartbeat has an offset, since this time; from any thread."""
         self._appended = offset, at
 
-    def beat(self) -> float:
+    def next_interval(self) -> float:
         """The time until the next heartbeat, for the one that is told now.
 
         It changes here only: whoever reads a heartbeat takes its process for gone by the time that it names.
         """
-        begun, last = self._begun, self._appended
+        begun, last = self._started, self._appended
         if begun is None or last is None:
-            self._begun = last
+            self._started = last
         elif last[1] - begun[1] >= self.every_seconds:
-            self._begun = last
+            self._started = last
             rate = (last[0] - begun[0]) / (last[1] - begun[1])
             self.processes = max(1.0, rate * self.every_seconds)
-            self.every_seconds = min(LONGEST_SECONDS, self.spread(self._least_seconds, BEATS_PER_SECOND))
+            self.every_seconds = min(LONGEST_SECONDS, self.spread(self._least_seconds, HEARTBEATS_PER_SECOND))
         return self.every_seconds
 
     def spread(self, least_seconds: float, per_second: float) -> float:
@@ -83,7 +83,7 @@ class Pace:
         return max(least_seconds, self.processes / per_second)
 
 
-class Follower:
+class TableFollower:
     """The thread.
 
     Parameters
@@ -95,7 +95,7 @@ class Follower:
     turn
         Called after each look with the table (None before there is one) and the topic as it was last seen; it
         says what stands against following the table.
-    beat
+    heartbeat
         What to tell, but for the topic and why the plain hash is followed.
     clock
         Seconds, from any beginning.
@@ -104,45 +104,45 @@ class Follower:
     ----------
     table
         The newest that was read; None before there is one.
-    seen
+    description
         The topic as it was when this began; None before anybody said so.
     recreated
         Its new id, if it was deleted and made anew since.
     trouble
         Why no table can be read or followed; None where it can, or where none is asked for.
-    pace
+    intervals
         How often it tells and asks.
     """
 
     def __init__(
         self,
-        settings: Following,
+        settings: RoutingConfig,
         topic: str,
-        turn: Callable[[PublishedTable | None, Topic, SideConnection], str | None],
-        beat: Callable[[], Heartbeat],
+        turn: Callable[[PublishedTable | None, TopicDescription, MetadataConnection], str | None],
+        heartbeat: Callable[[], ClientHeartbeat],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.table: PublishedTable | None = None
-        self.seen: Topic | None = None
+        self.description: TopicDescription | None = None
         self.recreated: str | None = None
         self.trouble: str | None = None
-        self._settings, self._topic, self._turn, self._beat = settings, topic, turn, beat
-        self._clock, self.pace = clock, Pace(settings.beat_seconds)
-        self._side = SideConnection(settings.connection, topic, settings.tables_topic)
+        self._settings, self._topic, self._turn, self._make_heartbeat = settings, topic, turn, heartbeat
+        self._clock, self.intervals = clock, RequestIntervals(settings.heartbeat_interval_seconds)
+        self._side = MetadataConnection(settings.connection, topic, settings.tables_topic)
         self._jobs: queue.Queue[Job | None] = queue.Queue()
-        self._looked, self._stopping = threading.Event(), threading.Event()
-        self._told_at, self._looked_at = -inf, -inf
-        self._told: tuple[object, ...] = ()
-        self._unanswered: str | None = None
+        self._polled_at, self._stopping = threading.Event(), threading.Event()
+        self._reported_at, self._observed = -inf, -inf
+        self._reported: tuple[object, ...] = ()
+        self._timeout_error: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"trimtab-keys-{topic}", daemon=True)
 
     def start(self) -> None:
         """Begin, and wait for the first look, for `start_seconds` at most."""
         self._thread.start()
-        if not self._looked.wait(self._settings.start_seconds):
-            self._say(f"nothing was heard of the cluster within {self._settings.start_seconds:g} s")
+        if not self._polled_at.wait(self._settings.start_seconds):
+            self._log(f"nothing was heard of the cluster within {self._settings.start_seconds:g} s")
 
-    def ask(self, job: Job) -> None:
+    def submit(self, job: Job) -> None:
         """Have something asked on the side connection, by this thread."""
         self._jobs.put(job)
 
@@ -155,25 +155,27 @@ class Follower:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._look_and_tell()
+            self._poll_and_report()
             self._work()
         with suppress(KafkaError, OSError):
-            if self._told:
-                self._side.tell(beat_key(self._topic, self._beat().process), None, lambda _: None)
+            if self._reported:
+                self._side.write_record(
+                    beat_key(self._topic, self._make_heartbeat().process), None, lambda _: None
+                )
         self._side.close()
 
-    def _look_and_tell(self) -> None:
-        self._say(self._looked_or_why())
-        self._looked.set()
+    def _poll_and_report(self) -> None:
+        self._log(self._poll_error())
+        self._polled_at.set()
         with suppress(KafkaError, OSError):
-            self._tell()
+            self._send_heartbeat()
 
-    def _looked_or_why(self) -> str | None:
+    def _poll_error(self) -> str | None:
         """Look, and let the table be followed; what stands against it."""
-        against = [self._tried(self._look)]
-        if self.seen is not None:
+        against = [self._tried(self._poll)]
+        if self.description is not None:
             # Also by a table that was read before: what failed is filled in this turn too.
-            against.append(self._tried(partial(self._turn, self.table, self.seen, self._side)))
+            against.append(self._tried(partial(self._turn, self.table, self.description, self._side)))
         return "; ".join(why for why in against if why) or None
 
     def _tried(self, step: Callable[[], str | None]) -> str | None:
@@ -199,43 +201,43 @@ class Follower:
                 # Whoever asked asks again: what waits goes on waiting.
                 LOG.warning("keys of %s: %s", self._topic, error)
 
-    def _look(self) -> str | None:
+    def _poll(self) -> str | None:
         now = self._clock()
-        due = now - self._looked_at >= self.pace.spread(self._settings.read_seconds, LOOKS_PER_SECOND)
+        due = now - self._observed >= self.intervals.spread(self._settings.read_seconds, POLLS_PER_SECOND)
         if due:
-            self._look_at_topic(now)
-        if self.seen is None:
-            return self._unanswered
+            self._refresh_topic(now)
+        if self.description is None:
+            return self._timeout_error
         data = self._read(due)
         if data is not None and (self.table is None or data.table.version > self.table.table.version):
             self.table = data
-            if not due and data.table.partitions > self.seen.partitions:
-                self._look_at_topic(now)
-        if 0 < self.seen.tables <= PARTITION:
+            if not due and data.table.partitions > self.description.partitions:
+                self._refresh_topic(now)
+        if 0 < self.description.tables <= PARTITION:
             return (
                 f"topic {self._settings.tables_topic} of routing tables has 1 partition, expected 2: "
                 "heartbeats have none, so that trimtab apply does not see this process; apply adds it"
             )
-        return self._unanswered
+        return self._timeout_error
 
-    def _look_at_topic(self, now: float) -> None:
-        if self.seen is not None:
-            self._looked_at = now  # also where brokers do not answer: all ask them at once then
+    def _refresh_topic(self, now: float) -> None:
+        if self.description is not None:
+            self._observed = now  # also where brokers do not answer: all ask them at once then
         try:
             found = self._side.topic()
         except (InputError, KafkaError, OSError) as error:
-            self._unanswered = str(error) or type(error).__name__
+            self._timeout_error = str(error) or type(error).__name__
             return
-        self._looked_at, self._unanswered = now, None
-        if self.seen is None or found.topic_id == self.seen.topic_id:
-            self.seen = found
+        self._observed, self._timeout_error = now, None
+        if self.description is None or found.topic_id == self.description.topic_id:
+            self.description = found
         else:
             self.recreated = found.topic_id
 
-    def _read(self, due: bool) -> PublishedTable | None:
-        settings, topic_id = self._settings, self.seen.topic_id if self.seen else None
+    def _read(self, deadline: bool) -> PublishedTable | None:
+        settings, topic_id = self._settings, self.description.topic_id if self.description else None
         if settings.tables_topic is not None:
-            if self.seen is not None and not self.seen.tables:
+            if self.description is not None and not self.description.tables:
                 raise InputError(
                     f"topic {settings.tables_topic} of routing tables: is not there; publish with trimtab "
                     "apply, or create it with 2 partitions, cleanup.policy=compact and segment.ms=60000"
@@ -246,31 +248,31 @@ class Follower:
             return read_table(
                 data, f"table of {self._topic} on {settings.tables_topic}", self._topic, topic_id
             )
-        if settings.table_file is not None and (due or self.table is None):
+        if settings.table_file is not None and (deadline or self.table is None):
             return read_table_file(settings.table_file, self._topic, topic_id)
         return None
 
-    def _say(self, why: str | None) -> None:
+    def _log(self, why: str | None) -> None:
         if self.trouble != why:
-            version = self._beat().version
+            version = self._make_heartbeat().version
             goes_by = f"table {version}" if version else "the plain hash"
             told = "the routing table can be read and followed" if why is None else why
             LOG.warning("keys of %s: going by %s: %s", self._topic, goes_by, told)
             self.trouble = why
 
-    def _tell(self) -> None:
-        if self.seen is None or self.seen.tables <= PARTITION:
+    def _send_heartbeat(self) -> None:
+        if self.description is None or self.description.tables <= PARTITION:
             return
-        beat, now = self._beat(), self._clock()
+        beat, now = self._make_heartbeat(), self._clock()
         changed = (beat.version, tuple(beat.assigned), beat.partitions, beat.member)
-        if now - self._told_at < self.pace.every_seconds and changed == self._told:
+        if now - self._reported_at < self.intervals.every_seconds and changed == self._reported:
             return
-        beat.topic_id = self.seen.topic_id
-        beat.at, beat.every_seconds = time.time(), self.pace.beat()
+        beat.topic_id = self.description.topic_id
+        beat.at, beat.every_seconds = time.time(), self.intervals.next_interval()
         beat.plain_because = None if beat.version else self.trouble
-        self._side.tell(
+        self._side.write_record(
             beat_key(self._topic, beat.process),
             heartbeat_bytes(beat),
-            lambda offset: self.pace.appended(offset, self._clock()),
+            lambda offset: self.intervals.appended(offset, self._clock()),
         )
-        self._told_at, self._told = now, changed
+        self._reported_at, self._reported = now, changed

@@ -18,13 +18,13 @@ from kafka.partitioner import Partitioner as PartitionerOfKafka
 from kafka.producer.future import FutureRecordMetadata
 from kafka.structs import OffsetAndMetadata
 
-from trimtab.dataplane.keys.guide import Guide
-from trimtab.dataplane.keys.marks import Marks
+from trimtab.dataplane.keys.checkpoints import CheckpointStore
+from trimtab.dataplane.keys.client_config import check_consumer_config, check_producer_config
+from trimtab.dataplane.keys.ordered_consumer import Handler, OrderedConsumer
+from trimtab.dataplane.keys.ordered_producer import STEP_SECONDS, Headers, OrderedProducer, SerializedKey
 from trimtab.dataplane.keys.partitioners import PolicyPartitioner
-from trimtab.dataplane.keys.promises import kept_by_consumer, kept_by_producer
-from trimtab.dataplane.keys.receiving import Handler, Receiving
-from trimtab.dataplane.keys.sending import STEP_SECONDS, Headers, Sending, Serialised
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab.dataplane.keys.table_router import TableRouter
 from trimtab.files.keys.stamp import without_stamp
 from trimtab.model.errors import InputError
 from trimtab.online.keys.order.messages import PLAIN
@@ -36,7 +36,7 @@ JOIN_SECONDS: Final = 1.0
 class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
     """A key policy for `KafkaProducer(partitioner=...)`; arguments as of `PolicyPartitioner`."""
 
-    _asked_at: object = None
+    _requested_at: object = None
 
     def partition(
         self,
@@ -61,9 +61,9 @@ class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
                     f"this partitioner goes by the load of topic {self._load.settings.topic}, and was asked "
                     f"for {topic}: use a producer with a partitioner of its own for each topic"
                 )
-            if len(partitions) < self._load.partitions and self._load.seen is not self._asked_at:
+            if len(partitions) < self._load.partitions and self._load.load is not self._requested_at:
                 # One was added; the client would learn of it within `metadata_max_age_ms`, five minutes.
-                self._asked_at = self._load.seen
+                self._requested_at = self._load.load
                 cluster.request_update()
         return self(serialized_key, partitions)
 
@@ -92,13 +92,13 @@ class Producer(KafkaProducer):  # type: ignore[misc]
     # Of a producer that was refused the client's own `__del__` asks for its configuration.
     config: Any = MappingProxyType({})
 
-    def __init__(self, topic: str, following: Following, **config: Any) -> None:
+    def __init__(self, topic: str, following: RoutingConfig, **config: Any) -> None:
         config.setdefault("acks", "all")
         config.setdefault("enable_idempotence", True)
-        limit = config.setdefault("delivery_timeout_ms", int(following.guarding.delivery_seconds * 1000))
+        limit = config.setdefault("delivery_timeout_ms", int(following.ordering.delivery_seconds * 1000))
         partitioner = config.get("partitioner")
         own = partitioner is None or isinstance(partitioner, (DefaultPartitioner, StickyPartitioner))
-        kept_by_producer(
+        check_producer_config(
             config["acks"],
             config["enable_idempotence"],
             limit,
@@ -108,7 +108,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]
         )
         super().__init__(**config)
         self._topic = topic
-        self._guide = Guide(following, topic, "kafka-python", _Outlet(self, topic))
+        self._router = TableRouter(following, topic, "kafka-python", _KafkaPythonAdapter(self, topic))
 
     def send(
         self,
@@ -126,18 +126,18 @@ class Producer(KafkaProducer):  # type: ignore[misc]
         headers = without_stamp(headers)
         if topic != self._topic or key is None or partition is not None:
             return super().send(topic, value, key, headers, partition, timestamp_ms)
-        self._guide.check()
-        sending = self._guide.sending
+        self._router.check()
+        sending = self._router.sending
         data: bytes = self._serialize(self.config["key_serializer"], topic, headers, key)
         since = time.monotonic()
         turn, place, stamp = sending.begin(bytes(data))
         try:
             if stamp is PLAIN:
-                return super().send(topic, value, Serialised(data), headers, place, timestamp_ms)
+                return super().send(topic, value, SerializedKey(data), headers, place, timestamp_ms)
             headers = [*(headers or ()), sending.header(stamp)]
-            future = super().send(topic, value, Serialised(data), headers, place, timestamp_ms)
+            future = super().send(topic, value, SerializedKey(data), headers, place, timestamp_ms)
             if stamp.sequence:
-                future = _InTime(future, sending, since)
+                future = _DeadlineFuture(future, sending, since)
                 future.add_errback(lambda _: sending.failed(data, stamp))
             return future
         except BaseException:
@@ -148,23 +148,23 @@ class Producer(KafkaProducer):  # type: ignore[misc]
 
     def close(self, timeout: float | None = None, **more: Any) -> None:
         """Close, after what was sent is delivered."""
-        guide = self.__dict__.pop("_guide", None)
+        guide = self.__dict__.pop("_router", None)
         if guide is not None:
             guide.close()
         super().close(timeout, **more)
 
     def _serialize(self, serializer: Any, topic: str, headers: Any, data: Any) -> Any:
-        if isinstance(data, Serialised):
+        if isinstance(data, SerializedKey):
             return data.data
         return super()._serialize(serializer, topic, headers, data)
 
 
-class _InTime(FutureRecordMetadata):  # type: ignore[misc]
+class _DeadlineFuture(FutureRecordMetadata):  # type: ignore[misc]
     """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
 
     __slots__ = ("_of", "_sending", "_since")
 
-    def __init__(self, of: FutureRecordMetadata, sending: Sending, since: float) -> None:
+    def __init__(self, of: FutureRecordMetadata, sending: OrderedProducer, since: float) -> None:
         Future.__init__(self)
         self._of, self._sending, self._since = of, sending, since
         of.add_callback(self._acknowledged)
@@ -192,13 +192,13 @@ class _InTime(FutureRecordMetadata):  # type: ignore[misc]
             self.failure(KafkaTimeoutError(why))
 
 
-class _Outlet:
+class _KafkaPythonAdapter:
     quiet = False
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self._producer, self._topic = producer, topic
 
-    def hands_over(self) -> bool:
+    def may_hold_unsent_record(self) -> bool:
         return False
 
     def flush(self, seconds: float) -> bool:
@@ -208,19 +208,19 @@ class _Outlet:
             return False
         return True
 
-    def partitions(self, wanted: int) -> int:
+    def partitions(self, desired: int) -> int:
         known = self._producer._metadata.partitions_for_topic(self._topic)
         if known is None:
             with suppress(KafkaError):
                 known = self._producer.partitions_for(self._topic)
-        elif len(known) < wanted:
+        elif len(known) < desired:
             self._producer._metadata.request_update()
         return len(known or ())
 
-    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
         try:
             future = KafkaProducer.send(
-                self._producer, self._topic, None, Serialised(key), headers, partition
+                self._producer, self._topic, None, SerializedKey(key), headers, partition
             )
             future.add_errback(lambda _: failed())
         except KafkaError:
@@ -250,16 +250,24 @@ class Consumer:
     """
 
     def __init__(
-        self, topic: str, group_id: str, handler: Handler, marks: Marks, following: Following, **config: Any
+        self,
+        topic: str,
+        group_id: str,
+        handler: Handler,
+        marks: CheckpointStore,
+        following: RoutingConfig,
+        **config: Any,
     ) -> None:
-        kept_by_consumer(config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest"))
+        check_consumer_config(
+            config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest")
+        )
         config |= {"enable_auto_commit": False, "auto_offset_reset": "earliest", "group_id": group_id}
-        self.receiving = Receiving(following, topic, group_id, "kafka-python", handler, marks)
+        self.receiving = OrderedConsumer(following, topic, group_id, "kafka-python", handler, marks)
         self.client = KafkaConsumer(**config)
         self._topic, self._stopped = topic, False
-        self._gone: deque[Collection[int]] = deque()
+        self._revoked: deque[Collection[int]] = deque()
         self._come: set[int] = set()
-        self.client.subscribe([topic], listener=_Listener(self._gone, self._come))
+        self.client.subscribe([topic], listener=_KafkaPythonRebalanceListener(self._revoked, self._come))
 
     def run(self) -> None:
         """Consume until `stop`."""
@@ -273,24 +281,24 @@ class Consumer:
     def step(self, seconds: float = 0.2) -> None:
         """Wait for records for so long, let what may take effect, and commit."""
         receiving = self.receiving
-        wait = JOIN_SECONDS if self._joins() else receiving.patience(seconds)
+        wait = JOIN_SECONDS if self._joins() else receiving.poll_timeout(seconds)
         batches = self.client.poll(timeout_ms=int(wait * 1000))
-        while self._gone:
-            receiving.revoked(self._gone.popleft())
+        while self._revoked:
+            receiving.revoked(self._revoked.popleft())
         for name, records in batches.items():
             if name.partition not in self._come:
                 for record in records:
                     receiving.received(name.partition, record.offset, record.key, record.headers, record)
-        self._begin_lanes()
-        for partition in list(receiving.lanes):
+        self._start_partitions()
+        for partition in list(receiving.assigned_partitions):
             position = self.client.position(TopicPartition(self._topic, partition), timeout_ms=1000)
-            if position is not None and not self._gone:
+            if position is not None and not self._revoked:
                 receiving.positioned(partition, position)
         receiving.turn()
         self._flow()
-        self._commit(self.receiving.due())
+        self._commit(self.receiving.pending_commits())
         receiving.member = self.client.group_metadata().member_id
-        self._look_for_partitions()
+        self._discover_partitions()
 
     def close(self) -> None:
         """Commit what is done, and leave the group."""
@@ -312,7 +320,7 @@ class Consumer:
         coordinator.request_rejoin()
         return True
 
-    def _begin_lanes(self) -> None:
+    def _start_partitions(self) -> None:
         """Begin each new partition at its commit, or where its log begins, wherever the client had begun."""
         for partition in sorted(self._come):
             name = TopicPartition(self._topic, partition)
@@ -320,7 +328,7 @@ class Consumer:
             position = max(committed or 0, self.client.beginning_offsets([name])[name])
             if position > self.client.end_offsets([name])[name]:
                 position = self.client.beginning_offsets([name])[name]
-            if self._gone:
+            if self._revoked:
                 return
             self.client.seek(name, position)
             self.receiving.assigned(partition, position)
@@ -355,23 +363,23 @@ class Consumer:
                 return
             self.receiving.committed(offsets)
 
-    def _look_for_partitions(self) -> None:
+    def _discover_partitions(self) -> None:
         known = len(self.client.partitions_for_topic(self._topic) or ())
         self.receiving.partitions = known
-        seen = self.receiving.follower.seen
+        seen = self.receiving.follower.description
         if seen is not None and known < seen.partitions:
             self.client._cluster.request_update()
 
 
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+class _KafkaPythonRebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]
     """Notes what goes and comes: it is called on the client's own thread, where nothing may be asked."""
 
-    def __init__(self, gone: deque[Collection[int]], come: set[int]) -> None:
-        self._gone, self._come = gone, come
+    def __init__(self, missing: deque[Collection[int]], come: set[int]) -> None:
+        self._revoked, self._come = missing, come
 
     def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
         partitions = {name.partition for name in revoked}
-        self._gone.append(partitions)
+        self._revoked.append(partitions)
         self._come -= partitions
 
     def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:

@@ -12,10 +12,10 @@ from typing import Any, Final, Self
 
 from kafka.errors import KafkaError
 
-from trimtab.dataplane.keys.settings import LoadSettings
-from trimtab.dataplane.keys.side import SideConnection
+from trimtab.dataplane.keys.metadata_connection import MetadataConnection
+from trimtab.dataplane.keys.settings import LoadConfig
 from trimtab.model.errors import ConnectError, InputError, SettingsError
-from trimtab.online.keys.load import LoadEstimate, Observation
+from trimtab.online.keys.load import LoadEstimate, TopicLoad
 
 LOG = logging.getLogger("trimtab.keys")
 TOPIC_SECONDS: Final = 2.0
@@ -26,7 +26,7 @@ RETRY_SECONDS: Final = 0.2
 
 
 class LiveLoad:
-    """The load of a topic as `LoadSettings` say, read by a thread until it is closed.
+    """The load of a topic as `LoadConfig` say, read by a thread until it is closed.
 
     A partition that is added, by whomever, is offered to policies once a member of the consumer group has
     it: what is written before might wait for minutes, or be skipped by consumers that begin at the end.
@@ -41,7 +41,7 @@ class LiveLoad:
     ----------
     settings
         As given.
-    seen
+    load
         The last reading.
     partitions
         That the topic has.
@@ -56,13 +56,13 @@ class LiveLoad:
         If the first reading fails, or takes longer than `start_seconds`.
     """
 
-    seen: Observation
+    load: TopicLoad
     _trouble: Exception | None = None
 
     def __init__(
         self,
-        settings: LoadSettings,
-        side: Callable[[Any, str], Any] = SideConnection,
+        settings: LoadConfig,
+        side: Callable[[Any, str], Any] = MetadataConnection,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings, self.partitions = settings, 0
@@ -71,12 +71,12 @@ class LiveLoad:
         self._assigned: set[int] | None = None
         self._topic_id, self._base, self._offered = "", 0, 0
         self._topic_at = self._grown_at = -inf
-        self._asked = self._full = False
-        self._said: str | None = None
-        self._looked, self._stopping = threading.Event(), threading.Event()
+        self._requested = self._full = False
+        self._logged: str | None = None
+        self._polled_at, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"trimtab-load-{settings.topic}", daemon=True)
         self._thread.start()
-        answered = self._looked.wait(settings.start_seconds)
+        answered = self._polled_at.wait(settings.start_seconds)
         if self._trouble is not None:
             self.close()
             if isinstance(self._trouble, InputError):
@@ -98,7 +98,7 @@ class LiveLoad:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, known: int) -> None:
+    def request_partition(self, known: int) -> None:
         """A policy found no partition below its threshold, and wants one added.
 
         Parameters
@@ -106,7 +106,7 @@ class LiveLoad:
         known
             Partitions that its client knows: one that does not know all yet is not heard.
         """
-        self._asked = self._asked or known >= self.partitions
+        self._requested = self._requested or known >= self.partitions
 
     def close(self) -> None:
         """End the thread and its connection."""
@@ -117,31 +117,31 @@ class LiveLoad:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.look()
+                self.refresh()
             except (InputError, KafkaError, OSError) as error:
-                if not self._looked.is_set():
+                if not self._polled_at.is_set():
                     self._trouble = error
                     # The first group of a new cluster has no coordinator for a moment.
                     if getattr(error, "retriable", False):
                         self._stopping.wait(RETRY_SECONDS)
                         continue
-                    self._looked.set()
+                    self._polled_at.set()
                     break
                 # Set anew, so that what producers count themselves does not pile up meanwhile.
-                self.seen = replace(self.seen)
-                self._say(f"the last reading holds: {_reason(error)}")
+                self.load = replace(self.load)
+                self._log(f"the last reading holds: {_reason(error)}")
             else:
                 self._trouble = None
-                self._say(None)
-                self._looked.set()
+                self._log(None)
+                self._polled_at.set()
             self._stopping.wait(self.settings.interval_seconds)
         self._side.close()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read the load once, and have a partition added if one is asked for."""
         now, settings = self._clock(), self.settings
         if now - self._topic_at >= TOPIC_SECONDS:
-            self._look_at_topic(now)
+            self._refresh_topic(now)
         found = self._side.ends(range(self.partitions))
         ends = [found.get(one, 0) for one in range(self.partitions)]
         committed = self._side.committed(settings.group)
@@ -151,16 +151,16 @@ class LiveLoad:
         ):
             self._offered += 1
         in_use = max((one + 1 for one, end in enumerate(ends) if end), default=0)
-        self.seen = Observation(
+        self.load = TopicLoad(
             self._topic_id, self._base, max(self._base, min(in_use, self._offered)),
             self._estimate.backlog[: self._offered], self._estimate.rate[: self._offered],
             self._estimate.capacity[: self._offered],
         )  # fmt: skip
-        if self._asked:
-            self._asked = False
+        if self._requested:
+            self._requested = False
             self._add(now)
 
-    def _look_at_topic(self, now: float) -> None:
+    def _refresh_topic(self, now: float) -> None:
         settings, found = self.settings, self._side.topic()
         if found.topic_id != self._topic_id:
             # Its first reading, or another topic of the same name: nothing of the old one holds.
@@ -196,7 +196,7 @@ class LiveLoad:
         if self._offered < count or now - self._grown_at < settings.add_seconds:
             return
         # Another producer may have added one since the last look: then that one is looked at first.
-        self._look_at_topic(now)
+        self._refresh_topic(now)
         if self.partitions == count:
             self._grown_at = now
             self._side.add_partition(count + 1)
@@ -210,10 +210,10 @@ class LiveLoad:
         settings = self.settings
         return LoadEstimate(settings.capacity_per_second, settings.rate_seconds, settings.commit_seconds)
 
-    def _say(self, what: str | None) -> None:
-        if what != self._said:
+    def _log(self, what: str | None) -> None:
+        if what != self._logged:
             LOG.warning("load of %s: %s", self.settings.topic, what or "is read again")
-            self._said = what
+            self._logged = what
 
 
 def _reason(error: Exception) -> str:

@@ -8,25 +8,25 @@ from collections.abc import Collection
 from functools import partial
 from typing import Protocol
 
-from trimtab.dataplane.keys.settings import LoadSettings
+from trimtab.dataplane.keys.settings import LoadConfig
 from trimtab.model.errors import InputError, SettingsError
 from trimtab.model.keys.routing import group_count
-from trimtab.online.keys.catalogue import Given, policy_named
-from trimtab.online.keys.load import Contents, LoadView, Observation
+from trimtab.online.keys.catalogue import KeyPolicyInputs, policy_named
+from trimtab.online.keys.load import PartitionLoadView, SentRecordCounts, TopicLoad
 from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.policies.ipooa import OverloadOptimisation
 from trimtab.online.keys.policy import Chance, KeyPolicy
 
 
-class Load(Protocol):
+class LoadSource(Protocol):
     """What a partitioner needs of a topic's load; `LiveLoad` reads it from brokers."""
 
-    settings: LoadSettings
-    seen: Observation
+    settings: LoadConfig
+    load: TopicLoad
     partitions: int
 
-    def ask(self, known: int) -> None:
-        """See `LiveLoad.ask`."""
+    def request_partition(self, known: int) -> None:
+        """See `LiveLoad.request_partition`."""
         ...
 
 
@@ -40,7 +40,7 @@ class PolicyPartitioner:
     ----------
     policy
         Name of a key policy.
-    given
+    values
         What it needs.
     seed
         Of ties, and of records without a key.
@@ -57,16 +57,16 @@ class PolicyPartitioner:
     def __init__(
         self,
         policy: str = "hash",
-        given: Given | None = None,
+        values: KeyPolicyInputs | None = None,
         seed: int | None = None,
-        load: Load | None = None,
+        load: LoadSource | None = None,
     ) -> None:
-        self._made = partial(policy_named, policy, given)
+        self._made = partial(policy_named, policy, values)
         # One for each number of partitions: a producer may send to topics of several, by turns, and a policy
         # keeps what it found of a view.
-        self._by_count: dict[int, tuple[KeyPolicy, LoadView, range]] = {}
+        self._by_count: dict[int, tuple[KeyPolicy, PartitionLoadView, range]] = {}
         self._chance, self._lock = random.Random(seed).random, threading.Lock()
-        self._load, self._topic = load, None if load is None else _LoadedTopic(self._made(), load.seen)
+        self._load, self._topic = load, None if load is None else _LoadedTopic(self._made(), load.load)
         if load is None and self._made().needs_load:
             raise SettingsError(
                 f"policy {policy!r} goes by the load of partitions and was given none, so that it would be "
@@ -98,7 +98,7 @@ class PolicyPartitioner:
                 return self._by_load(self._load, key, count)
             known = self._by_count.get(count)
             if known is None:
-                known = self._by_count[count] = self._made(), LoadView(count), range(count)
+                known = self._by_count[count] = self._made(), PartitionLoadView(count), range(count)
             policy, view, whole = known
             place = policy.choose(key, view, self._chance)
         # A range is told from another at once; a set or a list is gone through.
@@ -106,10 +106,10 @@ class PolicyPartitioner:
             return place
         return sorted(all_partitions)[place]
 
-    def _by_load(self, load: Load, key: bytes | None, count: int) -> int:
-        seen, topic = load.seen, self._topic
+    def _by_load(self, load: LoadSource, key: bytes | None, count: int) -> int:
+        seen, topic = load.load, self._topic
         assert topic is not None
-        if seen.topic_id != topic.seen.topic_id:
+        if seen.topic_id != topic.load.topic_id:
             topic = self._topic = _LoadedTopic(self._made(), seen)
         if count < seen.base:
             raise InputError(
@@ -118,32 +118,34 @@ class PolicyPartitioner:
             )
         place, wanted = topic.choose(key, seen, count, self._chance)
         if wanted:
-            load.ask(count)
+            load.request_partition(count)
         return place
 
 
 class _LoadedTopic:
     """A policy with its view of one topic, kept up to date by observations of it."""
 
-    def __init__(self, policy: KeyPolicy, seen: Observation) -> None:
-        self.seen, self._known = seen, 0
-        self._policy, self._view = policy, LoadView(seen.base)
-        self._contents: Contents | None = None
-        if isinstance(policy, OverloadOptimisation) and policy.settings.looks_at_contents:
-            self._contents = Contents(group_count(seen.base), policy.settings.isc == "literal")
+    def __init__(self, policy: KeyPolicy, observation: TopicLoad) -> None:
+        self.load, self._known = observation, 0
+        self._policy, self._view = policy, PartitionLoadView(observation.base)
+        self._contents: SentRecordCounts | None = None
+        if isinstance(policy, OverloadOptimisation) and policy.settings.uses_content:
+            self._contents = SentRecordCounts(group_count(observation.base), policy.settings.isc == "literal")
         self._hashes = Hashes()
 
-    def choose(self, key: bytes | None, seen: Observation, known: int, chance: Chance) -> tuple[int, bool]:
+    def choose(
+        self, key: bytes | None, observation: TopicLoad, known: int, chance: Chance
+    ) -> tuple[int, bool]:
         """The partition of a record, and whether the policy asked for one more."""
         view = self._view
-        if seen is not self.seen or known != self._known:
-            self.seen, self._known = seen, known
-            view.observe(seen, known)
+        if observation is not self.load or known != self._known:
+            self.load, self._known = observation, known
+            view.observe(observation, known)
             if self._contents is not None:
                 view.content[:] = self._contents.histograms(len(view))
                 view.keys[:] = self._contents.keys(len(view))
-        wanted = view.wanted
+        wanted = view.requested_partitions
         place = self._policy.choose(key, view, chance)
         if self._contents is not None and key is not None:
             self._contents.count(place, self._hashes[key])
-        return place, view.wanted > wanted
+        return place, view.requested_partitions > wanted

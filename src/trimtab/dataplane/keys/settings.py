@@ -10,11 +10,11 @@ from typing import Any
 
 from trimtab.files.keys.heartbeat import EVERY_SECONDS, LONGEST_SECONDS
 from trimtab.model.errors import SettingsError
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.settings import OrderingConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class RoutingConfig:
     """Where routing tables are, and how they are followed.
 
     Attributes
@@ -35,10 +35,10 @@ class Following:
         500 processes a second would ask.
     retry_seconds
         A change to a table that was given up is tried again after so long.
-    beat_seconds
+    heartbeat_interval_seconds
         Time between two heartbeats, 20 at most. Where all processes would write more than 50 a second, each
         waits longer, up to 20 s.
-    guarding
+    ordering
         Time-outs of the order guard; `switch_seconds` is the longest that a send waits for a change.
 
     Raises
@@ -54,29 +54,31 @@ class Following:
     start_seconds: float = 5.0
     read_seconds: float = 2.0
     retry_seconds: float = 30.0
-    beat_seconds: float = EVERY_SECONDS
-    guarding: Guarding = field(default_factory=Guarding)
+    heartbeat_interval_seconds: float = EVERY_SECONDS
+    ordering: OrderingConfig = field(default_factory=OrderingConfig)
 
     def __post_init__(self) -> None:
-        for name in ("start_seconds", "read_seconds", "retry_seconds", "beat_seconds"):
+        for name in ("start_seconds", "read_seconds", "retry_seconds", "heartbeat_interval_seconds"):
             value = getattr(self, name)
             if not (isfinite(value) and value > 0):
-                raise SettingsError(f"Following.{name} is {value!r}, expected seconds above 0")
-        if self.beat_seconds > LONGEST_SECONDS:
+                raise SettingsError(f"RoutingConfig.{name} is {value!r}, expected seconds above 0")
+        if self.heartbeat_interval_seconds > LONGEST_SECONDS:
             raise SettingsError(
-                f"Following.beat_seconds is {self.beat_seconds:g}, expected {LONGEST_SECONDS:g} at most: "
+                f"RoutingConfig.heartbeat_interval_seconds is {self.heartbeat_interval_seconds:g}, expected "
+                f"{LONGEST_SECONDS:g} at most: "
                 "trimtab apply waits for a process that was killed until five heartbeats are missing"
             )
         if self.base is not None and self.base < 1:
-            raise SettingsError(f"Following.base is {self.base}, expected 1 partition or more")
+            raise SettingsError(f"RoutingConfig.base is {self.base}, expected 1 partition or more")
         if self.tables_topic is not None and self.table_file is not None:
             raise SettingsError(
-                f"Following: tables come from {self.tables_topic} and from {self.table_file}; name one place"
+                f"RoutingConfig: tables come from {self.tables_topic} and from {self.table_file}; name one "
+                "place"
             )
 
 
 @dataclass(frozen=True, slots=True)
-class LoadSettings:
+class LoadConfig:
     """Whose load a partitioner goes by, how it is read, and how far a topic may grow.
 
     Attributes

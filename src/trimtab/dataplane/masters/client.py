@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.dataplane.masters.handshake import Speaker
-from trimtab.dataplane.masters.links import Link
+from trimtab.dataplane.masters.cluster import StoreConfig
+from trimtab.dataplane.masters.handshake import PeerIdentity
+from trimtab.dataplane.masters.links import PeerLink
 from trimtab.files.masters.frames import encoded
 from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.masters.bounds import NAME_BYTES, name_bytes
-from trimtab.online.masters.messages import Send
+from trimtab.online.masters.messages import SendMessage
 
 
-class Client:
+class StoreClient:
     """One client of a cluster; used with `async with`, in one event loop.
 
     It is connected to all nodes, as answers to messages that were forwarded come from another node than the
@@ -25,7 +25,7 @@ class Client:
 
     Parameters
     ----------
-    patience_seconds
+    timeout_seconds
         What is not answered for that long fails with `ConnectError`; None for never.
 
     Raises
@@ -34,29 +34,29 @@ class Client:
         If the name of the topic is too long.
     """
 
-    def __init__(self, cluster: MastersCluster, topic: str, patience_seconds: float | None) -> None:
+    def __init__(self, cluster: StoreConfig, topic: str, timeout_seconds: float | None) -> None:
         check_name("a topic", topic)
-        self._cluster, self._topic, self._patience = cluster, topic, patience_seconds
+        self._cluster, self._topic, self._timeout = cluster, topic, timeout_seconds
         self._client = secrets.token_hex(8)
         self._group = cluster.group_of(topic)
-        speaker = Speaker(cluster.cluster, self._client, cluster.guard.opened())
+        speaker = PeerIdentity(cluster.cluster, self._client, cluster.guard.opened())
         self._links = [self._link(node, address, speaker) for node, address in enumerate(cluster.addresses)]
         self._tasks: list[asyncio.Task[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def _link(self, node: int, address: str, speaker: Speaker) -> Link:
-        return Link(
+    def _link(self, node: int, address: str, speaker: PeerIdentity) -> PeerLink:
+        return PeerLink(
             address,
             speaker,
             node,
-            heard=lambda told: self._came(node, told),
-            ended=lambda: self._gone(node),
+            received=lambda message: self._on_connected(node, message),
+            ended=lambda: self._on_disconnected(node),
         )
 
     async def __aenter__(self) -> Self:
         """Begin to connect."""
         self._tasks = [asyncio.create_task(link.run()) for link in self._links]
-        self._go_on()
+        self._tick()
         return self
 
     async def __aexit__(
@@ -71,13 +71,13 @@ class Client:
 
     # ------------------------------------------------------------ for those who decide
 
-    def _due(self) -> float:
+    def _next_deadline(self) -> float:
         raise NotImplementedError
 
-    def _woken(self, now: float) -> Sequence[Send]:
+    def _woken(self, now: float) -> Sequence[SendMessage]:
         raise NotImplementedError
 
-    def _heard(self, now: float, node: int, message: Any) -> Sequence[Send]:
+    def _handle_response(self, now: float, node: int, message: Any) -> Sequence[SendMessage]:
         raise NotImplementedError
 
     def _lost(self, now: float, node: int) -> None:
@@ -89,26 +89,26 @@ class Client:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _came(self, node: int, told: Any) -> None:
-        group, message = told
+    def _on_connected(self, node: int, text: Any) -> None:
+        group, message = text
         if group == self._group:
-            self._carry_out(self._heard(self._now, node, message))
-            self._go_on()
+            self._carry_out(self._handle_response(self._now, node, message))
+            self._tick()
 
-    def _gone(self, node: int) -> None:
+    def _on_disconnected(self, node: int) -> None:
         self._lost(self._now, node)
-        self._go_on()
+        self._tick()
 
-    def _go_on(self) -> None:
+    def _tick(self) -> None:
         self._carry_out(self._woken(self._now))
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = self._due()
+        due = self._next_deadline()
         if due < float("inf"):
-            self._timer = asyncio.get_running_loop().call_at(due, self._go_on)
+            self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
-    def _carry_out(self, orders: Sequence[Send]) -> None:
+    def _carry_out(self, orders: Sequence[SendMessage]) -> None:
         for order in orders:
             assert isinstance(order.to, int)
             self._links[order.to].send(encoded((order.group, order.message)))
@@ -119,7 +119,7 @@ class Client:
             for address, link in zip(self._cluster.addresses, self._links, strict=True)
         )
         return ConnectError(
-            f"{what} of topic {self._topic} was not answered in {self._patience:g} s by cluster "
+            f"{what} of topic {self._topic} was not answered in {self._timeout:g} s by cluster "
             f"{self._cluster.cluster}: {nodes}; a majority of the nodes must run, under this very name"
         )
 

@@ -8,11 +8,11 @@ from typing import Self
 from zlib import crc32
 
 from trimtab.files.masters.configuration import read_configuration
-from trimtab.files.masters.guard import Guard
+from trimtab.files.masters.transport_security import TransportSecurity
 
 
 @dataclass(frozen=True, slots=True)
-class MastersCluster:
+class StoreConfig:
     """A cluster as its clients know it; the same fields as in the configuration of its nodes.
 
     Attributes
@@ -30,7 +30,7 @@ class MastersCluster:
     cluster: str
     addresses: tuple[str, ...]
     groups: int
-    guard: Guard = field(default_factory=Guard)
+    guard: TransportSecurity = field(default_factory=TransportSecurity)
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -9,13 +9,13 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from trimtab.dataplane.masters.client import Client, check_name
-from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.online.masters.messages import OffsetKept, Pulled, Send
-from trimtab.online.masters.reading import Reading
+from trimtab.dataplane.masters.client import StoreClient, check_name
+from trimtab.dataplane.masters.cluster import StoreConfig
+from trimtab.online.masters.consumer_session import ConsumerSession
+from trimtab.online.masters.messages import FetchResponse, OffsetCommitted, SendMessage
 
 
-class Message(NamedTuple):
+class StoredMessage(NamedTuple):
     """A message of a topic: its place there, who sent it as which of its own, and what it holds."""
 
     offset: int
@@ -24,22 +24,22 @@ class Message(NamedTuple):
     payload: bytes
 
 
-class Consumer(Client):
-    """Reads one topic of a cluster, through redirects, takeovers and the death of masters.
+class Consumer(StoreClient):
+    """Reads one topic of a cluster, through redirects, transfers and the death of masters.
 
     It begins at the offset that was kept for its name, at 0 for a new one, and gets each message once from
     there on. What the cluster keeps no more is passed over: the offset rises by more than one. What was
     handed out and not told `done` is handed out again to the next consumer of the name.
 
-    When it is closed it hands in what is done, and tells the master that it leaves: no takeover waits for it.
+    When it is closed it hands in what is done, and tells the master that it leaves: no transfer waits for it.
 
     Parameters
     ----------
     name
         Under it the offset is kept; one consumer of a name reads at a time.
-    most
+    max_messages
         Messages that may wait here for the program.
-    patience_seconds
+    timeout_seconds
         If no master answers for that long, the program gets a `ConnectError`; None for never.
     closing_seconds
         It is closed after that long at the latest, whether or not a master has heard of it.
@@ -52,29 +52,29 @@ class Consumer(Client):
 
     def __init__(
         self,
-        cluster: MastersCluster,
+        cluster: StoreConfig,
         topic: str,
         name: str,
         *,
-        most: int = 200,
-        patience_seconds: float | None = 60.0,
+        max_messages: int = 200,
+        timeout_seconds: float | None = 60.0,
         closing_seconds: float = 5.0,
     ) -> None:
         check_name("a consumer", name)
-        super().__init__(cluster, topic, patience_seconds)
-        self._reading = Reading(
+        super().__init__(cluster, topic, timeout_seconds)
+        self._reading = ConsumerSession(
             self._client,
             self._group,
             topic,
             name,
             nodes=len(cluster.addresses),
             master=self._group % len(cluster.addresses),
-            most=most,
+            max_messages=max_messages,
         )
         self._name, self._closing = name, closing_seconds
-        self._messages: deque[Message] = deque()
+        self._messages: deque[StoredMessage] = deque()
         self._changed = asyncio.Event()
-        self._heard_at = float("-inf")
+        self._response_at = float("-inf")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -84,7 +84,7 @@ class Consumer(Client):
             # Where nobody has ever answered, or nobody is there, nobody waits for this one either.
             if self._reading.position is not None and not all(link.trouble for link in self._links):
                 self._reading.leave(self._now)
-                self._go_on()
+                self._tick()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._closing):
                         while not self._reading.left:
@@ -94,11 +94,11 @@ class Consumer(Client):
             await super().__aexit__(kind, error, trace)
 
     @property
-    def kept(self) -> int:
+    def committed_offset(self) -> int:
         """All messages before this offset are kept as worked off, as far as is known here."""
-        return self._reading.kept
+        return self._reading.committed_offset
 
-    async def take(self) -> Message:
+    async def receive(self) -> StoredMessage:
         """The next message, as soon as there is one.
 
         Raises
@@ -109,26 +109,26 @@ class Consumer(Client):
         while not self._messages:
             await self._change()
         message = self._messages.popleft()
-        self._reading.room += 1
-        self._go_on()
+        self._reading.has_capacity += 1
+        self._tick()
         return message
 
-    async def __aiter__(self) -> AsyncIterator[Message]:
+    async def __aiter__(self) -> AsyncIterator[StoredMessage]:
         """All messages, as they come; errors as in `take`."""
         while True:
-            yield await self.take()
+            yield await self.receive()
 
-    def done(self, message: Message) -> None:
+    def done(self, message: StoredMessage) -> None:
         """Tell that a message and all before it are worked off; the offset is kept within a second or so."""
         self._reading.work_off(self._now, message.offset + 1)
-        self._go_on()
+        self._tick()
 
     async def keep(self) -> None:
         """Wait until the offset behind the last message that is done is kept; errors as in `take`."""
         wanted = self._reading.done
         self._reading.keep_now(self._now)
-        self._go_on()
-        while self._reading.kept < wanted:
+        self._tick()
+        while self._reading.committed_offset < wanted:
             await self._change()
 
     async def _change(self) -> None:
@@ -136,32 +136,35 @@ class Consumer(Client):
         self._changed.clear()
         begun = self._now
         while True:
-            until = None if self._patience is None else max(begun, self._heard_at) + self._patience
+            until = None if self._timeout is None else max(begun, self._response_at) + self._timeout
             try:
                 async with asyncio.timeout_at(until):
                     await self._changed.wait()
                     return
             except TimeoutError:
-                if self._heard_at <= begun or self._now >= self._heard_at + (self._patience or 0):
+                if self._response_at <= begun or self._now >= self._response_at + (self._timeout or 0):
                     raise self._silence(f"a question of consumer {self._name}") from None
 
-    def _due(self) -> float:
-        return self._reading.due()
+    def _next_deadline(self) -> float:
+        return self._reading.next_deadline()
 
-    def _woken(self, now: float) -> Sequence[Send]:
-        return self._reading.go_on(now)
+    def _woken(self, now: float) -> Sequence[SendMessage]:
+        return self._reading.tick(now)
 
-    def _heard(self, now: float, node: int, message: Any) -> Sequence[Send]:
-        kept = self._reading.kept
+    def _handle_response(self, now: float, node: int, message: Any) -> Sequence[SendMessage]:
+        kept = self._reading.committed_offset
         orders, records = self._reading.received(now, node, message)
-        if isinstance(message, Pulled | OffsetKept) and getattr(message, "verdict", "stored") == "stored":
-            self._heard_at = now
+        if (
+            isinstance(message, FetchResponse | OffsetCommitted)
+            and getattr(message, "verdict", "stored") == "stored"
+        ):
+            self._response_at = now
         start = (self._reading.position or 0) - len(records)
         self._messages.extend(
-            Message(offset, record.producer, record.sequence, record.payload)
+            StoredMessage(offset, record.producer, record.sequence, record.payload)
             for offset, record in enumerate(records, start)
         )
-        if records or self._reading.kept > kept or self._reading.left:
+        if records or self._reading.committed_offset > kept or self._reading.left:
             self._changed.set()
         return orders
 

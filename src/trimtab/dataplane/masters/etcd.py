@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
-from trimtab.dataplane.masters.complaints import Complaints
+from trimtab.dataplane.masters.rate_limited_log import RateLimitedLogger
 from trimtab.extras import missing_extra_named
 from trimtab.model.errors import ConnectError
 
@@ -30,7 +30,7 @@ DOWN: Final = "a majority of its members must run"
 Answer = TypeVar("Answer")
 
 
-class Pair(NamedTuple):
+class KeyValue(NamedTuple):
     """A key with its value, and the revisions of the store at which it was made and last changed."""
 
     key: bytes
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
     changed: int
 
 
-class HistoryLostError(ConnectError):
+class CompactedError(ConnectError):
     """A watch cannot go on where it ended: what happened since must be read."""
 
 
@@ -70,8 +70,8 @@ class EtcdClient:
 
         self._errors = (aetcd.ClientError, aetcd.rpc.BaseError, OSError, TimeoutError)
         # aetcd tells some compactions as a watch that did not begin in time.
-        self._silent = aetcd.WatchTimeoutError
-        self._lost = (aetcd.RevisionCompactedError, self._silent)
+        self._unreachable = aetcd.WatchTimeoutError
+        self._lost = (aetcd.RevisionCompactedError, self._unreachable)
         self._puts_only = aetcd.rtypes.EventKind.PUT
         self._endpoints, self._at = list(endpoints), first % len(endpoints)
         self._timeout = timeout_seconds
@@ -86,8 +86,8 @@ class EtcdClient:
         ]
         self._watch: Any = None
         self._turning: set[asyncio.Task[None]] = set()
-        self._told = ""
-        self._complaints = Complaints()
+        self._reported = ""
+        self._limited_log = RateLimitedLogger()
         self.does = self._clients[0].transactions
         """Comparisons and operations of transactions."""
 
@@ -120,7 +120,7 @@ class EtcdClient:
         """Set a key; errors as in `transact`."""
         await self._call(lambda client: client.put(key, value))
 
-    async def range(self, start: bytes, end: bytes) -> tuple[int, list[Pair]]:
+    async def range(self, start: bytes, end: bytes) -> tuple[int, list[KeyValue]]:
         """The revision of the store, and keys from one up to another, that one left out, in their order.
 
         No older than the call (a linearizable read); errors as in `transact`.
@@ -136,7 +136,7 @@ class EtcdClient:
                 answer = await do(self._clients[at])
         except self._errors as error:
             raise ConnectError(self._turn(at, error)) from error
-        self._told = ""
+        self._reported = ""
         return answer
 
     def _turn(self, at: int, error: Exception) -> str:
@@ -150,10 +150,10 @@ class EtcdClient:
                 task = asyncio.create_task(self._end(self._watch))
                 self._turning.add(task)
                 task.add_done_callback(self._turning.discard)
-        if told != self._told:
-            self._told = told
+        if told != self._reported:
+            self._reported = told
             # Reads go through while it is full, and each next write fails anew.
-            self._complaints.tell(told)
+            self._limited_log.log(told)
         return told
 
     async def _end(self, watch: Any) -> None:
@@ -163,7 +163,7 @@ class EtcdClient:
 
     # ------------------------------------------------------------ watches
 
-    async def watch(self, prefix: bytes, revision: int) -> AsyncIterator[Pair]:
+    async def watch(self, prefix: bytes, revision: int) -> AsyncIterator[KeyValue]:
         """What is put under a prefix from a revision on, until the watch breaks.
 
         Raises
@@ -182,15 +182,15 @@ class EtcdClient:
             async for event in watch:
                 yield pair(event.kv)
         except self._lost as error:
-            if isinstance(error, self._silent):
+            if isinstance(error, self._unreachable):
                 self._turn(at, error)
-            raise HistoryLostError(f"etcd has forgotten what came after revision {revision}") from error
+            raise CompactedError(f"etcd has forgotten what came after revision {revision}") from error
         except self._errors as error:
             raise ConnectError(self._turn(at, error)) from error
         finally:
             self._watch = None
 
 
-def pair(found: Any) -> Pair:
+def pair(found: Any) -> KeyValue:
     """A pair out of whatever aetcd calls one."""
-    return Pair(bytes(found.key), bytes(found.value), found.create_revision, found.mod_revision)
+    return KeyValue(bytes(found.key), bytes(found.value), found.create_revision, found.mod_revision)

@@ -1,4 +1,4 @@
-"""How a connection begins, by the messages of `trimtab.files.masters.greeting`."""
+"""How a connection begins, by the messages of `trimtab.files.masters.peer_authentication`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trimtab.dataplane.masters.lives import Lives
+from trimtab.dataplane.masters.peer_registry import PeerRegistry
 from trimtab.files.masters.configuration import Shared
-from trimtab.files.masters.frames import HEAD, TornError, decoded, encoded
-from trimtab.files.masters.greeting import (
+from trimtab.files.masters.frames import HEAD, TornFrameError, decoded, encoded
+from trimtab.files.masters.peer_authentication import (
     FORMAT,
     HANDSHAKE_BYTES,
     NONCE_BYTES,
@@ -19,42 +19,42 @@ from trimtab.files.masters.greeting import (
     answer_to,
     called,
     hello_of,
-    judged,
-    life_of,
-    may_be_told,
+    identify,
+    incarnation_of,
+    may_learn_reason,
     proof,
-    refusal,
+    rejection_frame,
     right,
-    who_speaks,
+    verify_proof,
 )
-from trimtab.files.masters.guard import Keys, names_host
+from trimtab.files.masters.transport_security import TlsMaterial, names_host
 from trimtab.model.errors import InputError
 
 HANDSHAKE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class PeerIdentity:
     """One side of connections.
 
     Attributes
     ----------
     cluster
         Its name.
-    who
+    peer
         The number of a node, or the name of a client.
     keys
         Its own, of the cluster's guard.
-    life
+    incarnation
         Of a node: a number that no other life of it has.
     shared
         Of a node: what all must have alike.
     """
 
     cluster: str
-    who: int | str
-    keys: Keys
-    life: int = 0
+    peer: int | str
+    keys: TlsMaterial
+    incarnation: int = 0
     shared: Shared = ()
 
 
@@ -70,12 +70,12 @@ async def message(reader: asyncio.StreamReader, most_bytes: int) -> Any:
     """
     length, crc = HEAD.unpack(await reader.readexactly(HEAD.size))
     if length > most_bytes:
-        raise TornError
+        raise TornFrameError
     return decoded(await reader.readexactly(length), crc)
 
 
 async def introduce(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaker: Speaker, to: int
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaker: PeerIdentity, to: int
 ) -> None:
     """Begin a connection to a node.
 
@@ -86,7 +86,7 @@ async def introduce(
     TornError, IncompleteReadError, OSError
         If it speaks otherwise, or goes.
     """
-    hello = hello_of(speaker.cluster, speaker.who, to, speaker.life, speaker.shared)
+    hello = hello_of(speaker.cluster, speaker.peer, to, speaker.incarnation, speaker.shared)
     writer.write(encoded(hello))
     try:
         challenge = await message(reader, HANDSHAKE_BYTES)
@@ -97,15 +97,15 @@ async def introduce(
             "there, or a node of another cluster; it says why on its side"
         ) from None
     writer.write(answer_to(hello, challenge, speaker.keys.secret, to))
-    judged(await message(reader, HANDSHAKE_BYTES), hello, challenge, speaker.keys.secret, to)
+    verify_proof(await message(reader, HANDSHAKE_BYTES), hello, challenge, speaker.keys.secret, to)
 
 
 async def meet(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    speaker: Speaker,
+    speaker: PeerIdentity,
     addresses: Sequence[str],
-    lives: Lives,
+    incarnations: PeerRegistry,
 ) -> int | str:
     """Begin a connection that came to a node; who it is from.
 
@@ -120,11 +120,11 @@ async def meet(
     hello = await message(reader, HANDSHAKE_BYTES)
     secret = speaker.keys.secret
     try:
-        assert isinstance(speaker.who, int)
-        who = who_speaks(hello, speaker.cluster, speaker.who, len(addresses))
+        assert isinstance(speaker.peer, int)
+        who = identify(hello, speaker.cluster, speaker.peer, len(addresses))
     except InputError as error:
-        if may_be_told(hello, secret):
-            writer.write(refusal(str(error)))
+        if may_learn_reason(hello, secret):
+            writer.write(rejection_frame(str(error)))
         raise
     challenge = (FORMAT, secrets.token_bytes(NONCE_BYTES))
     writer.write(encoded(challenge))
@@ -144,10 +144,10 @@ async def meet(
             if not names_host(certificate, host):
                 raise InputError(f"node {who} has a certificate that does not name {host}, its host: refused")
         try:
-            agree(hello, speaker.shared, speaker.who)
-            lives.admit(who, life_of(hello), writer)
+            agree(hello, speaker.shared, speaker.peer)
+            incarnations.admit(who, incarnation_of(hello), writer)
         except InputError as error:
-            writer.write(refusal(str(error)))
+            writer.write(rejection_frame(str(error)))
             raise
     writer.write(encoded((proof(secret, "node", hello, challenge),)))
     return who

@@ -8,20 +8,20 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, introduce
+from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, PeerIdentity, introduce
 from trimtab.files.masters.envelope import opened
-from trimtab.files.masters.frames import HEAD, MOST_BYTES, TornError, decoded
+from trimtab.files.masters.frames import HEAD, MAX_FRAME_BYTES, TornFrameError, decoded
 from trimtab.model.errors import InputError
 
 WAITING_FRAMES: Final = 10_000
 """What comes after so many is dropped, as a network drops it: the protocol asks again."""
 WAITING_BYTES: Final = 64 << 20
 """The same for what comes after so many bytes; one frame may be larger by itself."""
-SILENT_SECONDS: Final = 10
+IDLE_TIMEOUT_SECONDS: Final = 10
 """After that long without a sign from the other machine a connection has ended: one that has lost its power,
 or that is cut off, closes nothing."""
 PROBE_SECONDS: Final = 2
-AGAIN_SECONDS: Final = 0.2
+RECONNECT_SECONDS: Final = 0.2
 CONNECT_SECONDS: Final = 2.0
 
 
@@ -37,8 +37,8 @@ def watch(writer: asyncio.StreamWriter) -> None:
         "TCP_KEEPIDLE": PROBE_SECONDS,
         "TCP_KEEPALIVE": PROBE_SECONDS,
         "TCP_KEEPINTVL": PROBE_SECONDS,
-        "TCP_KEEPCNT": SILENT_SECONDS // PROBE_SECONDS - 1,
-        "TCP_USER_TIMEOUT": SILENT_SECONDS * 1000,
+        "TCP_KEEPCNT": IDLE_TIMEOUT_SECONDS // PROBE_SECONDS - 1,
+        "TCP_USER_TIMEOUT": IDLE_TIMEOUT_SECONDS * 1000,
     }
     for name, value in wanted.items():
         if hasattr(socket, name):
@@ -46,7 +46,7 @@ def watch(writer: asyncio.StreamWriter) -> None:
 
 
 async def messages_of(
-    reader: asyncio.StreamReader, most_bytes: int = MOST_BYTES
+    reader: asyncio.StreamReader, most_bytes: int = MAX_FRAME_BYTES
 ) -> AsyncIterator[tuple[int, Any]]:
     """Messages of a connection, each with its group, until it ends.
 
@@ -72,7 +72,7 @@ async def messages_of(
             yield opened(decoded(await reader.readexactly(length), crc))
 
 
-class Link:
+class PeerLink:
     """Frames on their way to one node; connects whenever it is not connected.
 
     Parameters
@@ -81,7 +81,7 @@ class Link:
         Who calls.
     to
         The number of the node that is called.
-    heard
+    received
         Takes what the node sends back on the same connection.
     ended
         Called whenever a connection has ended, or could not be made.
@@ -97,9 +97,9 @@ class Link:
     def __init__(
         self,
         address: str,
-        speaker: Speaker,
+        speaker: PeerIdentity,
         to: int,
-        heard: Callable[[Any], None] = lambda message: None,
+        received: Callable[[Any], None] = lambda message: None,
         ended: Callable[[], None] = lambda: None,
         refused: Callable[[str], None] = lambda why: None,
     ) -> None:
@@ -108,8 +108,8 @@ class Link:
         self._speaker, self._to = speaker, to
         self._queue: asyncio.Queue[bytes] = asyncio.Queue(WAITING_FRAMES)
         self._waiting_bytes = 0
-        self._heard, self._ended, self._refused = heard, ended, refused
-        self._refusal = ""
+        self._received, self._ended, self._refused = received, ended, refused
+        self._rejection = ""
         self.trouble = "not connected yet"
 
     def send(self, frame: bytes) -> None:
@@ -138,7 +138,7 @@ class Link:
             while not self._queue.empty():
                 self._queue.get_nowait()
             self._waiting_bytes = 0
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sending: asyncio.Task[None] | None = None
@@ -147,18 +147,18 @@ class Link:
             watch(writer)
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 await introduce(reader, writer, self._speaker, self._to)
-            self.trouble = self._refusal = ""
+            self.trouble = self._rejection = ""
             sending = asyncio.create_task(self._send(writer))
             async for told in messages_of(reader):
-                self._heard(told)
+                self._received(told)
             self.trouble = "the node closed the connection"
         except asyncio.IncompleteReadError:
             self.trouble = "the node closed the connection before it took part, and says why on its side"
-        except (TornError, InputError, OSError) as error:
+        except (TornFrameError, InputError, OSError) as error:
             # A time-out of the handshake says nothing of itself.
             self.trouble = str(error) or self.trouble or "what the node sent is no frame"
-            if isinstance(error, InputError) and self.trouble != self._refusal:
-                self._refusal = self.trouble
+            if isinstance(error, InputError) and self.trouble != self._rejection:
+                self._rejection = self.trouble
                 self._refused(self.trouble)
         finally:
             if sending is not None:

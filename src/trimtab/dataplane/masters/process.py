@@ -10,25 +10,32 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.dataplane.masters import clock
-from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.dataplane.masters.etcd import EtcdClient
-from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, Speaker, meet
-from trimtab.dataplane.masters.links import Link, messages_of, watch
-from trimtab.dataplane.masters.lives import Lives
-from trimtab.dataplane.masters.notices import Notices
-from trimtab.dataplane.masters.slots import EtcdSlots
+from trimtab.dataplane.masters.handshake import HANDSHAKE_SECONDS, PeerIdentity, meet
+from trimtab.dataplane.masters.health_monitor import HealthMonitor
+from trimtab.dataplane.masters.links import PeerLink, messages_of, watch
+from trimtab.dataplane.masters.peer_registry import PeerRegistry
+from trimtab.dataplane.masters.rate_limited_log import RateLimitedLogger
+from trimtab.dataplane.masters.slots import EtcdLog
 from trimtab.dataplane.masters.terms import outlast
 from trimtab.files.masters.configuration import NodeConfiguration, read_configuration
-from trimtab.files.masters.frames import MOST_BYTES, TornError, encoded
-from trimtab.files.masters.greeting import called
+from trimtab.files.masters.frames import MAX_FRAME_BYTES, TornFrameError, encoded
 from trimtab.files.masters.log import NodeLog
-from trimtab.files.masters.map import MapFile
+from trimtab.files.masters.peer_authentication import called
+from trimtab.files.masters.preferred_map import PreferredMapFile
 from trimtab.files.masters.segments import DiskError
 from trimtab.model.errors import InputError, NodeError
 from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.messages import Due, Gone, MapSeen, Received, Send, Write
-from trimtab.online.masters.node import Node
-from trimtab.online.masters.slots import Ask, Fact, Order
+from trimtab.online.masters.messages import (
+    ClientDisconnected,
+    MapChanged,
+    Received,
+    SendMessage,
+    TimerExpired,
+    WriteLog,
+)
+from trimtab.online.masters.node import StoreNode
+from trimtab.online.masters.store_messages import Effect, Event, StoreRequest
 
 CLIENT_BYTES: Final = 16 << 20
 """What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
@@ -37,7 +44,7 @@ CLIENT_FRAME_BYTES: Final = 1 << 20
 REJOIN_SECONDS: Final = 0.2
 """Between two looks whether a node without a vote has one."""
 MAP_SECONDS: Final = 0.5
-"""Between two looks at the file of the ideal map."""
+"""Between two looks at the file of the preferred map."""
 
 
 class NodeProcess:
@@ -45,55 +52,55 @@ class NodeProcess:
 
     def __init__(self, configuration: NodeConfiguration) -> None:
         self._configuration, self._nodes = configuration, len(configuration.addresses)
-        self._complaints = Complaints()
-        self._notices = Notices(configuration.node, configuration.settings)
-        self._speaker = Speaker(
+        self._limited_log = RateLimitedLogger()
+        self._health = HealthMonitor(configuration.node, configuration.settings)
+        self._speaker = PeerIdentity(
             configuration.cluster,
             configuration.node,
             configuration.guard.opened(),
-            life=secrets.randbits(62),
+            incarnation=secrets.randbits(62),
             shared=configuration.shared,
         )
-        self._lives = Lives(2 * configuration.settings.renewal_seconds)
-        self._speaker.keys.tell_failures(self._closed)
-        self._map: MapFile | None = None
+        self._peers = PeerRegistry(2 * configuration.settings.renewal_seconds)
+        self._speaker.keys.report_tls_errors(self._closed)
+        self._map: PreferredMapFile | None = None
         if configuration.map and not configuration.map_in_store:
-            self._map = MapFile(Path(configuration.map), self._nodes, configuration.groups)
+            self._map = PreferredMapFile(Path(configuration.map), self._nodes, configuration.groups)
         # A path that leads nowhere is a mistake: the node would go by no map, and hold up all others.
         self._first_map = None if self._map is None else self._map.changed()
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
         outlast(Path(configuration.folder), configuration.settings)
-        self._core = self._begun(self._log.recovered)
+        self._core = self._started(self._log.recovered)
         self._log.recovered.clear()
-        self._store: EtcdSlots | None = None
+        self._store: EtcdLog | None = None
         if configuration.engine == "etcd":
             # Members are asked in turn, each node begins with another.
             seconds = configuration.settings.propose_seconds
             client = EtcdClient(configuration.etcd, configuration.node, seconds)
             cluster, groups, shared = configuration.cluster, configuration.groups, configuration.shared
-            self._store = EtcdSlots(client, cluster, groups, self._tell, shared)
+            self._store = EtcdLog(client, cluster, groups, self._process_event, shared)
         self._links = {
-            number: Link(address, self._speaker, number, refused=self._refused)
+            number: PeerLink(address, self._speaker, number, refused=self._refused)
             for number, address in enumerate(configuration.addresses)
             if number != configuration.node
         }
         self._clients: dict[str, asyncio.StreamWriter] = {}
-        self._unsynced: list[Send] = []
-        self._sync_wanted = asyncio.Event()
-        self._compact_wanted = asyncio.Event()
-        if self._log.compaction_due:
-            self._compact_wanted.set()
+        self._unsynced: list[SendMessage] = []
+        self._sync_requested = asyncio.Event()
+        self._compaction_requested = asyncio.Event()
+        if self._log.needs_compaction:
+            self._compaction_requested.set()
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
 
-    def _begun(self, written: Mapping[int, list[Any]]) -> Node:
+    def _started(self, written: Mapping[int, list[Any]]) -> StoreNode:
         told = self._configuration
-        return Node(
+        return StoreNode(
             told.node,
             self._nodes,
             told.groups,
-            life=secrets.randbits(62),
+            incarnation=secrets.randbits(62),
             now=clock.lease_clock(),
             settings=told.settings,
             written=written,
@@ -130,7 +137,7 @@ class NodeProcess:
     async def _serve_all(self) -> None:
         if self._store is not None:
             # What this node knows begins here, and so does the lease that it leaves to others.
-            self._core = self._begun(await self._store.start())
+            self._core = self._started(await self._store.start())
         host, _, port = self._configuration.addresses[self._configuration.node].rpartition(":")
         tls = self._speaker.keys.serving
         within = None if tls is None else HANDSHAKE_SECONDS
@@ -146,15 +153,15 @@ class NodeProcess:
                 tasks.create_task(self._store.run())
             tasks.create_task(self._until_failed())
             tasks.create_task(self._rejoin())
-            ideal = self._configuration.ideal
-            if ideal:
-                self._tell(MapSeen(1, tuple(ideal)))
+            preferred = self._configuration.preferred_nodes
+            if preferred:
+                self._process_event(MapChanged(1, tuple(preferred)))
             if self._map is not None and self._first_map is not None:
-                self._tell(self._first_map)
+                self._process_event(self._first_map)
                 tasks.create_task(self._watch(self._map))
             if self._configuration.map_in_store:
                 tasks.create_task(self._expect_map())
-            self._tell(Due())
+            self._process_event(TimerExpired())
 
     async def _until_failed(self) -> None:
         await self._failed.wait()
@@ -168,31 +175,31 @@ class NodeProcess:
         without_vote = self._core.without_vote
         while without_vote:
             if clock.lease_clock() >= until and without_vote != told:
-                self._notices.rejoins(without_vote)
+                self._health.rejoins(without_vote)
                 told = without_vote
             await asyncio.sleep(REJOIN_SECONDS)
             without_vote = self._core.without_vote
             if not without_vote:
-                self._notices.rejoins(without_vote)
+                self._health.rejoins(without_vote)
 
     async def _expect_map(self) -> None:
         """Say after a lease that no map is published: until then the node may be about to learn it."""
         await asyncio.sleep(self._configuration.settings.lease_seconds)
-        if not self._core.maps.seen.version:
-            self._notices.lacks_map()
+        if not self._core.maps.newest.version:
+            self._health.lacks_map()
 
-    async def _watch(self, file: MapFile) -> None:
-        """See every new version of the ideal map."""
+    async def _watch(self, file: PreferredMapFile) -> None:
+        """See every new version of the preferred map."""
         while True:
             try:
                 seen = file.changed()
                 if seen is not None:
-                    self._tell(seen)
+                    self._process_event(seen)
             except InputError as error:
                 print(f"the map stays as it was: {error}", file=sys.stderr, flush=True)
             await asyncio.sleep(MAP_SECONDS)
 
-    def _tell(self, fact: Fact) -> None:
+    def _process_event(self, fact: Event) -> None:
         """Have the core take a fact in, and carry out its orders; the node ends if that fails half-way."""
         try:
             self._handle(fact)
@@ -200,40 +207,40 @@ class NodeProcess:
             self._failure = self._failure or error
             self._failed.set()
 
-    def _handle(self, fact: Fact) -> None:
-        self._notices.looked(clock.lease_clock())
+    def _handle(self, fact: Event) -> None:
+        self._health.record_progress(clock.lease_clock())
         facts = [fact]
         while facts:
             for order in self._core.handle(clock.lease_clock(), facts.pop(0)):
                 own = self._perform(order)
                 if own is not None:
                     facts.append(own)
-        self._notices.compared(self._core)
+        self._health.compared(self._core)
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0.0, self._core.due() - clock.lease_clock())
-        self._timer = asyncio.get_running_loop().call_later(delay, self._tell, Due())
+        delay = max(0.0, self._core.next_deadline() - clock.lease_clock())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._process_event, TimerExpired())
 
-    def _perform(self, order: Order) -> Fact | None:
-        if isinstance(order, Write):
+    def _perform(self, order: Effect) -> Event | None:
+        if isinstance(order, WriteLog):
             self._log.write(order.group, order.written)
-        elif isinstance(order, Ask):
+        elif isinstance(order, StoreRequest):
             assert self._store is not None
-            self._store.ask(order)
+            self._store.submit(order)
         elif order.synced:
             self._unsynced.append(order)
-            self._sync_wanted.set()
+            self._sync_requested.set()
         else:
             return self._send(order)
         return None
 
-    def _send(self, order: Send) -> Fact | None:
+    def _send(self, order: SendMessage) -> Event | None:
         if order.to == self._configuration.node:
             return Received(order.to, order.group, order.message)
         try:
             frame = encoded((order.group, order.message))
         except InputError as error:
-            self._complaints.tell(f"a message of group {order.group} to {order.to} is left out: {error}")
+            self._limited_log.log(f"a message of group {order.group} to {order.to} is left out: {error}")
             return None
         if isinstance(order.to, int):
             if order.to in self._links:  # a peer may have named a node that there is not
@@ -247,34 +254,34 @@ class NodeProcess:
     async def _sync(self) -> None:
         """One sync for all that came while the last one ran."""
         while True:
-            await self._sync_wanted.wait()
-            self._sync_wanted.clear()
+            await self._sync_requested.wait()
+            self._sync_requested.clear()
             sends, self._unsynced = self._unsynced, []
             # A disk that failed once may say yes next time, and have lost what came before: the node ends.
-            putting = asyncio.create_task(asyncio.to_thread(self._log.put, self._log.take()))
+            putting = asyncio.create_task(asyncio.to_thread(self._log.put, self._log.next_flush()))
             try:
                 await asyncio.shield(putting)
             except asyncio.CancelledError:
                 await putting  # the file is closed behind it
                 raise
-            if self._log.compaction_due:
-                self._compact_wanted.set()
+            if self._log.needs_compaction:
+                self._compaction_requested.set()
             for order in sends:
                 own = self._send(order)
                 if own is not None:
-                    self._tell(own)
+                    self._process_event(own)
 
     def _closed(self, why: str) -> None:
-        self._complaints.tell(f"a connection is closed: {why}")
+        self._limited_log.log(f"a connection is closed: {why}")
 
     def _refused(self, why: str) -> None:
-        self._complaints.tell(f"this node does not take part everywhere: {why}")
+        self._limited_log.log(f"this node does not take part everywhere: {why}")
 
     async def _compact(self) -> None:
         """Keep the log bounded, beside everything else."""
         while True:
-            await self._compact_wanted.wait()
-            self._compact_wanted.clear()
+            await self._compaction_requested.wait()
+            self._compaction_requested.clear()
             compacting = asyncio.create_task(asyncio.to_thread(self._log.compact))
             try:
                 await asyncio.shield(compacting)
@@ -293,23 +300,23 @@ class NodeProcess:
             watch(writer)
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 addresses = self._configuration.addresses
-                who = await meet(reader, writer, self._speaker, addresses, self._lives)
+                who = await meet(reader, writer, self._speaker, addresses, self._peers)
             if isinstance(who, str):
                 self._clients[who] = writer
-            most = CLIENT_FRAME_BYTES if isinstance(who, str) else MOST_BYTES
+            most = CLIENT_FRAME_BYTES if isinstance(who, str) else MAX_FRAME_BYTES
             async for group, told in messages_of(reader, most):
-                self._lives.heard(who)
-                self._tell(Received(who, group, told))
+                self._peers.record_activity(who)
+                self._process_event(Received(who, group, told))
         except (asyncio.IncompleteReadError, OSError):
             pass  # whoever called has gone, or said nothing for long
-        except (TornError, InputError, TypeError, ValueError) as error:
+        except (TornFrameError, InputError, TypeError, ValueError) as error:
             whose = "" if who is None else f"{called(who)}: "
             self._closed(whose + (str(error) or "what came is no frame"))
         finally:
             if isinstance(who, str) and self._clients.get(who) is writer:
                 del self._clients[who]
-                self._tell(Gone(who))
-            self._lives.left(who, writer)
+                self._process_event(ClientDisconnected(who))
+            self._peers.left(who, writer)
             writer.close()
 
 

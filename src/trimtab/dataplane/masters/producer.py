@@ -7,17 +7,17 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from trimtab.dataplane.masters.client import Client
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.client import StoreClient
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.model.errors import ConnectError, InputError
 from trimtab.online.masters.bounds import PAYLOAD_BYTES
-from trimtab.online.masters.entries import Record
-from trimtab.online.masters.messages import Published, Send
-from trimtab.online.masters.sending import Sending
+from trimtab.online.masters.entries import MessageRecord
+from trimtab.online.masters.messages import ProduceResponse, SendMessage
+from trimtab.online.masters.producer_session import ProducerSession
 
 
-class Producer(Client):
-    """Sends to one topic of a cluster, through redirects, takeovers and the death of masters.
+class Producer(StoreClient):
+    """Sends to one topic of a cluster, through redirects, transfers and the death of masters.
 
     A message that is acknowledged is on the disks of a majority. One that is not, when the program or the
     producer ends, may be stored or not.
@@ -26,7 +26,7 @@ class Producer(Client):
     ----------
     window
         Messages that may be unacknowledged at once; whoever has more waits.
-    patience_seconds
+    timeout_seconds
         If nothing is acknowledged for that long, all that is open fails with `ConnectError`, and so does
         whatever comes later; None for never.
 
@@ -44,15 +44,15 @@ class Producer(Client):
 
     def __init__(
         self,
-        cluster: MastersCluster,
+        cluster: StoreConfig,
         topic: str,
         *,
         window: int = 256,
-        patience_seconds: float | None = 60.0,
+        timeout_seconds: float | None = 60.0,
     ) -> None:
-        super().__init__(cluster, topic, patience_seconds)
+        super().__init__(cluster, topic, timeout_seconds)
         self.name = secrets.token_hex(8)
-        self._sending = Sending(
+        self._sending = ProducerSession(
             self._client,
             self._group,
             topic,
@@ -62,7 +62,7 @@ class Producer(Client):
         )
         self._room = asyncio.Semaphore(window)
         self._futures: dict[int, asyncio.Future[int]] = {}
-        self._heard_at = float("-inf")
+        self._response_at = float("-inf")
         self._failed: ConnectError | InputError | None = None
 
     @property
@@ -106,32 +106,32 @@ class Producer(Client):
             self._room.release()
             raise self._failed
         if not self._futures:
-            self._heard_at = self._now
+            self._response_at = self._now
         orders = self._sending.post(self._now, payload)
         future = asyncio.get_running_loop().create_future()
         self._futures[self._sending.last] = future
         self._carry_out(orders)
-        self._go_on()
+        self._tick()
         return future
 
     async def flush(self) -> None:
         """Wait until everything is acknowledged; errors as in `send`."""
         await asyncio.gather(*map(asyncio.shield, self._futures.values()))
 
-    def _due(self) -> float:
-        if self._futures and self._patience is not None:
-            return min(self._sending.due(), self._heard_at + self._patience)
-        return self._sending.due()
+    def _next_deadline(self) -> float:
+        if self._futures and self._timeout is not None:
+            return min(self._sending.next_deadline(), self._response_at + self._timeout)
+        return self._sending.next_deadline()
 
-    def _woken(self, now: float) -> Sequence[Send]:
-        if self._futures and self._patience is not None and now >= self._heard_at + self._patience:
+    def _woken(self, now: float) -> Sequence[SendMessage]:
+        if self._futures and self._timeout is not None and now >= self._response_at + self._timeout:
             self._fail(self._silence("a message"))
-        return self._sending.go_on(now) if self._sending.due() <= now else ()
+        return self._sending.tick(now) if self._sending.next_deadline() <= now else ()
 
-    def _heard(self, now: float, node: int, message: Any) -> Sequence[Send]:
-        if isinstance(message, Published):
+    def _handle_response(self, now: float, node: int, message: Any) -> Sequence[SendMessage]:
+        if isinstance(message, ProduceResponse):
             for sequence in self._sending.received(now, node, message):
-                self._heard_at = now
+                self._response_at = now
                 self._room.release()
                 future = self._futures.pop(sequence)
                 if not future.done():
@@ -140,7 +140,7 @@ class Producer(Client):
                 self._fail(self._refused(node, self._sending.open[self._sending.unfit]))
         return ()
 
-    def _refused(self, node: int, record: Record) -> InputError:
+    def _refused(self, node: int, record: MessageRecord) -> InputError:
         return InputError(
             f"message {record.sequence} of topic {self._topic} has {len(record.payload):,} bytes, and node "
             f"{node} refuses it for good: send it in parts, or run the same version of trimtab there and here"

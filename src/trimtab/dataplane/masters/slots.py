@@ -9,33 +9,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from trimtab.dataplane.masters.etcd import EtcdClient, HistoryLostError, Pair
+from trimtab.dataplane.masters.etcd import CompactedError, EtcdClient, KeyValue
 from trimtab.files.masters.configuration import Shared
-from trimtab.files.masters.frames import TornError, encoded, frames
-from trimtab.files.masters.greeting import differences
+from trimtab.files.masters.frames import TornFrameError, encoded, frames
+from trimtab.files.masters.peer_authentication import differences
 from trimtab.model.errors import ConnectError, InputError, NodeError
-from trimtab.online.masters.messages import Snapshot
-from trimtab.online.masters.slots import (
-    Ask,
-    Create,
-    Created,
-    Keep,
-    Kept,
-    ReadFrom,
-    Seen,
-    Taken,
-    Told,
-    Unknown,
+from trimtab.online.masters.messages import GroupSnapshot
+from trimtab.online.masters.store_messages import (
+    AppendConflict,
+    AppendTimeout,
+    CreateEntries,
+    EntriesCreated,
+    EntriesRead,
+    ReadEntries,
+    SnapshotStored,
+    StoreEvent,
+    StoreRequest,
+    StoreSnapshot,
 )
 
 PAGE_SLOTS: Final = 64
 """Read at once: a batch has 128 KiB at most, or so."""
-PIECE_BYTES: Final = 512 << 10
+CHUNK_BYTES: Final = 512 << 10
 """Of a snapshot; etcd takes 1.5 MiB at once."""
-AGAIN_SECONDS: Final = 0.2
+RETRY_SECONDS: Final = 0.2
 
 
-class EtcdSlots:
+class EtcdLog:
     """What the core asks of the store, carried out; what happens there, told.
 
     Slot N of group G is the key `/trimtab/CLUSTER/G/N`, N in 20 digits; G of the token is -1. The state of a
@@ -44,7 +44,7 @@ class EtcdSlots:
 
     Parameters
     ----------
-    tell
+    report
         Takes a fact.
     shared
         What all nodes must have alike: the first to start writes it to `/trimtab-settings/CLUSTER`. To ask
@@ -56,10 +56,10 @@ class EtcdSlots:
         client: EtcdClient,
         cluster: str,
         groups: int,
-        tell: Callable[[Told], None],
+        report: Callable[[StoreEvent], None],
         shared: Shared = (),
     ) -> None:
-        self._client, self._groups, self._tell = client, range(-1, groups), tell
+        self._client, self._groups, self._report = client, range(-1, groups), report
         self._cluster, self._shared = cluster, shared
         self._prefix = f"/trimtab/{cluster}/".encode()
         self._states = f"/trimtab-snapshots/{cluster}/".encode()
@@ -85,7 +85,7 @@ class EtcdSlots:
                 self._revision = await self._now()
                 return {group: await self._read(group, 1) for group in self._groups}
             except ConnectError:
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _agree(self) -> None:
         """Write down what this node goes by, or compare it with what stands there."""
@@ -118,11 +118,11 @@ class EtcdSlots:
                     # All of a transaction has one revision: the next watch may begin behind it only when
                     # the next one has come.
                     self._revision = max(self._revision, found.changed - 1)
-            except HistoryLostError:
+            except CompactedError:
                 await self._read_all()
             except ConnectError:
                 pass
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def close(self) -> None:
         """End what is under way."""
@@ -131,17 +131,17 @@ class EtcdSlots:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close()
 
-    def ask(self, ask: Ask) -> None:
+    def submit(self, ask: StoreRequest) -> None:
         """Begin to carry out an order; its outcome is told."""
         group, asked = ask
         match asked:
-            case Create():
+            case CreateEntries():
                 self._begin(self._create(group, asked))
-            case ReadFrom(slot):
+            case ReadEntries(slot):
                 if group not in self._reading:
                     self._reading.add(group)
-                    self._begin(self._read_and_tell(group, slot))
-            case Keep():
+                    self._begin(self._read_and_report(group, slot))
+            case StoreSnapshot():
                 self._begin(self._keep(group, asked))
 
     def _begin(self, work: Any) -> None:
@@ -162,8 +162,8 @@ class EtcdSlots:
     def _head(self, group: int) -> bytes:
         return self._prefix + b"%d/snapshot" % group
 
-    async def _create(self, group: int, asked: Create) -> None:
-        does, (number, slot, entries) = self._client.does, asked
+    async def _create(self, group: int, request: CreateEntries) -> None:
+        does, (number, slot, entries) = self._client.does, request
         keys = [self._key(group, at) for at in range(slot, slot + len(entries))]
         compare = [does.create(key) == 0 for key in keys]
         # The slot before must be there: none is left out, and none that was cut off is filled again.
@@ -175,28 +175,28 @@ class EtcdSlots:
         try:
             done, answers = await self._client.transact(compare, puts, [there])
         except ConnectError:
-            self._tell(Told(group, Unknown(number)))
+            self._report(StoreEvent(group, AppendTimeout(number)))
             return
         if done:
-            self._tell(Told(group, Created(number)))
+            self._report(StoreEvent(group, EntriesCreated(number)))
             return
         found = sorted((bytes(one.key), bytes(value)) for value, one in answers[0])
         begins = bool(found) and found[0][0] == keys[0]
         taken = tuple(_value(*one) for one in found) if begins else ()
-        self._tell(Told(group, Taken(number, slot, taken)))
+        self._report(StoreEvent(group, AppendConflict(number, slot, taken)))
 
-    def _see(self, found: Pair) -> None:
+    def _see(self, found: KeyValue) -> None:
         """Tell what was put."""
         of, _, which = found.key.removeprefix(self._prefix).partition(b"/")
         group, value = int(of), _value(found.key, found.value)
         if group not in self._last:
             return
         if which == b"snapshot":
-            self._tell(Told(group, Kept(value[0])))
+            self._report(StoreEvent(group, SnapshotStored(value[0])))
         else:
             slot = int(which)
             self._last[group] = max(self._last[group], slot)
-            self._tell(Told(group, Seen(slot, (value,))))
+            self._report(StoreEvent(group, EntriesRead(slot, (value,))))
 
     async def _now(self) -> int:
         """The revision of the store."""
@@ -215,14 +215,14 @@ class EtcdSlots:
                 told = [snapshot]
                 since = snapshot.slot + 1
                 continue
-            told.append(Seen(since, tuple(_value(one.key, one.value) for one in page)))
+            told.append(EntriesRead(since, tuple(_value(one.key, one.value) for one in page)))
             since += len(page)
             self._last[group] = max(self._last[group], since - 1)
 
-    async def _read_and_tell(self, group: int, since: int) -> None:
+    async def _read_and_report(self, group: int, since: int) -> None:
         try:
-            for told in await self._read(group, since) or [Seen(since, ())]:
-                self._tell(Told(group, told))
+            for told in await self._read(group, since) or [EntriesRead(since, ())]:
+                self._report(StoreEvent(group, told))
         except ConnectError:
             pass  # whoever misses something asks again
         finally:
@@ -234,14 +234,14 @@ class EtcdSlots:
             revision = await self._now()
             for group in self._groups:
                 for told in await self._read(group, self._last[group] + 1):
-                    self._tell(Told(group, told))
+                    self._report(StoreEvent(group, told))
             self._revision = revision
         except ConnectError:
             pass
 
     # ------------------------------------------------------------ snapshots
 
-    async def _snapshot(self, group: int, since: int) -> Snapshot | None:
+    async def _snapshot(self, group: int, since: int) -> GroupSnapshot | None:
         """The kept state of a group, if it goes as far as a slot."""
         while True:
             head = self._head(group)
@@ -253,43 +253,46 @@ class EtcdSlots:
                 return None
             data = b""
             for piece in range(pieces):
-                key = self._piece(group, name, piece)
+                key = self._read_chunk(group, name, piece)
                 _, part = await self._client.range(key, key + b"\0")
                 if not part:
                     break  # a later one has taken its place meanwhile
                 data += part[0].value
             else:
                 kept = _value(head, data)
-                assert isinstance(kept, Snapshot)
+                assert isinstance(kept, GroupSnapshot)
                 return kept
 
-    def _piece(self, group: int, name: str, piece: int) -> bytes:
-        return self._states + f"{group}/{name}/{piece:06d}".encode()
+    def _read_chunk(self, group: int, name: str, part: int) -> bytes:
+        return self._states + f"{group}/{name}/{part:06d}".encode()
 
-    async def _keep(self, group: int, asked: Keep) -> None:
+    async def _keep(self, group: int, request: StoreSnapshot) -> None:
         """Put the pieces, and then all at once: name them, cut off the slots, remove older ones."""
         async with self._keeping:
             # Pieces that are left go with the next ones; the core has it kept again.
             with suppress(ConnectError):
-                await self._put_state(group, asked)
+                await self._put_state(group, request)
 
-    async def _put_state(self, group: int, asked: Keep) -> None:
+    async def _put_state(self, group: int, request: StoreSnapshot) -> None:
         does, head = self._client.does, self._head(group)
         _, found = await self._client.range(head, head + b"\0")
-        if found and _value(head, found[0].value)[0] >= asked.slot:
+        if found and _value(head, found[0].value)[0] >= request.slot:
             return
         # A name of its own: whoever keeps the same slot at the same time must not mix its pieces with these.
-        name, data = f"{asked.slot:020d}-{secrets.token_hex(4)}", encoded(Snapshot(asked.slot, asked.state))
-        pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
+        name, data = (
+            f"{request.slot:020d}-{secrets.token_hex(4)}",
+            encoded(GroupSnapshot(request.slot, request.state)),
+        )
+        pieces = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
         for number, piece in enumerate(pieces):
-            await self._client.put(self._piece(group, name, number), piece)
+            await self._client.put(self._read_chunk(group, name, number), piece)
         states = self._states + b"%d/" % group
         own = states + name.encode()
         await self._client.transact(
             [does.mod(head) == (found[0].changed if found else 0)],
             [
-                does.put(head, encoded((asked.slot, name, len(pieces)))),
-                does.delete(self._key(group, 0), self._key(group, asked.cut + 1)),
+                does.put(head, encoded((request.slot, name, len(pieces)))),
+                does.delete(self._key(group, 0), self._key(group, request.cut + 1)),
                 does.delete(states, own),
                 does.delete(own + b"0", states[:-1] + b"0"),
             ],
@@ -306,7 +309,7 @@ def _value(key: bytes, value: bytes) -> Any:
     """
     try:
         _, message = next(frames(memoryview(value)))
-    except (TornError, InputError, StopIteration) as error:
+    except (TornFrameError, InputError, StopIteration) as error:
         raise NodeError(
             f"etcd's key {key.decode(errors='replace')} holds no entry that is known here ({error}): give "
             "this cluster a name of its own, or update this node"

@@ -12,12 +12,12 @@ import msgspec
 
 from trimtab.files.atomic import write_atomically
 from trimtab.model.errors import InputError
-from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.settings import StoreSettings
 
 NAME: Final = "terms.json"
 
 
-def outlast(folder: Path, settings: MasterSettings, wait: Callable[[float], None] = time.sleep) -> None:
+def outlast(folder: Path, settings: StoreSettings, wait: Callable[[float], None] = time.sleep) -> None:
     """Wait as much longer as the terms of the last process were, and write down those of this one.
 
     A node that begins leaves everybody alone for one term, since it may have helped somebody to become master

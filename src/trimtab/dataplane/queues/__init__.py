@@ -1,20 +1,20 @@
-"""A broker for taskiq whose queues are level by work: `LevelledBroker`."""
+"""A broker for taskiq whose queues are balanced by work: `BalancedBroker`."""
 
 from typing import TYPE_CHECKING, Any
 
 from trimtab.extras import missing_extra_named
 
 if TYPE_CHECKING:
-    from trimtab.dataplane.queues.broker import LevelledBroker
-    from trimtab.dataplane.queues.refusals import QueuesFullError, retry_after_seconds
+    from trimtab.dataplane.queues.broker import BalancedBroker
+    from trimtab.dataplane.queues.errors import QueuesFullError, retry_after_seconds
 
 _PLACES = {
-    "LevelledBroker": "broker",
-    "QueuesFullError": "refusals",
-    "retry_after_seconds": "refusals",
+    "BalancedBroker": "broker",
+    "QueuesFullError": "errors",
+    "retry_after_seconds": "errors",
 }
 
-__all__ = ["LevelledBroker", "QueuesFullError", "retry_after_seconds"]
+__all__ = ["BalancedBroker", "QueuesFullError", "retry_after_seconds"]
 
 
 @missing_extra_named()

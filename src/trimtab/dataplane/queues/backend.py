@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
-from trimtab.online.queues.lanes import Lanes
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.messages import Move, Moved, QueuesSeen
+from trimtab.online.queues.lanes import LaneClassifier
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.messages import MessagesMoved, MoveMessages, QueuesObserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class QueueCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class QueuesCounts:
     """All queues at an instant.
 
     Attributes
@@ -80,10 +80,10 @@ class Counts:
         work = sum(one.work_microseconds for one in self.queues)
         return work / MICROSECONDS / messages if messages else otherwise
 
-    def seen(self, capacity: Sequence[int], mean_weight: float) -> QueuesSeen:
+    def observation(self, capacity: Sequence[int], mean_weight: float) -> QueuesObserved:
         """The same as a fact for balance scheduling."""
         queues = self.queues
-        return QueuesSeen(
+        return QueuesObserved(
             at=self.at,
             capacity=tuple(capacity),
             length=tuple(one.length for one in queues),
@@ -98,13 +98,13 @@ class Counts:
         )
 
 
-def bring_up_to(ledger: Ledger, counts: Counts) -> None:
+def bring_up_to(ledger: QueueLedger, counts: QueuesCounts) -> None:
     """Set a dispatcher's ledger to what the owner of the queues counts."""
     for queue, (one, closed) in enumerate(zip(counts.queues, counts.closed(), strict=True)):
         bring_queue_up_to(ledger, queue, one, closed)
 
 
-def bring_queue_up_to(ledger: Ledger, queue: int, one: QueueCounts, closed: bool) -> None:
+def bring_queue_up_to(ledger: QueueLedger, queue: int, one: QueueCounts, closed: bool) -> None:
     """The same for one queue."""
     ledger.paused[queue], ledger.closed[queue] = one.paused, closed
     ledger.arrived[queue] = one.arrived_microseconds / MICROSECONDS
@@ -118,13 +118,13 @@ def bring_queue_up_to(ledger: Ledger, queue: int, one: QueueCounts, closed: bool
     )
 
 
-def lightest(ledger: Ledger, queues: Iterable[int]) -> int | None:
+def lightest(ledger: QueueLedger, queues: Iterable[int]) -> int | None:
     """The one of these queues with the least work, one with a worker before one without; None for none."""
     return min(queues, key=lambda one: (ledger.closed[one], ledger.work[one], one), default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ServerCounts:
     """What lies on a server beside the queues of a process.
 
     Attributes
@@ -147,7 +147,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class QueueClaim:
     """A queue that is a worker's own from now on, with what earlier workers of it left unfinished."""
 
     queue: int
@@ -166,10 +166,10 @@ class Backend(Protocol):
         the message lies.
     """
 
-    ledger: Ledger
+    ledger: QueueLedger
 
     @property
-    def lanes(self) -> Lanes:
+    def lanes(self) -> LaneClassifier:
         """Which messages are quick, by what came into the queues."""
         ...
 
@@ -186,11 +186,11 @@ class Backend(Protocol):
         """Let go of connections; messages stay."""
         ...
 
-    async def look(self) -> Counts:
+    async def counts(self) -> QueuesCounts:
         """All counters now, and the ledger brought up to them."""
         ...
 
-    async def beside(self) -> Beside:
+    async def server_counts(self) -> ServerCounts:
         """What no queue of the ledger holds."""
         ...
 
@@ -214,8 +214,8 @@ class Backend(Protocol):
         ...
 
     async def claim(
-        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
-    ) -> Claim | None:
+        self, worker: str, previous: str = "", in_work: Collection[Delivery] = ()
+    ) -> QueueClaim | None:
         """A queue for a worker: its own, else the longest that has none; None where all have one.
 
         Parameters
@@ -223,14 +223,14 @@ class Backend(Protocol):
         worker
             A name that the worker has not had before: commands that it gave under another, and that the
             server carries out late, do nothing.
-        formerly
+        previous
             The name under which it had a queue until it lost touch, and from which it takes that over.
         in_work
             What it has begun and goes on with: not among what is left over.
         """
         ...
 
-    async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
+    async def take(self, worker: str, queue: int, timeout_seconds: float) -> Delivery | None:
         """The oldest waiting message of a worker's own queue; None where none came in time.
 
         Raises
@@ -260,14 +260,14 @@ class Backend(Protocol):
         """Pause or resume a queue; False, and nothing done, for a fence that is not the newest."""
         ...
 
-    async def move(self, order: Move, fence: int) -> Moved:
+    async def move(self, order: MoveMessages, fence: int) -> MessagesMoved:
         """Move waiting messages, the newest first, all of an affinity key or none.
 
         Nothing goes that would exceed the order or the target's capacity, and nothing for an old fence.
         """
         ...
 
-    async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> MessagesMoved:
         """Move messages of a queue without a worker, the oldest first, those of its dead worker too.
 
         Parameters

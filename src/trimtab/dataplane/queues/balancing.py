@@ -7,16 +7,23 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 
-from trimtab.dataplane.queues.backend import Backend, Counts
+from trimtab.dataplane.queues.backend import Backend, QueuesCounts
 from trimtab.dataplane.queues.envelope import MICROSECONDS
-from trimtab.online.queues.hanging import HANG_SECONDS, Progress
-from trimtab.online.queues.messages import Move, Moved, Order, Pause, QueuesSeen, Resume
-from trimtab.online.queues.scheduling import Schedule, handle
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.hang_detection import HANG_SECONDS, WorkerProgress
+from trimtab.online.queues.messages import (
+    Effect,
+    MessagesMoved,
+    MoveMessages,
+    PauseQueue,
+    QueuesObserved,
+    ResumeQueue,
+)
+from trimtab.online.queues.scheduling import SchedulerState, handle
+from trimtab.online.queues.settings import SchedulingSettings
 
 _log = logging.getLogger(__name__)
 
-MOVED_AT_ONCE = 500
+MOVE_BATCH_SIZE = 500
 """Messages that go from a queue whose worker is gone or hangs to one other before the next is chosen."""
 TARGETS_TRIED = 8
 """Queues, the lightest, that may take what is left of a queue without a worker: each try reads all of it."""
@@ -35,7 +42,7 @@ class Scheduler:
         Seconds that a message takes, as long as none has been in the queues.
     lease_seconds
         How long a dead scheduler keeps others out.
-    hang_seconds
+    hang_timeout_seconds
         How long a worker may have messages in hand and finish none before others do what waits behind them.
     """
 
@@ -43,16 +50,16 @@ class Scheduler:
         self,
         backend: Backend,
         holder: str,
-        settings: Scheduling,
+        settings: SchedulingSettings,
         mean_weight: float,
         lease_seconds: float = 3.0,
-        hang_seconds: float = HANG_SECONDS,
+        hang_timeout_seconds: float = HANG_SECONDS,
     ) -> None:
         self.backend, self.holder, self.settings = backend, holder, settings
         self.lease_seconds, self._mean_weight = lease_seconds, mean_weight
         self.fence: int | None = None
-        self.schedule = Schedule()
-        self._progress = Progress(hang_seconds)
+        self.schedule = SchedulerState()
+        self._progress = WorkerProgress(hang_timeout_seconds)
         self._hang: list[int] = []
         self._dry: dict[tuple[int, bool], float] = {}
 
@@ -65,7 +72,7 @@ class Scheduler:
             try:
                 self.fence, before = await self.backend.lease(self.holder, self.lease_seconds), self.fence
                 if self.fence != before:
-                    self.schedule = Schedule()  # what another has done since is not in ours
+                    self.schedule = SchedulerState()  # what another has done since is not in ours
                 if self.fence is not None and clock() - looked >= self.settings.window_seconds:
                     looked = clock()
                     await self.turn(self.fence)
@@ -79,17 +86,17 @@ class Scheduler:
     async def turn(self, fence: int) -> None:
         """Look once, and carry out what follows from it."""
         self._dry.clear()
-        counts = await self.backend.look()
-        gone = (*counts.abandoned, *(await self.backend.beside()).stranded)
+        counts = await self.backend.counts()
+        gone = (*counts.abandoned, *(await self.backend.server_counts()).stranded)
         for queue in gone:
             await self._rescue(queue, fence)
         hanging = self._hanging(counts)
         for queue in hanging:
             await self._relieve(queue, hanging, fence)
         if gone or hanging:
-            counts = await self.backend.look()
+            counts = await self.backend.counts()
         self._mean_weight = counts.mean_weight(self._mean_weight)
-        seen = counts.seen(self.backend.ledger.capacity, self._mean_weight)
+        seen = counts.observation(self.backend.ledger.capacity, self._mean_weight)
         if hanging:
             # They receive nothing, and their marks are not the schedule's: it would take them away again.
             seen = replace(
@@ -97,9 +104,9 @@ class Scheduler:
                 closed=tuple(was or queue in hanging for queue, was in enumerate(seen.closed)),
                 paused=tuple(was and queue not in hanging for queue, was in enumerate(seen.paused)),
             )
-        await self._tell(seen, fence)
+        await self._handle(seen, fence)
 
-    def _hanging(self, counts: Counts) -> list[int]:
+    def _hanging(self, counts: QueuesCounts) -> list[int]:
         """Queues whose worker hangs, as long as another one has room: better a queue that hangs than none."""
         hanging = self._progress.hanging(
             asyncio.get_running_loop().time(),
@@ -125,32 +132,32 @@ class Scheduler:
         """Let a queue receive nothing, and move what waits there; what its worker has in hand stays."""
         if not await self.backend.mark(source, True, fence):
             return
-        while targets := self._alive(await self.backend.look(), hanging):
-            moved = await self.backend.move(Move(source, targets[0], MOVED_AT_ONCE, None), fence)
+        while targets := self._alive(await self.backend.counts(), hanging):
+            moved = await self.backend.move(MoveMessages(source, targets[0], MOVE_BATCH_SIZE, None), fence)
             if not moved.messages:
                 return
 
-    async def _tell(self, fact: QueuesSeen | Moved, fence: int) -> None:
+    async def _handle(self, fact: QueuesObserved | MessagesMoved, fence: int) -> None:
         self.schedule, orders = handle(self.schedule, fact, self.settings)
         for order in orders:
             await self._carry_out(order, fence)
 
-    async def _carry_out(self, order: Order, fence: int) -> None:
+    async def _carry_out(self, order: Effect, fence: int) -> None:
         match order:
-            case Pause(queue):
+            case PauseQueue(queue):
                 await self.backend.mark(queue, True, fence)
-            case Resume(queue):
+            case ResumeQueue(queue):
                 await self.backend.mark(queue, False, fence)
-            case Move():
-                await self._tell(await self._move(order, fence), fence)
+            case MoveMessages():
+                await self._handle(await self._move(order, fence), fence)
 
-    async def _move(self, order: Move, fence: int) -> Moved:
+    async def _move(self, order: MoveMessages, fence: int) -> MessagesMoved:
         """Move messages, but for a queue that had none to give for as much: a search finds none again."""
         kind = (order.source, order.messages is None)
         amount = order.work if order.messages is None else order.messages
         assert amount is not None
         if amount <= self._dry.get(kind, -1):
-            return Moved(order.source, order.target, 0, 0.0)
+            return MessagesMoved(order.source, order.target, 0, 0.0)
         moved = await self.backend.move(order, fence)
         if not moved.messages:
             self._dry[kind] = amount
@@ -159,14 +166,14 @@ class Scheduler:
     async def _rescue(self, source: int, fence: int) -> None:
         # A part at a time, so that others get some too. What is left then is messages of a key that are more
         # than that, or that may not go to every queue.
-        for at_once in (MOVED_AT_ONCE, max(self.backend.ledger.capacity)):
-            targets = self._alive(await self.backend.look(), [source])[:TARGETS_TRIED]
+        for at_once in (MOVE_BATCH_SIZE, max(self.backend.ledger.capacity)):
+            targets = self._alive(await self.backend.counts(), [source])[:TARGETS_TRIED]
             while targets:
                 target, *targets = targets
                 if (await self.backend.rescue(source, target, at_once, fence)).messages:
-                    targets = self._alive(await self.backend.look(), [source])[:TARGETS_TRIED]
+                    targets = self._alive(await self.backend.counts(), [source])[:TARGETS_TRIED]
 
-    def _alive(self, counts: Counts, without: Collection[int]) -> list[int]:
+    def _alive(self, counts: QueuesCounts, without: Collection[int]) -> list[int]:
         """Queues with a worker and room, the one with the least work first."""
         capacity = self.backend.ledger.capacity
         found = [

@@ -26,41 +26,41 @@ from trimtab.dataplane.queues.envelope import (
     AcceptedIds,
     Delivery,
     Envelope,
-    Origin,
+    MessageOrigin,
     envelope_of,
     microseconds,
     origin_of,
 )
-from trimtab.dataplane.queues.in_process import InProcess
-from trimtab.dataplane.queues.listening import Listener
+from trimtab.dataplane.queues.errors import QueuesFullError
+from trimtab.dataplane.queues.in_process import InProcessBackend
+from trimtab.dataplane.queues.listener import WorkerListener
 from trimtab.dataplane.queues.metrics import exposition, unhealthy
-from trimtab.dataplane.queues.refusals import QueuesFullError
-from trimtab.dataplane.queues.reporting import Reporter, own_queues, taken_up
+from trimtab.dataplane.queues.reporter import MetricsReporter, apply_published, own_queues
 from trimtab.dataplane.queues.settings import broker_arguments
 from trimtab.files.queues.address import is_cluster
-from trimtab.files.queues.exchange import CLASSES_MAX, Published
+from trimtab.files.queues.exchange import CLASSES_MAX, PublishedWeights
 from trimtab.files.queues.settings import check_numbers
 from trimtab.model.errors import ConnectError, InputError
-from trimtab.online.queues.hanging import HANG_SECONDS
+from trimtab.online.queues.hang_detection import HANG_SECONDS
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
 from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
-HAND_SECONDS = 0.02
+HANDOVER_SECONDS = 0.02
 """Work that a worker of a server fetches at once: quick messages cost fewer commands, long ones can move."""
 STALE_SECONDS = 0.05
 """A sender that heard nothing of the queues for so long looks at them before it chooses one."""
-AGAIN_SECONDS = 0.02
+RETRY_SECONDS = 0.02
 """Senders that find no open queue look again so often, together."""
 CHOICES_MAX = 8
 """Queues that a message tries before it waits: other senders may take the last places at the same time."""
-RESULTS_KEPT = 10_000
+MAX_RESULTS = 10_000
 """Results that a broker without a server remembers."""
 
 
-class LevelledBroker(AsyncBroker):
+class BalancedBroker(AsyncBroker):
     """Queues level by work, one for each worker, for tasks of taskiq.
 
     Parameters
@@ -85,20 +85,20 @@ class LevelledBroker(AsyncBroker):
         Seconds, for classes that are not in `weights`.
     scheduling
         Settings of balance scheduling; None for none of it.
-    wait_seconds
+    enqueue_timeout_seconds
         How long `kiq` waits where no queue is open before it raises `QueuesFullError` (taskiq wraps it into
         `SendTaskError`; `retry_after_seconds` finds it); None for ever, 0 for not at all.
     max_async_tasks
         Messages that each worker inside this process has in work at once; workers of a server are told by
         `taskiq worker --max-async-tasks`.
-    life_seconds
+    heartbeat_timeout_seconds
         How long a worker counts as alive after its last sign of life.
-    deaths_max
+    max_worker_crashes
         A message with which so many workers have died becomes a dead letter.
-    hang_seconds
+    hang_timeout_seconds
         A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
         balance scheduling gives what waits behind it to others.
-    overtake_seconds
+    max_overtake_seconds
         Messages that take less than half of what is usual for the work in these queues go before others in
         the same queue that were accepted at most so long before them; 0 for strictly in the order in which
         they came.
@@ -122,75 +122,78 @@ class LevelledBroker(AsyncBroker):
         name: str = "queues",
         queues: int = 4,
         capacity: int = 10_000,
-        policy: Callable[[Ledger], DispatchPolicy] = LeastWorkLeft,
+        policy: Callable[[QueueLedger], DispatchPolicy] = LeastWorkLeft,
         weights: Mapping[str, float] | None = None,
         default_weight: float = 1.0,
-        scheduling: Scheduling | None = Scheduling(),  # noqa: B008 (frozen)
-        wait_seconds: float | None = 0.0,
+        scheduling: SchedulingSettings | None = SchedulingSettings(),  # noqa: B008 (frozen)
+        enqueue_timeout_seconds: float | None = 0.0,
         max_async_tasks: int = 1,
-        life_seconds: float = 10.0,
-        deaths_max: int = 5,
-        hang_seconds: float = HANG_SECONDS,
-        overtake_seconds: float = OVERTAKE_SECONDS,
+        heartbeat_timeout_seconds: float = 10.0,
+        max_worker_crashes: int = 5,
+        hang_timeout_seconds: float = HANG_SECONDS,
+        max_overtake_seconds: float = OVERTAKE_SECONDS,
         slots: int = 3,
         schedule: bool | None = None,
     ) -> None:
         super().__init__()
         check_numbers(
             {
-                "queues": queues, "capacity": capacity, "wait_seconds": wait_seconds,
-                "max_async_tasks": max_async_tasks, "life_seconds": life_seconds, "deaths_max": deaths_max,
-                "hang_seconds": hang_seconds, "overtake_seconds": overtake_seconds, "slots": slots,
+                "queues": queues, "capacity": capacity, "enqueue_timeout_seconds": enqueue_timeout_seconds,
+                "max_async_tasks": max_async_tasks, "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+                "max_worker_crashes": max_worker_crashes,
+                "hang_timeout_seconds": hang_timeout_seconds, "max_overtake_seconds": max_overtake_seconds,
+                "slots": slots,
             },
-            _refuse,
+            _reject,
         )  # fmt: skip
         self.weights = {
             name: _seconds(one, f"weight of class {name}") for name, one in (weights or {}).items()
         }
         self.default_weight = _seconds(default_weight, "default_weight")
-        self.wait_seconds, self.max_async_tasks = wait_seconds, max_async_tasks
+        self.enqueue_timeout_seconds, self.max_async_tasks = enqueue_timeout_seconds, max_async_tasks
         self.backend: Backend
         self._inside = url is None
-        self._has_lanes = overtake_seconds > 0
+        self._has_lanes = max_overtake_seconds > 0
         if url is None:
-            self.backend = InProcess([capacity] * queues, overtake_seconds=overtake_seconds)
-            self.result_backend = InmemoryResultBackend(max_stored_results=RESULTS_KEPT)
+            self.backend = InProcessBackend([capacity] * queues, max_overtake_seconds=max_overtake_seconds)
+            self.result_backend = InmemoryResultBackend(max_stored_results=MAX_RESULTS)
         else:
-            from trimtab.dataplane.queues.redis_streams.cluster import ClusterStreams
-            from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+            from trimtab.dataplane.queues.redis_streams.cluster import RedisClusterBackend
+            from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 
             settings: dict[str, Any] = {
-                "life_seconds": life_seconds, "deaths_max": deaths_max,
-                "overtake_seconds": overtake_seconds, "hand_seconds": HAND_SECONDS,
+                "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+                "max_worker_crashes": max_worker_crashes,
+                "max_overtake_seconds": max_overtake_seconds, "hand_seconds": HANDOVER_SECONDS,
             }  # fmt: skip
             self.backend = (
-                ClusterStreams(url, name, [capacity] * queues, min(slots, queues), **settings)
+                RedisClusterBackend(url, name, [capacity] * queues, min(slots, queues), **settings)
                 if is_cluster(url)
-                else RedisStreams(url, name, [capacity] * queues, **settings)
+                else RedisBackend(url, name, [capacity] * queues, **settings)
             )
         self.policy = own_queues(policy(self.backend.ledger))
-        self.scheduling, self._schedule, self._hang_seconds = scheduling, schedule, hang_seconds
+        self.scheduling, self._schedule, self._hang_seconds = scheduling, schedule, hang_timeout_seconds
         self.learned: dict[str, float] = {}
         self._declared: dict[str, float] = {}
         self._known: Mapping[str, float] = self.weights
-        self.reporter = Reporter(self)
+        self.reporter = MetricsReporter(self)
         self.add_middlewares(AcceptedIds())
         if not self._inside:
             self.add_middlewares(self.reporter)
         self._scheduler: Scheduler | None = None
         self._reporting: asyncio.Task[None] | None = None
         self._name = ""
-        self._listeners: dict[str, Listener] = {}
+        self._listeners: dict[str, WorkerListener] = {}
         self._open = False
         self._workers: list[asyncio.Task[None]] = []
         self._scheduling: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._threads = ThreadPoolExecutor()
-        self._looking = asyncio.Lock()
-        self._on_the_way: dict[str, _Way] = {}
+        self._poll_task = asyncio.Lock()
+        self._in_flight: dict[str, _KeyInFlight] = {}
 
     @classmethod
-    def from_settings(cls, file: Path | None = None, **more: Any) -> LevelledBroker:
+    def from_settings(cls, file: Path | None = None, **more: Any) -> BalancedBroker:
         """A broker as sections `[queues]` and `[redis]` of a settings file say.
 
         Parameters
@@ -240,7 +243,7 @@ class LevelledBroker(AsyncBroker):
                 self._name,
                 self.scheduling,
                 self.default_weight,
-                hang_seconds=self._hang_seconds,
+                hang_timeout_seconds=self._hang_seconds,
             )
             self._scheduling = asyncio.create_task(self._scheduler.run())
         if not self._inside:
@@ -270,7 +273,7 @@ class LevelledBroker(AsyncBroker):
 
     async def drained(self) -> None:
         """Wait until no queue holds a message."""
-        while any(one.length for one in (await self.backend.look()).queues):
+        while any(one.length for one in (await self.backend.counts()).queues):
             await asyncio.sleep(0.02)
 
     @property
@@ -285,7 +288,7 @@ class LevelledBroker(AsyncBroker):
 
     async def metrics(self) -> str:
         """Counters of all queues, in Prometheus' text format, for a page that your program serves."""
-        return exposition(await self.backend.look(), await self.backend.beside())
+        return exposition(await self.backend.counts(), await self.backend.server_counts())
 
     async def unhealthy(self) -> list[str]:
         """What needs somebody's attention, a sentence each; empty where all is well.
@@ -295,19 +298,20 @@ class LevelledBroker(AsyncBroker):
         ConnectError
             If the server does not answer.
         """
-        return unhealthy(await self.backend.look(), await self.backend.beside())
+        return unhealthy(await self.backend.counts(), await self.backend.server_counts())
 
     async def kick(self, message: BrokerMessage) -> None:
         """Dispatch a message to the queue that the policy chooses.
 
-        Retries and messages of a schedule wait for as long as it takes, whatever `wait_seconds` is.
+        Retries and messages of a schedule wait for as long as it takes, whatever `enqueue_timeout_seconds`
+        is.
 
         Raises
         ------
         QueuesFullError
-            If no queue is open, or that of its affinity key is full, for `wait_seconds`.
+            If no queue is open, or that of its affinity key is full, for `enqueue_timeout_seconds`.
         ConnectError
-            If the server does not answer; with an idempotency key, not for `wait_seconds`.
+            If the server does not answer; with an idempotency key, not for `enqueue_timeout_seconds`.
         InputError
             If a label is malformed.
         """
@@ -322,14 +326,14 @@ class LevelledBroker(AsyncBroker):
             self.default_weight,
         )
         self._carries(envelope)
-        wait_seconds = self.wait_seconds
-        if origin_of(message.labels) is not Origin.SENDER:
+        enqueue_timeout_seconds = self.enqueue_timeout_seconds
+        if origin_of(message.labels) is not MessageOrigin.SENDER:
             # Nobody catches an error of these: a worker would keep the message for ever, and a schedule has
             # had its turn. With a key of its own each may be sent again while the server is away.
-            wait_seconds = None
+            enqueue_timeout_seconds = None
             envelope = replace(envelope, idempotency_key=envelope.idempotency_key or self.id_generator())
         clock = asyncio.get_running_loop().time
-        until = None if wait_seconds is None else clock() + wait_seconds
+        until = None if enqueue_timeout_seconds is None else clock() + enqueue_timeout_seconds
         pause = 0.005
         while True:
             try:
@@ -353,7 +357,7 @@ class LevelledBroker(AsyncBroker):
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
         """Messages of one worker's own queue; each call is a worker."""
         worker = f"{self._name}/{len(self._listeners)}"
-        listener = self._listeners[worker] = Listener(self.backend, worker)
+        listener = self._listeners[worker] = WorkerListener(self.backend, worker)
         async for delivery in listener.deliveries():
             self.reporter.delivered(delivery)
             self._carries(delivery.envelope)
@@ -365,10 +369,10 @@ class LevelledBroker(AsyncBroker):
         await self._refreshed(STALE_SECONDS)
         # A refusal brings the ledger up to date, so that the next choice knows better.
         for _ in range(CHOICES_MAX):
-            way = self._on_the_way.get(envelope.affinity_key)
+            way = self._in_flight.get(envelope.affinity_key)
             queue = self.policy.choose(envelope.weight) if way is None or way.queue is None else way.queue
             if queue is None:
-                await self._refreshed(AGAIN_SECONDS)
+                await self._refreshed(RETRY_SECONDS)
                 queue = self.policy.choose(envelope.weight)
             if queue is None and envelope.retry:
                 queue = lightest(self.backend.ledger, range(len(self.backend.ledger)))
@@ -382,16 +386,16 @@ class LevelledBroker(AsyncBroker):
     async def _refreshed(self, seconds: float) -> None:
         """Look at the queues where nothing was heard of them for so long; all that ask together look once."""
         if self.backend.age_seconds > seconds:
-            async with self._looking:
+            async with self._poll_task:
                 if self.backend.age_seconds > seconds:
-                    await self.backend.look()
+                    await self.backend.counts()
 
     async def _put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message in; others of its key that are sent meanwhile follow it, and so does the ledger."""
         key = envelope.affinity_key
         if not key or queue is None:
             return await self.backend.put(envelope, queue)
-        way = self._on_the_way.setdefault(key, _Way())
+        way = self._in_flight.setdefault(key, _KeyInFlight())
         way.queue, way.messages = queue, way.messages + 1
         try:
             found = await self.backend.put(envelope, queue)
@@ -400,7 +404,7 @@ class LevelledBroker(AsyncBroker):
         finally:
             way.messages -= 1
             if not way.messages:
-                del self._on_the_way[key]
+                del self._in_flight[key]
         return found
 
     def _full(self, envelope: Envelope) -> QueuesFullError:
@@ -414,9 +418,9 @@ class LevelledBroker(AsyncBroker):
             after,
         )
 
-    def take_up(self, published: Published) -> None:
+    def apply_published(self, published: PublishedWeights) -> None:
         """Go by published weights and settings from now on: all of them, or an error and none."""
-        scheduling, policy = taken_up(published, self.scheduling, self.policy, self.backend.ledger)
+        scheduling, policy = apply_published(published, self.scheduling, self.policy, self.backend.ledger)
         self.learned = dict(published.weights)
         self._known = {**self.weights, **self.learned}
         self.scheduling, self.policy = scheduling, policy
@@ -450,7 +454,7 @@ class LevelledBroker(AsyncBroker):
             return {name: value for name, value in labels.items() if name != "weight"}
         return labels
 
-    def _acknowledge(self, listener: Listener, delivery: Delivery) -> Callable[[], Any]:
+    def _acknowledge(self, listener: WorkerListener, delivery: Delivery) -> Callable[[], Any]:
         async def acknowledge() -> None:
             self.reporter.forget(delivery)
             await listener.done(delivery)
@@ -465,7 +469,7 @@ class LevelledBroker(AsyncBroker):
 
 
 @dataclass
-class _Way:
+class _KeyInFlight:
     """Messages of a key that are on their way: how many, and to which queue.
 
     None where it refused one, or is none of the ledger.
@@ -475,7 +479,7 @@ class _Way:
     queue: int | None = None
 
 
-def _refuse(name: str, value: object, expected: str) -> NoReturn:
+def _reject(name: str, value: object, expected: str) -> NoReturn:
     raise InputError(f"{name} is {value!r}, expected {expected}; correct it")
 
 

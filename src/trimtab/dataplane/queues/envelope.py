@@ -62,7 +62,7 @@ class Envelope:
         return self.weight_microseconds / MICROSECONDS
 
 
-class Origin(Enum):
+class MessageOrigin(Enum):
     """Who sends a message, by the labels that taskiq gives it."""
 
     SENDER = "sender"
@@ -77,11 +77,11 @@ _ACCEPTED_LABEL: Final = "_accepted_id"
 """Tells messages with the same idempotency key apart; retries carry that of their message along."""
 
 
-def origin_of(labels: Mapping[str, Any]) -> Origin:
+def origin_of(labels: Mapping[str, Any]) -> MessageOrigin:
     """A retry of a scheduled message has the labels of both, and is a retry."""
     if any(name in labels for name in _RETRY_LABELS):
-        return Origin.RETRY
-    return Origin.SCHEDULE if _SCHEDULE_LABEL in labels else Origin.SENDER
+        return MessageOrigin.RETRY
+    return MessageOrigin.SCHEDULE if _SCHEDULE_LABEL in labels else MessageOrigin.SENDER
 
 
 class AcceptedIds(TaskiqMiddleware):
@@ -90,7 +90,7 @@ class AcceptedIds(TaskiqMiddleware):
     def pre_send(self, message: TaskiqMessage) -> TaskiqMessage:
         """Set the label; a retry keeps that of its message."""
         labels = message.labels
-        if labels.get("idempotency_key") and origin_of(labels) is not Origin.RETRY:
+        if labels.get("idempotency_key") and origin_of(labels) is not MessageOrigin.RETRY:
             labels[_ACCEPTED_LABEL] = self.broker.id_generator()
         return message
 
@@ -101,9 +101,9 @@ def _idempotency_key(labels: Mapping[str, Any], task_id: str) -> str:
     The same retry sent twice, by a worker that died in between and the one that went on, has one key.
     """
     key, origin = str(labels.get("idempotency_key") or ""), origin_of(labels)
-    if not key or origin is Origin.SENDER:
+    if not key or origin is MessageOrigin.SENDER:
         return key
-    retries = [str(labels.get(name, 0)) for name in _RETRY_LABELS] if origin is Origin.RETRY else []
+    retries = [str(labels.get(name, 0)) for name in _RETRY_LABELS] if origin is MessageOrigin.RETRY else []
     return "\n".join([key, str(labels.get(_ACCEPTED_LABEL, task_id)), *retries])
 
 
@@ -171,7 +171,7 @@ def envelope_of(
         weight_microseconds=microseconds(weight, f"label weight of task {task_name}"),
         affinity_key=str(labels.get("affinity_key") or ""),
         idempotency_key=_idempotency_key(labels, task_id),
-        retry=origin_of(labels) is Origin.RETRY,
+        retry=origin_of(labels) is MessageOrigin.RETRY,
     )
 
 

@@ -9,23 +9,23 @@ from itertools import count
 from time import monotonic
 
 from trimtab.dataplane.queues.backend import (
-    Beside,
-    Claim,
-    Counts,
+    QueueClaim,
     QueueCounts,
+    QueuesCounts,
+    ServerCounts,
     bring_queue_up_to,
     bring_up_to,
 )
 from trimtab.dataplane.queues.choosing import choose_waiting
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
-from trimtab.dataplane.queues.lines import Line
-from trimtab.dataplane.queues.refusals import LostQueueError
-from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.messages import Move, Moved
+from trimtab.dataplane.queues.errors import QueueOwnershipLostError
+from trimtab.dataplane.queues.waiting_messages import WaitingMessages
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS, LaneClassifier
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.messages import MessagesMoved, MoveMessages
 
 
-class InProcess:
+class InProcessBackend:
     """Queues of one event loop; in the terms of `Backend`.
 
     A worker is a task of the same process, so that none dies with the queues left behind: what it had not
@@ -39,7 +39,7 @@ class InProcess:
         Seconds, never going back.
     idempotency_seconds
         How long idempotency keys are remembered.
-    overtake_seconds
+    max_overtake_seconds
         Quick messages go before others that came at most so long before them.
     """
 
@@ -48,15 +48,15 @@ class InProcess:
         capacity: Iterable[int],
         clock: Callable[[], float] = monotonic,
         idempotency_seconds: float = 3600.0,
-        overtake_seconds: float = OVERTAKE_SECONDS,
+        max_overtake_seconds: float = OVERTAKE_SECONDS,
     ) -> None:
-        self.ledger, self.lanes, self.age_seconds = Ledger(capacity), Lanes(), 0.0
+        self.ledger, self.lanes, self.age_seconds = QueueLedger(capacity), LaneClassifier(), 0.0
         queues = len(self.ledger)
         self._clock, self._idempotency_seconds = clock, idempotency_seconds
         self._counts = [QueueCounts() for _ in range(queues)]
-        self._waiting = [Line(overtake_seconds) for _ in range(queues)]
+        self._waiting = [WaitingMessages(max_overtake_seconds) for _ in range(queues)]
         self._held: list[dict[str, Envelope]] = [{} for _ in range(queues)]
-        self._not_begun: list[dict[str, Envelope]] = [{} for _ in range(queues)]
+        self._not_started: list[dict[str, Envelope]] = [{} for _ in range(queues)]
         self._owners: list[str | None] = [None] * queues
         self._news = [asyncio.Event() for _ in range(queues)]
         self._keys: dict[str, tuple[int, int, bool]] = {}
@@ -72,13 +72,13 @@ class InProcess:
     async def close(self) -> None:
         """Nothing to do."""
 
-    async def look(self) -> Counts:
+    async def counts(self) -> QueuesCounts:
         """All counters now; the ledger follows every change."""
-        return Counts(self._clock(), tuple(self._counts), self._abandoned())
+        return QueuesCounts(self._clock(), tuple(self._counts), self._abandoned())
 
-    async def beside(self) -> Beside:
+    async def server_counts(self) -> ServerCounts:
         """Totals; no queue is beyond the ledger's inside a process."""
-        return Beside(duplicates=self._duplicates, moved=self._moved, pauses=self._pauses)
+        return ServerCounts(duplicates=self._duplicates, moved=self._moved, pauses=self._pauses)
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
@@ -97,7 +97,7 @@ class InProcess:
             return None
         self._append(queue, str(next(self._ids)), replace(envelope, accepted_at=self._clock()))
         weight = envelope.weight_microseconds
-        self.lanes.came(envelope.weight)
+        self.lanes.enqueued(envelope.weight)
         self._change(queue, 1, weight, arrived_microseconds=counts.arrived_microseconds + weight)
         if envelope.affinity_key:
             in_flight = (bound[1] if bound else 0) + 1
@@ -107,10 +107,10 @@ class InProcess:
         return queue
 
     async def claim(
-        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
-    ) -> Claim | None:
+        self, worker: str, previous: str = "", in_work: Collection[Delivery] = ()
+    ) -> QueueClaim | None:
         """The worker's own queue, else the longest without a worker, with what is left over there."""
-        own = (worker, formerly)
+        own = (worker, previous)
         free = [queue for queue, owner in enumerate(self._owners) if owner is None or owner in own]
         if not free:
             return None
@@ -119,17 +119,17 @@ class InProcess:
         self._live(queue, True)
         begun = {one.id for one in in_work if one.queue == queue}
         left_over = {name: one for name, one in self._held[queue].items() if name not in begun}
-        self._not_begun[queue] = left_over
-        return Claim(queue, tuple(Delivery(queue, *one) for one in left_over.items()))
+        self._not_started[queue] = left_over
+        return QueueClaim(queue, tuple(Delivery(queue, *one) for one in left_over.items()))
 
-    async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
+    async def take(self, worker: str, queue: int, timeout_seconds: float) -> Delivery | None:
         """The oldest waiting message; a worker waits for one to come."""
         self._own(worker, queue)
         waiting = self._waiting[queue]
         if not waiting:
             self._news[queue].clear()
             try:
-                await asyncio.wait_for(self._news[queue].wait(), patience_seconds)
+                await asyncio.wait_for(self._news[queue].wait(), timeout_seconds)
             except TimeoutError:
                 return None
             self._own(worker, queue)
@@ -143,7 +143,7 @@ class InProcess:
     async def start(self, worker: str, delivery: Delivery) -> bool:
         """Begin a message that was left over."""
         mine = self._owners[delivery.queue] == worker
-        return mine and self._not_begun[delivery.queue].pop(delivery.id, None) is not None
+        return mine and self._not_started[delivery.queue].pop(delivery.id, None) is not None
 
     async def finish(self, delivery: Delivery) -> bool:
         """Take a message out for good."""
@@ -151,7 +151,7 @@ class InProcess:
         envelope = self._held[queue].pop(delivery.id, None)
         if envelope is None:
             return False
-        self._not_begun[queue].pop(delivery.id, None)
+        self._not_started[queue].pop(delivery.id, None)
         weight = envelope.weight_microseconds
         self._hold(queue, -1, -weight)
         served = self._counts[queue].served_microseconds + weight
@@ -184,11 +184,11 @@ class InProcess:
         self._set(queue, paused=paused)
         return True
 
-    async def move(self, order: Move, fence: int) -> Moved:
+    async def move(self, order: MoveMessages, fence: int) -> MessagesMoved:
         """Move waiting messages, the newest first, all of an affinity key or none."""
         source, target = order.source, order.target
         if fence != self._fence or source == target:
-            return Moved(source, target, 0, 0.0)
+            return MessagesMoved(source, target, 0, 0.0)
         room = self.ledger.capacity[target] - self._counts[target].length
         names = choose_waiting(
             self._waiting[source].newest_first(self._clock() - order.rest_seconds),
@@ -200,9 +200,9 @@ class InProcess:
             source, target, {name: self._waiting[source].remove(name) for name in reversed(names)}
         )
 
-    async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> MessagesMoved:
         """Move messages of a queue without a worker, the oldest first, those of its last worker too."""
-        nothing = Moved(source, target, 0, 0.0)
+        nothing = MessagesMoved(source, target, 0, 0.0)
         if fence != self._fence or source == target or self._owners[source] is not None:
             return nothing
         for name, envelope in self._held[source].items():
@@ -232,7 +232,7 @@ class InProcess:
             found.append(QueueCounts(len(weights), sum(weights), len(of_held), sum(of_held)))
         return tuple(found)
 
-    def _carry(self, source: int, target: int, messages: dict[str, Envelope]) -> Moved:
+    def _carry(self, source: int, target: int, messages: dict[str, Envelope]) -> MessagesMoved:
         # Oldest first, and under new names: order within a queue is the order of its names.
         work = sum(one.weight_microseconds for one in messages.values())
         for envelope in messages.values():
@@ -243,7 +243,7 @@ class InProcess:
         self._moved += len(messages)
         self._change(source, -len(messages), -work)
         self._change(target, len(messages), work)
-        return Moved(source, target, len(messages), work / MICROSECONDS)
+        return MessagesMoved(source, target, len(messages), work / MICROSECONDS)
 
     def _append(self, queue: int, name: str, envelope: Envelope, moved: bool = False) -> None:
         self._waiting[queue].put(name, envelope, self._clock(), moved)
@@ -266,7 +266,7 @@ class InProcess:
     def _live(self, queue: int, alive: bool) -> None:
         # With the first worker, and with the last, all other queues are closed or open.
         self._counts[queue] = replace(self._counts[queue], alive=alive)
-        bring_up_to(self.ledger, Counts(self._clock(), tuple(self._counts)))
+        bring_up_to(self.ledger, QueuesCounts(self._clock(), tuple(self._counts)))
 
     def _unbind(self, key: str) -> None:
         queue, in_flight, quick = self._keys.pop(key)
@@ -275,7 +275,7 @@ class InProcess:
 
     def _own(self, worker: str, queue: int) -> None:
         if self._owners[queue] != worker:
-            raise LostQueueError(f"queue {queue} is not worker {worker}'s any more: claim one again")
+            raise QueueOwnershipLostError(f"queue {queue} is not worker {worker}'s any more: claim one again")
 
     def _abandoned(self) -> tuple[int, ...]:
         return tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from trimtab.dataplane.queues.backend import Beside, Counts, QueueCounts
+from trimtab.dataplane.queues.backend import QueueCounts, QueuesCounts, ServerCounts
 from trimtab.dataplane.queues.envelope import MICROSECONDS
 
 _METRICS: Final[Sequence[tuple[str, str, str, Callable[[QueueCounts], float]]]] = (
@@ -29,7 +29,7 @@ _METRICS: Final[Sequence[tuple[str, str, str, Callable[[QueueCounts], float]]]] 
 )
 
 
-_BESIDE: Final[Sequence[tuple[str, str, str, Callable[[Beside], float]]]] = (
+_SERVER_COUNTS: Final[Sequence[tuple[str, str, str, Callable[[ServerCounts], float]]]] = (
     ("dead_letters", "gauge", "Messages that were given up.", lambda one: one.dead_letters),
     (
         "stranded_messages",
@@ -48,20 +48,20 @@ _BESIDE: Final[Sequence[tuple[str, str, str, Callable[[Beside], float]]]] = (
 )
 
 
-def exposition(counts: Counts, beside: Beside) -> str:
+def exposition(counts: QueuesCounts, others: ServerCounts) -> str:
     """The counters of every queue, by label `queue`, and of all together, in Prometheus' text format."""
     lines = []
     for name, kind, help_text, value in _METRICS:
         full = f"trimtab_queue_{name}"
         lines += [f"# HELP {full} {help_text}", f"# TYPE {full} {kind}"]
         lines += [f'{full}{{queue="{queue}"}} {value(one):.17g}' for queue, one in enumerate(counts.queues)]
-    for name, kind, help_text, of_all in _BESIDE:
+    for name, kind, help_text, of_all in _SERVER_COUNTS:
         full = f"trimtab_queues_{name}"
-        lines += [f"# HELP {full} {help_text}", f"# TYPE {full} {kind}", f"{full} {of_all(beside):.17g}"]
+        lines += [f"# HELP {full} {help_text}", f"# TYPE {full} {kind}", f"{full} {of_all(others):.17g}"]
     return "\n".join(lines) + "\n"
 
 
-def unhealthy(counts: Counts, beside: Beside) -> list[str]:
+def unhealthy(counts: QueuesCounts, others: ServerCounts) -> list[str]:
     """What needs somebody's attention, a sentence each; empty where nothing does."""
     found = [
         f"queue {queue} has messages and no worker: they are about to be moved" for queue in counts.abandoned
@@ -71,10 +71,10 @@ def unhealthy(counts: Counts, beside: Beside) -> list[str]:
     found += [
         f"queue {queue} holds {messages} messages and is beyond the {len(counts.queues)} queues: they are "
         f"about to be moved"
-        for queue, messages in beside.stranded.items()
+        for queue, messages in others.stranded.items()
     ]
-    if beside.dead_letters:
+    if others.dead_letters:
         found.append(
-            f"{beside.dead_letters} messages are dead letters: trimtab queues dead-letters lists them"
+            f"{others.dead_letters} messages are dead letters: trimtab queues dead-letters lists them"
         )
     return found

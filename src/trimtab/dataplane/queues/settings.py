@@ -11,14 +11,14 @@ from trimtab.files.queues.address import full_address
 from trimtab.files.queues.settings import SECTION, QueuesSettings
 from trimtab.files.settings import read_unchecked
 from trimtab.model.errors import SettingsError
-from trimtab.online.queues.catalogue import Given, policy_named
+from trimtab.online.queues.catalogue import DispatchInputs, policy_named
 
 SERVER: Final = "redis"
 """The section that names the server; commands bind all of it."""
 
 
 def broker_arguments(file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of `LevelledBroker` by sections `[queues]` and `[redis]`; other sections are not looked at.
+    """Arguments of `BalancedBroker` by sections `[queues]` and `[redis]`; other sections are not looked at.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def broker_arguments(file: Path | None, environ: Mapping[str, str]) -> dict[str,
     settings: QueuesSettings = read.bound(SECTION)
     server = read.table(SERVER)
     weights = sorted(settings.weights.values())
-    given = Given(random.Random().random, tuple((one, 1.0) for one in weights))
+    given = DispatchInputs(random.Random().random, tuple((one, 1.0) for one in weights))
     found: dict[str, Any] = {
         "queues": settings.queues,
         "capacity": settings.capacity,
@@ -37,11 +37,13 @@ def broker_arguments(file: Path | None, environ: Mapping[str, str]) -> dict[str,
         "weights": settings.weights,
         "default_weight": settings.default_weight,
         "scheduling": settings.scheduling,
-        "wait_seconds": None if settings.wait_seconds < 0 else settings.wait_seconds,
-        "life_seconds": settings.life_seconds,
-        "deaths_max": settings.deaths_max,
-        "hang_seconds": settings.hang_seconds,
-        "overtake_seconds": settings.overtake_seconds,
+        "enqueue_timeout_seconds": None
+        if settings.enqueue_timeout_seconds < 0
+        else settings.enqueue_timeout_seconds,
+        "heartbeat_timeout_seconds": settings.heartbeat_timeout_seconds,
+        "max_worker_crashes": settings.max_worker_crashes,
+        "hang_timeout_seconds": settings.hang_timeout_seconds,
+        "max_overtake_seconds": settings.max_overtake_seconds,
         "slots": settings.slots,
         "max_async_tasks": settings.max_async_tasks,
     }

@@ -1,1 +1,1 @@
-"""Open formats of the level `bundles`: its snapshots, plans, policies and load reports."""
+"""Open formats of the balancer `bundles`: its snapshots, plans, policies and load reports."""

@@ -43,7 +43,7 @@ def decision_line(
         "at": time_text(at),
         "unloads": {broker: list(bundles) for broker, bundles in unloads.items()},
         "destinations": dict(destinations),
-        "why": plain_why(why),
+        "why": reason_document(why),
     }
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -141,7 +141,7 @@ def check_new_folder(path: Path | None) -> None:
             )
 
 
-def plain_why(why: Mapping[str, Any]) -> dict[str, Any]:
+def reason_document(why: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers that decided as plain JSON values; an infinite one is text, since JSON has none."""
     found: dict[str, Any] = _finite(why)
     return found

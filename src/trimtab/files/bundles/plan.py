@@ -1,4 +1,4 @@
-"""Plans of the level `bundles` in files: to be read, edited by hand, and applied later."""
+"""Plans of the balancer `bundles` in files: to be read, edited by hand, and applied later."""
 
 import math
 from itertools import pairwise
@@ -23,7 +23,7 @@ def checked(document: JsonDocument, plan: BundlePlan) -> None:
         carrying the moves out one by one does not end in the assignments, or the cost is not that of the
         moves.
     """
-    _Walk(document, plan).check()
+    _OwnershipReplay(document, plan).check()
     kinds = [move.kind for move in plan.moves]
     counted = {
         "sessions": sum(move.sessions for move in plan.moves),
@@ -33,12 +33,12 @@ def checked(document: JsonDocument, plan: BundlePlan) -> None:
     check_cost(document, plan.cost, counted)
     traffic = math.fsum(move.bytes_per_second for move in plan.moves)
     if not math.isclose(plan.cost.bytes_per_second, traffic, rel_tol=1e-9, abs_tol=1e-9):
-        raise document.refusal(
+        raise document.error(
             "$.cost.bytes_per_second", plan.cost.bytes_per_second, f"{traffic}, the sum of the moves"
         )
 
 
-class _Walk:
+class _OwnershipReplay:
     """Carries the moves out on the ownership of `before` and compares what comes of it with `after`."""
 
     def __init__(self, document: JsonDocument, plan: BundlePlan) -> None:
@@ -81,11 +81,11 @@ class _Walk:
         cut = self.ranges[move.bundle]
         if not move.boundaries:
             expected = f"at least one, strictly between {cut.low} and {cut.high}"
-            raise self.document.refusal(f"{at}.boundaries", [], expected)
+            raise self.document.error(f"{at}.boundaries", [], expected)
         for place, (before, boundary) in enumerate(pairwise((cut.low, *move.boundaries))):
             if not before < boundary < cut.high:
                 expected = f"more than {before} and less than {cut.high}"
-                raise self.document.refusal(f"{at}.boundaries[{place}]", boundary, expected)
+                raise self.document.error(f"{at}.boundaries[{place}]", boundary, expected)
 
     def _parts(self, move: BundleMove) -> tuple[BundleRange, ...]:
         cut = self.ranges[move.bundle]
@@ -119,22 +119,22 @@ class _Walk:
             )
         if move.source != self.owner[bundle]:
             held = self.owner[bundle] or "null: nobody"
-            raise self.document.refusal(f"{at}.source", move.source, f"{held}, who owns {bundle} by then")
+            raise self.document.error(f"{at}.source", move.source, f"{held}, who owns {bundle} by then")
         if move.kind is BundleMoveKind.UNLOAD:
             if move.boundaries:
-                raise self.document.refusal(
+                raise self.document.error(
                     f"{at}.boundaries", list(move.boundaries), "none for an unload", "make it a split"
                 )
             if move.target is None or move.target == move.source:
-                raise self.document.refusal(f"{at}.target", move.target, "another broker than `source`")
+                raise self.document.error(f"{at}.target", move.target, "another broker than `source`")
             self.owner[bundle] = move.target
             return
         if move.target is not None:
             remedy = "the parts stay where they are: unload them by later moves"
-            raise self.document.refusal(f"{at}.target", move.target, "null for a split", remedy)
+            raise self.document.error(f"{at}.target", move.target, "null for a split", remedy)
         for name in ("sessions", "bytes_per_second"):
             if getattr(move, name):
-                raise self.document.refusal(
+                raise self.document.error(
                     f"{at}.{name}", getattr(move, name), "0: a split alone disturbs nobody"
                 )
         del self.owner[bundle]
@@ -148,7 +148,7 @@ class _Walk:
             row = self.row[part.key]
             if (owner := self.plan.assignments[row].before) is not None:
                 expected = f"null: it does not exist before $.moves[{number}]"
-                raise self.document.refusal(f"$.assignments[{row}].before", owner, expected)
+                raise self.document.error(f"$.assignments[{row}].before", owner, expected)
             self.owner[part.key] = move.source
 
     def _check_ends(self) -> None:
@@ -161,7 +161,7 @@ class _Walk:
                 expected = f"null: $.moves[{self.split_by[bundle]}] splits it"
             else:
                 expected = f"{ends or 'null'}, where the moves of {bundle} end"
-            raise self.document.refusal(
+            raise self.document.error(
                 f"$.assignments[{row}].after",
                 ownership.after,
                 expected,

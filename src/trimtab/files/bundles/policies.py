@@ -53,7 +53,7 @@ def check_patterns(document: JsonDocument, policies: BundlePolicies) -> None:
                     re.compile(pattern)
                 except re.error:
                     at = f"$.policies.isolation[{row}].{part}[{place}]"
-                    raise document.refusal(at, pattern, "a regular expression") from None
+                    raise document.error(at, pattern, "a regular expression") from None
 
 
 class FailoverRecord(Struct, forbid_unknown_fields=True):
@@ -104,7 +104,7 @@ NAMES = (
 
 
 @dataclass(frozen=True)
-class LaidDown:
+class OperatorPolicies:
     """The policies and quotas that operators have laid down.
 
     Attributes
@@ -119,7 +119,7 @@ class LaidDown:
     quotas: dict[str, BundleData] = field(default_factory=dict)
 
 
-def read_policies(path: Path) -> LaidDown:
+def read_policies(path: Path) -> OperatorPolicies:
     """The policies and quotas of a file.
 
     Raises
@@ -135,7 +135,7 @@ def read_policies(path: Path) -> LaidDown:
     domains = _part(document, PARTS[1], DomainRecord)
     groups = _part(document, PARTS[2], str)
     quotas = _part(document, PARTS[3], QuotaRecord)
-    return LaidDown(
+    return OperatorPolicies(
         BundlePolicies(
             isolation=tuple(_isolation(path, name, record) for name, record in isolation.items()),
             anti_affinity_groups=groups,

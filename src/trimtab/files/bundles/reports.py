@@ -18,7 +18,7 @@ from trimtab.files.document import JsonDocument
 from trimtab.files.head import checked_format, checked_time, seconds_of, time_text
 from trimtab.files.reading import GZIP_MAGIC, reading
 from trimtab.files.records import names_of
-from trimtab.files.refusals import worded
+from trimtab.files.validation_errors import format_error
 from trimtab.model.bundles.range import BundleRange, overlapping, parse_bundle
 from trimtab.model.bundles.reports import BROKER_RESOURCES, BrokerReport, ReportTick
 from trimtab.model.errors import InputError
@@ -36,7 +36,7 @@ class ResourceRecord(Struct, gc=False):
     limit: float
 
 
-class BundleRecord(Struct, rename="camel", gc=False):
+class BundleStatsRecord(Struct, rename="camel", gc=False):
     """`NamespaceBundleStats`."""
 
     msg_rate_in: Amount
@@ -49,7 +49,7 @@ class BundleRecord(Struct, rename="camel", gc=False):
     cache_size: Count = 0
 
 
-class BrokerRecord(Struct, rename="camel"):
+class BrokerReportRecord(Struct, rename="camel"):
     """`LocalBrokerData`."""
 
     cpu: ResourceRecord
@@ -62,16 +62,16 @@ class BrokerRecord(Struct, rename="camel"):
     msg_rate_in: Amount
     msg_rate_out: Amount
     bundles: list[str]
-    last_stats: dict[str, BundleRecord]
+    last_stats: dict[str, BundleStatsRecord]
 
 
-class LooseBrokerRecord(Struct):
+class UncheckedBrokerReportRecord(Struct):
     """The same as far as it must be taken apart to say what is wrong with it."""
 
     last_stats: dict[str, msgspec.Raw] = msgspec.field(name="lastStats", default_factory=dict)
 
 
-NAMES = ("at", "brokers", "format", *names_of(BrokerRecord))
+NAMES = ("at", "brokers", "format", *names_of(BrokerReportRecord))
 
 
 def read_reports(path: Path) -> Iterator[ReportTick]:
@@ -106,7 +106,7 @@ def read_reports(path: Path) -> Iterator[ReportTick]:
 
 def report_line(tick: ReportTick) -> str:
     """A tick as a line of the format, with its end."""
-    records = msgspec.convert(tick.brokers, type=dict[str, BrokerRecord], from_attributes=True)
+    records = msgspec.convert(tick.brokers, type=dict[str, BrokerReportRecord], from_attributes=True)
     row = {"at": time_text(tick.at), "brokers": msgspec.to_builtins(records)}
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -138,7 +138,7 @@ class BundleNames:
         for bundle in with_stats:
             self._range(f"{place}.lastStats", bundle)
 
-    def check_tick(self, where: str, reports: Iterable[tuple[str, Sequence[str]]]) -> None:
+    def check_tick(self, context: str, reports: Iterable[tuple[str, Sequence[str]]]) -> None:
         """Refuse a tick in which two bundles overlap as no bundles of one namespace ever did.
 
         One bundle at two brokers is no fault: it is changing hands. Nor is a part beside the whole: a bundle
@@ -146,7 +146,7 @@ class BundleNames:
 
         Parameters
         ----------
-        where
+        context
             The file and the line, for messages.
         reports
             The JSON path of each report, and the bundles of that broker.
@@ -157,7 +157,7 @@ class BundleNames:
         for first, second in overlapping(self._ranges[bundle] for bundle in owner):
             if second.high > first.high:
                 raise InputError(
-                    f'{where}: {owner[second.key]}.bundles holds "{second.key}", which reaches beyond '
+                    f'{context}: {owner[second.key]}.bundles holds "{second.key}", which reaches beyond '
                     f'"{first.key}" of {owner[first.key]} that it begins in: no split leaves such bundles; '
                     "drop the report that is wrong"
                 )
@@ -189,20 +189,20 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
             ) from None
 
 
-def _tick(where: str, line: bytes, names: BundleNames) -> tuple[ReportTick, str]:
-    document = JsonDocument(Path(where), line, NAMES)
+def _tick(context: str, line: bytes, names: BundleNames) -> tuple[ReportTick, str]:
+    document = JsonDocument(Path(context), line, NAMES)
     document.require(("at", "brokers"), ("format",))
     if "format" in document.parts:
-        checked_format(where, document.part("format", object), FORMAT)
-    text = checked_time(where, "$.at", document.part("at", object))
+        checked_format(context, document.part("format", object), FORMAT)
+    text = checked_time(context, "$.at", document.part("at", object))
     try:
-        records = msgspec.json.decode(document.parts["brokers"], type=dict[str, BrokerRecord])
+        records = msgspec.json.decode(document.parts["brokers"], type=dict[str, BrokerReportRecord])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise _refusal(where, document) from None
+        raise _tick_error(context, document) from None
     for broker, record in records.items():
-        _check_resources(f"{where}: {_at(broker)}", record)
-        names.check_report(f"{where}: {_at(broker)}", record.bundles, record.last_stats)
-    names.check_tick(where, ((_at(broker), record.bundles) for broker, record in records.items()))
+        _check_resources(f"{context}: {_at(broker)}", record)
+        names.check_report(f"{context}: {_at(broker)}", record.bundles, record.last_stats)
+    names.check_tick(context, ((_at(broker), record.bundles) for broker, record in records.items()))
     reports = msgspec.convert(records, type=dict[str, BrokerReport], from_attributes=True)
     return ReportTick(seconds_of(text), reports), text
 
@@ -211,41 +211,45 @@ def _at(broker: str) -> str:
     return f"$.brokers[{json.dumps(broker)}]"
 
 
-def _check_resources(place: str, record: BrokerRecord) -> None:
+def _check_resources(place: str, record: BrokerReportRecord) -> None:
     """A usage is not negative, but for the -1 of a broker that knows no limit: Pulsar takes that as 0 %."""
     for name in BROKER_RESOURCES:
         resource: ResourceRecord = getattr(record, name)
         if resource.usage < 0 and resource.limit > 0:
-            pulsar_name = BrokerRecord.__struct_encode_fields__[BrokerRecord.__struct_fields__.index(name)]
+            pulsar_name = BrokerReportRecord.__struct_encode_fields__[
+                BrokerReportRecord.__struct_fields__.index(name)
+            ]
             raise InputError(
                 f"{place}.{pulsar_name}.usage is {resource.usage:g}, expected a number >= 0; correct it there"
             )
 
 
-def _refusal(where: str, document: JsonDocument) -> InputError:
+def _tick_error(context: str, document: JsonDocument) -> InputError:
     """The error for the brokers of a tick; reads them again, one by one."""
     _ = document.tree  # refuses NaN, Infinity and repeated keys, with their places
     brokers = document.part("brokers", dict[str, msgspec.Raw])
     for broker, raw in brokers.items():
         try:
-            msgspec.json.decode(raw, type=BrokerRecord)
+            msgspec.json.decode(raw, type=BrokerReportRecord)
         except msgspec.ValidationError as fault:
-            return _broker_refusal(where, _at(broker), raw, fault)
-    return document.refusal("$.brokers", None, "sound JSON")
+            return _broker_report_error(context, _at(broker), raw, fault)
+    return document.error("$.brokers", None, "sound JSON")
 
 
-def _broker_refusal(where: str, at: str, raw: msgspec.Raw, fault: msgspec.ValidationError) -> InputError:
+def _broker_report_error(
+    context: str, at: str, raw: msgspec.Raw, fault: msgspec.ValidationError
+) -> InputError:
     """The error for a report; statistics are read one by one, so that their bundle is named."""
     try:
-        loose = msgspec.json.decode(raw, type=LooseBrokerRecord)
+        loose = msgspec.json.decode(raw, type=UncheckedBrokerReportRecord)
     except msgspec.ValidationError:
-        loose = LooseBrokerRecord()
-    kind: type[msgspec.Struct] = BrokerRecord
+        loose = UncheckedBrokerReportRecord()
+    kind: type[msgspec.Struct] = BrokerReportRecord
     for bundle, stats in loose.last_stats.items():
         try:
-            msgspec.json.decode(stats, type=BundleRecord)
+            msgspec.json.decode(stats, type=BundleStatsRecord)
         except msgspec.ValidationError as inner:
-            at, raw, fault, kind = f"{at}.lastStats[{json.dumps(bundle)}]", stats, inner, BundleRecord
+            at, raw, fault, kind = f"{at}.lastStats[{json.dumps(bundle)}]", stats, inner, BundleStatsRecord
             break
     remedy = "record it again with a collector that keeps the whole report, or add it"
-    return worded(where, at, fault, msgspec.json.decode(raw), kind, add=remedy)
+    return format_error(context, at, fault, msgspec.json.decode(raw), kind, add=remedy)

@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.files.reading import read_bytes
-from trimtab.files.refusals import shape_of, shown
+from trimtab.files.validation_errors import quote, shape_of
 from trimtab.model.errors import SettingsError, did_you_mean
 
 T = TypeVar("T", bound=Struct)
 
 
-class ScenarioWords(Struct, frozen=True):
+class ScenarioSettings(Struct, frozen=True):
     """Settings as they were written, `[strategies.NAME]`: of one strategy, or those of all.
 
     Attributes
@@ -44,10 +44,10 @@ class ScenarioFile(Struct):
     options: dict[str, Any] = {}
 
 
-NOTHING_SAID = ScenarioWords()
+NO_SETTINGS = ScenarioSettings()
 
 
-def read_scenarios(path: Path) -> tuple[ScenarioWords, dict[str, ScenarioWords]]:
+def read_scenarios(path: Path) -> tuple[ScenarioSettings, dict[str, ScenarioSettings]]:
     """Options for all strategies, and those for each by the name of its table.
 
     Parameters
@@ -83,14 +83,16 @@ def read_scenarios(path: Path) -> tuple[ScenarioWords, dict[str, ScenarioWords]]
     found = {}
     for name, given in table.strategies.items():
         place = f"strategies.{name}."
-        one = _converted(path, place, given, ScenarioWords)
-        found[name] = _words(path, place, one, one.strategy or name)
-    return _words(path, "", table, ""), found
+        one = _converted(path, place, given, ScenarioSettings)
+        found[name] = _overrides(path, place, one, one.strategy or name)
+    return _overrides(path, "", table, ""), found
 
 
-def _words(path: Path, place: str, table: ScenarioFile | ScenarioWords, strategy: str) -> ScenarioWords:
+def _overrides(
+    path: Path, place: str, table: ScenarioFile | ScenarioSettings, strategy: str
+) -> ScenarioSettings:
     options = {name: _text(f"{path}: {place}options.{name}", value) for name, value in table.options.items()}
-    return ScenarioWords(strategy, table.placement, table.variant, table.seed, options)
+    return ScenarioSettings(strategy, table.placement, table.variant, table.seed, options)
 
 
 def _text(subject: str, value: object) -> str:
@@ -102,7 +104,7 @@ def _text(subject: str, value: object) -> str:
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return ",".join(value)
     raise SettingsError(
-        f"{subject} is {shown(value)}, expected a number, text, true or false; correct it there"
+        f"{subject} is {quote(value)}, expected a number, text, true or false; correct it there"
     )
 
 
@@ -121,6 +123,6 @@ def _converted(path: Path, place: str, tree: dict[str, Any], kind: type[T]) -> T
         if below.endswith("[...]"):
             found = next((one for one in found.values() if not isinstance(one, dict)), found)
         raise SettingsError(
-            f"{path}: {place}{name} is {shown(found)}, expected {expected.removesuffix(' or null')}; "
+            f"{path}: {place}{name} is {quote(found)}, expected {expected.removesuffix(' or null')}; "
             "correct it there"
         ) from None

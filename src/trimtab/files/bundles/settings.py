@@ -1,21 +1,27 @@
 """The section `[bundles]` of the settings, and the ranges of its keys."""
 
-from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage, check_not_negative
+from trimtab.files.binding import (
+    RejectCallback,
+    Section,
+    check_fractions,
+    check_idle_usage,
+    check_not_negative,
+)
 from trimtab.model.bundles.settings import OUTSIDE_POLICY, UNOWNED, BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES
 
 
-def _check(settings: BundlesSettings, refuse: Refuse) -> None:
+def _check(settings: BundlesSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
     numbers = ("grace_seconds", "max_unloads", "max_sessions", "seed", "time_budget_seconds")
     check_not_negative(settings, numbers, refuse)
-    if not 1 <= settings.max_namespace_bundles < 2**31:
-        refuse("max_namespace_bundles", settings.max_namespace_bundles, "1 or more")
-    if settings.unowned not in UNOWNED:
-        refuse("unowned", settings.unowned, f"one of {', '.join(UNOWNED)}")
-    if settings.outside_policy not in OUTSIDE_POLICY:
-        refuse("outside_policy", settings.outside_policy, f"one of {', '.join(OUTSIDE_POLICY)}")
+    if not 1 <= settings.max_bundles_per_namespace < 2**31:
+        refuse("max_bundles_per_namespace", settings.max_bundles_per_namespace, "1 or more")
+    if settings.unowned_bundles not in UNOWNED:
+        refuse("unowned_bundles", settings.unowned_bundles, f"one of {', '.join(UNOWNED)}")
+    if settings.policy_violations not in OUTSIDE_POLICY:
+        refuse("policy_violations", settings.policy_violations, f"one of {', '.join(OUTSIDE_POLICY)}")
     if not all(settings.excluded_namespaces):
         refuse(
             "excluded_namespaces", list(settings.excluded_namespaces), "names or patterns that are not empty"

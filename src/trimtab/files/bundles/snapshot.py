@@ -21,9 +21,9 @@ from trimtab.files.bundles.snapshot_tables import (
 from trimtab.files.document import JsonDocument
 from trimtab.files.head import TIME_PATTERN, checked_time, seconds_of, time_text
 from trimtab.files.records import names_of
-from trimtab.files.refusals import one_of_words
-from trimtab.files.snapshot_format import Contents, SnapshotFormat
-from trimtab.files.snapshot_source import Source
+from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat
+from trimtab.files.snapshot_source import SnapshotSource
+from trimtab.files.validation_errors import one_of
 from trimtab.model.bundles.snapshot import RESOURCES, BundleBrokers, BundlesSnapshot, Departure
 from trimtab.model.errors import InputError
 from trimtab.model.values import Amount, Bundle, Hash, Limit, Name
@@ -33,12 +33,12 @@ HEAD = ("views", "load_manager", "usage", "departures", "boundaries", "policies"
 Stored = Annotated[int, Meta(ge=0, le=2**62)]
 """A number of things, as a column of 64-bit numbers holds it."""
 
-LoadManager = Annotated[str, one_of_words("modular", "extensible")]
-Usage = Annotated[str, one_of_words("measured", "declared")]
+LoadManager = Annotated[str, one_of("modular", "extensible")]
+Usage = Annotated[str, one_of("measured", "declared")]
 
 
-class LimitRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):
-    """The capacity of a broker; a resource left out is not limited and not levelled."""
+class BundleCapacityRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):
+    """The capacity of a broker; a resource left out is not limited and not balanced."""
 
     cpu: Limit | UnsetType = UNSET
     bandwidth_in: Limit | UnsetType = UNSET
@@ -46,7 +46,7 @@ class LimitRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=Tr
     message_rate: Limit | UnsetType = UNSET
 
 
-class LoadRecord(Struct, forbid_unknown_fields=True, gc=False):
+class BundleLoadRecord(Struct, forbid_unknown_fields=True, gc=False):
     """The load that a bundle or a topic brings along, in one view."""
 
     cpu: Amount
@@ -64,12 +64,12 @@ class BaseRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=Tru
     message_rate: Amount = 0.0
 
 
-class BrokerRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
+class BundleBrokerRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One broker."""
 
     name: Name
     in_service: bool
-    capacity: LimitRecord = msgspec.field(default_factory=LimitRecord)
+    capacity: BundleCapacityRecord = msgspec.field(default_factory=BundleCapacityRecord)
     base: BaseRecord = msgspec.field(default_factory=BaseRecord)
 
 
@@ -81,7 +81,7 @@ class BundleRecord(Struct, forbid_unknown_fields=True, gc=False):
     movable: bool
     sessions: Stored
     topics: Stored
-    load: list[LoadRecord]
+    load: list[BundleLoadRecord]
 
 
 class TopicRecord(Struct, forbid_unknown_fields=True, gc=False):
@@ -91,7 +91,7 @@ class TopicRecord(Struct, forbid_unknown_fields=True, gc=False):
     bundle: Name
     hash: Hash
     sessions: Stored
-    load: LoadRecord
+    load: BundleLoadRecord
 
 
 class DepartureRecord(Struct, forbid_unknown_fields=True):
@@ -102,7 +102,7 @@ class DepartureRecord(Struct, forbid_unknown_fields=True):
     at: Annotated[str, Meta(extra_json_schema={"pattern": TIME_PATTERN})]
 
 
-def checked_brokers(source: Source) -> BundleBrokers:
+def checked_brokers(source: SnapshotSource) -> BundleBrokers:
     """The brokers, by ascending name.
 
     Raises
@@ -110,7 +110,7 @@ def checked_brokers(source: Source) -> BundleBrokers:
     InputError
         If there is none, a name stands twice, or a capacity or base is no number that can be.
     """
-    records: list[BrokerRecord] = source.records["brokers"]
+    records: list[BundleBrokerRecord] = source.records["brokers"]
     if not records:
         raise InputError(
             f"{source.file('brokers')}: brokers are none, expected at least one; export it again"
@@ -122,10 +122,10 @@ def checked_brokers(source: Source) -> BundleBrokers:
             if limit is not UNSET and not (np.isfinite(limit) and limit > 0):
                 remedy = "leave the field out if it is not limited"
                 expected = "a finite number above 0"
-                raise source.refusal("brokers", row, f"capacity.{name}", limit, expected, remedy=remedy)
+                raise source.error("brokers", row, f"capacity.{name}", limit, expected, remedy=remedy)
             base = getattr(record.base, name)
             if not np.isfinite(base):
-                raise source.refusal("brokers", row, f"base.{name}", base, "a finite number, 0 or more")
+                raise source.error("brokers", row, f"base.{name}", base, "a finite number, 0 or more")
     ordered = sorted(records, key=lambda record: record.name)
     limits = [[getattr(record.capacity, name) for name in RESOURCES] for record in ordered]
     return BundleBrokers(
@@ -138,13 +138,13 @@ def checked_brokers(source: Source) -> BundleBrokers:
     )
 
 
-def broker_records(brokers: BundleBrokers) -> list[BrokerRecord]:
+def broker_records(brokers: BundleBrokers) -> list[BundleBrokerRecord]:
     """The inverse of `checked_brokers`."""
     return [
-        BrokerRecord(
+        BundleBrokerRecord(
             name=name,
             in_service=in_service,
-            capacity=LimitRecord(*(limit if np.isfinite(limit) else UNSET for limit in capacity)),
+            capacity=BundleCapacityRecord(*(limit if np.isfinite(limit) else UNSET for limit in capacity)),
             base=BaseRecord(*base),
         )
         for name, in_service, capacity, base in zip(
@@ -157,13 +157,13 @@ def broker_records(brokers: BundleBrokers) -> list[BrokerRecord]:
     ]
 
 
-def _build(source: Source) -> BundlesSnapshot:
+def _build(source: SnapshotSource) -> BundlesSnapshot:
     document = source.document
     views = tuple(document.part("views", list[Name]))
     if not views or views[0] != "window 0":
-        raise document.refusal("$.views", list(views), '"window 0", the newest, as the first view')
+        raise document.error("$.views", list(views), '"window 0", the newest, as the first view')
     if len(set(views)) < len(views):
-        raise document.refusal("$.views", list(views), "each view once")
+        raise document.error("$.views", list(views), "each view once")
     load_manager, usage = document.part("load_manager", LoadManager), document.part("usage", Usage)
     departures, boundaries = _departures(document), _boundaries(document)
     policies = policies_from(document.part("policies", POLICIES))
@@ -186,7 +186,7 @@ def _build(source: Source) -> BundlesSnapshot:
     )
 
 
-def _contents(snapshot: BundlesSnapshot) -> Contents:
+def _contents(snapshot: BundlesSnapshot) -> SnapshotContents:
     head = {
         "views": list(snapshot.views),
         "load_manager": snapshot.load_manager,
@@ -198,7 +198,7 @@ def _contents(snapshot: BundlesSnapshot) -> Contents:
         "boundaries": {name: list(snapshot.boundaries[name]) for name in sorted(snapshot.boundaries)},
         "policies": policies_fields(snapshot.policies),
     }
-    return Contents(
+    return SnapshotContents(
         head=head,
         records={"brokers": broker_records(snapshot.brokers)},
         columns={"bundles": bundle_columns(snapshot), "topics": topic_columns(snapshot)},
@@ -232,9 +232,9 @@ def _boundaries(document: JsonDocument) -> dict[str, tuple[int, ...]]:
     for namespace, cuts in document.part("boundaries", dict[str, list[Hash]]).items():
         at = f'$.boundaries["{namespace}"]'
         if len(cuts) < 2 or cuts[0] != 0 or cuts[-1] != 0xFFFFFFFF:
-            raise document.refusal(at, cuts, "boundaries from 0 to 4294967295")
+            raise document.error(at, cuts, "boundaries from 0 to 4294967295")
         if any(later <= before for before, later in itertools.pairwise(cuts)):
-            raise document.refusal(at, cuts, "rising boundaries")
+            raise document.error(at, cuts, "rising boundaries")
         found[namespace] = tuple(cuts)
     return found
 
@@ -243,7 +243,7 @@ FORMAT = SnapshotFormat(
     name="trimtab/bundles-snapshot/1",
     kind=BundlesSnapshot,
     head=HEAD,
-    records={"brokers": BrokerRecord},
+    records={"brokers": BundleBrokerRecord},
     columns={"bundles": BundleRecord, "topics": TopicRecord},
     build=_build,
     contents=_contents,

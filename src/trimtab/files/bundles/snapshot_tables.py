@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.files.columns import LEFT_OUT, Columns, Lists, LongArray, Texts
-from trimtab.files.snapshot_source import Source
+from trimtab.files.columns import LEFT_OUT, Columns, ListColumn, LongArray, TextColumn
+from trimtab.files.snapshot_source import SnapshotSource
 from trimtab.model.bundles.range import FULL_UPPER, BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import (
     NO_OWNER,
@@ -23,7 +23,7 @@ from trimtab.model.errors import InputError
 
 
 def checked_bundles(
-    source: Source, brokers: BundleBrokers, views: int, boundaries: dict[str, tuple[int, ...]]
+    source: SnapshotSource, brokers: BundleBrokers, views: int, boundaries: dict[str, tuple[int, ...]]
 ) -> tuple[Bundles, list[BundleRange]]:
     """The bundles, and the range of each, both by ascending key.
 
@@ -56,13 +56,13 @@ def checked_bundles(
         if owner not in index:
             expected = "the name of a broker in this file, or null"
             remedy = "add the broker (in_service false if it is gone) or correct the owner"
-            raise source.refusal("bundles", row, "owner", owner, expected, remedy=remedy)
-    loads: Lists = columns["load"]
+            raise source.error("bundles", row, "owner", owner, expected, remedy=remedy)
+    loads: ListColumn = columns["load"]
     wrong = np.flatnonzero(loads.count != views)
     if len(wrong):
         row = int(wrong[0])
         expected = f"{views}, one for each of `views`"
-        raise source.wrong_length("bundles", row, "load", int(loads.count[row]), expected)
+        raise source.length_error("bundles", row, "load", int(loads.count[row]), expected)
     source.check_loads("bundles", "load", RESOURCES)
     _check_overlaps(source, ranges, boundaries)
     order = sorted(range(len(ranges)), key=keys.__getitem__)
@@ -85,16 +85,16 @@ def bundle_columns(snapshot: BundlesSnapshot) -> Columns:
     load = np.ascontiguousarray(bundles.load.transpose(1, 0, 2)).reshape(-1, len(RESOURCES))
     assert NO_OWNER == LEFT_OUT  # so that nobody is null
     return {
-        "bundle": Texts(bundles.key),
-        "owner": Texts(coded=(snapshot.brokers.name, bundles.owner.astype(np.int64))),
+        "bundle": TextColumn(bundles.key),
+        "owner": TextColumn(coded=(snapshot.brokers.name, bundles.owner.astype(np.int64))),
         "movable": bundles.movable,
         "sessions": bundles.sessions,
         "topics": bundles.topics,
-        "load": Lists(np.full(number, views, dtype=np.int64), load),
+        "load": ListColumn(np.full(number, views, dtype=np.int64), load),
     }
 
 
-def checked_topics(source: Source, bundles: Bundles, ranges: list[BundleRange]) -> BundleTopics:
+def checked_topics(source: SnapshotSource, bundles: Bundles, ranges: list[BundleRange]) -> BundleTopics:
     """The topics, by bundle and hash.
 
     Raises
@@ -107,7 +107,7 @@ def checked_topics(source: Source, bundles: Bundles, ranges: list[BundleRange]) 
     index = {key: row for row, key in enumerate(bundles.key)}
     for row, key in enumerate(keys):
         if key not in index:
-            raise source.refusal("topics", row, "bundle", key, "the name of a bundle in this file")
+            raise source.error("topics", row, "bundle", key, "the name of a bundle in this file")
     of = np.fromiter((index[key] for key in keys), dtype=np.int32, count=len(keys))
     source.check_loads("topics", "load", RESOURCES)
     low = np.array([one.low for one in ranges], dtype=np.int64)
@@ -116,7 +116,7 @@ def checked_topics(source: Source, bundles: Bundles, ranges: list[BundleRange]) 
         outside: NDArray[np.bool_] = (hashes < low[of]) | (hashes >= high[of])
         if outside.any():
             row = int(np.flatnonzero(outside)[0])
-            raise source.refusal("topics", row, "hash", int(hashes[row]), f"one that {keys[row]} holds")
+            raise source.error("topics", row, "hash", int(hashes[row]), f"one that {keys[row]} holds")
     source.check_unique("topics", names)
     order = (
         sorted(range(len(of)), key=lambda row: (of[row], hashes[row], names[row]))
@@ -136,8 +136,8 @@ def topic_columns(snapshot: BundlesSnapshot) -> Columns:
     """The inverse of `checked_topics`."""
     topics = snapshot.topics
     return {
-        "topic": Texts(topics.name),
-        "bundle": Texts(coded=(snapshot.bundles.key, topics.bundle.astype(np.int64))),
+        "topic": TextColumn(topics.name),
+        "bundle": TextColumn(coded=(snapshot.bundles.key, topics.bundle.astype(np.int64))),
         "hash": topics.hash,
         "sessions": topics.sessions,
         "load": topics.load,
@@ -145,7 +145,7 @@ def topic_columns(snapshot: BundlesSnapshot) -> Columns:
 
 
 def _check_overlaps(
-    source: Source, ranges: list[BundleRange], boundaries: dict[str, tuple[int, ...]]
+    source: SnapshotSource, ranges: list[BundleRange], boundaries: dict[str, tuple[int, ...]]
 ) -> None:
     """Refuse bundles with a topic in common, and those that their namespace's boundaries do not make."""
     for one, other in pairwise(sorted(ranges)):
@@ -158,7 +158,7 @@ def _check_overlaps(
     for row, bundle in enumerate(ranges):
         if bundle.namespace in of and bundle not in of[bundle.namespace]:
             expected = f"one that the boundaries of {bundle.namespace} make"
-            raise source.refusal("bundles", row, "bundle", bundle.key, expected)
+            raise source.error("bundles", row, "bundle", bundle.key, expected)
 
 
 def _has_ties(bundle: NDArray[np.int32], hashes: LongArray) -> bool:

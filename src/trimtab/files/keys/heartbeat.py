@@ -23,11 +23,11 @@ EVERY_SECONDS: Final = 3.0
 """Time between two heartbeats; a process that begins to follow another table tells at once."""
 LONGEST_SECONDS: Final = 20.0
 """The same where many processes share the partition, and the longest that may be set."""
-LASTING_BEATS: Final = 5
+EXPIRY_HEARTBEATS: Final = 5
 """A process is taken for gone after so many that did not come."""
 
 
-class Heartbeat(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
+class ClientHeartbeat(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """What one producer or consumer of a topic tells.
 
     Attributes
@@ -76,7 +76,7 @@ class Heartbeat(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     @property
     def lasting_seconds(self) -> float:
         """How long it counts."""
-        return LASTING_BEATS * self.every_seconds
+        return EXPIRY_HEARTBEATS * self.every_seconds
 
 
 def record_key(topic: str, process: str) -> bytes:
@@ -84,15 +84,15 @@ def record_key(topic: str, process: str) -> bytes:
     return f"heartbeat/{topic}/{process}".encode()
 
 
-def heartbeat_bytes(heartbeat: Heartbeat) -> bytes:
+def heartbeat_bytes(heartbeat: ClientHeartbeat) -> bytes:
     """The JSON text."""
     return msgspec.json.encode(heartbeat)
 
 
-def read_heartbeat(data: bytes) -> Heartbeat | None:
+def read_heartbeat(data: bytes) -> ClientHeartbeat | None:
     """A heartbeat; None where it cannot be read: one process must not keep all others from being seen."""
     try:
-        found = msgspec.json.decode(data, type=Heartbeat)
+        found = msgspec.json.decode(data, type=ClientHeartbeat)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if found.format == FORMAT else None

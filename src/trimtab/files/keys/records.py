@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.files.recorded_rows import read_rows, require_sound, times
+from trimtab.files.recorded_rows import read_rows, require_finite, times
 from trimtab.model.errors import InputError
 from trimtab.model.keys.records import KeyedRecords
 
@@ -30,7 +30,7 @@ def read_records(path: Path) -> KeyedRecords:
 
     table = read_rows(path, COLUMNS, "records", texts=("key",))
     at = times(path, table["time"])
-    require_sound(path, table, "time", at, -np.inf, "a time")
+    require_finite(path, table, "time", at, -np.inf, "a time")
     column = table["key"]
     binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
     told = (column if binary else column.cast(pa.string())).to_pylist()

@@ -1,11 +1,11 @@
-"""Snapshots of the level `keys` in files: `trimtab/keys-snapshot/1`."""
+"""Snapshots of the balancer `keys` in files: `trimtab/keys-snapshot/1`."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from trimtab.files.small_snapshot import Table, small_format
-from trimtab.model.keys.snapshot import GroupLoad, HotKey, KeysSnapshot, PartitionLoad
+from trimtab.files.small_snapshot import RowTable, small_format
+from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab.model.values import Amount, Count, Name
 
 HEAD: Final[dict[str, Any]] = {
@@ -19,7 +19,7 @@ HEAD: Final[dict[str, Any]] = {
     "consumer_capacity": Amount | None,
     "added_seconds": Amount | None,
 }
-"""The level's own fields of the head, with their types."""
+"""The balancer's own fields of the head, with their types."""
 
 
 def _described(one: KeysSnapshot) -> str:
@@ -32,9 +32,9 @@ FORMAT: Final = small_format(
     KeysSnapshot,
     head=HEAD,
     tables={
-        "partitions": Table(PartitionLoad, "partition"),
-        "groups": Table(GroupLoad, "group"),
-        "keys": Table(HotKey, "key"),
+        "partitions": RowTable(PartitionLoad, "partition"),
+        "groups": RowTable(KeyGroupLoad, "group"),
+        "keys": RowTable(HotKey, "key"),
     },
     described=_described,
 )

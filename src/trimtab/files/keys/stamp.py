@@ -15,7 +15,7 @@ HEADER: Final = "trimtab-order"
 VERSION: Final = 1
 
 
-class WrittenStamp(NamedTuple):
+class EncodedStamp(NamedTuple):
     """A stamp as it stands in a record's header.
 
     Attributes
@@ -26,39 +26,39 @@ class WrittenStamp(NamedTuple):
         Name of the run that wrote it.
     stamp
         What the order guard goes by.
-    fill
+    is_gap_filler
         Whether the record has no content of its own: it stands for one that failed.
     """
 
     topic_id: str
     producer: str
     stamp: Stamp
-    fill: bool
+    is_gap_filler: bool
 
 
-UNSTAMPED: Final = WrittenStamp("", "", PLAIN, False)
+UNSTAMPED: Final = EncodedStamp("", "", PLAIN, False)
 
 
-class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _StampRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     version: int
     topic_id: str
     producer: str
     epoch: int
     sequence: int
-    fill: bool
+    is_gap_filler: bool
     fence: list[tuple[int, int]]
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(_Written)
+_DECODER: Final = msgspec.msgpack.Decoder(_StampRecord)
 
 
 def stamp_bytes(topic_id: str, producer: str, stamp: Stamp, fill: bool = False) -> bytes:
-    """A header's value; arguments as the attributes of `WrittenStamp`."""
+    """A header's value; arguments as the attributes of `EncodedStamp`."""
     return _ENCODER.encode((VERSION, topic_id, producer, stamp.epoch, stamp.sequence, fill, stamp.fence))
 
 
-def read_stamp(data: Any, subject: str) -> WrittenStamp | None:
+def read_stamp(data: Any, subject: str) -> EncodedStamp | None:
     """A stamp out of a header's value; None where no trimtab wrote it.
 
     Parameters
@@ -79,7 +79,7 @@ def read_stamp(data: Any, subject: str) -> WrittenStamp | None:
         found = _DECODER.decode(data)
         if found.version == VERSION:
             stamp = Stamp(found.epoch, tuple(found.fence), found.sequence)
-            return WrittenStamp(found.topic_id, found.producer, stamp, found.fill)
+            return EncodedStamp(found.topic_id, found.producer, stamp, found.is_gap_filler)
     except (msgspec.DecodeError, TypeError):
         pass
     version = _version(data)

@@ -33,7 +33,9 @@ Checksum = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 """SHA-256 of the document as it would be written with an empty checksum."""
 Key = Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})]
 """A record's key as it is sent, in base64."""
-AGAIN: Final = "publish the table again with trimtab apply and --set execution.keys.replace=true"
+REPUBLISH_HINT: Final = (
+    "publish the table again with trimtab apply and --set execution.keys.overwrite_invalid=true"
+)
 HIGHEST: Final = 2**62
 """What a damaged text has above this is no version: there must be room for those to come."""
 
@@ -135,17 +137,18 @@ def read_table(
     try:
         loose = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{subject}: is torn or no JSON ({error}); {AGAIN}") from None
+        raise InputError(f"{subject}: is torn or no JSON ({error}); {REPUBLISH_HINT}") from None
     if not isinstance(loose, dict):
         raise InputError(f"{subject}: is no object, expected {FORMAT}; name the place of a routing table")
     checked_format(subject, loose.get("format"), FORMAT)
     try:
         found = msgspec.convert(loose, type=TableRecord)
     except msgspec.ValidationError as error:
-        raise InputError(f"{subject}: is no {FORMAT} ({error}); {AGAIN}") from None
+        raise InputError(f"{subject}: is no {FORMAT} ({error}); {REPUBLISH_HINT}") from None
     if found.checksum != _checksum(found):
         raise InputError(
-            f"{subject}: its checksum is not that of its content, so that it was edited or damaged; {AGAIN}"
+            f"{subject}: its checksum is not that of its content, so that it was edited or damaged; "
+            f"{REPUBLISH_HINT}"
         )
     for name, asked, its in (("topic", topic, found.topic), ("topic_id", topic_id, found.topic_id)):
         if asked is not None and asked != its:
@@ -157,7 +160,7 @@ def read_table(
     return PublishedTable(found.topic, found.topic_id, _table(found, subject))
 
 
-def told_in(data: bytes) -> tuple[int, int]:
+def version_and_base(data: bytes) -> tuple[int, int]:
     """The version and the base that stand in a text, whether it is a table or torn; 0 for what does not.
 
     A number at which the text was cut off does not: it may have had more digits.

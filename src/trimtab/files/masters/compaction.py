@@ -12,14 +12,14 @@ from typing import Final
 
 from trimtab.files.masters.frames import encoded
 from trimtab.files.masters.segments import MAKING, write_all
-from trimtab.online.masters.kept import Kept
+from trimtab.online.masters.log_retention import RetainedLog
 
-PIECE_BYTES: Final = 1 << 20
+CHUNK_BYTES: Final = 1 << 20
 SYNC_BYTES: Final = 8 << 20
 """Written between two syncs: a node's own sync waits behind what a disk has still to write."""
 
 
-class Place:
+class FrameLocation:
     """Where a frame stands; a compaction moves it."""
 
     __slots__ = ("length", "offset", "segment")
@@ -28,7 +28,7 @@ class Place:
         self.segment, self.offset, self.length = segment, offset, length
 
 
-class Compaction:
+class LogCompaction:
     """What all lines until now come to, to be written into one file that takes the place of others.
 
     Frames are copied byte by byte, so that none is decoded; what is written into the log meanwhile does not
@@ -38,16 +38,20 @@ class Compaction:
     ----------
     files
         Number to file of all that is there; all is on disk.
-    kept
+    retained
         What is needed of them, by group.
     target
         The number of the new segment: the last of them, which it replaces, or a new one.
     """
 
-    def __init__(self, files: Mapping[int, Path], kept: Mapping[int, Kept[Place]], target: int) -> None:
+    def __init__(
+        self, files: Mapping[int, Path], retained: Mapping[int, RetainedLog[FrameLocation]], target: int
+    ) -> None:
         self.target, self._files = target, dict(files)
-        self._places = list(chain.from_iterable(one.places() for one in kept.values()))
-        self._said = b"".join(encoded((group, line)) for group, one in kept.items() for line in one.said())
+        self._places = list(chain.from_iterable(one.places() for one in retained.values()))
+        self._logged = b"".join(
+            encoded((group, line)) for group, one in retained.items() for line in one.state_records()
+        )
 
     def write(self, path: Path, first: bytes, stopping: Event) -> int | None:
         """Make the segment, on disk; its bytes, or None if it was told to stop.
@@ -64,7 +68,7 @@ class Compaction:
         OSError
             If the disk does not take it; all is then as it was.
         """
-        by_segment: defaultdict[int, list[Place]] = defaultdict(list)
+        by_segment: defaultdict[int, list[FrameLocation]] = defaultdict(list)
         for place in self._places:
             by_segment[place.segment].append(place)
         for places in by_segment.values():
@@ -74,7 +78,7 @@ class Compaction:
             file = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
                 size = unsynced = 0
-                for piece in chain((first,), self._pieces(by_segment), (self._said,)):
+                for piece in chain((first,), self._chunks(by_segment), (self._logged,)):
                     if stopping.is_set():
                         os.unlink(making)
                         return None
@@ -98,20 +102,20 @@ class Compaction:
                 offset += place.length
         return size
 
-    def _pieces(self, by_segment: Mapping[int, list[Place]]) -> Iterator[bytes]:
+    def _chunks(self, by_segment: Mapping[int, list[FrameLocation]]) -> Iterator[bytes]:
         """What stands at all places, in the order in which it was written."""
         buffer = bytearray()
         for number in sorted(by_segment):
             source = os.open(self._files[number], os.O_RDONLY)
             try:
                 for start, end in _runs(by_segment[number]):
-                    for at in range(start, end, PIECE_BYTES):
-                        wanted = min(PIECE_BYTES, end - at)
+                    for at in range(start, end, CHUNK_BYTES):
+                        wanted = min(CHUNK_BYTES, end - at)
                         found = os.pread(source, wanted, at)
                         if len(found) < wanted:
                             raise OSError(f"{self._files[number]} ends before byte {at + wanted:,}")
                         buffer += found
-                        if len(buffer) >= PIECE_BYTES:
+                        if len(buffer) >= CHUNK_BYTES:
                             yield bytes(buffer)
                             buffer.clear()
             finally:
@@ -119,7 +123,7 @@ class Compaction:
         yield bytes(buffer)
 
 
-def _runs(places: list[Place]) -> Iterator[tuple[int, int]]:
+def _runs(places: list[FrameLocation]) -> Iterator[tuple[int, int]]:
     """Places that follow one another, together."""
     start = end = -1
     for place in places:

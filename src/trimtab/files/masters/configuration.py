@@ -9,14 +9,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from trimtab.files.masters.guard import Guard
+from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.model.errors import InputError, SettingsError, did_you_mean
-from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.settings import StoreSettings
 
 FORMAT: Final = "trimtab/masters-node/1"
 STORE: Final = "store"
-"""In the place of a path: the ideal map is in the store itself."""
-MOST_BATCH_BYTES: Final = 512 << 10
+"""In the place of a path: the preferred map is in the store itself."""
+MAX_BATCH_BYTES: Final = 512 << 10
 Shared = tuple[tuple[str, Any], ...]
 """Names and values that all nodes of a cluster must have alike."""
 ELECTIONS: Final = 2.0
@@ -40,13 +40,13 @@ class NodeConfiguration:
         Where its log lies.
     groups
         How many.
-    ideal
-        Ideal node of each group, by index; none for whoever likes.
+    preferred_nodes
+        Preferred node of each group, by index; none for whoever likes.
     map
         Where later versions of that are read while the node runs: a file, or `store` for the store itself;
         none if empty. All nodes must come to see the same.
     tls_ca, tls_certificate, tls_key, tls_verify_hostname, secret_file
-        See `Guard`; none if empty.
+        See `TransportSecurity`; none if empty.
     engine
         What chooses the entries of logs: the nodes themselves, up to five, or an etcd cluster.
     etcd
@@ -61,9 +61,9 @@ class NodeConfiguration:
     addresses: list[str]
     folder: str
     groups: int
-    ideal: list[int] = field(default_factory=list)
+    preferred_nodes: list[int] = field(default_factory=list)
     map: str = ""
-    settings: MasterSettings = field(default_factory=MasterSettings)
+    settings: StoreSettings = field(default_factory=StoreSettings)
     engine: Literal["embedded", "etcd"] = "embedded"
     etcd: list[str] = field(default_factory=list)
     etcd_election_seconds: float = 1.0
@@ -81,13 +81,13 @@ class NodeConfiguration:
 
     @property
     def map_in_store(self) -> bool:
-        """Whether the ideal map is published in the store itself; it has no file then."""
+        """Whether the preferred map is published in the store itself; it has no file then."""
         return self.map == STORE
 
     @property
-    def guard(self) -> Guard:
-        """What guards its connections; errors as in `Guard`."""
-        return Guard(
+    def guard(self) -> TransportSecurity:
+        """What guards its connections; errors as in `TransportSecurity`."""
+        return TransportSecurity(
             tls_ca=self.tls_ca,
             tls_certificate=self.tls_certificate,
             tls_key=self.tls_key,
@@ -108,7 +108,7 @@ def read_configuration(path: Path) -> NodeConfiguration:
     """
     try:
         data = path.read_bytes()
-        _refuse_unknown(path, msgspec.json.decode(data))
+        _reject_unknown(path, msgspec.json.decode(data))
         found = msgspec.json.decode(data, type=NodeConfiguration)
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{path} cannot be read as a node's configuration: {error}") from None
@@ -122,25 +122,26 @@ def read_configuration(path: Path) -> NodeConfiguration:
         raise InputError(f"{path} has members of etcd and engine {found.engine}, expected engine etcd")
     if found.groups < 1:
         raise InputError(f"{path} has {found.groups} groups, expected 1 or more")
-    if found.ideal and len(found.ideal) != found.groups:
+    if found.preferred_nodes and len(found.preferred_nodes) != found.groups:
         raise InputError(
-            f"{path} has ideal nodes for {len(found.ideal)} groups, expected {found.groups}: name one for "
+            f"{path} has preferred nodes for {len(found.preferred_nodes)} groups, expected {found.groups}: "
+            "name one for "
             "each group, -1 for whoever likes"
         )
-    for place, node in enumerate(found.ideal):
+    for place, node in enumerate(found.preferred_nodes):
         if not -1 <= node < len(found.addresses):
             known = len(found.addresses) - 1
             raise InputError(
-                f"{path} names node {node} as ideal for group {place}, expected 0 to {known}, or -1"
+                f"{path} names node {node} as preferred for group {place}, expected 0 to {known}, or -1"
             )
     return found if found.engine == "embedded" else _on_etcd(path, found)
 
 
-def _refuse_unknown(path: Path, given: Any) -> None:
+def _reject_unknown(path: Path, values: Any) -> None:
     """A key that nobody reads was meant for something; another format may have others."""
-    if not isinstance(given, dict) or given.get("format") != FORMAT:
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
         return
-    tables = (("", given, NodeConfiguration), ("settings.", given.get("settings"), MasterSettings))
+    tables = (("", values, NodeConfiguration), ("settings.", values.get("settings"), StoreSettings))
     for place, table, kind in tables:
         known = [one.name for one in fields(kind)]
         for name in table if isinstance(table, dict) else ():
@@ -163,9 +164,9 @@ def _on_etcd(path: Path, found: NodeConfiguration) -> NodeConfiguration:
             f"{path} has cluster {found.cluster!r}, expected a name without /: keys of etcd are parted by it"
         )
     settings = found.settings
-    if settings.batch_bytes > MOST_BATCH_BYTES:
+    if settings.batch_bytes > MAX_BATCH_BYTES:
         raise SettingsError(
-            f"masters.batch_bytes is {settings.batch_bytes:,}, expected {MOST_BATCH_BYTES:,} or fewer on "
+            f"masters.batch_bytes is {settings.batch_bytes:,}, expected {MAX_BATCH_BYTES:,} or fewer on "
             "etcd: it takes 1.5 MiB at once"
         )
     failover = max(settings.failover_seconds, ELECTIONS * found.etcd_election_seconds)

@@ -6,24 +6,24 @@ from typing import Any, Final
 
 import msgspec
 
-from trimtab.files.masters.forms import form_of
 from trimtab.files.masters.frames import NUMBERED
+from trimtab.files.masters.message_codec import form_of
 from trimtab.model.errors import InputError
 from trimtab.online.masters import messages
 from trimtab.online.masters.bounds import NAME_BYTES, name_bytes
-from trimtab.online.masters.messages import Pull, Snapshot, Upload
-from trimtab.online.masters.state import Whole
+from trimtab.online.masters.messages import FetchRequest, GroupSnapshot, OffsetUpload
+from trimtab.online.masters.state import Integers
 from trimtab.online.masters.token import CLUSTER, WholeCluster
 
 _WRITTEN: Final = (messages.Promised, messages.AcceptedAt, messages.ChosenUpTo)
-_SAID: Final = frozenset(
+_DECODER: Final = frozenset(
     kind for kind in NUMBERED.values() if kind.__module__ == messages.__name__ and kind not in _WRITTEN
 )
-_STATE: Final = form_of(Whole)
+_STATE: Final = form_of(Integers)
 _CLUSTER: Final = form_of(WholeCluster)
 
 
-def opened(told: Any) -> tuple[int, Any]:
+def opened(text: Any) -> tuple[int, Any]:
     """The group and the message, of a frame whose fields have their types.
 
     Raises
@@ -31,13 +31,13 @@ def opened(told: Any) -> tuple[int, Any]:
     InputError
         If it is nothing that is said over a connection: no node could do anything with it.
     """
-    if type(told) is tuple and len(told) == 2:
-        group, message = told
+    if type(text) is tuple and len(text) == 2:
+        group, message = text
         kind = type(message)
-        if type(group) is int and kind in _SAID:
-            if kind is Snapshot:
+        if type(group) is int and kind in _DECODER:
+            if kind is GroupSnapshot:
                 _check_state(group, message)
-            elif kind is Pull or kind is Upload:
+            elif kind is FetchRequest or kind is OffsetUpload:
                 _check_names(message)
             return group, message
     raise InputError(
@@ -46,7 +46,7 @@ def opened(told: Any) -> tuple[int, Any]:
     )
 
 
-def _check_state(group: int, snapshot: Snapshot) -> None:
+def _check_state(group: int, snapshot: GroupSnapshot) -> None:
     """Errors as in `opened`."""
     try:
         msgspec.convert(snapshot.state, _CLUSTER if group == CLUSTER else _STATE)
@@ -57,9 +57,9 @@ def _check_state(group: int, snapshot: Snapshot) -> None:
         ) from None
 
 
-def _check_names(asked: Pull | Upload) -> None:
+def _check_names(request: FetchRequest | OffsetUpload) -> None:
     """Errors as in `opened`."""
-    for what, name in (("a consumer", asked.consumer), ("a topic", asked.topic)):
+    for what, name in (("a consumer", request.consumer), ("a topic", request.topic)):
         if name_bytes(name) > NAME_BYTES:
             raise InputError(
                 f"the name of {what} has {name_bytes(name):,} bytes, expected {NAME_BYTES} or fewer: "

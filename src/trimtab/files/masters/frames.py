@@ -16,33 +16,39 @@ from zlib import crc32
 
 import msgspec
 
-from trimtab.files.masters.forms import fields_of, form_of
+from trimtab.files.masters.message_codec import fields_of, form_of
 from trimtab.model.errors import InputError
 from trimtab.online.masters import entries, messages
 
 NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
-    1: messages.Prepare, 2: messages.Promise, 3: messages.Refused, 4: messages.Accept, 5: messages.Accepted,
-    6: messages.Commit, 7: messages.CatchUp, 8: messages.Chosen, 9: messages.Snapshot, 10: messages.Beat,
-    11: messages.Probe, 12: messages.Probed, 13: messages.Start, 14: messages.AskReady, 15: messages.Ready,
-    16: messages.Ended, 17: messages.Publish, 18: messages.Forward, 19: messages.Published,
-    20: messages.Pull, 21: messages.Pulled, 22: messages.AskUpload, 23: messages.Upload,
-    24: messages.OffsetKept, 25: messages.Promised, 26: messages.AcceptedAt, 27: messages.ChosenUpTo,
-    28: messages.AskStanding, 29: messages.Standing, 30: messages.AskReport, 31: messages.Report,
+    1: messages.Prepare, 2: messages.Promise, 3: messages.Rejected, 4: messages.Accept, 5: messages.Accepted,
+    6: messages.Commit, 7: messages.CatchUp, 8: messages.Chosen, 9: messages.GroupSnapshot,
+    10: messages.NodeHeartbeat,
+    11: messages.ProbeTransfer, 12: messages.TransferProbed, 13: messages.StartTransfer,
+    14: messages.ConfirmReady, 15: messages.TransferReady,
+    16: messages.TransferEnded, 17: messages.ProduceRequest, 18: messages.ForwardMessage,
+    19: messages.ProduceResponse,
+    20: messages.FetchRequest, 21: messages.FetchResponse, 22: messages.RequestOffset,
+    23: messages.OffsetUpload,
+    24: messages.OffsetCommitted, 25: messages.Promised, 26: messages.AcceptedAt, 27: messages.ChosenUpTo,
+    28: messages.DescribeGroup, 29: messages.GroupStatus, 30: messages.ReadGroupMetrics,
+    31: messages.GroupReport,
     32: messages.AskMap, 33: messages.MapIs, 34: messages.ChangeMap,
     37: messages.Rejoin, 38: messages.Rejoined,
-    40: entries.Nothing, 41: entries.Record, 42: entries.Append, 43: entries.SyncOffsets,
-    44: entries.BeMaster, 45: entries.TakeOver, 46: entries.TakeToken, 47: entries.PublishMap,
+    40: entries.NoOp, 41: entries.MessageRecord, 42: entries.AppendMessages, 43: entries.SyncOffsets,
+    44: entries.ClaimMastership, 45: entries.TransferMastership, 46: entries.AcquireToken,
+    47: entries.PublishMap,
     48: entries.ChangeClaims,
 }  # fmt: skip
 """Number to message."""
 HEAD: Final = struct.Struct("<II")
-MOST_BYTES: Final = 256 << 20
+MAX_FRAME_BYTES: Final = 256 << 20
 """A longer frame is a length that was read wrong."""
 _CODES: Final = {kind: code for code, kind in NUMBERED.items()}
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-class TornError(Exception):
+class TornFrameError(Exception):
     """A frame is not all there, or not what was written."""
 
 
@@ -65,10 +71,10 @@ def _extension(code: int, data: memoryview) -> Any:
     try:
         fields = _FIELDS[kind](data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if kind is not entries.Record:
+        if kind is not entries.MessageRecord:
             raise _other_fields(kind, error) from None
         fields = _text_record(data, error)
-    if kind is messages.Snapshot:
+    if kind is messages.GroupSnapshot:
         slot, state = fields
         fields = slot, tuple([_tuples(one) for one in state])
     return tuple.__new__(kind, fields)
@@ -79,7 +85,7 @@ def _text_record(data: memoryview, error: Exception) -> tuple[Any, ...]:
     try:
         fields: tuple[Any, ...] = _TEXT_RECORD(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _other_fields(entries.Record, error) from None
+        raise _other_fields(entries.MessageRecord, error) from None
     return fields
 
 
@@ -103,9 +109,9 @@ def encoded(value: Any) -> bytes:
         If it is too large to be read again.
     """
     body = _ENCODER.encode(_packed(value))
-    if len(body) > MOST_BYTES:
+    if len(body) > MAX_FRAME_BYTES:
         raise InputError(
-            f"a message has {len(body):,} bytes, expected {MOST_BYTES:,} or fewer: send smaller ones"
+            f"a message has {len(body):,} bytes, expected {MAX_FRAME_BYTES:,} or fewer: send smaller ones"
         )
     return HEAD.pack(len(body), crc32(body)) + body
 
@@ -121,7 +127,7 @@ def decoded(body: bytes | memoryview, crc: int) -> Any:
         If it is, but nothing that is known here.
     """
     if crc32(body) != crc:
-        raise TornError
+        raise TornFrameError
     try:
         return _tuples(_DECODER.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -143,10 +149,10 @@ def frames(data: memoryview, start: int = 0) -> Iterator[tuple[int, Any]]:
     at = start
     while at < len(data):
         if at + HEAD.size > len(data):
-            raise TornError
+            raise TornFrameError
         length, crc = HEAD.unpack_from(data, at)
         end = at + HEAD.size + length
-        if length > MOST_BYTES or end > len(data):
-            raise TornError
+        if length > MAX_FRAME_BYTES or end > len(data):
+            raise TornFrameError
         yield end, decoded(data[at + HEAD.size : end], crc)
         at = end

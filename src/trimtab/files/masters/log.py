@@ -9,21 +9,21 @@ from threading import Event, Lock
 from typing import Any, Final, NamedTuple
 
 from trimtab.files.masters import segments
-from trimtab.files.masters.compaction import Compaction, Place
+from trimtab.files.masters.compaction import FrameLocation, LogCompaction
 from trimtab.files.masters.frames import encoded
-from trimtab.files.masters.segments import FIRST_FORMAT, FORMAT, first_frame, lost, segment, telling
-from trimtab.online.masters.kept import Kept
+from trimtab.files.masters.segments import FIRST_FORMAT, FORMAT, disk_error_text, first_frame, lost, segment
+from trimtab.online.masters.log_retention import RetainedLog
 
 SEGMENT_BYTES: Final = 16 << 20
 """A segment is closed at the first sync behind so many bytes."""
 
 
-class Taken(NamedTuple):
+class FlushBatch(NamedTuple):
     """What is to be put on disk, the segment to begin behind it, and what is due once that is done."""
 
     data: bytes
     then: int | None = None
-    planned: Compaction | None = None
+    planned: LogCompaction | None = None
 
 
 class NodeLog:
@@ -48,7 +48,7 @@ class NodeLog:
         Group to what is needed of all that was written for it, in order.
     torn_bytes
         Bytes that were cut off the end.
-    compaction_due
+    needs_compaction
         Whether `compact` has something to do.
 
     Raises
@@ -63,42 +63,44 @@ class NodeLog:
         self.path, self._cluster, self._node, self._segment_bytes = path, cluster, node, segment_bytes
         self.recovered: dict[int, list[Any]] = {}
         self.torn_bytes = 0
-        self._lines: defaultdict[int, Kept[Any]] = defaultdict(Kept)
-        self._kept: defaultdict[int, Kept[Place]] = defaultdict(Kept)
+        self._lines: defaultdict[int, RetainedLog[Any]] = defaultdict(RetainedLog)
+        self._retained: defaultdict[int, RetainedLog[FrameLocation]] = defaultdict(RetainedLog)
         self._needed_bytes = 0
         self._pending: list[bytes] = []
         self._closed: dict[int, int] = {}
         self._number = self._offset = 0
-        self._planned: Compaction | None = None
+        self._planned: LogCompaction | None = None
         self._compacting = False
         self._stopping, self._sizes = Event(), Lock()
         self._file = -1
         self._head = -1
         try:
-            with telling(path.parent):
+            with disk_error_text(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._head = segments.lock(path)
                 self._open()
         except BaseException:
             self.close()
             raise
-        self.recovered = {group: [*kept.places(), *kept.said()] for group, kept in self._lines.items()}
+        self.recovered = {
+            group: [*kept.places(), *kept.state_records()] for group, kept in self._lines.items()
+        }
         self._lines.clear()
 
     # ------------------------------------------------------------ at a start
 
     def _open(self) -> None:
         segments.remove_unfinished(self.path)
-        form = segments.whose(self.path, self._cluster, self._node)
+        form = segments.log_format(self.path, self._cluster, self._node)
         if form is None:
             self._begin()
         elif form == FIRST_FORMAT:
-            self._write_anew()
+            self._rewrite()
         else:
             self._read_segments()
-        if self._due(self._offset):
+        if self._is_compaction_worthwhile(self._offset):
             # Needed or not, all of it was read: the next start is to be quicker.
-            self._put(self._take(roll=True))
+            self._put(self._collect_writes(roll=True))
 
     def _begin(self) -> None:
         for number in segments.segments(self.path):
@@ -113,13 +115,13 @@ class NodeLog:
         os.fsync(self._head)
         segments.sync_folder(self.path.parent)
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         """Make segments of a log of the first format, which stays what counts until its head is replaced."""
         for number in segments.segments(self.path):
             os.unlink(segment(self.path, number))
         size = self._read(self.path, 0, may_be_torn=True)
         self.torn_bytes = self.path.stat().st_size - size
-        compaction = Compaction({0: self.path}, self._kept, 1)
+        compaction = LogCompaction({0: self.path}, self._retained, 1)
         made = compaction.write(segment(self.path, 1), self._first(1, whole=True), self._stopping)
         assert made is not None
         self._closed[1] = made
@@ -130,7 +132,7 @@ class NodeLog:
 
     def _read_segments(self) -> None:
         numbers = segments.segments(self.path)
-        firsts = [number for number in numbers if segments.is_whole(segment(self.path, number))]
+        firsts = [number for number in numbers if segments.is_complete(segment(self.path, number))]
         if not firsts:
             raise lost(f"{self.path} has no segment that begins it beside it")
         for number in numbers:
@@ -160,8 +162,8 @@ class NodeLog:
                     raise lost(f"{path} begins with {message}, not as segment {number} of this log")
             else:
                 group, written = message
-                self._lines[group].take(written, written)
-                self._note(group, written, Place(number, at, end - at))
+                self._lines[group].absorb(written, written)
+                self._note(group, written, FrameLocation(number, at, end - at))
             at, first = end, False
         return at
 
@@ -176,15 +178,15 @@ class NodeLog:
             If it is no line of a log, or too long.
         """
         frame = encoded((group, written))
-        self._note(group, written, Place(self._number, self._offset, len(frame)))
+        self._note(group, written, FrameLocation(self._number, self._offset, len(frame)))
         self._offset += len(frame)
         self._pending.append(frame)
 
-    def take(self) -> Taken:
+    def next_flush(self) -> FlushBatch:
         """What was written since, to be put."""
-        return self._take(roll=self._offset >= self._segment_bytes)
+        return self._collect_writes(roll=self._offset >= self._segment_bytes)
 
-    def put(self, taken: Taken) -> None:
+    def put(self, taken: FlushBatch) -> None:
         """Put it on disk; may run beside further writes and a compaction, in another thread.
 
         Raises
@@ -192,15 +194,15 @@ class NodeLog:
         DiskError
             If the disk does not: nobody can say then what is on it, so the node must end.
         """
-        with telling(self.path.parent):
+        with disk_error_text(self.path.parent):
             self._put(taken)
 
     def sync(self) -> None:
         """Put on disk whatever was written since; see `put`."""
-        self.put(self.take())
+        self.put(self.next_flush())
 
     @property
-    def compaction_due(self) -> bool:
+    def needs_compaction(self) -> bool:
         """See above."""
         return self._planned is not None
 
@@ -217,7 +219,7 @@ class NodeLog:
             return
         first = self._first(planned.target, whole=True)
         try:
-            with telling(self.path.parent):
+            with disk_error_text(self.path.parent):
                 size = planned.write(segment(self.path, planned.target), first, self._stopping)
                 if size is None:
                     return
@@ -253,32 +255,32 @@ class NodeLog:
         self._file = segments.begin(segment(self.path, number), first)
         self._number, self._offset = number, len(first)
 
-    def _note(self, group: int, written: Any, place: Place) -> None:
+    def _note(self, group: int, written: Any, place: FrameLocation) -> None:
         self._needed_bytes += place.length
-        for freed in self._kept[group].take(written, place):
+        for freed in self._retained[group].absorb(written, place):
             self._needed_bytes -= freed.length
 
-    def _due(self, open_bytes: int) -> bool:
+    def _is_compaction_worthwhile(self, open_bytes: int) -> bool:
         with self._sizes:
             size = sum(self._closed.values()) + open_bytes
         return size >= self._segment_bytes + 2 * self._needed_bytes
 
-    def _take(self, *, roll: bool) -> Taken:
+    def _collect_writes(self, *, roll: bool) -> FlushBatch:
         data, self._pending = b"".join(self._pending), []
         if not roll:
-            return Taken(data, None)
+            return FlushBatch(data, None)
         with self._sizes:
             self._closed[self._number] = self._offset
         self._number += 1
         self._offset = len(self._first(self._number, whole=False))
-        if self._compacting or not self._due(0):
-            return Taken(data, self._number)
+        if self._compacting or not self._is_compaction_worthwhile(0):
+            return FlushBatch(data, self._number)
         # All that is needed stands in closed segments, as soon as this is put.
         self._compacting = True
         files = {number: segment(self.path, number) for number in self._closed}
-        return Taken(data, self._number, Compaction(files, self._kept, self._number - 1))
+        return FlushBatch(data, self._number, LogCompaction(files, self._retained, self._number - 1))
 
-    def _put(self, taken: Taken) -> None:
+    def _put(self, taken: FlushBatch) -> None:
         segments.write_all(self._file, taken.data)
         os.fdatasync(self._file)
         if taken.then is not None:

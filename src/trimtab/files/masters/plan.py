@@ -1,4 +1,4 @@
-"""Plans of the level `masters` in files: `trimtab/plan/1`."""
+"""Plans of the balancer `masters` in files: `trimtab/plan/1`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimtab.model.masters.plan import MastersPlan
 from trimtab.model.masters.snapshot import RESOURCES
 from trimtab.model.plan import Problem
 
-_ORDER: Final = ("level", "system", "version", *ORDER[1:])
+_ORDER: Final = ("balancer", "system", "version", *ORDER[1:])
 
 
 def _check(document: JsonDocument, plan: MastersPlan) -> None:
@@ -23,10 +23,10 @@ def _check(document: JsonDocument, plan: MastersPlan) -> None:
             raise second_assignment(document, f"$.assignments[{row}]", f"group {one.group}")
         found[one.group] = one
     check_moves(document, plan, found, lambda move: (move.group, move.source, move.target), field="target")
-    check_cost(document, plan.cost, {"takeovers": len(plan.moves)})
+    check_cost(document, plan.cost, {"transfers": len(plan.moves)})
     pause = sum(move.pause_seconds or 0.0 for move in plan.moves)
     if not isclose(plan.cost.pause_seconds, pause, abs_tol=1e-9):
-        raise document.refusal(
+        raise document.error(
             "$.cost.pause_seconds", plan.cost.pause_seconds, f"{pause}, the sum of the moves"
         )
 

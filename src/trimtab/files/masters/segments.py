@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.files.masters.frames import TornError, encoded, frames
+from trimtab.files.masters.frames import TornFrameError, encoded, frames
 from trimtab.model.errors import InputError, NodeError
 
 FORMAT: Final = "trimtab/masters-log/2"
@@ -51,7 +51,7 @@ def lost(what: str) -> InputError:
 
 
 @contextmanager
-def telling(folder: Path) -> Iterator[None]:
+def disk_error_text(folder: Path) -> Iterator[None]:
     """Say in one sentence what is wrong with the disk.
 
     Raises
@@ -89,7 +89,7 @@ def lock(path: Path) -> int:
     return head
 
 
-def whose(path: Path, cluster: str, node: int) -> str | None:
+def log_format(path: Path, cluster: str, node: int) -> str | None:
     """The format of a node's log by its head; None if it has none yet.
 
     Raises
@@ -166,7 +166,7 @@ def replace_head(path: Path, data: bytes) -> int:
     return head
 
 
-def is_whole(path: Path) -> bool:
+def is_complete(path: Path) -> bool:
     """Whether a segment holds all that stood in those before it, too.
 
     Raises
@@ -179,7 +179,7 @@ def is_whole(path: Path) -> bool:
     try:
         _, message = next(frames(memoryview(start)))
         form, _, _, _, whole = message
-    except (TornError, InputError, StopIteration, ValueError, TypeError):
+    except (TornFrameError, InputError, StopIteration, ValueError, TypeError):
         form, whole = None, False
     if form != FORMAT:
         raise lost(f"{path} does not begin as a segment of {FORMAT!r} does")
@@ -214,17 +214,17 @@ def read(path: Path, *, may_be_torn: bool) -> Iterator[tuple[int, Any]]:
     try:
         for good, message in frames(data):
             yield good, message
-    except TornError:
-        if not may_be_torn or _goes_on(data, good):
+    except TornFrameError:
+        if not may_be_torn or _continues(data, good):
             raise lost(f"{path} is damaged at byte {good:,}, with more of the log behind it") from None
 
 
-def _goes_on(data: memoryview, good: int) -> bool:
+def _continues(data: memoryview, good: int) -> bool:
     """A torn frame with a whole one right behind it was not torn by a crash while it was written last."""
     for at in range(good + 1, min(len(data), good + (1 << 16))):
         try:
             end, _ = next(frames(data[at:]))
-        except (TornError, InputError, StopIteration):
+        except (TornFrameError, InputError, StopIteration):
             continue
         if end > 16:  # shorter ones are found in any heap of bytes
             return True

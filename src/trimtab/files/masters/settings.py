@@ -1,4 +1,4 @@
-"""The section `[masters]` of the settings: how plans level masterships."""
+"""The section `[masters]` of the settings: how plans balance masterships."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Final
 
-from trimtab.files.binding import Refuse, Section
+from trimtab.files.binding import RejectCallback, Section
 from trimtab.model.masters.snapshot import RESOURCES
 
 
@@ -20,18 +20,18 @@ class MastersSettings:
         The planner: `trim`.
     epsilon
         Highest deviation γ of a node's load from the mean of the nodes, 0 < ε < 1.
-    takeovers_most
+    max_moves
         The most masterships that one plan moves.
-    gain_least
+    min_gain
         Where no plan brings every node within ε, each mastership that need not move must lower the sum of
         squared deviations by this share of what it is: so that plans rest.
-    settle_seconds
+    cooldown_seconds
         A group whose master is newer than this stays, unless it must move: load follows a master with delay.
     weights
         A node's share of the load beside others of weight 1, by its name.
     drain
         Names of nodes that are being emptied, whatever the load.
-    muted
+    excluded_nodes
         Names of nodes that get no further mastership.
     """
 
@@ -40,24 +40,24 @@ class MastersSettings:
 
     strategy: str = "trim"
     epsilon: tuple[float, ...] = (0.1, 0.1)
-    takeovers_most: int = 100
-    gain_least: float = 0.01
-    settle_seconds: float = 60.0
+    max_moves: int = 100
+    min_gain: float = 0.01
+    cooldown_seconds: float = 60.0
     weights: dict[str, float] = field(default_factory=dict)
     drain: tuple[str, ...] = ()
-    muted: tuple[str, ...] = ()
+    excluded_nodes: tuple[str, ...] = ()
 
 
-def _check(settings: MastersSettings, refuse: Refuse) -> None:
+def _check(settings: MastersSettings, refuse: RejectCallback) -> None:
     for value in settings.epsilon:
         if not 0 < value < 1:
             refuse("epsilon", value, "a fraction above 0, below 1")
-    if settings.takeovers_most < 1:
-        refuse("takeovers_most", settings.takeovers_most, "1 or more")
-    if not 0 <= settings.gain_least < 1:
-        refuse("gain_least", settings.gain_least, "a fraction, 0 or more and below 1")
-    if settings.settle_seconds < 0:
-        refuse("settle_seconds", settings.settle_seconds, "0 or more")
+    if settings.max_moves < 1:
+        refuse("max_moves", settings.max_moves, "1 or more")
+    if not 0 <= settings.min_gain < 1:
+        refuse("min_gain", settings.min_gain, "a fraction, 0 or more and below 1")
+    if settings.cooldown_seconds < 0:
+        refuse("cooldown_seconds", settings.cooldown_seconds, "0 or more")
     for node, weight in settings.weights.items():
         if not 0 <= weight <= 1e6:
             refuse("weights", settings.weights, f"0 to 1e6 each, and {node} has {weight:g}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.files.recorded_rows import numbers, read_rows, require_sound, times
+from trimtab.files.recorded_rows import numbers, read_rows, require_finite, times
 from trimtab.model.errors import InputError
 from trimtab.model.queues.arrivals import Arrivals
 
@@ -33,8 +33,8 @@ def read_arrivals(path: Path) -> Arrivals:
 
     table = read_rows(path, COLUMNS, "messages")
     at, seconds = times(path, table["time"]), numbers(path, "seconds", table["seconds"])
-    require_sound(path, table, "time", at, -np.inf, "a time")
-    require_sound(path, table, "seconds", seconds, 0.0, "a number of seconds, 0 or more")
+    require_finite(path, table, "time", at, -np.inf, "a time")
+    require_finite(path, table, "seconds", seconds, 0.0, "a number of seconds, 0 or more")
     if table["class"].null_count:
         row = table["class"].is_null().index(True).as_py()
         raise InputError(f"{path}: row {row}: class is missing, expected a name; correct it there")

@@ -16,13 +16,13 @@ from trimtab.model.errors import InputError
 from trimtab.model.values import Count
 
 FORMAT: Final = "trimtab/queues-published/1"
-KEPT_SECONDS: Final = 600.0
+RETENTION_SECONDS: Final = 600.0
 """A report of a process that is silent is there for so long."""
 HISTORY: Final = 100
 """Published documents that the server keeps, the newest."""
 CLASSES_MAX: Final = 200
-"""Classes that a report tells apart; further ones count as `OTHERS`."""
-OTHERS: Final = "(others)"
+"""Classes that a report tells apart; further ones count as `OTHER_CLASSES`."""
+OTHER_CLASSES: Final = "(others)"
 WAIT_BUCKETS: Final = 48
 """Waits are counted by their length: bucket k holds those of at most √2 to the power k milliseconds."""
 
@@ -55,7 +55,7 @@ class ClassReport(msgspec.Struct, omit_defaults=True):
     refused: int = 0
 
 
-class Report(msgspec.Struct, kw_only=True):
+class ProcessReport(msgspec.Struct, kw_only=True):
     """What one process of a set of queues tells.
 
     Attributes
@@ -84,7 +84,7 @@ class Report(msgspec.Struct, kw_only=True):
     classes: dict[str, ClassReport]
 
 
-class Published(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PublishedWeights(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Weights and settings that all processes of a set of queues go by.
 
     Attributes
@@ -96,7 +96,7 @@ class Published(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     weights
         Seconds of processing by class; they go before what a program says itself.
     settings
-        Keys of balance scheduling (`trimtab.online.queues.settings.Scheduling`), and `policy`.
+        Keys of balance scheduling (`trimtab.online.queues.settings.SchedulingSettings`), and `policy`.
     """
 
     format: str = FORMAT
@@ -106,7 +106,7 @@ class Published(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     settings: dict[str, float | str] = {}
 
 
-class Keys:
+class RedisKeys:
     """Names of keys of a set of queues on its server; they share a hash tag, so that they lie in one slot."""
 
     def __init__(self, name: str) -> None:
@@ -122,7 +122,7 @@ class Keys:
         return f"{self.base}:report:{process}"
 
 
-def read_published(data: bytes, subject: str) -> Published:
+def read_published(data: bytes, subject: str) -> PublishedWeights:
     """A published document.
 
     Raises
@@ -131,7 +131,7 @@ def read_published(data: bytes, subject: str) -> Published:
         If it is none, or of another version of the format.
     """
     try:
-        found = msgspec.json.decode(data, type=Published)
+        found = msgspec.json.decode(data, type=PublishedWeights)
     except msgspec.DecodeError as error:
         raise InputError(f"{subject}: is no {FORMAT} ({error}); publish anew with trimtab apply") from None
     if found.format != FORMAT:
@@ -139,14 +139,14 @@ def read_published(data: bytes, subject: str) -> Published:
     return found
 
 
-def read_report(data: bytes) -> Report | None:
+def read_report(data: bytes) -> ProcessReport | None:
     """A report; None where it cannot be read."""
     try:
-        return msgspec.json.decode(data, type=Report)
+        return msgspec.json.decode(data, type=ProcessReport)
     except msgspec.DecodeError:
         return None
 
 
-def document(value: Report | Published) -> bytes:
+def document(value: ProcessReport | PublishedWeights) -> bytes:
     """The JSON text of either."""
     return msgspec.json.encode(value)

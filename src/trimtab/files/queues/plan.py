@@ -1,4 +1,4 @@
-"""Plans of the level `queues` in files: `trimtab/plan/1`."""
+"""Plans of the balancer `queues` in files: `trimtab/plan/1`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.model.plan import Problem
 from trimtab.model.queues.plan import PublicationKind, QueuesPlan
 from trimtab.model.queues.snapshot import RESOURCES
 
-_ORDER: Final = ("level", "version", *ORDER[1:], "queues", "orders")
+_ORDER: Final = ("balancer", "version", *ORDER[1:], "queues", "orders")
 
 
 def _check(document: JsonDocument, plan: QueuesPlan) -> None:
@@ -25,7 +25,7 @@ def _check(document: JsonDocument, plan: QueuesPlan) -> None:
             isinstance(one.after, float | int) and 0 < one.after <= 1e6
         ):
             expected = "seconds above 0 and at most 1e6"
-            raise document.refusal(f"$.assignments[{row}].after", one.after, expected)
+            raise document.error(f"$.assignments[{row}].after", one.after, expected)
     check_moves(document, plan, found, lambda move: ((move.kind, move.name), move.before, move.after))
     kinds = [move.kind for move in plan.moves]
     counted = {

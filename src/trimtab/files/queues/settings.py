@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
-from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage
-from trimtab.online.queues.hanging import HANG_SECONDS
+from trimtab.files.binding import RejectCallback, Section, check_fractions, check_idle_usage
+from trimtab.online.queues.hang_detection import HANG_SECONDS
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class QueuesSettings:
         Highest share of the work that a full queue of messages of mean weight would hold (the paper's α).
     epsilon
         Highest deviation γ of a queue's work from the mean of the queues, 0 < ε < 1.
-    idle_usage
+    min_utilization
         ε is not asked where queues hold less than this share on average: all are light (the paper's β).
-    change_least
+    min_change
         A class gets a new weight where the measured one differs by at least this share: below it dispatch
         would decide the same, and weights would never rest.
     confidence
         And by more than this many standard errors of what was measured.
-    samples_least
+    min_samples
         And at least so many messages of it were measured.
     publish_settings
         Whether a plan also publishes `policy` and `[queues.scheduling]`, where processes run by others.
@@ -46,16 +46,16 @@ class QueuesSettings:
         Seconds of processing by class, until others are published.
     default_weight
         Seconds, for classes that have none.
-    wait_seconds
+    enqueue_timeout_seconds
         How long a sender waits where no queue is open; -1 for ever.
-    life_seconds
+    heartbeat_timeout_seconds
         How long a worker counts as alive after its last sign of life.
-    deaths_max
+    max_worker_crashes
         A message with which so many workers have died becomes a dead letter.
-    hang_seconds
+    hang_timeout_seconds
         A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
         what waits behind it goes to others.
-    overtake_seconds
+    max_overtake_seconds
         Quick messages go before others that came at most so long before them in the same queue; 0 for
         strictly in the order in which they came.
     slots
@@ -70,37 +70,37 @@ class QueuesSettings:
     strategy: str = "trim"
     theta: tuple[float, ...] = (0.8,)
     epsilon: tuple[float, ...] = (0.1,)
-    idle_usage: float = 0.1
-    change_least: float = 0.2
+    min_utilization: float = 0.1
+    min_change: float = 0.2
     confidence: float = 3.0
-    samples_least: int = 30
+    min_samples: int = 30
     publish_settings: bool = False
     queues: int = 4
     capacity: int = 10_000
     policy: str = "least_work_left"
     weights: dict[str, float] = field(default_factory=dict)
     default_weight: float = 1.0
-    wait_seconds: float = 0.0
-    life_seconds: float = 10.0
-    deaths_max: int = 5
-    hang_seconds: float = HANG_SECONDS
-    overtake_seconds: float = OVERTAKE_SECONDS
+    enqueue_timeout_seconds: float = 0.0
+    heartbeat_timeout_seconds: float = 10.0
+    max_worker_crashes: int = 5
+    hang_timeout_seconds: float = HANG_SECONDS
+    max_overtake_seconds: float = OVERTAKE_SECONDS
     slots: int = 3
     max_async_tasks: int = 1
-    scheduling: Scheduling = field(default_factory=Scheduling)
+    scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
 
 
-_COUNTS: Final = ("queues", "capacity", "deaths_max", "slots", "max_async_tasks")
-_DURATIONS: Final = ("life_seconds", "hang_seconds")
+_COUNTS: Final = ("queues", "capacity", "max_worker_crashes", "slots", "max_async_tasks")
+_DURATIONS: Final = ("heartbeat_timeout_seconds", "hang_timeout_seconds")
 
 
-def check_numbers(values: Mapping[str, Any], refuse: Refuse) -> None:
+def check_numbers(values: Mapping[str, Any], refuse: RejectCallback) -> None:
     """Refuse numbers of a broker that are out of range, in a file or as arguments.
 
     Parameters
     ----------
     values
-        By name; `wait_seconds` is None for ever.
+        By name; `enqueue_timeout_seconds` is None for ever.
     """
     for name in _COUNTS:
         if not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 1:
@@ -108,28 +108,32 @@ def check_numbers(values: Mapping[str, Any], refuse: Refuse) -> None:
     for name in _DURATIONS:
         if not _is_number(values[name]) or values[name] <= 0:
             refuse(name, values[name], "seconds above 0")
-    if not _is_number(values["overtake_seconds"]) or values["overtake_seconds"] < 0:
-        refuse("overtake_seconds", values["overtake_seconds"], "seconds, 0 or more")
-    wait = values["wait_seconds"]
+    if not _is_number(values["max_overtake_seconds"]) or values["max_overtake_seconds"] < 0:
+        refuse("max_overtake_seconds", values["max_overtake_seconds"], "seconds, 0 or more")
+    wait = values["enqueue_timeout_seconds"]
     if wait is not None and (not _is_number(wait) or wait < 0):
-        refuse("wait_seconds", wait, "seconds, 0 or more")
+        refuse("enqueue_timeout_seconds", wait, "seconds, 0 or more")
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
-def _check(settings: QueuesSettings, refuse: Refuse) -> None:
+def _check(settings: QueuesSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
-    for name in ("change_least", "confidence"):
+    for name in ("min_change", "confidence"):
         if getattr(settings, name) < 0:
             refuse(name, getattr(settings, name), "0 or more")
-    if settings.samples_least < 1:
-        refuse("samples_least", settings.samples_least, "1 or more")
-    if settings.wait_seconds < 0 and settings.wait_seconds != -1:
-        refuse("wait_seconds", settings.wait_seconds, "seconds, 0 or more, or -1 for ever")
-    check_numbers({**vars(settings), "wait_seconds": max(0.0, settings.wait_seconds)}, refuse)
+    if settings.min_samples < 1:
+        refuse("min_samples", settings.min_samples, "1 or more")
+    if settings.enqueue_timeout_seconds < 0 and settings.enqueue_timeout_seconds != -1:
+        refuse(
+            "enqueue_timeout_seconds", settings.enqueue_timeout_seconds, "seconds, 0 or more, or -1 for ever"
+        )
+    check_numbers(
+        {**vars(settings), "enqueue_timeout_seconds": max(0.0, settings.enqueue_timeout_seconds)}, refuse
+    )
     if not 0 < settings.default_weight <= 1e6:
         refuse("default_weight", settings.default_weight, "seconds above 0 and at most 1e6")
     for name, seconds in settings.weights.items():

@@ -1,10 +1,10 @@
-"""Snapshots of the level `queues` in files: `trimtab/queues-snapshot/1`."""
+"""Snapshots of the balancer `queues` in files: `trimtab/queues-snapshot/1`."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from trimtab.files.small_snapshot import Table, small_format
+from trimtab.files.small_snapshot import RowTable, small_format
 from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
 from trimtab.model.values import Amount, Count
 
@@ -14,7 +14,7 @@ HEAD: Final[dict[str, Any]] = {
     "policy": str,
     "scheduling": dict[str, float | str],
 }
-"""The level's own fields of the head, with their types."""
+"""The balancer's own fields of the head, with their types."""
 
 
 def _described(one: QueuesSnapshot) -> str:
@@ -26,6 +26,6 @@ FORMAT: Final = small_format(
     "trimtab/queues-snapshot/1",
     QueuesSnapshot,
     head=HEAD,
-    tables={"queues": Table(QueueLoad, "queue"), "classes": Table(ClassLoad, "message_class")},
+    tables={"queues": RowTable(QueueLoad, "queue"), "classes": RowTable(ClassLoad, "message_class")},
     described=_described,
 )

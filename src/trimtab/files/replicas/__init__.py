@@ -1,1 +1,1 @@
-"""Open formats of the level `replicas`: its snapshots, plans and settings."""
+"""Open formats of the balancer `replicas`: its snapshots, plans and settings."""

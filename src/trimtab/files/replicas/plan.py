@@ -1,4 +1,4 @@
-"""Plans of the level `replicas` in files: to be read, diffed, reviewed, edited by hand, and applied later."""
+"""Plans of balancer `replicas` in files: to be read, diffed, reviewed, edited by hand, and applied later."""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,18 @@ from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, se
 from trimtab.files.records import record_of
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Problem
-from trimtab.model.replicas.plan import Assignment, Bound, Cost, Move, MoveKind, ReplicasPlan
+from trimtab.model.replicas.plan import (
+    ReplicaAssignment,
+    ReplicaBound,
+    ReplicaCost,
+    ReplicaMove,
+    ReplicaMoveKind,
+    ReplicasPlan,
+)
 from trimtab.model.replicas.resources import RESOURCES
 
 _MOVE = record_of(
-    Move,
+    ReplicaMove,
     order=(
         *("order", "kind", "topic", "partition", "source", "target", "bytes"),
         *("source_dir", "target_dir", "reason"),
@@ -23,9 +30,9 @@ _RECORD = record_of(
     ReplicasPlan,
     {
         Problem: PROBLEM,
-        Move: _MOVE,
-        Cost: record_of(Cost, own=("log_dir_moves", "log_dir_bytes", "order_moves", *RESIZED)),
-        Bound: record_of(Bound, own=("log_dir_bytes",)),
+        ReplicaMove: _MOVE,
+        ReplicaCost: record_of(ReplicaCost, own=("log_dir_moves", "log_dir_bytes", "order_moves", *RESIZED)),
+        ReplicaBound: record_of(ReplicaBound, own=("log_dir_bytes",)),
     },
     order=(*ORDER, "log_dirs", "hosts", "numbers", "topics"),
     own=("log_dirs", "hosts", "numbers", "topics"),
@@ -37,14 +44,14 @@ def checked(document: JsonDocument, plan: ReplicasPlan) -> None:
     _check_moves(document, plan)
     kinds = [move.kind for move in plan.moves]
     counted = {
-        "bytes": sum(move.bytes for move in plan.moves if move.kind is not MoveKind.LOG_DIR),
-        "replica_moves": kinds.count(MoveKind.REPLICA),
-        "leader_moves": kinds.count(MoveKind.LEADER),
-        "x_log_dir_moves": kinds.count(MoveKind.LOG_DIR),
-        "x_order_moves": kinds.count(MoveKind.ORDER),
-        "x_added_replicas": kinds.count(MoveKind.ADD),
-        "x_dropped_replicas": kinds.count(MoveKind.DROP),
-        "x_log_dir_bytes": sum(move.bytes for move in plan.moves if move.kind is MoveKind.LOG_DIR),
+        "bytes": sum(move.bytes for move in plan.moves if move.kind is not ReplicaMoveKind.LOG_DIR),
+        "replica_moves": kinds.count(ReplicaMoveKind.REPLICA),
+        "leader_moves": kinds.count(ReplicaMoveKind.LEADER),
+        "x_log_dir_moves": kinds.count(ReplicaMoveKind.LOG_DIR),
+        "x_order_moves": kinds.count(ReplicaMoveKind.ORDER),
+        "x_added_replicas": kinds.count(ReplicaMoveKind.ADD),
+        "x_dropped_replicas": kinds.count(ReplicaMoveKind.DROP),
+        "x_log_dir_bytes": sum(move.bytes for move in plan.moves if move.kind is ReplicaMoveKind.LOG_DIR),
     }
     check_cost(document, plan.cost, counted)
 
@@ -72,7 +79,7 @@ def kafka_form(plan: ReplicasPlan) -> tuple[str, str]:
 def _kafka_rows(plan: ReplicasPlan) -> Iterator[dict[str, object]]:
     dirs: dict[tuple[str, int], dict[int, str]] = {}
     for move in plan.moves:
-        if move.target_dir is not None and move.kind is not MoveKind.LEADER:
+        if move.target_dir is not None and move.kind is not ReplicaMoveKind.LEADER:
             dirs.setdefault((move.topic, move.partition), {})[move.target] = move.target_dir
     for assignment in plan.assignments:
         row: dict[str, object] = {
@@ -96,9 +103,9 @@ def _check_moves(document: JsonDocument, plan: ReplicasPlan) -> None:
         for side in ("before", "after"):
             brokers = getattr(assignment, side)
             if len(set(brokers)) < len(brokers):
-                raise document.refusal(f"{at}.{side}", list(brokers), "each broker once")
+                raise document.error(f"{at}.{side}", list(brokers), "each broker once")
         if assignment.leader_after is not None and assignment.leader_after not in assignment.after:
-            raise document.refusal(f"{at}.leader_after", assignment.leader_after, "one of `after`, or null")
+            raise document.error(f"{at}.leader_after", assignment.leader_after, "one of `after`, or null")
     placement = [list(assignment.before) for assignment in plan.assignments]
     leader: list[int | None] = [None] * len(placement)
     for number, move in enumerate(plan.moves):
@@ -108,61 +115,57 @@ def _check_moves(document: JsonDocument, plan: ReplicasPlan) -> None:
             remedy = "add one, or drop the move"
             raise InputError(f"{document.path}: {at} moves {_name(move)}, which has no assignment; {remedy}")
         _step(document, at, move, placement[found])
-        if move.kind is MoveKind.DROP and leader[found] == move.source:
-            raise document.refusal(f"{at}.source", move.source, "a replica that does not lead by then")
-        if move.kind is MoveKind.LEADER or (leader[found] == move.source and move.kind is not MoveKind.ADD):
+        if move.kind is ReplicaMoveKind.DROP and leader[found] == move.source:
+            raise document.error(f"{at}.source", move.source, "a replica that does not lead by then")
+        if move.kind is ReplicaMoveKind.LEADER or (
+            leader[found] == move.source and move.kind is not ReplicaMoveKind.ADD
+        ):
             leader[found] = move.target
     for row, assignment in enumerate(plan.assignments):
         at = f"$.assignments[{row}]"
         remedy = "moves and assignments must end alike, edit both"
         if placement[row] != list(assignment.after):
             expected = f"{placement[row]}, where the moves of {_name(assignment)} end"
-            raise document.refusal(f"{at}.after", list(assignment.after), expected, remedy)
+            raise document.error(f"{at}.after", list(assignment.after), expected, remedy)
         if leader[row] is not None and leader[row] != assignment.leader_after:
             expected = f"{leader[row]}, where the moves of {_name(assignment)} end"
-            raise document.refusal(f"{at}.leader_after", assignment.leader_after, expected, remedy)
+            raise document.error(f"{at}.leader_after", assignment.leader_after, expected, remedy)
 
 
-def _step(document: JsonDocument, at: str, move: Move, replicas: list[int]) -> None:
+def _step(document: JsonDocument, at: str, move: ReplicaMove, replicas: list[int]) -> None:
     """Carry one move out on a replica list, or say why it cannot be."""
     held = f"one of {replicas}, which hold {_name(move)} by then"
-    if move.kind is MoveKind.REPLICA:
+    if move.kind is ReplicaMoveKind.REPLICA:
         if move.source not in replicas:
-            raise document.refusal(f"{at}.source", move.source, held)
+            raise document.error(f"{at}.source", move.source, held)
         if move.target in replicas:
-            raise document.refusal(
-                f"{at}.target", move.target, f"none of {replicas}, which hold {_name(move)}"
-            )
+            raise document.error(f"{at}.target", move.target, f"none of {replicas}, which hold {_name(move)}")
         replicas[replicas.index(move.source)] = move.target
         return
-    if move.kind is MoveKind.ADD:
+    if move.kind is ReplicaMoveKind.ADD:
         if move.source is not None:
-            raise document.refusal(
-                f"{at}.source", move.source, "null: no replica makes room for an added one"
-            )
+            raise document.error(f"{at}.source", move.source, "null: no replica makes room for an added one")
         if move.target in replicas:
-            raise document.refusal(
-                f"{at}.target", move.target, f"none of {replicas}, which hold {_name(move)}"
-            )
+            raise document.error(f"{at}.target", move.target, f"none of {replicas}, which hold {_name(move)}")
         replicas.append(move.target)
         return
     if move.target not in replicas:
-        raise document.refusal(f"{at}.target", move.target, held)
-    if move.kind is MoveKind.DROP:
+        raise document.error(f"{at}.target", move.target, held)
+    if move.kind is ReplicaMoveKind.DROP:
         if move.source != move.target or len(replicas) == 1:
             expected = f"{move.target}, and another replica that stays"
-            raise document.refusal(f"{at}.source", move.source, expected)
+            raise document.error(f"{at}.source", move.source, expected)
         replicas.remove(move.target)
         return
-    if move.kind in (MoveKind.LOG_DIR, MoveKind.ORDER) and move.source != move.target:
-        raise document.refusal(f"{at}.source", move.source, f"{move.target}: the replica stays on its broker")
-    if move.kind is MoveKind.LOG_DIR:
+    if move.kind in (ReplicaMoveKind.LOG_DIR, ReplicaMoveKind.ORDER) and move.source != move.target:
+        raise document.error(f"{at}.source", move.source, f"{move.target}: the replica stays on its broker")
+    if move.kind is ReplicaMoveKind.LOG_DIR:
         return
-    if move.kind is MoveKind.LEADER and move.source == move.target:
-        raise document.refusal(f"{at}.target", move.target, "another broker than `source`")
+    if move.kind is ReplicaMoveKind.LEADER and move.source == move.target:
+        raise document.error(f"{at}.target", move.target, "another broker than `source`")
     replicas.remove(move.target)
     replicas.insert(0, move.target)
 
 
-def _name(thing: Move | Assignment) -> str:
+def _name(thing: ReplicaMove | ReplicaAssignment) -> str:
     return f"{thing.topic}-{thing.partition}"

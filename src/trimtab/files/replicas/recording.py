@@ -1,4 +1,4 @@
-"""Recorded loads of the level `replicas`: a folder `trimtab/replicas-recording/1`.
+"""Recorded loads of the balancer `replicas`: a folder `trimtab/replicas-recording/1`.
 
 `snapshot.json.gz` says which brokers there are and who held what at the beginning (format
 `trimtab/replicas-snapshot/1`), `loads.parquet` what each partition's roles carried in every window.

@@ -2,17 +2,23 @@
 
 import difflib
 
-from trimtab.files.binding import Refuse, Section, check_fractions, check_idle_usage, check_not_negative
-from trimtab.model.replicas.coming import LOADS
+from trimtab.files.binding import (
+    RejectCallback,
+    Section,
+    check_fractions,
+    check_idle_usage,
+    check_not_negative,
+)
+from trimtab.model.replicas.load_forecast import LOADS
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import GOALS, ReplicasSettings
 
 
-def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
+def _check(settings: ReplicasSettings, refuse: RejectCallback) -> None:
     check_fractions(settings, refuse)
     check_idle_usage(settings, refuse)
     check_not_negative(
-        settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds", "settle_hours"), refuse
+        settings, ("seed", "max_bytes", "max_moves", "time_budget_seconds", "recent_move_hours"), refuse
     )
     for host, capacity in settings.host_capacity.items():
         for resource, most in capacity.items():
@@ -20,13 +26,13 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
                 refuse("host_capacity", {host: dict(capacity)}, f"resources among {', '.join(RESOURCES)}")
             if not 0 < most < float("inf"):
                 refuse("host_capacity", {host: dict(capacity)}, "capacities above 0")
-    if not 0 < settings.number_epsilon < 1:
-        refuse("number_epsilon", settings.number_epsilon, "a fraction above 0, below 1")
+    if not 0 < settings.count_epsilon < 1:
+        refuse("count_epsilon", settings.count_epsilon, "a fraction above 0, below 1")
     for name in ("excluded_brokers_for_leaders", "excluded_brokers_for_replicas", "drain", "demote", "add"):
         if any(not 0 <= broker < 2**31 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "broker ids, 0 or more")
-    if not 1 <= settings.settle_price <= 1000:
-        refuse("settle_price", settings.settle_price, "1 to 1000")
+    if not 1 <= settings.recent_move_cost_factor <= 1000:
+        refuse("recent_move_cost_factor", settings.recent_move_cost_factor, "1 to 1000")
     if not 0 <= settings.min_gain_per_copy <= 100:
         refuse("min_gain_per_copy", settings.min_gain_per_copy, "0 to 100")
     if settings.load not in LOADS:
@@ -43,14 +49,16 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
     for name in ("add", "demote", "drain"):
         if any(asked.count(broker) > 1 for broker in getattr(settings, name)):
             refuse(name, list(getattr(settings, name)), "each broker once, in one of drain, demote and add")
-    for name in ("to_disks", "replication_factor"):
+    for name in ("intra_broker_only", "replication_factor"):
         if settings.rebalance and getattr(settings, name):
             refuse("rebalance", True, f"false beside {name}: a plan for the one, then a plan for the other")
     factors = dict(settings.replication_factor)
     if not all(0 < factor < 2**15 for factor in factors.values()) or not all(factors):
         refuse("replication_factor", factors, "numbers of replicas above 0, by topic or pattern")
     together = [
-        name for name in ("drain", "demote", "add", "fix_offline", "to_disks") if getattr(settings, name)
+        name
+        for name in ("drain", "demote", "add", "fix_offline_replicas", "intra_broker_only")
+        if getattr(settings, name)
     ]
     if factors and together:
         expected = (
@@ -61,7 +69,7 @@ def _check(settings: ReplicasSettings, refuse: Refuse) -> None:
         refuse("excluded_topics", list(settings.excluded_topics), "names or patterns that are not empty")
 
 
-def _check_topics(settings: ReplicasSettings, refuse: Refuse) -> None:
+def _check_topics(settings: ReplicasSettings, refuse: RejectCallback) -> None:
     """Refuse goals per topic that lack what they are about, and the other way round."""
     table, goal = dict(settings.min_leaders_per_topic), "min_leaders_per_topic"
     if any(not pattern or number < 1 for pattern, number in table.items()):
@@ -72,8 +80,8 @@ def _check_topics(settings: ReplicasSettings, refuse: Refuse) -> None:
         refuse(
             goal, table, f"the goal {goal} among replicas.goals, which now are {', '.join(settings.goals)}"
         )
-    if not settings.levelled_topics or not all(settings.levelled_topics):
-        refuse("levelled_topics", list(settings.levelled_topics), "names or patterns that are not empty")
+    if not settings.balanced_topics or not all(settings.balanced_topics):
+        refuse("balanced_topics", list(settings.balanced_topics), "names or patterns that are not empty")
 
 
 PER_RESOURCE = ("theta", "epsilon", "host_theta", "host_epsilon")

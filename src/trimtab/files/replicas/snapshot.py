@@ -10,20 +10,26 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from trimtab.files.refusals import one_of_words, shown
 from trimtab.files.replicas.partitions import checked_partitions, partition_columns
-from trimtab.files.snapshot_format import Contents, SnapshotFormat
-from trimtab.files.snapshot_source import Source
+from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat
+from trimtab.files.snapshot_source import SnapshotSource
+from trimtab.files.validation_errors import one_of, quote
 from trimtab.model.errors import InputError
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.snapshot import Brokers, BrokerState, LogDirs, LogDirState, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import (
+    LogDirs,
+    LogDirState,
+    ReplicaBrokers,
+    ReplicaBrokerState,
+    ReplicasSnapshot,
+)
 from trimtab.model.values import Amount, Id, Limit, Name
 
 UNIQUE = {"uniqueItems": True}
 
 
 class CapacityRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):
-    """The capacity of a broker; a resource left out is not limited and not levelled."""
+    """The capacity of a broker; a resource left out is not limited and not balanced."""
 
     cpu: Limit | UnsetType = UNSET
     disk: Limit | UnsetType = UNSET
@@ -39,15 +45,15 @@ class LogDirRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One log dir that a broker declares."""
 
     path: Name
-    state: Annotated[str, one_of_words(*(state.name.lower() for state in LogDirState))]
+    state: Annotated[str, one_of(*(state.name.lower() for state in LogDirState))]
     capacity: Limit | UnsetType = UNSET
 
 
-class BrokerRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
+class ReplicaBrokerRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One broker."""
 
     id: Id
-    state: Annotated[str, one_of_words(*(state.name.lower() for state in BrokerState))]
+    state: Annotated[str, one_of(*(state.name.lower() for state in ReplicaBrokerState))]
     host: Name | UnsetType | None = UNSET
     rack: Name | UnsetType | None = UNSET
     capacity: CapacityRecord = msgspec.field(default_factory=CapacityRecord)
@@ -61,7 +67,7 @@ class HostRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
     capacity: CapacityRecord
 
 
-class LoadRecord(Struct, forbid_unknown_fields=True, gc=False):
+class ReplicaLoadRecord(Struct, forbid_unknown_fields=True, gc=False):
     """The load that a broker carries for one role of one partition."""
 
     cpu: Amount
@@ -79,14 +85,14 @@ class PartitionRecord(Struct, forbid_unknown_fields=True, gc=False, kw_only=True
     leader: Id | None
     in_sync: Annotated[list[Id], Meta(extra_json_schema=UNIQUE)] | UnsetType = UNSET
     log_dirs: list[Name | None] | UnsetType = UNSET
-    leader_load: LoadRecord
-    follower_load: LoadRecord
-    leader_coming: list[LoadRecord] | UnsetType = UNSET
-    follower_coming: list[LoadRecord] | UnsetType = UNSET
+    leader_load: ReplicaLoadRecord
+    follower_load: ReplicaLoadRecord
+    leader_forecast: list[ReplicaLoadRecord] | UnsetType = UNSET
+    follower_forecast: list[ReplicaLoadRecord] | UnsetType = UNSET
     held_seconds: list[Id | None] | UnsetType = UNSET
 
 
-def checked_brokers(source: Source) -> tuple[Brokers, LogDirs]:
+def checked_brokers(source: SnapshotSource) -> tuple[ReplicaBrokers, LogDirs]:
     """Brokers and log dirs as arrays, in ascending order of id.
 
     Raises
@@ -94,7 +100,7 @@ def checked_brokers(source: Source) -> tuple[Brokers, LogDirs]:
     InputError
         If there is no broker, an id or log dir is there twice, or a capacity is zero.
     """
-    records: list[BrokerRecord] = source.records["brokers"]
+    records: list[ReplicaBrokerRecord] = source.records["brokers"]
     where = source.file("brokers")
     if not records:
         raise InputError(f"{where}: there are no brokers, expected at least one broker; export it again")
@@ -111,16 +117,16 @@ def checked_brokers(source: Source) -> tuple[Brokers, LogDirs]:
         for number, log_dir in enumerate(record.log_dirs):
             below = f"{place}.log_dirs[{number}]"
             if log_dir.path in paths:
-                raise InputError(f"{below}.path is {shown(log_dir.path)}, declared twice; drop one")
+                raise InputError(f"{below}.path is {quote(log_dir.path)}, declared twice; drop one")
             paths.add(log_dir.path)
             _check_capacity(f"{below}.capacity", log_dir.capacity)
     ordered = sorted(records, key=lambda record: record.id)
     hosts = tuple(record.host or f"broker-{record.id}" for record in ordered)
-    brokers = Brokers(
+    brokers = ReplicaBrokers(
         id=np.array([record.id for record in ordered], dtype=np.int64),
         host=hosts,
         rack=tuple(record.rack or host for record, host in zip(ordered, hosts, strict=True)),
-        state=np.array([BrokerState[record.state.upper()] for record in ordered], dtype=np.int8),
+        state=np.array([ReplicaBrokerState[record.state.upper()] for record in ordered], dtype=np.int8),
         capacity=np.array(
             [[_limit(getattr(record.capacity, name)) for name in RESOURCES] for record in ordered],
             dtype=np.float64,
@@ -136,7 +142,7 @@ def checked_brokers(source: Source) -> tuple[Brokers, LogDirs]:
     return brokers, log_dirs
 
 
-def broker_records(brokers: Brokers, log_dirs: LogDirs) -> list[BrokerRecord]:
+def broker_records(brokers: ReplicaBrokers, log_dirs: LogDirs) -> list[ReplicaBrokerRecord]:
     """The inverse of `checked_brokers`: hosts, racks and capacities that were left out are left out again."""
     records = []
     for index, number in enumerate(brokers.id.tolist()):
@@ -147,11 +153,11 @@ def broker_records(brokers: Brokers, log_dirs: LogDirs) -> list[BrokerRecord]:
             if np.isfinite(value)
         }
         records.append(
-            BrokerRecord(
+            ReplicaBrokerRecord(
                 id=number,
                 host=UNSET if host == f"broker-{number}" else host,
                 rack=UNSET if rack == host else rack,
-                state=BrokerState(brokers.state[index]).name.lower(),
+                state=ReplicaBrokerState(brokers.state[index]).name.lower(),
                 capacity=CapacityRecord(**capacity),
                 log_dirs=[
                     LogDirRecord(
@@ -176,7 +182,7 @@ def _limit(value: float | UnsetType) -> float:
     return np.inf if value is UNSET else float(value)
 
 
-def _build(source: Source) -> ReplicasSnapshot:
+def _build(source: SnapshotSource) -> ReplicasSnapshot:
     brokers, log_dirs = checked_brokers(source)
     partitions = checked_partitions(source, brokers, log_dirs)
     hosts = checked_hosts(source, brokers)
@@ -184,7 +190,9 @@ def _build(source: Source) -> ReplicasSnapshot:
     return ReplicasSnapshot(source.reference, source.quality, brokers, log_dirs, partitions, extra, hosts)
 
 
-def checked_hosts(source: Source, brokers: Brokers) -> tuple[tuple[str, tuple[float, ...]], ...]:
+def checked_hosts(
+    source: SnapshotSource, brokers: ReplicaBrokers
+) -> tuple[tuple[str, tuple[float, ...]], ...]:
     """Declared capacities of hosts, in order of name.
 
     Raises
@@ -199,11 +207,11 @@ def checked_hosts(source: Source, brokers: Brokers) -> tuple[tuple[str, tuple[fl
     for row, record in enumerate(records):
         place = f"{source.document.path}: $.{HOSTS}[{row}]"
         if record.name in found:
-            raise InputError(f"{place}.name is {shown(record.name)}, declared twice; drop one")
+            raise InputError(f"{place}.name is {quote(record.name)}, declared twice; drop one")
         if record.name not in brokers.host:
             there = ", ".join(sorted(set(brokers.host)))
             raise InputError(
-                f"{place}.name is {shown(record.name)}, expected the host of a broker ({there}); correct it"
+                f"{place}.name is {quote(record.name)}, expected the host of a broker ({there}); correct it"
             )
         for name in RESOURCES:
             _check_capacity(f"{place}.capacity.{name}", getattr(record.capacity, name))
@@ -226,8 +234,8 @@ def host_records(hosts: tuple[tuple[str, tuple[float, ...]], ...]) -> list[dict[
     ]
 
 
-def _contents(snapshot: ReplicasSnapshot) -> Contents:
-    return Contents(
+def _contents(snapshot: ReplicasSnapshot) -> SnapshotContents:
+    return SnapshotContents(
         head={**dict(snapshot.extra), **({HOSTS: host_records(snapshot.hosts)} if snapshot.hosts else {})},
         records={"brokers": broker_records(snapshot.brokers, snapshot.log_dirs)},
         columns={"partitions": partition_columns(snapshot)},
@@ -245,7 +253,7 @@ FORMAT = SnapshotFormat(
     name="trimtab/replicas-snapshot/1",
     kind=ReplicasSnapshot,
     head=(),
-    records={"brokers": BrokerRecord},
+    records={"brokers": ReplicaBrokerRecord},
     columns={"partitions": PartitionRecord},
     build=_build,
     contents=_contents,

@@ -1,1 +1,1 @@
-"""The level `bundles`: recorded load reports through a strategy, tick after tick."""
+"""The balancer `bundles`: recorded load reports through a strategy, tick after tick."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.files.bundles.decisions import decision_file, decision_line
-from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler
-from trimtab.history.bundles.replay import Scenario, first_state, replay, step
+from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect
+from trimtab.history.bundles.replay import ShedderScenario, first_state, replay, step
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import PlanError
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 
-Told = Callable[[str, ReportTick, Decision], None]
+ProgressCallback = Callable[[str, ReportTick, ShedDecision], None]
 PROGRESS_SECONDS = 1.0
 
 Passed = Callable[[int, float], None]
@@ -21,7 +21,7 @@ Passed = Callable[[int, float], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class StrategyComparison:
     """The effects of several strategies on one recording.
 
     Attributes
@@ -34,14 +34,14 @@ class Comparison:
         By the scenario's name, in the order asked for.
     """
 
-    measured_by: Ruler
-    unmoved: Effect
-    effects: Mapping[str, Effect]
+    measured_by: MetricSpec
+    unmoved: ReplayEffect
+    effects: Mapping[str, ReplayEffect]
 
 
 def side_by_side(
-    ticks: Iterable[ReportTick], scenarios: Mapping[str, Scenario]
-) -> Iterator[tuple[ReportTick, dict[str, tuple[ReportTick, Decision]]]]:
+    ticks: Iterable[ReportTick], scenarios: Mapping[str, ShedderScenario]
+) -> Iterator[tuple[ReportTick, dict[str, tuple[ReportTick, ShedDecision]]]]:
     """Every tick through every scenario; the recording is gone through once.
 
     Parameters
@@ -75,10 +75,10 @@ def side_by_side(
 
 def compare(
     ticks: Iterable[ReportTick],
-    scenarios: Mapping[str, Scenario],
-    measured_by: Ruler,
-    told: Told | None = None,
-) -> Comparison:
+    scenarios: Mapping[str, ShedderScenario],
+    measured_by: MetricSpec,
+    text: ProgressCallback | None = None,
+) -> StrategyComparison:
     """The effect of each scenario on the recording.
 
     Parameters
@@ -87,27 +87,29 @@ def compare(
         As for `side_by_side`; scenarios in which the world does not answer differ by their costs alone.
     measured_by
         One ruler for all, so that their figures can be compared.
-    told
+    text
         Is told of every decision, with the scenario's name and the tick as it saw it.
     """
     unmoved = EffectMeter(measured_by)
     meters = {name: EffectMeter(measured_by) for name in scenarios}
     for tick, decided in side_by_side(ticks, scenarios):
-        unmoved.add(tick, Decision())
+        unmoved.add(tick, ShedDecision())
         for name, (seen, decision) in decided.items():
             meters[name].add(seen, decision)
-            if told is not None:
-                told(name, seen, decision)
-    return Comparison(measured_by, unmoved.effect(), {name: meter.effect() for name, meter in meters.items()})
+            if text is not None:
+                text(name, seen, decision)
+    return StrategyComparison(
+        measured_by, unmoved.effect(), {name: meter.effect() for name, meter in meters.items()}
+    )
 
 
 def run_scenario(
     ticks: Iterable[ReportTick],
-    scenario: Scenario | None,
-    measured_by: Ruler,
+    scenario: ShedderScenario | None,
+    measured_by: MetricSpec,
     out: Path | None = None,
     passed: Passed | None = None,
-) -> Effect:
+) -> ReplayEffect:
     """The effect of a scenario on a recording, of which no more than a tick is held.
 
     Parameters
@@ -132,20 +134,20 @@ def run_scenario(
         If `out` cannot be written, or the recording is not sound.
     """
     meter = EffectMeter(measured_by)
-    told = ticks if passed is None else telling(ticks, passed)
+    told = ticks if passed is None else progress_text(ticks, passed)
     if scenario is None:
         for tick in told:
-            meter.add(tick, Decision())
+            meter.add(tick, ShedDecision())
         return meter.effect()
     with nullcontext() if out is None else decision_file(out) as write:
         for seen, decision, _ in replay(told, scenario):
             meter.add(seen, decision)
             if write is not None:
-                write(decision_line(seen.at, decision.unloads, decision.destinations, decision.why))
+                write(decision_line(seen.at, decision.unloads, decision.destinations, decision.facts))
     return meter.effect()
 
 
-def telling(ticks: Iterable[ReportTick], passed: Passed) -> Iterator[ReportTick]:
+def progress_text(ticks: Iterable[ReportTick], passed: Passed) -> Iterator[ReportTick]:
     """The same ticks; now and then somebody is told how far they have come, and once more at the end."""
     count, last, due = 0, None, time.monotonic() + PROGRESS_SECONDS
     for tick in ticks:

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.bundles.reports import BrokerReport, ReportTick
-from trimtab.model.bundles.returns import Oscillation, Unload, oscillations
+from trimtab.model.bundles.returns import Oscillation, UnloadEvent, oscillations
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray
-from trimtab.plan.pulsar.decision import Decision
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.decision import ShedDecision
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 
 MEASURED_PAUSE_SECONDS = 0.21
 """The pause of an unloaded bundle's clients: the median on three real brokers (at most 0.6 s), 512-byte
@@ -23,7 +23,7 @@ messages at 25/s a topic, so that up to 0.04 s of it is their spacing."""
 
 
 @dataclass(frozen=True)
-class Ruler:
+class MetricSpec:
     """The measures of every strategy of a comparison, whatever its own options are.
 
     Attributes
@@ -42,13 +42,13 @@ class Ruler:
     pause_seconds: float = MEASURED_PAUSE_SECONDS
 
 
-def ruler(options: Options, pause_seconds: float = MEASURED_PAUSE_SECONDS) -> Ruler:
+def metric_spec(options: PulsarBrokerConfig, pause_seconds: float = MEASURED_PAUSE_SECONDS) -> MetricSpec:
     """The ruler of these options: the modular manager's weights, and the threshold of overload."""
-    return Ruler(options.weights, options.broker_overloaded_threshold_percentage / 100.0, pause_seconds)
+    return MetricSpec(options.weights, options.broker_overloaded_threshold_percentage / 100.0, pause_seconds)
 
 
 @dataclass(frozen=True, eq=False)
-class Effect:
+class ReplayEffect:
     """The whole of a replay, in figures.
 
     Attributes
@@ -121,30 +121,30 @@ class Effect:
 class EffectMeter:
     """Adds up the effect of one strategy, tick after tick, by one ruler."""
 
-    def __init__(self, measured_by: Ruler) -> None:
-        self._ruler = measured_by
+    def __init__(self, measured_by: MetricSpec) -> None:
+        self._metric_spec = measured_by
         self._ticks: list[tuple[float, float, float, int, int]] = []
-        self._moves: list[Unload] = []
+        self._moves: list[UnloadEvent] = []
         self._clients = 0
         self._traffic = 0.0
         self._without_stats = 0
         self._splits: dict[str, tuple[float, str]] = {}
 
-    def add(self, seen: ReportTick, decision: Decision) -> None:
+    def add(self, observation: ReportTick, decision: ShedDecision) -> None:
         """One tick as the strategy saw it, and what it decided then."""
-        sigma, peak, overloaded = self._usage(seen.brokers)
+        sigma, peak, overloaded = self._usage(observation.brokers)
         for source, bundles in decision.unloads.items():
             for bundle in bundles:
-                self._unloaded(seen, bundle, source, decision.destinations.get(bundle))
+                self._unloaded(observation, bundle, source, decision.destinations.get(bundle))
         for bundle, size in decision.splits.items():
-            self._splits.setdefault(bundle, (seen.at, size["reason"]))
+            self._splits.setdefault(bundle, (observation.at, size["reason"]))
         unloads = sum(map(len, decision.unloads.values()))
-        self._ticks.append((seen.at, sigma, peak, overloaded, unloads))
+        self._ticks.append((observation.at, sigma, peak, overloaded, unloads))
 
-    def effect(self) -> Effect:
+    def effect(self) -> ReplayEffect:
         """The sums so far."""
         table = np.array(self._ticks, dtype=np.float64).reshape(-1, 5)
-        return Effect(
+        return ReplayEffect(
             at=table[:, 0],
             sigma=table[:, 1],
             peak_usage=table[:, 2],
@@ -153,7 +153,7 @@ class EffectMeter:
             bundles_unloaded=len({move.bundle for move in self._moves}),
             clients_disturbed=self._clients,
             interrupted_bytes_per_second=self._traffic,
-            interrupted_bytes=self._traffic * self._ruler.pause_seconds,
+            interrupted_bytes=self._traffic * self._metric_spec.pause_seconds,
             unloads_without_stats=self._without_stats,
             # Without a destination the world does not answer, so that nothing comes back in it.
             oscillations=tuple(oscillations(move for move in self._moves if move.target is not None)),
@@ -161,19 +161,19 @@ class EffectMeter:
         )
 
     def _usage(self, brokers: Mapping[str, BrokerReport]) -> tuple[float, float, int]:
-        usage = np.array([one.weighted_usage(self._ruler.weights) for one in brokers.values()])
+        usage = np.array([one.weighted_usage(self._metric_spec.weights) for one in brokers.values()])
         if not len(usage):
             return float("nan"), float("nan"), 0
         uneven = imbalance(
             usage[:, None], np.ones((len(usage), 1)), np.ones(len(usage), dtype=bool), ("usage",)
         )
-        return float(uneven.sigma[0]), float(usage.max()), int((usage >= self._ruler.overload).sum())
+        return float(uneven.sigma[0]), float(usage.max()), int((usage >= self._metric_spec.overload).sum())
 
-    def _unloaded(self, seen: ReportTick, bundle: str, source: str, target: str | None) -> None:
-        stats = seen.brokers[source].last_stats.get(bundle)
+    def _unloaded(self, observation: ReportTick, bundle: str, source: str, target: str | None) -> None:
+        stats = observation.brokers[source].last_stats.get(bundle)
         if stats is None:
             self._without_stats += 1
         else:
             self._clients += stats.producer_count + stats.consumer_count
             self._traffic += stats.msg_throughput_in + stats.msg_throughput_out
-        self._moves.append(Unload(seen.at, bundle, source, target))
+        self._moves.append(UnloadEvent(observation.at, bundle, source, target))

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from trimtab.files.bundles.recording import read_recording, recording_files
-from trimtab.files.store import Place
+from trimtab.files.store import Location
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import ObserveError
 
 
-class Recording(Protocol):
+class ReportRecording(Protocol):
     """A recording that can be replayed."""
 
     @property
@@ -34,7 +34,7 @@ class Recording(Protocol):
 
 
 @dataclass(frozen=True)
-class Period:
+class TickRange:
     """The ticks that are wanted.
 
     Attributes
@@ -59,11 +59,11 @@ class Period:
         return ticks
 
 
-ALL = Period()
+ALL = TickRange()
 
 
 @dataclass(frozen=True)
-class FileRecording:
+class FileReportRecording:
     """A file of reports, or a folder of such files.
 
     Attributes
@@ -75,7 +75,7 @@ class FileRecording:
     """
 
     path: Path
-    period: Period = ALL
+    period: TickRange = ALL
 
     @property
     def name(self) -> str:
@@ -92,7 +92,7 @@ class FileRecording:
 
 
 @dataclass(frozen=True)
-class LakeRecording:
+class LakeReportRecording:
     """Reports collected into the lake; a day of them is in memory at a time.
 
     Attributes
@@ -105,9 +105,9 @@ class LakeRecording:
         Which ticks are wanted.
     """
 
-    path: Place
+    path: Location
     cluster: str | None = None
-    period: Period = ALL
+    period: TickRange = ALL
 
     @property
     def name(self) -> str:

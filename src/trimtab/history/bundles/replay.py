@@ -6,18 +6,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from trimtab.history.bundles.world import World
+from trimtab.history.bundles.world import ReplayedCluster
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.reported import departed, owners
 from trimtab.plan.pulsar.assign.state import AssignmentState
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.leader import LeaderMemory, LeaderRules, inform, shed
 from trimtab.plan.pulsar.split import extensible, modular
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenario(LeaderRules):
+class ShedderScenario(LeaderRules):
     """A strategy and its settings.
 
     Attributes
@@ -47,11 +47,11 @@ class ReplayState(LeaderMemory):
     """
 
     chance: Mapping[str, Any]
-    world: World = field(default_factory=World)
+    world: ReplayedCluster = field(default_factory=ReplayedCluster)
     splits: extensible.SplitState = field(default_factory=extensible.SplitState)
 
 
-def first_state(scenario: Scenario) -> ReplayState:
+def first_state(scenario: ShedderScenario) -> ReplayState:
     """The state before the first tick."""
     return ReplayState(
         shedder=scenario.shedder.initial,
@@ -61,8 +61,8 @@ def first_state(scenario: Scenario) -> ReplayState:
 
 
 def replay(
-    ticks: Iterable[ReportTick], scenario: Scenario, state: ReplayState | None = None
-) -> Iterator[tuple[ReportTick, Decision, ReplayState]]:
+    ticks: Iterable[ReportTick], scenario: ShedderScenario, state: ReplayState | None = None
+) -> Iterator[tuple[ReportTick, ShedDecision, ReplayState]]:
     """One decision a tick.
 
     Parameters
@@ -86,8 +86,8 @@ def replay(
 
 
 def step(
-    tick: ReportTick, scenario: Scenario, state: ReplayState
-) -> tuple[ReportTick, Decision, ReplayState]:
+    tick: ReportTick, scenario: ShedderScenario, state: ReplayState
+) -> tuple[ReportTick, ShedDecision, ReplayState]:
     """One tick: the leader takes the reports in, decides, and the world answers.
 
     Returns
@@ -111,9 +111,9 @@ def step(
         found, splits = extensible.find_splits(view, splits, scenario.options, scenario.metadata)
     elif not scenario.shedder.extensible:
         found = modular.find_splits(view, scenario.options, scenario.metadata)
-    if found is not None and (above := found.why.get("bundles")):
+    if found is not None and (above := found.facts.get("bundles")):
         # Not made: reports do not say what each part would carry.
-        decision = replace(decision, why={**decision.why, "splits": above})
+        decision = replace(decision, facts={**decision.facts, "splits": above})
     world = state.world
     if scenario.world_answers:
         chosen = [bundle for unloaded in decision.unloads.values() for bundle in unloaded]
@@ -129,7 +129,7 @@ def step(
     return seen, decision, replace(after, chance=chance.bit_generator.state, world=world, splits=splits)
 
 
-def decide_now(ticks: Sequence[ReportTick], scenario: Scenario) -> tuple[ReportTick, Decision]:
+def decide_now(ticks: Sequence[ReportTick], scenario: ShedderScenario) -> tuple[ReportTick, ShedDecision]:
     """The decision at the last tick.
 
     The ticks before build up what a strategy remembers: averages, histories, hit counts. What it would have
@@ -150,7 +150,7 @@ def decide_now(ticks: Sequence[ReportTick], scenario: Scenario) -> tuple[ReportT
     unloaded: dict[str, float] = {}
     left: dict[str, float] = {}
     owner: dict[str, str] = {}
-    seen, decision = ticks[-1], Decision()
+    seen, decision = ticks[-1], ShedDecision()
     for tick in ticks:
         now = owners(tick.brokers)
         for one in departed(owner, now, tick.at):
@@ -162,13 +162,15 @@ def decide_now(ticks: Sequence[ReportTick], scenario: Scenario) -> tuple[ReportT
     return seen, decision
 
 
-def _unsplit(splits: extensible.SplitState, seen: ReportTick, decision: Decision) -> extensible.SplitState:
+def _unsplit(
+    splits: extensible.SplitState, observation: ReportTick, decision: ShedDecision
+) -> extensible.SplitState:
     """The hits of owners with those of bundles that they decided to split, as if nothing were split."""
     hits = {broker: dict(counts) for broker, counts in splits.hits.items()}
     for broker, counts in hits.items():
         counts |= {
             bundle: decision.splits[bundle]["hits"]
-            for bundle in seen.brokers[broker].bundles
+            for bundle in observation.brokers[broker].bundles
             if bundle in decision.splits and "hits" in decision.splits[bundle]
         }
     return extensible.SplitState(hits)

@@ -9,28 +9,28 @@ import numpy as np
 
 from trimtab.files.atomic import write_atomically
 from trimtab.files.reading import read_bytes
-from trimtab.history.bundles.effect import Effect
-from trimtab.history.bundles.replay import ReplayState, Scenario, first_state
-from trimtab.history.bundles.world import World
+from trimtab.history.bundles.effect import ReplayEffect
+from trimtab.history.bundles.replay import ReplayState, ShedderScenario, first_state
+from trimtab.history.bundles.world import ReplayedCluster
 from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.model.errors import InputError
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.averages import BundleTable
 from trimtab.plan.pulsar.split.extensible import SplitState
-from trimtab.plan.pulsar.view import MapOrder
+from trimtab.plan.pulsar.view import HashMapOrder
 
 FORMAT: Final = "trimtab/bundles-replay-state/1"
 _KINDS: Final[dict[str, Any]] = {
     "recently_unloaded": dict[str, float],
     "recently_unloaded_brokers": dict[str, float],
-    "world": World,
+    "world": ReplayedCluster,
     "splits": SplitState,
-    "order": MapOrder,
+    "order": HashMapOrder,
     "bundles": BundleTable,
 }
 
 
-def write_state(state: ReplayState, scenario: Scenario, strategy: str, path: Path) -> None:
+def write_state(state: ReplayState, scenario: ShedderScenario, strategy: str, path: Path) -> None:
     """Write where a replay stands; the file appears as a whole or not at all.
 
     Parameters
@@ -54,7 +54,7 @@ def write_state(state: ReplayState, scenario: Scenario, strategy: str, path: Pat
     write_atomically(path, msgspec.json.format(encoded, indent=0) + b"\n")
 
 
-def read_state(scenario: Scenario, strategy: str, path: Path) -> ReplayState:
+def read_state(scenario: ShedderScenario, strategy: str, path: Path) -> ReplayState:
     """The state that was written.
 
     Raises
@@ -86,19 +86,19 @@ def read_state(scenario: Scenario, strategy: str, path: Path) -> ReplayState:
         return ReplayState(chance=_numbers(document["chance"]), **found)
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError):
         raise InputError(
-            f"{path}: is not a sound state of a replay ({FORMAT}); name the file that --state wrote, or "
+            f"{path}: is not a sound state of a replay ({FORMAT}); name the file that --state-file wrote, or "
             "begin anew with another"
         ) from None
 
 
-def effect_bytes(effect: Effect) -> bytes:
+def effect_bytes(effect: ReplayEffect) -> bytes:
     """The effect as MessagePack, which keeps NaN and every bit of a double."""
     return msgspec.msgpack.encode(effect, enc_hook=_listed)
 
 
-def effect_from(data: bytes) -> Effect:
+def effect_from(data: bytes) -> ReplayEffect:
     """The effect that these bytes are of."""
-    return msgspec.msgpack.decode(data, type=Effect, dec_hook=_array)
+    return msgspec.msgpack.decode(data, type=ReplayEffect, dec_hook=_array)
 
 
 def _listed(value: Any) -> Any:
@@ -112,7 +112,7 @@ def _array(kind: Any, value: Any) -> Any:
     return np.array(value, dtype=kind.__args__[1].__args__[0])
 
 
-def _identity(scenario: Scenario, strategy: str) -> dict[str, Any]:
+def _identity(scenario: ShedderScenario, strategy: str) -> dict[str, Any]:
     """The settings that two replays must have in common, as JSON brings them back."""
     identity: dict[str, Any] = {
         "strategy": strategy,

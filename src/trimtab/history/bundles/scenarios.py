@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trimtab.files.bundles.policies import LaidDown
-from trimtab.files.bundles.scenario_file import NOTHING_SAID, ScenarioWords
-from trimtab.history.bundles.replay import Scenario
+from trimtab.files.bundles.policies import OperatorPolicies
+from trimtab.files.bundles.scenario_file import NO_SETTINGS, ScenarioSettings
+from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata
 from trimtab.model.errors import SettingsError
 from trimtab.plan.bundles.strategies import shedder
@@ -16,7 +16,7 @@ from trimtab.plan.pulsar.strategies import placer
 
 
 @dataclass(frozen=True)
-class Asked:
+class StrategyRequest:
     """One strategy as it was asked for.
 
     Attributes
@@ -42,7 +42,7 @@ class Asked:
         """Shedder and placement, in words."""
         return self.strategy if self.placement is None else f"{self.strategy} and {self.placement}"
 
-    def settled(self, variant: str, seed: int, *, world_answers: bool) -> Asked:
+    def settled(self, variant: str, seed: int, *, world_answers: bool) -> StrategyRequest:
         """The same with nothing left open.
 
         Where the world answers, every unload needs a destination: Pulsar's default placement, or for
@@ -60,8 +60,8 @@ class Asked:
         )
 
     def scenario(
-        self, *, java_order: bool, world_answers: bool, laid_down: LaidDown | None = None
-    ) -> Scenario:
+        self, *, java_order: bool, world_answers: bool, laid_down: OperatorPolicies | None = None
+    ) -> ShedderScenario:
         """The scenario to replay; in a cluster without policies and quotas if none are laid down.
 
         Raises
@@ -70,7 +70,7 @@ class Asked:
             If a strategy, a placement, an option or the variant is not known.
         """
         metadata = ClusterMetadata(policies=BundlePolicies() if laid_down is None else laid_down.policies)
-        return Scenario(
+        return ShedderScenario(
             shedder(self.strategy, metadata),
             make_options(self.options, self.variant or DEFAULT_VARIANT),
             None if self.placement is None else placer(self.placement),
@@ -82,12 +82,12 @@ class Asked:
         )
 
 
-def asked(
+def strategy_requests(
     strategies: Sequence[str],
     placements: Sequence[str],
     overrides: Sequence[str],
-    listed: tuple[ScenarioWords, Mapping[str, ScenarioWords]] = (NOTHING_SAID, {}),
-) -> tuple[dict[str, Asked], dict[str, str]]:
+    listed: tuple[ScenarioSettings, Mapping[str, ScenarioSettings]] = (NO_SETTINGS, {}),
+) -> tuple[dict[str, StrategyRequest], dict[str, str]]:
     """The strategies by name, and the options that all have in common.
 
     Parameters
@@ -123,9 +123,9 @@ def asked(
     for_all = {**common.options, **options[""]}
     found = {}
     for name, strategy in chosen.items():
-        words = own.get(name, NOTHING_SAID)
+        words = own.get(name, NO_SETTINGS)
         ranked = (placed.get(name), words.placement, placed.get(""), common.placement)
-        found[name] = Asked(
+        found[name] = StrategyRequest(
             strategy,
             next((one for one in ranked if one is not None), None),
             {**for_all, **words.options, **options[name]},
@@ -162,12 +162,12 @@ def _options(overrides: Sequence[str], chosen: Mapping[str, str]) -> dict[str, d
     return options
 
 
-def _name(given: str, label: str, chosen: Mapping[str, str]) -> str:
+def _name(values: str, label: str, chosen: Mapping[str, str]) -> str:
     """The strategy that a setting is for; a full Java class name will do too."""
     for name in (label.strip(), label.strip().rpartition(".")[2]):
         if name in chosen:
             return name
     raise SettingsError(
-        f"{given}: no strategy has the name {label.strip() or repr(label)}; those named are "
+        f"{values}: no strategy has the name {label.strip() or repr(label)}; those named are "
         f"{', '.join(chosen)}"
     )

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trimtab.files.bundles.decisions import decision_folder
-from trimtab.history.bundles.compare import PROGRESS_SECONDS, Comparison, run_scenario
-from trimtab.history.bundles.effect import Ruler
-from trimtab.history.bundles.hand_overs import HandOvers
-from trimtab.history.bundles.recording import Recording
-from trimtab.history.bundles.replay import Scenario
+from trimtab.history.bundles.compare import PROGRESS_SECONDS, StrategyComparison, run_scenario
+from trimtab.history.bundles.effect import MetricSpec
+from trimtab.history.bundles.ownership_changes import OwnershipChangeCounter
+from trimtab.history.bundles.recording import ReportRecording
+from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.history.bundles.saved import effect_bytes, effect_from
 from trimtab.history.tasks import run_tasks
 from trimtab.model.errors import PlanError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TaskProgress:
     """The progress of a task.
 
     Attributes
@@ -51,11 +51,11 @@ class Standing:
     ended: bool = False
 
 
-Heard = Callable[[Mapping[str, Standing]], None]
+ProgressListener = Callable[[Mapping[str, TaskProgress]], None]
 
 
 @dataclass(frozen=True)
-class Task:
+class ReplayTask:
     """The work of one task; sent to wherever it runs.
 
     Attributes
@@ -66,16 +66,16 @@ class Task:
         As for `replay_on_spark`; no scenario moves nothing.
     decisions
         The file for them.
-    standing
+    progress
         The file to leave word in of how far it is; where it cannot be written, nobody is told.
     """
 
     name: str
-    recording: Recording
-    measured_by: Ruler
-    scenario: Scenario | None
+    recording: ReportRecording
+    measured_by: MetricSpec
+    scenario: ShedderScenario | None
     decisions: Path | None
-    standing: Path
+    progress: Path
 
     def run(self) -> tuple[bytes, list[str]]:
         """Do it: the effect as bytes, and what is to be known of the recording, told by the task that moves
@@ -86,14 +86,14 @@ class Task:
         PlanError
             With the scenario's name in front.
         """
-        last = Standing(0, 0.0)
+        last = TaskProgress(0, 0.0)
 
         def passed(ticks: int, at: float) -> None:
             nonlocal last
-            last = Standing(ticks, at)
-            self._leave_word(last)
+            last = TaskProgress(ticks, at)
+            self._report_progress(last)
 
-        seen = HandOvers()
+        seen = OwnershipChangeCounter()
         ticks = self.recording.ticks()
         try:
             found = run_scenario(
@@ -105,23 +105,23 @@ class Task:
             )
         except PlanError as error:
             raise PlanError(f"{self.name}: {error}") from None
-        self._leave_word(replace(last, ended=True))
-        return effect_bytes(found), seen.told()
+        self._report_progress(replace(last, ended=True))
+        return effect_bytes(found), seen.summary()
 
-    def _leave_word(self, standing: Standing) -> None:
+    def _report_progress(self, status: TaskProgress) -> None:
         with contextlib.suppress(OSError):
-            self.standing.write_bytes(msgspec.json.encode(standing))
+            self.progress.write_bytes(msgspec.json.encode(status))
 
 
 def replay_on_spark(
     session: SparkSession,
-    recording: Recording,
-    scenarios: Mapping[str, Scenario],
-    measured_by: Ruler,
+    recording: ReportRecording,
+    scenarios: Mapping[str, ShedderScenario],
+    measured_by: MetricSpec,
     out: Path | None = None,
-    heard: Heard | None = None,
+    received: ProgressListener | None = None,
     warned: Callable[[str], None] | None = None,
-) -> Comparison:
+) -> StrategyComparison:
     """The effect of each scenario on a recording, a task each; the same to the last bit as by `compare`.
 
     Parameters
@@ -136,7 +136,7 @@ def replay_on_spark(
         One ruler for all.
     out
         Folder for the decisions, a file for each scenario; it appears as a whole or not at all.
-    heard
+    received
         Is told now and then how far each task is that has begun.
     warned
         Is told in the end what whoever reads the decisions should know of the recording.
@@ -149,41 +149,41 @@ def replay_on_spark(
     """
     with TemporaryDirectory(prefix="trimtab-replay-") as scratch, decision_folder(out) as file_of:
         standings = {name: Path(scratch) / str(number) for number, name in enumerate(["", *scenarios])}
-        tasks = [Task("nothing moved", recording, measured_by, None, None, standings[""])]
+        tasks = [ReplayTask("nothing moved", recording, measured_by, None, None, standings[""])]
         tasks += [
-            Task(name, recording, measured_by, one, file_of(name), standings[name])
+            ReplayTask(name, recording, measured_by, one, file_of(name), standings[name])
             for name, one in scenarios.items()
         ]
-        with _listening({one.name: one.standing for one in tasks}, heard):
+        with _listening({one.name: one.progress for one in tasks}, received):
             (unmoved, sentences), *others = run_tasks(session, tasks)
     if warned is not None:
         for sentence in sentences:
             warned(sentence)
     effects = (effect_from(effect) for effect, _ in others)
-    return Comparison(measured_by, effect_from(unmoved), dict(zip(scenarios, effects, strict=True)))
+    return StrategyComparison(measured_by, effect_from(unmoved), dict(zip(scenarios, effects, strict=True)))
 
 
 @contextlib.contextmanager
-def _listening(standings: Mapping[str, Path], heard: Heard | None) -> Iterator[None]:
+def _listening(statuses: Mapping[str, Path], received: ProgressListener | None) -> Iterator[None]:
     """Tell what tasks leave word of in their files, beside the thread that waits for Spark."""
-    if heard is None:
+    if received is None:
         yield
         return
     over = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         found = {}
-        for name, path in standings.items():
+        for name, path in statuses.items():
             # Not begun, just being written, or on another machine.
             with contextlib.suppress(OSError, msgspec.MsgspecError):
-                found[name] = msgspec.json.decode(path.read_bytes(), type=Standing)
+                found[name] = msgspec.json.decode(path.read_bytes(), type=TaskProgress)
         if found:
-            heard(found)
+            received(found)
 
     def listen() -> None:
         while not over.wait(PROGRESS_SECONDS):
-            tell()
-        tell()
+            report()
+        report()
 
     thread = threading.Thread(target=listen, name="replay-progress", daemon=True)
     thread.start()

@@ -17,7 +17,7 @@ MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 
 
 @dataclass(frozen=True)
-class World:
+class ReplayedCluster:
     """Bundles that are elsewhere than in the recording.
 
     Attributes
@@ -28,23 +28,23 @@ class World:
 
     owner: Mapping[str, str] = field(default_factory=dict)
 
-    def moved(self, destinations: Mapping[str, str]) -> "World":
+    def moved(self, destinations: Mapping[str, str]) -> "ReplayedCluster":
         """The world after these bundles went to these brokers."""
-        return World({**self.owner, **destinations}) if destinations else self
+        return ReplayedCluster({**self.owner, **destinations}) if destinations else self
 
     def answered(self, tick: ReportTick) -> ReportTick:
         """The tick as it would have been recorded in this world.
 
         A bundle whose new broker is not in the tick (it has died) is where the recording has it.
         """
-        changed: dict[str, _Changing] = {}
+        changed: dict[str, _MutableReport] = {}
         for name, report in tick.brokers.items():
             for bundle in report.bundles:
                 target = self.owner.get(bundle, name)
                 if target != name and target in tick.brokers and bundle not in tick.brokers[target].bundles:
                     for broker in (name, target):
                         if broker not in changed:
-                            changed[broker] = _Changing(tick.brokers[broker])
+                            changed[broker] = _MutableReport(tick.brokers[broker])
                     _move(report, bundle, changed[name], changed[target])
         return ReportTick(
             tick.at,
@@ -55,7 +55,7 @@ class World:
         )
 
 
-class _Changing:
+class _MutableReport:
     """A report that bundles are taken from and given to, one after the other, before it is a value again."""
 
     def __init__(self, report: BrokerReport) -> None:
@@ -86,7 +86,7 @@ class _Changing:
         )
 
 
-def _move(recorded: BrokerReport, bundle: str, source: _Changing, target: _Changing) -> None:
+def _move(recorded: BrokerReport, bundle: str, source: _MutableReport, target: _MutableReport) -> None:
     """Move one bundle; its shares are of the report as `recorded`."""
     stats = recorded.last_stats.get(bundle)
     carried = stats or BundleStats()

@@ -9,16 +9,16 @@ from typing import Final
 import numpy as np
 
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.course import Course, World, course, waiting
-from trimtab.history.keys.guarded import Guarded, Pace
-from trimtab.history.keys.publishing import Known, Watching, planned
+from trimtab.history.keys.ordered_simulation import OrderedSimulation, OrderingDelays
+from trimtab.history.keys.publishing import FixedTable, PeriodicPlanner, planned
+from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate, waiting
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.errors import SettingsError
 from trimtab.model.load import FloatArray
-from trimtab.online.keys.catalogue import POLICIES, Given, policy_named
+from trimtab.online.keys.catalogue import POLICIES, KeyPolicyInputs, policy_named
 from trimtab.online.keys.policies.ipooa import OverloadOptimisation
 from trimtab.online.keys.policies.table import KeyGroups
-from trimtab.online.keys.settings import Ipooa
+from trimtab.online.keys.settings import IpooaSettings
 
 GUARD: Final = "guard"
 PLANS: Final = "plans"
@@ -28,12 +28,12 @@ CANDIDATES: Final = ("load", "least")
 NEWS_SECONDS: Final = 0.005
 """Until a consumer hears what others have done of a split key."""
 PUBLISH_SECONDS: Final = 0.25
-LOOKS: Final = 400
+OBSERVATIONS: Final = 400
 """Moments at which what waits is kept."""
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class KeyPolicyResult:
     """The measures of one scheme on a recording.
 
     Attributes
@@ -67,7 +67,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class KeysScenario:
     """What all schemes of a comparison share.
 
     Attributes
@@ -80,7 +80,7 @@ class Setting:
         Between two plans, of schemes that plan on the way.
     """
 
-    world: World
+    world: KeysSimulationSettings
     settings: KeysSettings
     plan_seconds: float
 
@@ -95,9 +95,9 @@ def default_schemes() -> tuple[str, ...]:
 def compare(
     stream: KeyStream,
     schemes: Sequence[str],
-    setting: Setting,
-    told: Callable[[str], None] = lambda name: None,
-) -> dict[str, Outcome]:
+    setting: KeysScenario,
+    text: Callable[[str], None] = lambda name: None,
+) -> dict[str, KeyPolicyResult]:
     """The outcome of each scheme on the same records.
 
     Parameters
@@ -106,7 +106,7 @@ def compare(
         A policy; `ipooa+load`, `ipooa+least`; `key_groups` (a table made from the whole recording),
         `key_groups+guard` (the same under the order guard), `key_groups+guard+plans` (the plain hash first,
         and a plan every `plan_seconds` from what came in).
-    told
+    text
         Is told each name before it is run.
 
     Raises
@@ -117,16 +117,16 @@ def compare(
     made = {name: _scheme(name, stream, setting) for name in schemes}
     found = {}
     for name, run in made.items():
-        told(name)
+        text(name)
         found[name] = outcome(run())
     return found
 
 
-def outcome(found: Course) -> Outcome:
+def outcome(found: KeysSimulationRun) -> KeyPolicyResult:
     """The measures of a course."""
     sent, done = np.asarray(found.stream.at), np.asarray(found.done)
-    at = np.linspace(sent[0], max(done.max(), sent[-1]), LOOKS)
-    return Outcome(
+    at = np.linspace(sent[0], max(done.max(), sent[-1]), OBSERVATIONS)
+    return KeyPolicyResult(
         records=tuple(found.records),
         max_over_mean=found.max_over_mean,
         p50_seconds=found.delay_seconds(0.5),
@@ -139,32 +139,38 @@ def outcome(found: Course) -> Outcome:
     )
 
 
-def _scheme(name: str, stream: KeyStream, setting: Setting) -> Callable[[], Course]:
+def _scheme(name: str, stream: KeyStream, setting: KeysScenario) -> Callable[[], KeysSimulationRun]:
     policy, *extras = name.split("+")
     world = setting.world
     if name in TABLES:
         return lambda: _tables(stream, setting, guard=GUARD in extras, plans=PLANS in extras)
     if policy == OverloadOptimisation.name and (not extras or (len(extras) == 1 and extras[0] in CANDIDATES)):
         candidate = extras[0] if extras else "content"
-        given = Given(ipooa=Ipooa(candidate=candidate))
+        given = KeyPolicyInputs(ipooa=IpooaSettings(candidate=candidate))
         contents = candidate == "content"
-        return lambda: course(stream, lambda: policy_named(policy, given), world, contents=contents)
+        return lambda: simulate(stream, lambda: policy_named(policy, given), world, contents=contents)
     if policy in POLICIES and not extras:
-        return lambda: course(stream, lambda: policy_named(policy), world)
+        return lambda: simulate(stream, lambda: policy_named(policy), world)
     raise SettingsError(f"--policy {name} is not known: write one of {', '.join(default_schemes())}")
 
 
-def _tables(stream: KeyStream, setting: Setting, *, guard: bool, plans: bool) -> Course:
+def _tables(stream: KeyStream, setting: KeysScenario, *, guard: bool, plans: bool) -> KeysSimulationRun:
     world = setting.world
     lasted = max(stream.at[-1] - stream.at[0], 1e-9)
     counts = np.bincount(np.asarray(stream.which), minlength=len(stream.keys))
     if plans:
-        watching = Watching(stream.keys, setting.plan_seconds, setting.settings, world)
-        return Guarded(
-            stream, world, watching, publish_seconds=PUBLISH_SECONDS, pace=Pace(tell_seconds=NEWS_SECONDS)
+        watching = PeriodicPlanner(stream.keys, setting.plan_seconds, setting.settings, world)
+        return OrderedSimulation(
+            stream,
+            world,
+            watching,
+            publish_seconds=PUBLISH_SECONDS,
+            delays=OrderingDelays(heartbeat_seconds=NEWS_SECONDS),
         ).run()
     table = planned(stream.keys, (counts / lasted).tolist(), setting.settings, world)
     if not guard:
-        return course(stream, lambda: policy_named(KeyGroups.name, Given(table=table)), world)
-    known = Known(table)
-    return Guarded(stream, world, known, publish_seconds=0.01, pace=Pace(tell_seconds=NEWS_SECONDS)).run()
+        return simulate(stream, lambda: policy_named(KeyGroups.name, KeyPolicyInputs(table=table)), world)
+    known = FixedTable(table)
+    return OrderedSimulation(
+        stream, world, known, publish_seconds=0.01, delays=OrderingDelays(heartbeat_seconds=NEWS_SECONDS)
+    ).run()

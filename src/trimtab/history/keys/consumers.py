@@ -15,7 +15,7 @@ Stall = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class ConsumerCapacity:
     """What consumers can do.
 
     Attributes
@@ -35,7 +35,7 @@ class Capacity:
             raise InputError(f"consumers do {self.records_per_second} records a second, expected more than 0")
 
 
-class Consumers:
+class SimulatedConsumers:
     """The consumers of a topic's partitions, and what waits for each.
 
     Parameters
@@ -46,7 +46,7 @@ class Consumers:
         What they can do.
     """
 
-    def __init__(self, partitions: int, capacity: Capacity) -> None:
+    def __init__(self, partitions: int, capacity: ConsumerCapacity) -> None:
         self._capacity = capacity
         self._service = 1 / capacity.records_per_second
         self._free: list[float] = []
@@ -65,7 +65,7 @@ class Consumers:
             self._stalls.append(deque(stalls[place % len(stalls)] if stalls else ()))
             self._unfinished.append(deque())
 
-    def take(self, place: int, at: float) -> float:
+    def receive(self, place: int, at: float) -> float:
         """A record arrives; when it will be done."""
         done = self._free[place] = self._work(place, max(at, self._free[place]))
         self._unfinished[place].append(done)

@@ -1,1 +1,1 @@
-"""The level `queues`: recorded arrivals through dispatch policies, in virtual time."""
+"""The balancer `queues`: recorded arrivals through dispatch policies, in virtual time."""

@@ -9,34 +9,34 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.history.queues.messages import Message
-from trimtab.history.queues.run import Run
-from trimtab.history.queues.world import Scheme, World
+from trimtab.history.queues.messages import ReplayedMessage
+from trimtab.history.queues.run import QueuesRun
+from trimtab.history.queues.world import DispatchScheme, QueuesWorld
 from trimtab.model.errors import SettingsError
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray
 from trimtab.model.queues.arrivals import Arrivals
-from trimtab.online.queues.catalogue import POLICIES, Given
+from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.lanes import OVERTAKE_SECONDS
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policies.central import CentralQueue
 from trimtab.online.queues.policies.min_min import MinMin
 from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
-LEVELLED: Final = "levelled"
-LANES: Final = "lanes"
-EXTRAS: Final = (LEVELLED, LANES)
+BALANCED: Final = "balanced"
+LANE_NAMES: Final = "lanes"
+EXTRAS: Final = (BALANCED, LANE_NAMES)
 GATHER_SECONDS: Final = 0.1
 """How long Min-Min holds messages back for a batch."""
-LOOKS: Final = 2000
+OBSERVATIONS: Final = 2000
 """Looks at the queues that are kept of a run, about."""
-WEIGHT_LEAST: Final = 1e-6
+MIN_WEIGHT: Final = 1e-6
 """Seconds; programs count work in whole microseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class QueuesScenario:
     """The world that all policies of a comparison share.
 
     Attributes
@@ -56,7 +56,7 @@ class Setting:
     speed: Sequence[float]
     capacity: int
     weights: FloatArray
-    scheduling: Scheduling
+    scheduling: SchedulingSettings
     seed: int = 0
 
 
@@ -71,7 +71,7 @@ class Waits:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class DispatchPolicyResult:
     """The measures of one scheme on a recording.
 
     Attributes
@@ -112,23 +112,23 @@ class Outcome:
 
 def default_schemes() -> tuple[str, ...]:
     """Every policy by itself; the paper's with its forecast; and what the broker does as it comes."""
-    return (*POLICIES, f"marked_round_robin+{LEVELLED}", f"least_work_left+{LEVELLED}+{LANES}")
+    return (*POLICIES, f"marked_round_robin+{BALANCED}", f"least_work_left+{BALANCED}+{LANE_NAMES}")
 
 
 def compare(
     arrivals: Arrivals,
     schemes: Sequence[str],
-    setting: Setting,
-    told: Callable[[str], None] = lambda name: None,
-) -> dict[str, Outcome]:
+    setting: QueuesScenario,
+    text: Callable[[str], None] = lambda name: None,
+) -> dict[str, DispatchPolicyResult]:
     """The outcome of each scheme on the same arrivals.
 
     Parameters
     ----------
     schemes
-        `POLICY`, `POLICY+levelled` (with balance scheduling), `POLICY+lanes` (quick messages first) or with
+        `POLICY`, `POLICY+balanced` (with balance scheduling), `POLICY+lanes` (quick messages first) or with
         both.
-    told
+    text
         Is told each name before it is run.
 
     Raises
@@ -139,69 +139,71 @@ def compare(
     made = {name: _scheme(name, arrivals, setting) for name in schemes}
     messages = _messages(arrivals, setting)
     # Settled once: the same for all, so that what is kept of a long recording stays small.
-    lasted = messages[-1].due + sum(one.takes_seconds for one in messages) / sum(setting.speed)
+    lasted = messages[-1].deadline + sum(one.takes_seconds for one in messages) / sum(setting.speed)
     found = {}
     for name, scheme in made.items():
-        told(name)
+        text(name)
         count = len(setting.speed)
         capacity = [setting.capacity] * count
         if name.startswith(CentralQueue.name):
             capacity[0] *= count  # the one queue holds what all would
-        world = World(
+        world = QueuesWorld(
             scheme,
             capacity,
             float(setting.weights.mean()),
             speed=setting.speed,
-            look_seconds=max(setting.scheduling.window_seconds, lasted / LOOKS),
-            kept_seconds=lasted / LOOKS,
+            poll_seconds=max(setting.scheduling.window_seconds, lasted / OBSERVATIONS),
+            retention_seconds=lasted / OBSERVATIONS,
         )
         found[name] = _outcome(arrivals, world.run(messages), count)
     return found
 
 
-def _scheme(name: str, arrivals: Arrivals, setting: Setting) -> Scheme:
+def _scheme(name: str, arrivals: Arrivals, setting: QueuesScenario) -> DispatchScheme:
     policy, *extras = name.split("+")
     if policy not in POLICIES or not set(extras) <= set(EXTRAS):
         raise SettingsError(
-            f"--policy {name} is not known: write one of {', '.join(POLICIES)}, and after it +{LEVELLED} for "
-            f"balance scheduling, +{LANES} for quick messages first"
+            f"--policy {name} is not known: write one of {', '.join(POLICIES)}, and after it +{BALANCED} for "
+            f"balance scheduling, +{LANE_NAMES} for quick messages first"
         )
     counts = np.bincount(arrivals.of_class, minlength=len(arrivals.classes))
     sums = np.bincount(arrivals.of_class, weights=setting.weights, minlength=len(arrivals.classes))
     classes = [(float(work / count), float(count)) for work, count in zip(sums, counts, strict=True) if count]
 
-    def make(ledger: Ledger) -> DispatchPolicy:
+    def make(ledger: QueueLedger) -> DispatchPolicy:
         chance = random.Random(setting.seed).random
-        return POLICIES[policy](ledger, Given(chance, classes, setting.speed, scheduling=setting.scheduling))
+        return POLICIES[policy](
+            ledger, DispatchInputs(chance, classes, setting.speed, scheduling=setting.scheduling)
+        )
 
-    return Scheme(
+    return DispatchScheme(
         policy=make,
-        scheduling=setting.scheduling if LEVELLED in extras else None,
-        full=setting.scheduling.full,
+        scheduling=setting.scheduling if BALANCED in extras else None,
+        full=setting.scheduling.when_full,
         gather_seconds=GATHER_SECONDS if policy == MinMin.name else 0.0,
-        overtake_seconds=OVERTAKE_SECONDS if LANES in extras else None,
+        max_overtake_seconds=OVERTAKE_SECONDS if LANE_NAMES in extras else None,
     )
 
 
-def _messages(arrivals: Arrivals, setting: Setting) -> list[Message]:
+def _messages(arrivals: Arrivals, setting: QueuesScenario) -> list[ReplayedMessage]:
     keys = arrivals.keys or (None,) * len(arrivals)
-    weights = np.maximum(setting.weights, WEIGHT_LEAST).tolist()
+    weights = np.maximum(setting.weights, MIN_WEIGHT).tolist()
     due = (arrivals.at - arrivals.at[0]).tolist()
     rows = zip(due, weights, keys, arrivals.seconds.tolist(), strict=True)
-    return [Message(number, *row) for number, row in enumerate(rows)]
+    return [ReplayedMessage(number, *row) for number, row in enumerate(rows)]
 
 
-def _outcome(arrivals: Arrivals, run: Run, queues: int) -> Outcome:
-    begun, due = np.array(run.begun_at), arrivals.at - arrivals.at[0]
+def _outcome(arrivals: Arrivals, run: QueuesRun, queues: int) -> DispatchPolicyResult:
+    begun, due = np.array(run.started_at), arrivals.at - arrivals.at[0]
     # Sums of times in virtual time may miss one another by a rounding.
     waited = np.where(begun >= 0, np.maximum(begun - due, 0.0), np.nan)
-    work = np.array([one.work for one in run.looks]).reshape(-1, queues)
+    work = np.array([one.work for one in run.samples]).reshape(-1, queues)
     every = np.ones(queues, dtype=np.bool_)
     # Looks as columns: each is a load of its own.
     sigma = imbalance(work.T, np.ones_like(work.T), every, tuple(map(str, range(len(work))))).sigma
     total = work.sum(axis=1)
     busy = np.array(run.busy_seconds)
-    return Outcome(
+    return DispatchPolicyResult(
         waits={
             name: _waits(waited[arrivals.of_class == place]) for place, name in enumerate(arrivals.classes)
         },
@@ -213,7 +215,7 @@ def _outcome(arrivals: Arrivals, run: Run, queues: int) -> Outcome:
         stolen=run.stolen,
         lost=run.lost,
         overtaken=run.overtaken,
-        at=np.array([one.at for one in run.looks]),
+        at=np.array([one.at for one in run.samples]),
         work=work,
     )
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain
 
-from trimtab.online.queues.lanes import quick_goes_first
+from trimtab.online.queues.lanes import is_quick_first
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ReplayedMessage:
     """A message on its way through the queues.
 
     Attributes
     ----------
     number
         Its place in the order of arrival.
-    due
+    deadline
         When its sender wants to hand it over, seconds.
     weight
         Seconds of processing, as the dispatcher believes.
@@ -30,7 +30,7 @@ class Message:
     """
 
     number: int
-    due: float
+    deadline: float
     weight: float
     key: Hashable | None = None
     seconds: float | None = None
@@ -41,29 +41,29 @@ class Message:
         return self.weight if self.seconds is None else self.seconds
 
 
-class Line:
+class ReplayedQueue:
     """Messages that wait in one queue, the oldest first, in one lane or two.
 
     Parameters
     ----------
-    overtake_seconds
+    max_overtake_seconds
         A quick message goes before others that came at most so long before it; None: there is one lane.
     """
 
-    def __init__(self, overtake_seconds: float | None = None) -> None:
-        self._overtake_seconds = overtake_seconds
-        self._quick: deque[Message] = deque()
-        self._other: deque[Message] = deque()
+    def __init__(self, max_overtake_seconds: float | None = None) -> None:
+        self._overtake_seconds = max_overtake_seconds
+        self._quick: deque[ReplayedMessage] = deque()
+        self._other: deque[ReplayedMessage] = deque()
         self._accepted: dict[int, float] = {}
         self._out_of_turn: list[tuple[float, int]] = []
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[ReplayedMessage]:
         return chain(self._quick, self._other)
 
     def __len__(self) -> int:
         return len(self._quick) + len(self._other)
 
-    def append(self, message: Message, accepted: float, *, quick: bool, moved: bool = False) -> None:
+    def append(self, message: ReplayedMessage, accepted: float, *, quick: bool, moved: bool = False) -> None:
         """Put a message at the end of its lane; one that was moved stands behind others that came later."""
         (self._quick if quick else self._other).append(message)
         if self._overtake_seconds is not None:
@@ -71,14 +71,14 @@ class Line:
             if moved and not quick:
                 heappush(self._out_of_turn, (accepted, message.number))
 
-    def take(self) -> Message:
+    def take(self) -> ReplayedMessage:
         """The message whose turn it is; there must be one."""
         if self._overtake_seconds is None:
             return self._other.popleft()
         quick, other = self._quick, self._other
         first = bool(quick) and (
             not other
-            or quick_goes_first(self._accepted[quick[0].number], self._oldest(), self._overtake_seconds)
+            or is_quick_first(self._accepted[quick[0].number], self._oldest(), self._overtake_seconds)
         )
         message = (quick if first else other).popleft()
         del self._accepted[message.number]
@@ -92,10 +92,10 @@ class Line:
         first = accepted[self._other[0].number]
         return min(first, moved[0][0]) if moved else first
 
-    def remove(self, places: Collection[int]) -> list[tuple[Message, bool]]:
+    def remove(self, places: Collection[int]) -> list[tuple[ReplayedMessage, bool]]:
         """Take messages out by their places in the order of iteration; each with whether it was quick."""
         quick = len(self._quick)
-        taken, left = [], (deque[Message](), deque[Message]())
+        taken, left = [], (deque[ReplayedMessage](), deque[ReplayedMessage]())
         for place, message in enumerate(self):
             if place in places:
                 taken.append((message, place < quick))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.model.load import FloatArray
 
 COLUMNS: Final = (
@@ -35,7 +35,7 @@ MICROSECONDS: Final = 1e6
 
 
 def lake_arrivals(
-    path: Place,
+    path: Location,
     cluster: str | None,
     since: datetime.datetime | None,
     until: datetime.datetime | None,
@@ -62,7 +62,7 @@ def lake_arrivals(
     told = f"lake {path} holds"
     lake = Lake(path, PIPELINE)
     files = lake.raw_files(*(None if one is None else one.date() for one in (since, until)))
-    rows = rows_of_files(files, list(COLUMNS), _within(since, until)) if files else None
+    rows = rows_of_files(files, list(COLUMNS), _in_range(since, until)) if files else None
     known = sorted(set(rows["cluster"].to_pylist())) if rows is not None else []
     name = known[0] if cluster is None and len(known) == 1 else cluster
     if rows is None or name not in known:
@@ -94,7 +94,7 @@ def lake_arrivals(
     )
 
 
-def _within(since: datetime.datetime | None, until: datetime.datetime | None) -> Any:
+def _in_range(since: datetime.datetime | None, until: datetime.datetime | None) -> Any:
     import pyarrow.dataset
 
     field = pyarrow.dataset.field
@@ -112,7 +112,7 @@ def _equal(column: Any, value: str | None) -> Any:
     return pyarrow.compute.equal(column, value)
 
 
-def _messages(rows: pyarrow.Table, begun: float, seed: int) -> Arrivals:
+def _messages(rows: pyarrow.Table, started: float, seed: int) -> Arrivals:
     """Single messages out of counters; those of the first tick are where counting begins."""
     import pyarrow as pa
 
@@ -128,13 +128,13 @@ def _messages(rows: pyarrow.Table, begun: float, seed: int) -> Arrivals:
     new = np.ones(len(tick), dtype=np.bool_)
     new[1:] = (process[1:] != process[:-1]) | (of_class[1:] != of_class[:-1])
     # A process that was not there at the tick before has done since then all that it tells.
-    ticks = np.unique(np.append(tick, begun))
+    ticks = np.unique(np.append(tick, started))
     earlier = ticks[np.maximum(np.searchsorted(ticks, tick) - 1, 0)]
     before = np.where(new, earlier, np.roll(tick, 1))
 
     def grown(name: str) -> FloatArray:
         totals = numbers(f"{name}_total")[order]
-        past = np.where(new, np.where(tick == begun, totals, 0.0), np.roll(totals, 1))
+        past = np.where(new, np.where(tick == started, totals, 0.0), np.roll(totals, 1))
         return np.maximum(totals - past, 0.0)
 
     chance = np.random.default_rng(seed)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from trimtab.online.queues.forecast import State
+from trimtab.online.queues.forecast import QueueState
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WindowSample:
     """All queues at the end of a window.
 
     Attributes
@@ -27,11 +27,11 @@ class Look:
     length: tuple[int, ...]
     work: tuple[float, ...]
     forecast: tuple[float, ...] = ()
-    states: tuple[State, ...] = ()
+    states: tuple[QueueState, ...] = ()
 
 
 @dataclass(slots=True)
-class Run:
+class QueuesRun:
     """Everything that is measured of a run, raw.
 
     Attributes
@@ -42,7 +42,7 @@ class Run:
         Shape (messages,): seconds; negative where a message was lost.
     accepted_at
         Shape (messages,): seconds; negative where it was refused, and so lost.
-    begun_at
+    started_at
         Shape (messages,): seconds; negative where a message was lost.
     moved
         Messages taken to another queue by the scheduler.
@@ -52,19 +52,19 @@ class Run:
         Messages of a user begun after a later one of the same user.
     pauses
         Marks set.
-    looks
+    samples
         The queues over time, those that are kept.
     """
 
     busy_seconds: list[float]
     finished_at: list[float]
     accepted_at: list[float]
-    begun_at: list[float]
+    started_at: list[float]
     moved: int = 0
     stolen: int = 0
     overtaken: int = 0
     pauses: int = 0
-    looks: list[Look] = field(default_factory=list)
+    samples: list[WindowSample] = field(default_factory=list)
 
     @property
     def makespan_seconds(self) -> float:

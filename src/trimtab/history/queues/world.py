@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
-from trimtab.history.queues.messages import Line, Message
-from trimtab.history.queues.run import Look, Run
-from trimtab.online.queues.affinity import Affinity
-from trimtab.online.queues.lanes import Lanes
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.messages import Move, Moved, Order, Pause, QueuesSeen
+from trimtab.history.queues.messages import ReplayedMessage, ReplayedQueue
+from trimtab.history.queues.run import QueuesRun, WindowSample
+from trimtab.online.queues.affinity import KeyAffinity
+from trimtab.online.queues.lanes import LaneClassifier
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.messages import Effect, MessagesMoved, MoveMessages, PauseQueue, QueuesObserved
 from trimtab.online.queues.migration import chosen
 from trimtab.online.queues.policies.central import CentralQueue
 from trimtab.online.queues.policies.min_min import MinMin
 from trimtab.online.queues.policies.stealing import WorkStealing
 from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.scheduling import Schedule, handle
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.scheduling import SchedulerState, handle
+from trimtab.online.queues.settings import SchedulingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scheme:
-    """How messages are dispatched and queues kept level.
+class DispatchScheme:
+    """How messages are dispatched and queues balanced.
 
     Attributes
     ----------
@@ -37,20 +37,20 @@ class Scheme:
         Where no queue is open: `block` the source, or `drop` the message.
     gather_seconds
         How long messages are held back so that Min-Min has a batch to choose from; 0 sends each by itself.
-    overtake_seconds
+    max_overtake_seconds
         Queues have two lanes, and quick messages go before others that came up to so long before them; None:
         one lane, in the order of coming.
     """
 
-    policy: Callable[[Ledger], DispatchPolicy]
-    scheduling: Scheduling | None = None
+    policy: Callable[[QueueLedger], DispatchPolicy]
+    scheduling: SchedulingSettings | None = None
     full: str = "block"
     gather_seconds: float = 0.0
-    overtake_seconds: float | None = None
+    max_overtake_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class QueuesWorld:
     """Queues with one worker each, from the first message to the last.
 
     At one instant work ends first, then queues are looked at, then messages arrive.
@@ -65,20 +65,24 @@ class World:
         Mean weight of the classes, seconds, as the scheduler is told.
     speed
         Shape (queues,): seconds of work done in a second.
-    look_seconds
+    poll_seconds
         How often queues are looked at where there is no scheduler; with one, its window.
-    kept_seconds
+    retention_seconds
         The least time between two looks that are kept; 0 keeps all.
     """
 
-    scheme: Scheme
+    scheme: DispatchScheme
     capacity: Sequence[int]
     mean_weight: float
     speed: Sequence[float] | None = None
-    look_seconds: float = 1.0
-    kept_seconds: float = 0.0
+    poll_seconds: float = 1.0
+    retention_seconds: float = 0.0
 
-    def run(self, messages: Sequence[Message], watch: Callable[[Course], None] = lambda _: None) -> Run:
+    def run(
+        self,
+        messages: Sequence[ReplayedMessage],
+        watch: Callable[[QueuesSimulationRun], None] = lambda _: None,
+    ) -> QueuesRun:
         """Let all messages arrive and be worked off.
 
         Parameters
@@ -88,10 +92,10 @@ class World:
         watch
             Called after every look at the queues.
         """
-        return Course(self, messages, watch).run()
+        return QueuesSimulationRun(self, messages, watch).run()
 
 
-class Course:
+class QueuesSimulationRun:
     """One run of a world.
 
     Attributes
@@ -108,38 +112,43 @@ class Course:
         What the scheduler knows.
     """
 
-    def __init__(self, world: World, messages: Sequence[Message], watch: Callable[[Course], None]) -> None:
+    def __init__(
+        self,
+        world: QueuesWorld,
+        messages: Sequence[ReplayedMessage],
+        watch: Callable[[QueuesSimulationRun], None],
+    ) -> None:
         count = len(world.capacity)
         self.scheme, self.messages, self._watch = world.scheme, messages, watch
-        self.ledger = Ledger(world.capacity)
+        self.ledger = QueueLedger(world.capacity)
         self.policy = world.scheme.policy(self.ledger)
-        self.affinity = Affinity(self.policy, self.ledger)
+        self.affinity = KeyAffinity(self.policy, self.ledger)
         self.speed = world.speed or [1.0] * count
         self.mean_weight = world.mean_weight
         self.roams = isinstance(self.policy, (WorkStealing, CentralQueue))
-        overtake = self.scheme.overtake_seconds
-        self.waiting = [Line(overtake) for _ in range(count)]
-        self.lanes = None if overtake is None else Lanes()
+        overtake = self.scheme.max_overtake_seconds
+        self.waiting = [ReplayedQueue(overtake) for _ in range(count)]
+        self.lanes = None if overtake is None else LaneClassifier()
         self.lane_of_key: dict[object, bool] = {}
         self.idle = set(range(count))
-        self.ends: list[tuple[float, int, Message]] = []
-        self.pending: deque[Message] = deque()
+        self.ends: list[tuple[float, int, ReplayedMessage]] = []
+        self.pending: deque[ReplayedMessage] = deque()
         self.now = 0.0
-        self.schedule = Schedule()
+        self.schedule = SchedulerState()
         self.window = (
-            world.look_seconds if self.scheme.scheduling is None else self.scheme.scheduling.window_seconds
+            world.poll_seconds if self.scheme.scheduling is None else self.scheme.scheduling.window_seconds
         )
         self.latest: dict[object, int] = {}
         self.moved_at: dict[int, float] = {}
-        self.kept_seconds, self.kept_at = world.kept_seconds, -inf
+        self.retention_seconds, self.stored_at = world.retention_seconds, -inf
         nothing = [-1.0] * len(messages)
-        self.found = Run([0.0] * count, nothing, nothing[:], nothing[:])
+        self.found = QueuesRun([0.0] * count, nothing, nothing[:], nothing[:])
 
-    def run(self) -> Run:
+    def run(self) -> QueuesRun:
         """Everything in the order of time."""
         arriving, next_message = self.messages, 0
         batch = self.scheme.gather_seconds
-        look_at, arrive_at = 0.0, self._due(0)
+        look_at, arrive_at = 0.0, self._next_deadline(0)
         while next_message < len(arriving) or self.pending or self.ends:
             end_at = self.ends[0][0] if self.ends else inf
             if end_at <= look_at and end_at <= arrive_at:
@@ -148,25 +157,29 @@ class Course:
             elif look_at <= arrive_at:
                 self.now = look_at
                 look_at += self.window
-                self._look()
+                self._observe()
             else:
                 self.now = arrive_at
                 if batch:
-                    while next_message < len(arriving) and arriving[next_message].due <= self.now:
+                    while next_message < len(arriving) and arriving[next_message].deadline <= self.now:
                         self.pending.append(arriving[next_message])
                         next_message += 1
                     self._assign()
                 else:
                     self.pending.append(arriving[next_message])
                     next_message += 1
-                arrive_at = self._due(next_message)
+                arrive_at = self._next_deadline(next_message)
             if self.pending:
                 self._dispatch()
-        self._look()
+        self._observe()
         return self.found
 
-    def _due(self, number: int) -> float:
-        return self.messages[number].due + self.scheme.gather_seconds if number < len(self.messages) else inf
+    def _next_deadline(self, number: int) -> float:
+        return (
+            self.messages[number].deadline + self.scheme.gather_seconds
+            if number < len(self.messages)
+            else inf
+        )
 
     def _dispatch(self) -> None:
         """Send what the source has, as long as somebody takes it."""
@@ -192,7 +205,7 @@ class Course:
             if queue is not None:
                 self._enqueue(queue, message)
 
-    def _enqueue(self, queue: int, message: Message) -> None:
+    def _enqueue(self, queue: int, message: ReplayedMessage) -> None:
         self.found.accepted_at[message.number] = self.now
         self.ledger.enqueued(queue, message.weight)
         if message.key is not None:
@@ -201,11 +214,11 @@ class Course:
         if self.idle:
             self._wake(queue)
 
-    def _quick(self, message: Message) -> bool:
+    def _quick(self, message: ReplayedMessage) -> bool:
         """The lane of a message; one for all of a key, or the quick ones would overtake the others."""
         assert self.lanes is not None
         quick = self.lanes.quick(message.weight)
-        self.lanes.came(message.weight)
+        self.lanes.enqueued(message.weight)
         return quick if message.key is None else self.lane_of_key.setdefault(message.key, quick)
 
     def _wake(self, queue: int) -> None:
@@ -222,12 +235,12 @@ class Course:
             self.idle.add(worker)
             return
         message = self.waiting[source].take()
-        self.found.begun_at[message.number] = self.now
+        self.found.started_at[message.number] = self.now
         if source != worker:
             self.ledger.moved(source, worker, 1, message.weight)
             self.found.stolen += 1
         self.idle.discard(worker)
-        self.ledger.taken(worker, message.weight)
+        self.ledger.started(worker, message.weight)
         if message.key is not None:
             later = self.latest.get(message.key, -1)
             self.found.overtaken += message.number < later
@@ -246,33 +259,33 @@ class Course:
                 self.lane_of_key.pop(message.key, None)
         self._begin(worker)
 
-    def _look(self) -> None:
-        seen = QueuesSeen.of(self.ledger, self.now, self.mean_weight)
+    def _observe(self) -> None:
+        seen = QueuesObserved.of(self.ledger, self.now, self.mean_weight)
         if self.scheme.scheduling is not None:
             self.schedule, orders = handle(self.schedule, seen, self.scheme.scheduling)
             self._carry_out(orders)
             forecast = self.schedule.messages, self.schedule.states
         else:
             forecast = (), ()
-        if self.now >= self.kept_at + self.kept_seconds:
-            self.kept_at = self.now
-            self.found.looks.append(Look(self.now, seen.length, seen.work, *forecast))
+        if self.now >= self.stored_at + self.retention_seconds:
+            self.stored_at = self.now
+            self.found.samples.append(WindowSample(self.now, seen.length, seen.work, *forecast))
         self._watch(self)
 
-    def _carry_out(self, orders: Sequence[Order]) -> None:
+    def _carry_out(self, orders: Sequence[Effect]) -> None:
         assert self.scheme.scheduling is not None
         for order in orders:
-            if isinstance(order, Move):
+            if isinstance(order, MoveMessages):
                 fact = self._move(order)
                 self.schedule, after = handle(self.schedule, fact, self.scheme.scheduling)
                 self._carry_out(after)
-            elif isinstance(order, Pause):
+            elif isinstance(order, PauseQueue):
                 self.found.pauses += 1
                 self.ledger.pause(order.queue)
             else:
                 self.ledger.resume(order.queue)
 
-    def _resting(self, order: Move) -> set[int]:
+    def _resting(self, order: MoveMessages) -> set[int]:
         latest = self.now - order.rest_seconds
         return {
             place
@@ -280,7 +293,7 @@ class Course:
             if self.moved_at.get(message.number, -inf) > latest
         }
 
-    def _move(self, order: Move) -> Moved:
+    def _move(self, order: MoveMessages) -> MessagesMoved:
         source, target, ledger = self.waiting[order.source], order.target, self.ledger
         keys = {message.key for _, worker, message in self.ends if worker == order.source}
         room = ledger.capacity[target] - ledger.length[target]
@@ -298,4 +311,4 @@ class Course:
         self.found.moved += len(taken)
         if taken and target in self.idle:
             self._begin(target)
-        return Moved(order.source, target, len(taken), work)
+        return MessagesMoved(order.source, target, len(taken), work)

@@ -1,1 +1,1 @@
-"""The level `replicas`: recorded loads of partitions, planned anew again and again."""
+"""The balancer `replicas`: recorded loads of partitions, planned anew again and again."""

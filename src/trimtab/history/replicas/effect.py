@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from trimtab.history.replicas.course import Course
-from trimtab.history.replicas.replay import Trace
-from trimtab.model.level import ROUNDING
+from trimtab.history.replicas.load_series import LoadSeries
+from trimtab.history.replicas.replay import ScenarioTrace
+from trimtab.model.goals import ROUNDING
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.imbalance import imbalance
@@ -25,23 +25,23 @@ TWICE_SECONDS: Final = 86400.0
 
 
 @dataclass(frozen=True)
-class Ruler:
+class ReplicaMetricSpec:
     """What every scenario of a comparison is measured by, whatever its own settings ask for.
 
     Attributes
     ----------
     theta
         By resource: usage above it is to be avoided.
-    idle_usage
+    min_utilization
         γ is not counted of a resource that brokers use less than this on average.
     """
 
     theta: tuple[float, ...]
-    idle_usage: float
+    min_utilization: float
 
 
 @dataclass(frozen=True, eq=False)
-class Effect:
+class ReplicasReplayEffect:
     """A scenario in figures; all arrays have shape (steps,).
 
     Attributes
@@ -87,10 +87,13 @@ class Effect:
 
 
 def effects_of(
-    session: SparkSession, course: Course, traces: Mapping[str, Trace], measured_by: Ruler
-) -> dict[str, Effect]:
+    session: SparkSession,
+    series: LoadSeries,
+    traces: Mapping[str, ScenarioTrace],
+    measured_by: ReplicaMetricSpec,
+) -> dict[str, ReplicasReplayEffect]:
     """The effect of each scenario, by name."""
-    loads = session.createDataFrame(_loads(course, traces))
+    loads = session.createDataFrame(_loads(series, traces))
     rows = _over_time(loads, measured_by).toArrow().sort_by([("cluster", "ascending"), ("tick", "ascending")])
     names = np.array(rows["cluster"].to_pylist(), dtype=object)
     found = {}
@@ -98,11 +101,11 @@ def effects_of(
         own = rows.filter(pa.array(names == name))
         steps = len(trace.load)
         twice = (trace.moves[:, 1] >= 0) & (
-            (trace.moves[:, 0] - trace.moves[:, 1]) * course.step_seconds < TWICE_SECONDS
+            (trace.moves[:, 0] - trace.moves[:, 1]) * series.step_seconds < TWICE_SECONDS
         )
-        found[name] = Effect(
+        found[name] = ReplicasReplayEffect(
             at=own["tick"].cast("int64").to_numpy() / 1e6,
-            step_seconds=course.step_seconds,
+            step_seconds=series.step_seconds,
             above=own["above"].to_numpy(),
             **{name: own[name].to_numpy().astype(np.float64) for name in ("peak", "gamma", "sigma")},
             replicas=np.bincount(trace.moves[:, 0], minlength=steps),
@@ -114,12 +117,12 @@ def effects_of(
     return found
 
 
-def _loads(course: Course, traces: Mapping[str, Trace]) -> pa.Table:
+def _loads(series: LoadSeries, traces: Mapping[str, ScenarioTrace]) -> pa.Table:
     """A row a scenario, step and broker in service, as `trimtab.observe.imbalance` takes them."""
-    brokers = course.begun.brokers
+    brokers = series.initial.brokers
     serves = np.flatnonzero(brokers.in_service)
     capacity = np.where(np.isfinite(brokers.capacity), brokers.capacity, np.nan)[serves]
-    end = course.end[course.first :]
+    end = series.end[series.first :]
     parts = []
     for name, trace in traces.items():
         load = trace.load[:, serves]
@@ -137,7 +140,7 @@ def _loads(course: Course, traces: Mapping[str, Trace]) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _over_time(loads: DataFrame, measured_by: Ruler) -> DataFrame:
+def _over_time(loads: DataFrame, measured_by: ReplicaMetricSpec) -> DataFrame:
     """A row a scenario and step: brokers above θ, the fullest, the worst γ, the worst σ."""
     limits = F.create_map(
         *(
@@ -152,7 +155,7 @@ def _over_time(loads: DataFrame, measured_by: Ruler) -> DataFrame:
         lambda it: it["broker"],
     )
     # Of what nobody uses, evenness is not asked: γ of a resource near 0 is noise.
-    idle = F.col("peak_usage").isNotNull() & (F.col("mean") < measured_by.idle_usage)
+    idle = F.col("peak_usage").isNotNull() & (F.col("mean") < measured_by.min_utilization)
     return (
         measured.withColumns({"full": full, "idle": idle})
         .groupBy("cluster", "tick")

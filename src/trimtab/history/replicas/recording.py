@@ -13,18 +13,18 @@ from pyspark.sql import functions as F
 from trimtab.files.replicas.recording import COLUMNS, opened_recording
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.errors import ObserveError
-from trimtab.model.replicas.snapshot import NOBODY, Partitions, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import NO_BROKER, Partitions, ReplicasSnapshot
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE
-from trimtab.observe.tables import Tables
+from trimtab.observe.tables import SparkTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
 
 
-class Recording(Protocol):
+class LoadRecording(Protocol):
     """A recording that can be replayed."""
 
     @property
@@ -32,7 +32,7 @@ class Recording(Protocol):
         """Its name in a heading."""
         ...
 
-    def begun(self, session: SparkSession) -> ReplicasSnapshot:
+    def initial_snapshot(self, session: SparkSession) -> ReplicasSnapshot:
         """The brokers, and the placement at the beginning."""
         ...
 
@@ -42,7 +42,7 @@ class Recording(Protocol):
 
 
 @dataclass(frozen=True)
-class FolderRecording:
+class FolderLoadRecording:
     """A recording in a folder (`trimtab/replicas-recording/1`)."""
 
     path: Path
@@ -52,7 +52,7 @@ class FolderRecording:
         """The folder's."""
         return self.path.name
 
-    def begun(self, session: SparkSession) -> ReplicasSnapshot:
+    def initial_snapshot(self, session: SparkSession) -> ReplicasSnapshot:
         """As the folder has it; errors as of `opened_recording`."""
         return opened_recording(self.path)[0]
 
@@ -62,7 +62,7 @@ class FolderRecording:
 
 
 @dataclass(frozen=True)
-class LakeRecording:
+class LakeLoadRecording:
     """The windows that the pipeline made of samples.
 
     Attributes
@@ -73,7 +73,7 @@ class LakeRecording:
         May be None where the lake holds one.
     """
 
-    path: Place
+    path: Location
     cluster: str | None = None
 
     @property
@@ -81,7 +81,7 @@ class LakeRecording:
         """The cluster's, or the lake's."""
         return self.cluster or self.path.name
 
-    def begun(self, session: SparkSession) -> ReplicasSnapshot:
+    def initial_snapshot(self, session: SparkSession) -> ReplicasSnapshot:
         """Brokers as of the newest snapshot, replicas and leaders as they lay first.
 
         What moved later is not followed, whoever moved it: every strategy begins with the same placement, and
@@ -110,7 +110,7 @@ class LakeRecording:
         if not entries:
             raise ObserveError(f"lake {self.path} holds no windows: run `trimtab pipeline run` first")
         whole = [(min(one.begin for one in entries), max(one.end for one in entries))]
-        found = Tables(session, lake, manifest).read("attributed", whole)
+        found = SparkTables(session, lake, manifest).read("attributed", whole)
         return found.where(F.col("cluster") == cluster)
 
 
@@ -121,26 +121,26 @@ def _laid(
     parts = snapshot.partitions
     index = {number: row for row, number in enumerate(snapshot.brokers.id.tolist())}
     width = max([parts.replicas.shape[1], *(len(those or ()) for those, _ in placed.values())])
-    replicas = np.full((len(parts), width), NOBODY, dtype=np.int32)
+    replicas = np.full((len(parts), width), NO_BROKER, dtype=np.int32)
     replicas[:, : parts.replicas.shape[1]] = parts.replicas
     leader = parts.leader.copy()
     for row, (topic, number) in enumerate(zip(parts.topic.tolist(), parts.number.tolist(), strict=True)):
         those, led = placed.get((parts.topics[topic], number), (None, None))
         if those and led in those and all(one in index for one in those):
-            replicas[row] = NOBODY
+            replicas[row] = NO_BROKER
             replicas[row, : len(those)] = [index[one] for one in those]
             leader[row] = index[led]
     return replace(
         parts,
         replicas=replicas,
         leader=leader,
-        in_sync=replicas != NOBODY,
-        log_dir=np.full(replicas.shape, NOBODY, dtype=np.int32),
+        in_sync=replicas != NO_BROKER,
+        log_dir=np.full(replicas.shape, NO_BROKER, dtype=np.int32),
     )
 
 
 @dataclass(frozen=True)
-class Period:
+class ReplayPeriod:
     """The time that is replayed; what was recorded before it is history, for profiles alone.
 
     Attributes

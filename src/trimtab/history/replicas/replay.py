@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.history.replicas.course import Course
+from trimtab.history.replicas.load_series import LoadSeries
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.plan import Move, MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import NOBODY, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot
 
 COPY_SHARE: Final = 0.10
 """A broker takes in copies at this share of its capacity of network in; without a capacity, at once."""
@@ -22,7 +22,7 @@ Planner = Callable[[ReplicasSnapshot, ReplicasSettings], Plan]
 
 
 @dataclass(frozen=True)
-class Scenario:
+class PlanningScenario:
     """A way to plan.
 
     Attributes
@@ -44,7 +44,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class ScenarioTrace:
     """A scenario gone through.
 
     Attributes
@@ -68,50 +68,50 @@ class Trace:
     moves: np.ndarray
 
 
-def replayed(course: Course, scenario: Scenario) -> Trace:
+def replayed(series: LoadSeries, scenario: PlanningScenario) -> ScenarioTrace:
     """Go through a course.
 
     In each step moves go on, in the plan's order, as far as time allows; the load is measured; then, if it is
     time and nothing is on its way, a plan is made, whose moves begin with the next step.
     """
-    world = _World(course)
-    steps = len(course.end) - course.first
+    world = _ReplayedPlacement(series)
+    steps = len(series.end) - series.first
     load = np.zeros((steps, *world.capacity.shape))
     copied, plans = np.zeros(steps), np.zeros(steps, dtype=np.int64)
     leaders = plans.copy()
     for at in range(steps):
-        step = course.first + at
-        done = world.go_on(step, at)
+        step = series.first + at
+        done = world.advance(step, at)
         load[at] = world.load(step) + done.extra
         copied[at], leaders[at] = done.copied, done.leaders
         if scenario.planner is not None and not world.waiting and at % scenario.every == 0:
             placed = world.replicas.copy(), world.leader.copy()
-            seen = course.seen(step, *placed, scenario.windows, world.held_seconds(at))
+            seen = series.snapshot_at(step, *placed, scenario.windows, world.held_seconds(at))
             world.waiting = list(scenario.planner(seen, scenario.settings).moves)
             plans[at] = 1
-    return Trace(load, copied, plans, leaders, np.array(world.moves, dtype=np.int64).reshape(-1, 2))
+    return ScenarioTrace(load, copied, plans, leaders, np.array(world.moves, dtype=np.int64).reshape(-1, 2))
 
 
 @dataclass
-class _Done:
+class _StepMoves:
     """The moves of one step: the load of copies, shape (brokers, resources), bytes, leader roles."""
 
     extra: FloatArray
-    room: FloatArray
+    copy_load: FloatArray
     copied: float = 0.0
     leaders: int = 0
 
 
-class _World:
+class _ReplayedPlacement:
     """The placement as it is, and the moves that wait."""
 
-    def __init__(self, course: Course) -> None:
-        self.course = course
-        snapshot = course.begun
-        self.begun, self.capacity = snapshot, snapshot.brokers.capacity
+    def __init__(self, series: LoadSeries) -> None:
+        self.load_series = series
+        snapshot = series.initial
+        self.started, self.capacity = snapshot, snapshot.brokers.capacity
         parts = snapshot.partitions
         self.replicas, self.leader = parts.replicas.copy(), parts.leader.copy()
-        self.waiting: list[Move] = []
+        self.waiting: list[ReplicaMove] = []
         self.moves: list[tuple[int, int]] = []
         self._index = {number: row for row, number in enumerate(snapshot.brokers.id.tolist())}
         self._row = {
@@ -121,20 +121,20 @@ class _World:
             )
         }
         self._copied: dict[int, float] = {}
-        self._came: dict[tuple[int, int], int] = {}
+        self._arrived_at: dict[tuple[int, int], int] = {}
         per_second = np.where(
             np.isfinite(self.capacity[:, NETWORK_IN]), COPY_SHARE * self.capacity[:, NETWORK_IN], np.inf
         )
-        self._room = per_second * course.step_seconds
+        self._room = per_second * series.step_seconds
 
     def load(self, step: int) -> FloatArray:
         """Shape (brokers, resources)."""
-        leads_load = np.nan_to_num(self.course.leader[step])
-        follows_load = np.nan_to_num(self.course.follower[step])
+        leads_load = np.nan_to_num(self.load_series.leader[step])
+        follows_load = np.nan_to_num(self.load_series.follower[step])
         load = np.zeros(self.capacity.shape)
         for slot in range(self.replicas.shape[1]):
             holder = self.replicas[:, slot]
-            held = holder != NOBODY
+            held = holder != NO_BROKER
             weight = np.where((holder == self.leader)[:, None], leads_load, follows_load)
             np.add.at(load, holder[held], weight[held])
         return load
@@ -142,13 +142,13 @@ class _World:
     def held_seconds(self, at: int) -> FloatArray:
         """Shape of the replicas: how long each that was moved has been where it is."""
         held = np.full(self.replicas.shape, np.inf)
-        for (row, broker), came in self._came.items():
-            held[row, self.replicas[row] == broker] = (at - came) * self.course.step_seconds
+        for (row, broker), came in self._arrived_at.items():
+            held[row, self.replicas[row] == broker] = (at - came) * self.load_series.step_seconds
         return held
 
-    def go_on(self, step: int, at: int) -> _Done:
+    def advance(self, step: int, at: int) -> _StepMoves:
         """Carry out what time allows, in order; nothing of a partition before what comes first of it."""
-        done = _Done(np.zeros((len(self.capacity), len(RESOURCES))), self._room.copy())
+        done = _StepMoves(np.zeros((len(self.capacity), len(RESOURCES))), self._room.copy())
         left, unfinished = [], set()
         for move in self.waiting:
             row = self._row[move.topic, move.partition]
@@ -158,23 +158,23 @@ class _World:
         self.waiting = left
         return done
 
-    def _moved(self, move: Move, row: int, step: int, at: int, done: _Done) -> bool:
+    def _moved(self, move: ReplicaMove, row: int, step: int, at: int, done: _StepMoves) -> bool:
         """Whether the move is finished in this step."""
         target = self._index[move.target]
-        if move.kind is MoveKind.LOG_DIR:
+        if move.kind is ReplicaMoveKind.LOG_DIR:
             return True
-        if move.kind is MoveKind.LEADER:
+        if move.kind is ReplicaMoveKind.LEADER:
             self.leader[row] = target
             done.leaders += 1
             return True
         assert move.source is not None
-        source, seconds = self._index[move.source], self.course.step_seconds
-        size = float(np.nan_to_num(self.course.leader[step, row, DISK]))
+        source, seconds = self._index[move.source], self.load_series.step_seconds
+        size = float(np.nan_to_num(self.load_series.leader[step, row, DISK]))
         wanted = size - self._copied.get(row, 0.0)
-        part = min(wanted, float(done.room[target]))
-        done.room[target] -= part
+        part = min(wanted, float(done.copy_load[target]))
+        done.copy_load[target] -= part
         done.extra[target, NETWORK_IN] += part / seconds
-        if self.leader[row] != NOBODY:
+        if self.leader[row] != NO_BROKER:
             done.extra[self.leader[row], NETWORK_OUT] += part / seconds
         done.extra[target, DISK] += size
         done.copied += part
@@ -185,6 +185,6 @@ class _World:
         self.replicas[row] = np.where(self.replicas[row] == source, target, self.replicas[row])
         if self.leader[row] == source:
             self.leader[row] = target
-        self.moves.append((at, self._came.pop((row, source), -1)))
-        self._came[row, target] = at
+        self.moves.append((at, self._arrived_at.pop((row, source), -1)))
+        self._arrived_at[row, target] = at
         return True

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.history.replicas.course import Course, course_of
-from trimtab.history.replicas.effect import Effect, Ruler, effects_of
-from trimtab.history.replicas.replay import Scenario, Trace, replayed
+from trimtab.history.replicas.effect import ReplicaMetricSpec, ReplicasReplayEffect, effects_of
+from trimtab.history.replicas.load_series import LoadSeries, load_series
+from trimtab.history.replicas.replay import PlanningScenario, ScenarioTrace, replayed
 from trimtab.history.tasks import run_tasks
 from trimtab.model.errors import PlanError
 from trimtab.model.load import FloatArray
@@ -21,11 +21,11 @@ from trimtab.observe.columns import SECOND
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.history.replicas.recording import Period, Recording
+    from trimtab.history.replicas.recording import LoadRecording, ReplayPeriod
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class ScenarioComparison:
     """Scenarios side by side.
 
     Attributes
@@ -37,28 +37,28 @@ class Comparison:
     effects
         By name, in the order asked for.
     errors
-        How far off what was expected a day ahead was (`TrendsTold.errors`), shape (resources,) each; empty
+        How far off what was expected a day ahead was (`TrendReport.errors`), shape (resources,) each; empty
         without profiles.
     """
 
-    measured_by: Ruler
+    measured_by: ReplicaMetricSpec
     held_bytes: float
-    effects: Mapping[str, Effect]
+    effects: Mapping[str, ReplicasReplayEffect]
     errors: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
+class _ScenarioTask:
     """One scenario."""
 
     name: str
-    course: Course
-    scenario: Scenario
+    load_series: LoadSeries
+    scenario: PlanningScenario
 
     def run(self) -> tuple[bytes, list[str]]:
         """Its trace, as bytes."""
         try:
-            trace = replayed(self.course, self.scenario)
+            trace = replayed(self.load_series, self.scenario)
         except PlanError as error:
             raise PlanError(f"{self.name}: {error}") from None
         return trace_bytes(trace), []
@@ -66,19 +66,19 @@ class _Task:
 
 def compare_on_spark(
     session: SparkSession,
-    recording: Recording,
-    period: Period,
-    scenarios: Mapping[str, Scenario],
-    measured_by: Ruler,
+    recording: LoadRecording,
+    period: ReplayPeriod,
+    scenarios: Mapping[str, PlanningScenario],
+    measured_by: ReplicaMetricSpec,
     step_seconds: float,
     profile_weeks: int,
-) -> Comparison:
+) -> ScenarioComparison:
     """The effect of each scenario on recorded loads.
 
     Parameters
     ----------
     period, step_seconds, profile_weeks
-        As for `course_of`.
+        As for `load_series`.
     scenarios
         By name.
     measured_by
@@ -89,25 +89,25 @@ def compare_on_spark(
     TrimtabError
         If the recording is not sound, or a scenario cannot be planned.
     """
-    course = course_of(session, recording, period, step_seconds, profile_weeks)
-    found = run_tasks(session, [_Task(name, course, one) for name, one in scenarios.items()])
+    course = load_series(session, recording, period, step_seconds, profile_weeks)
+    found = run_tasks(session, [_ScenarioTask(name, course, one) for name, one in scenarios.items()])
     traces = {name: trace_from(one) for name, (one, _) in zip(scenarios, found, strict=True)}
     held = np.nan_to_num(course.leader[course.first :, :, DISK]).mean(axis=0)
-    factor = course.begun.partitions.replication_factor
+    factor = course.initial.partitions.replication_factor
     begin = int(course.end[course.first]) - round(course.step_seconds * SECOND)
-    errors = {} if course.told is None else course.told.errors(begin, int(course.end[-1]))
+    errors = {} if course.trend_report is None else course.trend_report.errors(begin, int(course.end[-1]))
     effects = effects_of(session, course, traces, measured_by)
-    return Comparison(measured_by, float(held @ factor), effects, errors)
+    return ScenarioComparison(measured_by, float(held @ factor), effects, errors)
 
 
-def trace_bytes(trace: Trace) -> bytes:
+def trace_bytes(trace: ScenarioTrace) -> bytes:
     """A trace on its way home from a task."""
     buffer = io.BytesIO()
     np.savez(buffer, **{one.name: getattr(trace, one.name) for one in fields(trace)})
     return buffer.getvalue()
 
 
-def trace_from(data: bytes) -> Trace:
+def trace_from(data: bytes) -> ScenarioTrace:
     """The inverse of `trace_bytes`."""
     with np.load(io.BytesIO(data)) as arrays:
-        return Trace(**{one.name: arrays[one.name] for one in fields(Trace)})
+        return ScenarioTrace(**{one.name: arrays[one.name] for one in fields(ScenarioTrace)})

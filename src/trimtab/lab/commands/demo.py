@@ -1,4 +1,4 @@
-"""`trimtab demo`: the whole of a level on a cluster of our own, in a few minutes."""
+"""`trimtab demo`: the whole of a balancer on a cluster of our own, in a few minutes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ app = typer.Typer()
 
 @app.command()
 def demo(
-    level: str = typer.Argument(
+    balancer: str = typer.Argument(
         "replicas",
         help="replicas (Kafka), bundles (Pulsar), queues (Valkey), keys (Kafka) or masters (Paxos groups).",
     ),
     out: Path | None = typer.Option(
         None,
         "--out",
-        help="Folder for pictures, plan and result; default trimtab-demo, for others trimtab-demo-LEVEL.",
+        help="Folder for pictures, plan and result; default trimtab-demo, for others trimtab-demo-BALANCER.",
     ),
     seed: int = typer.Option(5, "--seed", help="Of the load's rates."),
     quick: bool = typer.Option(False, "--quick", help="Less load and fewer samples: a look, no measurement."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
-    """Start a real cluster here, find its skew, level it under load, and measure whether that helped.
+    """Start a real cluster here, find its skew, balance it under load, and measure whether that helped.
 
     Six Kafka brokers; with `trimtab demo bundles` three Pulsar brokers; with `trimtab demo queues` a server
     of queues with four workers; with `trimtab demo keys` three Kafka brokers and one topic with a hot
@@ -40,20 +40,22 @@ def demo(
     import os
     import sys
 
+    from trimtab.balancers.settings import read_settings
     from trimtab.extras import require
-    from trimtab.lab.demo.interruption import Interrupted, orderly
-    from trimtab.levels.settings import read_settings
+    from trimtab.lab.demo.interruption import DemoInterrupted, orderly
 
     require("lab")
-    from trimtab.lab.demo.levels import FOLDERS, told
+    from trimtab.lab.demo.balancers import FOLDERS, run_demo
 
-    if level not in FOLDERS:
-        raise SettingsError(f"there is no demo of {level}: write {' or '.join(FOLDERS)}")
+    if balancer not in FOLDERS:
+        raise SettingsError(f"there is no demo of {balancer}: write {' or '.join(FOLDERS)}")
     asked = read_settings(settings, overrides, os.environ)
     try:
         with orderly():
-            code = told(level, seed, asked.levels[level], out or Path(FOLDERS[level]), quick=quick)
-    except Interrupted as interrupted:
+            code = run_demo(
+                balancer, seed, asked.balancers[balancer], out or Path(FOLDERS[balancer]), quick=quick
+            )
+    except DemoInterrupted as interrupted:
         print("\ntrimtab: interrupted; the cluster is stopped and its data are deleted", file=sys.stderr)
         raise typer.Exit(interrupted.exit_code) from None
     raise typer.Exit(code)

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from trimtab.lab.commands import sandbox_masters
-from trimtab.report.saying import say
+from trimtab.report.progress import print_progress
 
 app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
 
@@ -65,7 +65,7 @@ def up_pulsar(
     load_manager: str = typer.Option(
         "modular", "--load-manager", help="Pulsar's own balancing: modular or extensible."
     ),
-    secured: bool = typer.Option(False, "--secured", help="Let clients in only with a token over TLS."),
+    secured: bool = typer.Option(False, "--secure", help="Let clients in only with a token over TLS."),
     cpus: float = typer.Option(
         0.0,
         "--cpus",
@@ -157,16 +157,18 @@ def load_kafka(
     if keys is None:
         _load("kafka", name, seed, rate, seconds, workload, truth)
         return
-    from trimtab.history.keys.law import parsed
-    from trimtab.lab.sandbox.kafka.state import KafkaState
-    from trimtab.lab.sandbox.keys.checking import Violation
+    from trimtab.history.keys.zipf import parsed
+    from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
+    from trimtab.lab.sandbox.keys.checking import KeysViolation
     from trimtab.lab.sandbox.keys.load import KeyedLoad, run_keyed_load
     from trimtab.lab.sandbox.names import require_named
 
     load = KeyedLoad(topic, parsed(keys), rate=records, consumer_rate=consumer_rate)
     try:
-        typer.echo(run_keyed_load(require_named(name, KafkaState), load, seconds or None, say))
-    except Violation as error:
+        typer.echo(
+            run_keyed_load(require_named(name, KafkaSandboxState), load, seconds or None, print_progress)
+        )
+    except KeysViolation as error:
         typer.echo(f"this failed: {error}")
         raise typer.Exit(1) from None
 
@@ -203,29 +205,29 @@ def load_queues(
 ) -> None:
     """Send short votes and long reports, all declared alike, until stopped; then wait until all are done."""
     from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.queues.state import QueuesState
+    from trimtab.lab.sandbox.queues.state import QueuesSandboxState
     from trimtab.lab.sandbox.queues.system import load
 
-    state = require_named(name, QueuesState)
-    typer.echo(load(state, seed, rate or None, seconds or None, slow, say))
+    state = require_named(name, QueuesSandboxState)
+    typer.echo(load(state, seed, rate or None, seconds or None, slow, print_progress))
 
 
 def kill_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
     """Kill a worker with -9."""
     from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.queues.state import QueuesState
+    from trimtab.lab.sandbox.queues.state import QueuesSandboxState
     from trimtab.lab.sandbox.queues.system import kill
 
-    typer.echo(kill(require_named(name, QueuesState), worker))
+    typer.echo(kill(require_named(name, QueuesSandboxState), worker))
 
 
 def restart_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
     """Start a worker again that was killed."""
     from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.queues.state import QueuesState
+    from trimtab.lab.sandbox.queues.state import QueuesSandboxState
     from trimtab.lab.sandbox.queues.system import restart
 
-    typer.echo(restart(require_named(name, QueuesState), worker))
+    typer.echo(restart(require_named(name, QueuesSandboxState), worker))
 
 
 def up_masters(
@@ -250,7 +252,7 @@ def up_masters(
         False, "--secret", help="Let nodes and clients prove that they know a secret."
     ),
     map_in_store: bool = typer.Option(
-        False, "--map-in-store", help="Publish the ideal map in the store itself, not in a file."
+        False, "--map-in-store", help="Publish the preferred map in the store itself, not in a file."
     ),
 ) -> None:
     """Start the nodes, and wait until every group has a master; they go on when this command ends."""
@@ -273,7 +275,10 @@ def _up(system: str, name: str, **options: Any) -> None:
 
     row = system_of(system)
     state, fresh = start_named(
-        name, row.state, lambda folder: row.start(**options, folder=folder, say=say), say
+        name,
+        row.state,
+        lambda folder: row.start(**options, folder=folder, print_progress=print_progress),
+        print_progress,
     )
     typer.echo(row.describe(state))
     if fresh:
@@ -290,7 +295,9 @@ def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **option
 
     row = system_of(system)
     state = require_named(name, row.state)
-    done = row.skew(state, row.skewed(state, draw, rate), remove=remove, say=say, **options)
+    done = row.skew(
+        state, row.skewed(state, draw, rate), remove=remove, print_progress=print_progress, **options
+    )
     typer.echo(done if remove else f"{done}; now load them: {command(system, name, 'load')}")
 
 
@@ -315,7 +322,7 @@ def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer
         from trimtab.lab.sandbox.names import stop_named
         from trimtab.lab.sandbox.systems import system_of
 
-        stopped = stop_named(name, system_of(system).state, say)
+        stopped = stop_named(name, system_of(system).state, print_progress)
         told = f"the sandbox {name} is stopped and its data deleted"
         typer.echo(told if stopped else f"no sandbox {name} is running")
 
@@ -351,7 +358,7 @@ def _load(
     state = require_named(name, row.state)
     chosen = row.read_workload(workload) if workload else row.skewed(state, seed, rate)
     present = row.present_topics(state, chosen)
-    done, log = run_load(state, state.connection, chosen, present, seconds or None, truth, say)
+    done, log = run_load(state, state.connection, chosen, present, seconds or None, truth, print_progress)
     late = f", {done.late_records} late by over a second" if done.late_records else ""
     typer.echo(
         f"{done.produced_records} of {done.planned_records} {row.records} produced in "

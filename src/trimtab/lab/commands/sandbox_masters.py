@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from trimtab.report.saying import say
+from trimtab.report.progress import print_progress
 
 NAME = typer.Option("masters", "--name", help="Which sandbox, where there are several.")
 NODE = typer.Argument(..., min=0, help="The number of the node, from 0.")
@@ -19,10 +19,12 @@ def load(
 ) -> None:
     """Send to a topic of every group and read it, until stopped; then look for every message."""
     from trimtab.lab.sandbox.masters import system
-    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.lab.sandbox.names import require_named
 
-    text, held = system.load(require_named(name, MastersState), seed, rate, seconds or None, size, say)
+    text, held = system.load(
+        require_named(name, MastersSandboxState), seed, rate, seconds or None, size, print_progress
+    )
     typer.echo(text)
     if not held:
         raise typer.Exit(1)
@@ -31,19 +33,19 @@ def load(
 def kill(node: int = NODE, name: str = NAME) -> None:
     """Kill a node with -9."""
     from trimtab.lab.sandbox.masters import system
-    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.lab.sandbox.names import require_named
 
-    typer.echo(system.kill(require_named(name, MastersState, runs=False), node))
+    typer.echo(system.kill(require_named(name, MastersSandboxState, runs=False), node))
 
 
 def restart(node: int = NODE, name: str = NAME) -> None:
     """Start a node again that was killed."""
     from trimtab.lab.sandbox.masters import system
-    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.lab.sandbox.names import require_named
 
-    typer.echo(system.restart(require_named(name, MastersState, runs=False), node))
+    typer.echo(system.restart(require_named(name, MastersSandboxState, runs=False), node))
 
 
 def move(
@@ -53,7 +55,7 @@ def move(
 ) -> None:
     """Give the mastership of a group to a node, by a new version of the map."""
     from trimtab.lab.sandbox.masters import system
-    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.lab.sandbox.names import require_named
 
-    typer.echo(system.move(require_named(name, MastersState, runs=False), group, node))
+    typer.echo(system.move(require_named(name, MastersSandboxState, runs=False), group, node))

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import typer
 
-from trimtab.report.saying import say
+from trimtab.report.progress import print_progress
 
 app = typer.Typer(
     help="Made-up clusters: scenarios in virtual time, and recordings to replay.", no_args_is_help=True
 )
 
 
-class Destination(StrEnum):
+class DestinationChoice(StrEnum):
     """The order of two things."""
 
     FIRST = "first"
@@ -32,8 +32,8 @@ def bundles(
     strategies: list[str] = typer.Option(
         [], "--strategy", help="A shedding strategy by name; may be repeated; by default all of Pulsar's."
     ),
-    destination: Destination = typer.Option(
-        Destination.FIRST,
+    destination: DestinationChoice = typer.Option(
+        DestinationChoice.FIRST,
         "--destination",
         help="first: chosen before the unload, as in Pulsar 4; lookup: by the next lookup, as the article "
         "tells it.",
@@ -53,7 +53,7 @@ def bundles(
     found = played(
         scenarios or list(SCENARIOS),
         strategies_named(strategies),
-        destination_first=destination is Destination.FIRST,
+        destination_first=destination is DestinationChoice.FIRST,
         seed=seed,
     )
     if as_json:
@@ -81,7 +81,7 @@ def recording(
 
     record(RecordedCluster(brokers=brokers, bundles=bundle_count, ticks=ticks, seed=seed), out)
     size = out.stat().st_size
-    say(f"wrote {ticks:,} ticks into {out} ({size:,} bytes)")
+    print_progress(f"wrote {ticks:,} ticks into {out} ({size:,} bytes)")
 
 
 @app.command()
@@ -100,9 +100,11 @@ def weeks(
     code 2: they cannot be, or a file cannot be written.
     """
     from trimtab.files.atomic import writing
-    from trimtab.lab.simulate.weeks import Weeks
+    from trimtab.lab.simulate.weeks import SimulatedWeeks
 
-    made = Weeks(weeks=long, step_seconds=step * 60, brokers=brokers, topics=topics, growth=growth, seed=seed)
+    made = SimulatedWeeks(
+        weeks=long, step_seconds=step * 60, brokers=brokers, topics=topics, growth=growth, seed=seed
+    )
     with writing(out):
         windows = made.write(out)
-    say(f"wrote {windows:,} windows into {out}")
+    print_progress(f"wrote {windows:,} windows into {out}")

@@ -6,47 +6,52 @@ import time
 from typing import TYPE_CHECKING
 
 from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.turn import Pipeline
+from trimtab.lab.demo.turn import DemoPipeline
 from trimtab.lab.demo.warm_up import begin_warm_up
-from trimtab.lab.sandbox.load import Load
+from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.processes import end, running
 
 if TYPE_CHECKING:
     import contextlib
 
     from trimtab.lab.demo.part import Demo, PlanT, ReceiptT, SandboxT, SnapshotT
-    from trimtab.lab.demo.sampling import Sampling
-    from trimtab.lab.demo.screen import Screen
-    from trimtab.lab.sandbox.processes import Process
+    from trimtab.lab.demo.sampling import SampledSandbox
+    from trimtab.lab.demo.screen import DemoOutput
+    from trimtab.lab.sandbox.processes import SandboxProcess
 
 
 def begin(
-    stack: contextlib.ExitStack, screen: Screen, demo: Demo[SandboxT, SnapshotT, PlanT, ReceiptT]
-) -> tuple[Sampling[SandboxT], Pipeline, MachineLog]:
+    stack: contextlib.ExitStack, screen: DemoOutput, demo: Demo[SandboxT, SnapshotT, PlanT, ReceiptT]
+) -> tuple[SampledSandbox[SandboxT], DemoPipeline, MachineLog]:
     """Cluster, topics, clients; Spark and the planner get ready while the brokers warm up."""
-    screen.step(f"Start a real {demo.words.system} cluster: {demo.words.cluster}")
-    planner = begin_warm_up(demo.level)
+    screen.step(f"Start a real {demo.texts.system} cluster: {demo.texts.cluster}")
+    planner = begin_warm_up(demo.balancer)
     stack.callback(end, [planner], 0.0)
     sandbox = demo.start(screen)
     stack.enter_context(sandbox)
     screen.step(
-        f"Create topics where {demo.words.system} itself puts them, and let producers and consumers work"
+        f"Create topics where {demo.texts.system} itself puts them, and let producers and consumers work"
     )
     demo.create_topics(screen, sandbox)
     folder = sandbox.state.folder
-    load = stack.enter_context(Load.start(sandbox.state.connection, demo.workload, folder / "load"))
-    screen.say(demo.load_text())
-    pipeline = Pipeline(folder / "spark", demo.pipeline_settings())
+    load = stack.enter_context(SandboxLoad.start(sandbox.state.connection, demo.workload, folder / "load"))
+    screen.print_lines(demo.load_text())
+    pipeline = DemoPipeline(folder / "spark", demo.pipeline_settings())
     stack.callback(pipeline.close)
     begun = time.monotonic()
     world = stack.enter_context(demo.sampled(sandbox, load))
     machine = stack.enter_context(MachineLog().running())
-    _wait_until_ready(screen, load, pipeline, planner, begun, demo.pace.warm_up_seconds)
+    _wait_until_ready(screen, load, pipeline, planner, begun, demo.times.warm_up_seconds)
     return world, pipeline, machine
 
 
 def _wait_until_ready(
-    screen: Screen, load: Load, pipeline: Pipeline, planner: Process, begun: float, seconds: float
+    screen: DemoOutput,
+    load: SandboxLoad,
+    pipeline: DemoPipeline,
+    planner: SandboxProcess,
+    started: float,
+    seconds: float,
 ) -> None:
     """Wait until brokers are warm, Spark has started, and the planner is compiled.
 
@@ -54,7 +59,7 @@ def _wait_until_ready(
     ----------
     load
         Must go on meanwhile.
-    begun, seconds
+    started, seconds
         Since when (monotonic) and how long brokers warm up.
 
     Raises
@@ -62,14 +67,14 @@ def _wait_until_ready(
     SandboxError
         If a client of the load has ended.
     """
-    while waited_for := _not_ready(pipeline, planner, seconds - (time.monotonic() - begun)):
+    while waited_for := _not_ready(pipeline, planner, seconds - (time.monotonic() - started)):
         load.require_running()
-        screen.progress(f"{time.monotonic() - begun:.0f} s: {waited_for}")
+        screen.progress(f"{time.monotonic() - started:.0f} s: {waited_for}")
         time.sleep(0.1)
-    screen.progress(f"warmed up in {time.monotonic() - begun:.0f} s", last=True)
+    screen.progress(f"warmed up in {time.monotonic() - started:.0f} s", last=True)
 
 
-def _not_ready(pipeline: Pipeline, planner: Process, seconds: float) -> str:
+def _not_ready(pipeline: DemoPipeline, planner: SandboxProcess, seconds: float) -> str:
     """The parts that are still being waited for; empty when all is there."""
     busy = [
         "brokers warm up" if seconds > 0 else "",

@@ -10,31 +10,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.files.atomic import write_atomically
-from trimtab.lab.demo.screen import SIDE_BY_SIDE, Screen
+from trimtab.lab.demo.screen import SIDE_BY_SIDE, DemoOutput
 from trimtab.model.load import resource_name
 from trimtab.model.plan import Verdict
-from trimtab.report.before_after import Goals, before_after_table
+from trimtab.report.before_after import MeasurementGoals, before_after_table
 from trimtab.report.heatmap import draw_heatmap
 from trimtab.report.terminal_heatmap import terminal_heatmap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trimtab.lab.demo.sampling import Period
+    from trimtab.lab.demo.sampling import MeasuredPeriod
     from trimtab.lab.sandbox.log_check import LogCheck
-    from trimtab.model.imbalance import Measures
+    from trimtab.model.imbalance import ImbalanceSummary
     from trimtab.model.load import FloatArray
-    from trimtab.report.before_after import Outcome
-    from trimtab.report.measured import Measured
+    from trimtab.report.before_after import MeasurementVerdict
+    from trimtab.report.measured import MeasuredLoad
 
 
-def show_both(screen: Screen, before: Measured, after: Measured, goals: Goals) -> None:
+def show_both(screen: DemoOutput, before: MeasuredLoad, after: MeasuredLoad, goals: MeasurementGoals) -> None:
     """The map and the table of before and after."""
     show_map(screen, np.array([goals.epsilon[name] for name in before.resources]), before, after)
     screen.table(before_after_table(before.means(), after.means(), goals))
 
 
-def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measured | None = None) -> None:
+def show_map(
+    screen: DemoOutput, epsilon: FloatArray, before: MeasuredLoad, after: MeasuredLoad | None = None
+) -> None:
     """Brokers × resources in the terminal, one panel or two, side by side where there is room."""
     names, columns = before.names(", "), [resource_name(name) for name in before.resources]
     first = before.cells("before" if after else "")
@@ -49,7 +51,11 @@ def show_map(screen: Screen, epsilon: FloatArray, before: Measured, after: Measu
 
 
 def misses(
-    outcome: Outcome, predicted: Measures, after: Measures, by_loads: Mapping[str, float], goals: Goals
+    outcome: MeasurementVerdict,
+    predicted: ImbalanceSummary,
+    after: ImbalanceSummary,
+    by_loads: Mapping[str, float],
+    goals: MeasurementGoals,
 ) -> list[str]:
     """The goals that are missed: by how much, what the plan predicted, and what made the difference.
 
@@ -75,22 +81,22 @@ def misses(
     return lines
 
 
-def _cause(name: str, measured: float, told: float, by_loads: float | None) -> str:
+def _cause(name: str, measured: float, predicted: float, by_loads: float | None) -> str:
     """Why a prediction did not come true, by what the newest snapshot makes of the same placement."""
     if by_loads is None or not np.isfinite(by_loads):
         return ""
     text = f", and {by_loads:.1%} by the loads of now: "
-    if abs(by_loads - measured) > abs(by_loads - told):
+    if abs(by_loads - measured) > abs(by_loads - predicted):
         return text + "the brokers' use beside their partitions differs"
     return text + ("the fit of CPU to partitions has changed" if name == "cpu" else "the loads have changed")
 
 
-def judgement(outcome: Outcome, verdict: Verdict, log: LogCheck) -> str:
+def conclusion(outcome: MeasurementVerdict, verdict: Verdict, log: LogCheck) -> str:
     """The end of the story in a sentence, as measurement tells it."""
     if not log.ok:
         return "This failed: what brokers had confirmed is not all there, once and in order."
-    if verdict is Verdict.LEVEL:
-        return "The cluster's own placement was level this time: run it again with another --seed."
+    if verdict is Verdict.BALANCED:
+        return "The cluster's own placement was balanced this time: run it again with another --seed."
     if not outcome.helped:
         worse = ", ".join(resource_name(name) for name in outcome.worse) or "nothing became more even"
         return f"By measurement this did not help ({worse})."
@@ -102,11 +108,11 @@ def judgement(outcome: Outcome, verdict: Verdict, log: LogCheck) -> str:
     return "It helped, and every goal holds, by measurement."
 
 
-def sampling_facts(period: Period) -> dict[str, object]:
+def sampling_facts(period: MeasuredPeriod) -> dict[str, object]:
     """Samples of a period for the result: how many were wanted, taken and disturbed, and by what."""
     disturbed = period.disturbed
     return {
-        "wanted": period.wanted,
+        "wanted": period.required,
         "taken": period.ticks,
         "disturbed": len(disturbed),
         "why": sorted(set(disturbed.values())),
@@ -116,9 +122,9 @@ def sampling_facts(period: Period) -> dict[str, object]:
 
 def keep(
     out: Path,
-    panels: Sequence[tuple[str, Measured]],
+    panels: Sequence[tuple[str, MeasuredLoad]],
     title: str,
-    goals: Goals,
+    goals: MeasurementGoals,
     plan: bytes,
     facts: Mapping[str, object],
 ) -> tuple[Path, ...]:

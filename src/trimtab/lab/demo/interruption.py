@@ -10,7 +10,7 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Interrupted(BaseException):
+class DemoInterrupted(BaseException):
     """Somebody asked the process to end; `exit_code` is what shells expect then."""
 
     def __init__(self, number: int) -> None:
@@ -20,13 +20,15 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def orderly() -> Iterator[None]:
-    """Within the block the first signal raises `Interrupted`; further ones do not disturb the clearing up."""
+    """Within the block the first signal raises `DemoInterrupted`; further ones do not disturb the clearing
+    up.
+    """
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def interrupt(number: int, _: FrameType | None) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
+        raise DemoInterrupted(number)
 
     for number in SIGNALS:
         # What a shell switched off (nohup) stays off.

@@ -18,7 +18,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class Reading:
+class MachineCounters:
     """The counters at one moment.
 
     Attributes
@@ -27,7 +27,7 @@ class Reading:
         Seconds since the epoch.
     busy, idle
         Processor seconds of the whole machine since it started.
-    ours
+    own_seconds
         Those of this process and all below it.
     late_seconds
         By which this reading came too late.
@@ -36,12 +36,12 @@ class Reading:
     at: float
     busy: float
     idle: float
-    ours: float
+    own_seconds: float
     late_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
-class Breath:
+class MachineLoad:
     """The machine in a stretch of time; figures that no operating system told are NaN.
 
     Attributes
@@ -86,7 +86,7 @@ class MachineLog:
     """
 
     def __init__(self) -> None:
-        self.readings: list[Reading] = []
+        self.readings: list[MachineCounters] = []
         self._ended: dict[int, float] = {}
         self._alive: dict[int, float] = {}
 
@@ -100,7 +100,9 @@ class MachineLog:
             while not stop.wait(max(0.0, wanted - time.monotonic())):
                 late = time.monotonic() - wanted
                 with contextlib.suppress(OSError):
-                    self.readings.append(Reading(time.time(), *_processor_seconds(), self._ours(), late))
+                    self.readings.append(
+                        MachineCounters(time.time(), *_processor_seconds(), self._own_cpu_seconds(), late)
+                    )
                 wanted = time.monotonic() + INTERVAL_SECONDS
 
         thread = threading.Thread(target=run, name="machine", daemon=True)
@@ -111,20 +113,20 @@ class MachineLog:
             stop.set()
             thread.join()
 
-    def between(self, begin: float, end: float) -> Breath:
+    def between(self, begin: float, end: float) -> MachineLoad:
         """The machine between two times, seconds since the epoch."""
         margin = 1.2 * INTERVAL_SECONDS
         inside = [one for one in self.readings if begin - margin <= one.at <= end + margin + one.late_seconds]
         cores = os.cpu_count() or 1
         stall = max((one.late_seconds for one in inside), default=0.0)
         if len(inside) < 2:
-            return Breath(float("nan"), float("nan"), cores, stall)
+            return MachineLoad(float("nan"), float("nan"), cores, stall)
         first, last = inside[0], inside[-1]
         seconds = last.at - first.at
-        outside = max(0.0, (last.busy - first.busy) - (last.ours - first.ours)) / seconds
-        return Breath(outside, (last.idle - first.idle) / seconds, cores, stall)
+        outside = max(0.0, (last.busy - first.busy) - (last.own_seconds - first.own_seconds)) / seconds
+        return MachineLoad(outside, (last.idle - first.idle) / seconds, cores, stall)
 
-    def _ours(self) -> float:
+    def _own_cpu_seconds(self) -> float:
         """Seconds of this process and all below it, those that have ended meanwhile included."""
         now = _family_seconds(os.getpid())
         for pid in self._alive.keys() - now.keys():

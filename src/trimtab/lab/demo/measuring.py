@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from trimtab.model.errors import ObserveError
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.measured import Measured, complete_ticks, measured_at, rows_of
+from trimtab.report.measured import MeasuredLoad, complete_ticks, measured_at, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trimtab.lab.demo.sampling import Period
+    from trimtab.lab.demo.sampling import MeasuredPeriod
     from trimtab.observe.lake import Lake
 
 MICROSECOND = datetime.timedelta(microseconds=1)
@@ -20,10 +20,10 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 
 def measured(
     lake: Lake,
-    period: Period,
+    period: MeasuredPeriod,
     hosts: Mapping[int, str] | None = None,
     resources: tuple[str, ...] = RESOURCES,
-) -> Measured:
+) -> MeasuredLoad:
     """The table's figures at the undisturbed ticks of a period at which every live broker was sampled.
 
     Parameters
@@ -35,7 +35,7 @@ def measured(
     hosts
         Host of each broker; empty where a broker's name tells it.
     resources
-        Those of the level.
+        Those of the balancer.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The part that one level has in the demo: its cluster, its load, its plan, and its words."""
+"""The part that one balancer has in the demo: its cluster, its load, its plan, and its words."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from trimtab.lab.demo.sampling import Sampling
-    from trimtab.lab.demo.screen import Screen
-    from trimtab.lab.sandbox.client_task import LoadPlan
+    from trimtab.lab.demo.sampling import SampledSandbox
+    from trimtab.lab.demo.screen import DemoOutput
+    from trimtab.lab.sandbox.client_task import WorkloadPlan
     from trimtab.lab.sandbox.cluster import Sandbox
-    from trimtab.lab.sandbox.load import Load
+    from trimtab.lab.sandbox.load import SandboxLoad
     from trimtab.lab.sandbox.truth import TruthTick
     from trimtab.observe.settings import PipelineSettings
 
 
 @dataclass(frozen=True)
-class Pace:
+class DemoTimes:
     """The length of the demo, and its load.
 
     Attributes
@@ -43,8 +43,8 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class DemoWords:
-    """A level's words for the steps that are alike.
+class DemoTexts:
+    """A balancer's words for the steps that are alike.
 
     Attributes
     ----------
@@ -75,13 +75,13 @@ ReceiptT = TypeVar("ReceiptT")
 
 
 class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
-    """The part that one level has in the story.
+    """The part that one balancer has in the story.
 
     Attributes
     ----------
-    level, resources, words
-        The level's.
-    pace, workload
+    balancer, resources, texts
+        The balancer's.
+    times, workload
         How long the demo watches, and the load.
     theta, epsilon
         Goals by resource.
@@ -89,21 +89,21 @@ class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
         Between the execution and the second measurement.
     """
 
-    level: str
+    balancer: str
     resources: tuple[str, ...]
-    words: DemoWords
-    pace: Pace
-    workload: LoadPlan
+    texts: DemoTexts
+    times: DemoTimes
+    workload: WorkloadPlan
     theta: Sequence[float]
     epsilon: Sequence[float]
     settle_seconds: float
 
     @abstractmethod
-    def start(self, screen: Screen) -> SandboxT:
+    def start(self, screen: DemoOutput) -> SandboxT:
         """A cluster that serves, and a line on where."""
 
     @abstractmethod
-    def create_topics(self, screen: Screen, sandbox: SandboxT) -> None:
+    def create_topics(self, screen: DemoOutput, sandbox: SandboxT) -> None:
         """Make what the load needs, where the system itself puts it."""
 
     @abstractmethod
@@ -115,7 +115,9 @@ class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
         """The settings of the tables: two samples a window."""
 
     @abstractmethod
-    def sampled(self, sandbox: SandboxT, load: Load) -> AbstractContextManager[Sampling[SandboxT]]:
+    def sampled(
+        self, sandbox: SandboxT, load: SandboxLoad
+    ) -> AbstractContextManager[SampledSandbox[SandboxT]]:
         """Samples of the loaded cluster, taken until the block is left."""
 
     @abstractmethod
@@ -139,7 +141,7 @@ class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
         """The plan's file."""
 
     @abstractmethod
-    def act(self, screen: Screen, sandbox: SandboxT, snapshot: SnapshotT, plan: PlanT) -> ReceiptT:
+    def act(self, screen: DemoOutput, sandbox: SandboxT, snapshot: SnapshotT, plan: PlanT) -> ReceiptT:
         """Carry the plan out, and tell how far it is and what is left."""
 
     @abstractmethod
@@ -148,8 +150,8 @@ class Demo(ABC, Generic[SandboxT, SnapshotT, PlanT, ReceiptT]):
 
     @abstractmethod
     def facts(self, receipt: ReceiptT | None, ticks: Sequence[TruthTick]) -> Mapping[str, object]:
-        """The level's own part of the result: the price, and what clients noticed."""
+        """The balancer's own part of the result: the price, and what clients noticed."""
 
-    def show_clients(self, screen: Screen, receipt: ReceiptT | None, ticks: Sequence[TruthTick]) -> None:
+    def show_clients(self, screen: DemoOutput, receipt: ReceiptT | None, ticks: Sequence[TruthTick]) -> None:
         """Show what clients noticed of the execution, where they can tell."""
         return

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from trimtab.lab.demo.validity import check_all
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.collecting import Sampler
-from trimtab.observe.collect.run import Collected, collect
+from trimtab.observe.collect.run import TickResult, collect
+from trimtab.observe.collect.sampler import Sampler
 
 if TYPE_CHECKING:
     from trimtab.lab.demo.machine import MachineLog
-    from trimtab.lab.demo.validity import Validity
-    from trimtab.lab.sandbox.load import Load
-    from trimtab.observe.collect.landing import Landing
+    from trimtab.lab.demo.validity import SampleValidity
+    from trimtab.lab.sandbox.load import SandboxLoad
+    from trimtab.observe.collect.sinks import SampleSink
     from trimtab.observe.lake import Lake
 
-AT_MOST = 3
+MAX_TICKS = 3
 """Samples that may be taken for each that is wanted, where samples are checked."""
-PATIENCE_TICKS = 5
+MAX_IDLE_TICKS = 5
 """This many ticks in a row without any sample, and the collector is given up."""
 
 
@@ -33,7 +33,7 @@ SandboxT = TypeVar("SandboxT")
 
 
 @dataclass
-class Sampling(Generic[SandboxT]):
+class SampledSandbox(Generic[SandboxT]):
     """A loaded sandbox and its samples.
 
     Attributes
@@ -45,10 +45,10 @@ class Sampling(Generic[SandboxT]):
     """
 
     sandbox: SandboxT
-    load: Load
+    load: SandboxLoad
     lake: Lake
     interval_seconds: float
-    _landed: list[datetime.datetime] = field(default_factory=list)
+    _written_at: list[datetime.datetime] = field(default_factory=list)
     _problems: list[str] = field(default_factory=list)
 
     @property
@@ -61,7 +61,7 @@ class Sampling(Generic[SandboxT]):
         ticks: int,
         watch: Callable[[int, int, str], None] | None = None,
         machine: MachineLog | None = None,
-    ) -> Period:
+    ) -> MeasuredPeriod:
         """Wait for so many whole intervals from now on, and name them.
 
         Parameters
@@ -71,7 +71,7 @@ class Sampling(Generic[SandboxT]):
         watch
             Told after each how many of how many there are, and why the last one does not count.
         machine
-            Its log, if samples are to be checked: those that are not valid are taken again, up to `AT_MOST`
+            Its log, if samples are to be checked: those that are not valid are taken again, up to `MAX_TICKS`
             times as many in all.
 
         Raises
@@ -83,9 +83,9 @@ class Sampling(Generic[SandboxT]):
         """
         begun = datetime.datetime.now(datetime.UTC)
         deadline, seen = self._deadline(), 0
-        checks: list[Validity] = []
+        checks: list[SampleValidity] = []
         while True:
-            got = [tick for tick in self._landed if tick >= begun]
+            got = [tick for tick in self._written_at if tick >= begun]
             if len(got) > seen:
                 deadline, seen = self._deadline(), len(got)
                 if machine is not None:
@@ -93,8 +93,8 @@ class Sampling(Generic[SandboxT]):
                 sound = seen - 1 if machine is None else sum(one.valid for one in checks)
                 if watch is not None:
                     watch(min(sound, ticks), ticks, checks[-1].reason if checks else "")
-                if sound >= ticks or seen > AT_MOST * ticks:
-                    return Period(got[1], got[-1], seen - 1, tuple(got[1:]), tuple(checks), ticks)
+                if sound >= ticks or seen > MAX_TICKS * ticks:
+                    return MeasuredPeriod(got[1], got[-1], seen - 1, tuple(got[1:]), tuple(checks), ticks)
             self.load.require_running()
             if time.monotonic() > deadline:
                 raise ObserveError(
@@ -104,16 +104,16 @@ class Sampling(Generic[SandboxT]):
             time.sleep(0.05)
 
     def _deadline(self) -> float:
-        return time.monotonic() + (1 + PATIENCE_TICKS) * self.interval_seconds
+        return time.monotonic() + (1 + MAX_IDLE_TICKS) * self.interval_seconds
 
-    def take(self, collected: Collected) -> None:
+    def record_tick(self, collected: TickResult) -> None:
         """Remember how a tick went."""
         if collected.problem is not None:
             self._problems.append(collected.problem)
             return
         assert collected.sample is not None
         self._problems.extend(collected.sample.problems)
-        self._landed.append(collected.tick)
+        self._written_at.append(collected.tick)
 
     def end(self, error: Exception) -> None:
         """Remember why there will be no more samples."""
@@ -121,7 +121,7 @@ class Sampling(Generic[SandboxT]):
 
 
 @dataclass(frozen=True)
-class Period:
+class MeasuredPeriod:
     """A stretch of measured ticks, both ends included.
 
     Attributes
@@ -130,7 +130,7 @@ class Period:
         Its ends, and how many.
     each, checks
         Every tick with its check, where samples were checked.
-    wanted
+    required
         The number of sound ones that were waited for.
     """
 
@@ -138,8 +138,8 @@ class Period:
     last: datetime.datetime
     ticks: int
     each: tuple[datetime.datetime, ...] = ()
-    checks: tuple[Validity, ...] = ()
-    wanted: int = 0
+    checks: tuple[SampleValidity, ...] = ()
+    required: int = 0
 
     @property
     def disturbed(self) -> dict[datetime.datetime, str]:
@@ -149,7 +149,7 @@ class Period:
     @property
     def too_busy(self) -> bool:
         """Whether fewer samples are sound than were wanted."""
-        return self.ticks - len(self.disturbed) < self.wanted
+        return self.ticks - len(self.disturbed) < self.required
 
     @property
     def left_out(self) -> Collection[datetime.datetime]:
@@ -157,7 +157,7 @@ class Period:
         return () if self.too_busy else self.disturbed
 
     @property
-    def remark(self) -> str:
+    def warning(self) -> str:
         """A sentence on disturbed samples; empty without any."""
         if not self.disturbed:
             return ""
@@ -180,29 +180,29 @@ class Period:
 @contextlib.contextmanager
 def sampled(
     sandbox: SandboxT,
-    load: Load,
+    load: SandboxLoad,
     lake: Lake,
     interval_seconds: float,
     open_collector: Callable[[], AbstractContextManager[Sampler]],
-    open_landing: Callable[[], AbstractContextManager[Landing]],
-) -> Iterator[Sampling[SandboxT]]:
+    open_sink: Callable[[], AbstractContextManager[SampleSink]],
+) -> Iterator[SampledSandbox[SandboxT]]:
     """Sample a loaded cluster in a thread until the block is left.
 
     Parameters
     ----------
     sandbox, load, lake, interval_seconds
-        As in `Sampling`.
-    open_collector, open_landing
+        As in `SampledSandbox`.
+    open_collector, open_sink
         Called in the thread.
     """
-    sampling = Sampling(sandbox, load, lake, interval_seconds)
+    sampling = SampledSandbox(sandbox, load, lake, interval_seconds)
     stop = threading.Event()
 
     def run() -> None:
         try:
-            with open_collector() as collector, open_landing() as landing:
+            with open_collector() as collector, open_sink() as landing:
                 for collected in collect(collector, landing, sampling.interval_seconds, stop):
-                    sampling.take(collected)
+                    sampling.record_tick(collected)
         except Exception as error:
             sampling.end(error)
 

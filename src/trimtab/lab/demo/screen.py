@@ -17,7 +17,7 @@ SIDE_BY_SIDE = 118
 """Columns that two panels need."""
 
 
-class Screen:
+class DemoOutput:
     """Numbered steps on a stream.
 
     Parameters
@@ -32,15 +32,15 @@ class Screen:
         self.stream = stream
         self._steps = steps
         self._step = 0
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self._rewrites = stream.isatty()
         self._width = 0
-        self._told = 0.0
+        self._reported = 0.0
 
     @property
     def seconds(self) -> float:
         """Since the beginning."""
-        return time.monotonic() - self._begun
+        return time.monotonic() - self._started
 
     def step(self, text: str) -> None:
         """Begin the next step."""
@@ -48,9 +48,9 @@ class Screen:
         self._clear()
         minutes, seconds = divmod(int(self.seconds), 60)
         self._write(f"\n[{minutes}:{seconds:02d}] {self._step}/{self._steps}  {text}\n")
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
 
-    def say(self, text: str = "") -> None:
+    def print_lines(self, text: str = "") -> None:
         """Lines under the step."""
         self._clear()
         for line in text.splitlines() or [""]:
@@ -87,9 +87,9 @@ class Screen:
             if last:
                 self.stream.write("\n")
                 self._width = 0
-        elif last or time.monotonic() - self._told >= EVERY_SECONDS:
-            self.say(text)
-            self._told = time.monotonic()
+        elif last or time.monotonic() - self._reported >= EVERY_SECONDS:
+            self.print_lines(text)
+            self._reported = time.monotonic()
 
     def counted(self, done: int, of: int, why_not: str = "") -> None:
         """Progress as a number of a number, and why the last one does not count."""

@@ -1,4 +1,4 @@
-"""Observing by Spark and acting on a sandbox, for any level."""
+"""Observing by Spark and acting on a sandbox, for any balancer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.act.acting import Acting, PlanT, PortT, SettingsT, StateT
+    from trimtab.act.executor import Executor, PlanT, PortT, SettingsT, StateT
     from trimtab.observe.lake import Lake
-    from trimtab.observe.pipeline import Run
+    from trimtab.observe.pipeline import PipelineRun
     from trimtab.observe.settings import PipelineSettings
 
 
-class Pipeline:
+class DemoPipeline:
     """The Spark pipeline on one session, which begins to start at once, beside whatever else goes on.
 
     Parameters
@@ -48,11 +48,11 @@ class Pipeline:
         """The session, once it is there."""
         return self._session.result()
 
-    def run(self, lake: Lake, say: Callable[[str], None]) -> Run:
+    def run(self, lake: Lake, print_progress: Callable[[str], None]) -> PipelineRun:
         """Build all tables and a snapshot from everything sampled so far."""
         from trimtab.observe.pipeline import run_batch
 
-        return run_batch(self.session, lake, self.settings, say=say)
+        return run_batch(self.session, lake, self.settings, print_progress=print_progress)
 
     def close(self) -> None:
         """Stop Spark, if it has started."""
@@ -70,7 +70,7 @@ class Pipeline:
 
 
 def carry_out(
-    acting: Acting[PortT, PlanT, SettingsT, StateT],
+    acting: Executor[PortT, PlanT, SettingsT, StateT],
     port: PortT,
     plan: PlanT,
     plan_text: str,
@@ -78,34 +78,34 @@ def carry_out(
     folder: Path,
     watch: Callable[[StateT], None],
     sense: Any = None,
-    foretell: Callable[[Any], None] | None = None,
+    preview: Callable[[Any], None] | None = None,
 ) -> Any:
     """Carry a plan out, journalled below `folder`; its receipt.
 
     Parameters
     ----------
     acting, port
-        The level's way of acting, and the cluster.
+        The balancer's way of acting, and the cluster.
     plan, plan_text
         The plan, and its file.
     watch
         Told the state after every event.
     sense
         The load that the plan was made from: between batches, moves that are no longer needed are dropped.
-    foretell
+    preview
         Told the forecast before the first step; None makes none.
     """
-    from trimtab.act import applying
-    from trimtab.act.execution.codec import Codecs
+    from trimtab.act import control
+    from trimtab.act.execution.codec import StateCodecs
     from trimtab.act.store import ExecutionStore
 
-    codecs = Codecs({acting.level: acting.codec}, acting.level)
+    codecs = StateCodecs({acting.balancer: acting.codec}, acting.balancer)
     store = ExecutionStore(folder, codecs, time.time, time.sleep, lambda: secrets.token_hex(8))
     try:
-        prepared = applying.prepare(acting, port, plan)
-        if foretell is not None:
-            foretell(acting.forecast(prepared, settings, sense))
-        return applying.carry_out(
+        prepared = control.prepare(acting, port, plan)
+        if preview is not None:
+            preview(acting.forecast(prepared, settings, sense))
+        return control.run_to_completion(
             acting,
             store,
             port,

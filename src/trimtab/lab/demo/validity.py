@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from trimtab.lab.demo.machine import Breath, MachineLog
+from trimtab.lab.demo.machine import MachineLoad, MachineLog
 
 if TYPE_CHECKING:
     from trimtab.lab.sandbox.truth import TruthTick
@@ -21,7 +21,7 @@ OUTSIDE_CORES = 0.5
 
 
 @dataclass(frozen=True)
-class Validity:
+class SampleValidity:
     """One sample's checks.
 
     Attributes
@@ -58,14 +58,14 @@ class Validity:
         return ""
 
 
-def check(ticks: Iterable[TruthTick], breath: Breath, begin: float, end: float) -> Validity:
+def check(ticks: Iterable[TruthTick], load: MachineLoad, begin: float, end: float) -> SampleValidity:
     """Check one sample.
 
     Parameters
     ----------
     ticks
         What the load's clients wrote down.
-    breath
+    load
         The machine in the sample's interval.
     begin, end
         That interval, seconds since the epoch.
@@ -74,17 +74,17 @@ def check(ticks: Iterable[TruthTick], breath: Breath, begin: float, end: float) 
     producer = [tick for tick in within if tick.client == "producer"]
     due = sum(part.bytes for tick in producer for part in tick.planned.values())
     done = sum(part.bytes for tick in producer for part in tick.done.values())
-    return Validity(
+    return SampleValidity(
         produced=done / due if due else 0.0,
-        outside_cores=breath.outside_cores,
-        idle_cores=breath.idle_cores,
+        outside_cores=load.outside_cores,
+        idle_cores=load.idle_cores,
         late_records=sum(tick.late_records for tick in within),
         errors=sum(tick.errors for tick in within),
         seconds=end - begin,
     )
 
 
-def check_all(ticks: Iterable[TruthTick], machine: MachineLog, ends: Iterable[float]) -> list[Validity]:
+def check_all(ticks: Iterable[TruthTick], machine: MachineLog, ends: Iterable[float]) -> list[SampleValidity]:
     """Check samples one after the other; `ends` begins with the begin of the first."""
     known = list(ticks)
     return [check(known, machine.between(begin, end), begin, end) for begin, end in pairwise(ends)]

@@ -1,32 +1,36 @@
 """Has planners compiled before they are needed: `python -m trimtab.lab.demo.warm_up [replicas] [bundles]`.
 
 Compiled code is cached, so that this takes a minute or two on a new machine and seconds from then on. `spark`
-is the archive from which Spark starts.
+is the archive from which Spark starts; `requests` compiles what only other settings of `replicas` need, for
+the tests.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from trimtab.lab.sandbox.processes import Process, spawn
+from trimtab.lab.sandbox.processes import SandboxProcess, spawn
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_TOPICS, BundleBrokers, Bundles, BundlesSnapshot
-from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import Brokers, LogDirs, Partitions, ReplicasSnapshot
+from trimtab.model.replicas.settings import DEFAULT_GOALS, ReplicasSettings
+from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 
-def begin_warm_up(level: str) -> Process:
-    """Warm a level's planner up in a process of its own, which ends with us."""
-    command = [sys.executable, "-m", "trimtab.lab.demo.warm_up", level]
+def begin_warm_up(balancer: str) -> SandboxProcess:
+    """Warm a balancer's planner up in a process of its own, which ends with us."""
+    command = [sys.executable, "-m", "trimtab.lab.demo.warm_up", balancer]
     return spawn(command, Path.cwd(), Path(os.devnull), outlive=False)
 
 
-def warm_up_replicas() -> None:
+def warm_up_replicas(
+    settings: Sequence[ReplicasSettings] = (ReplicasSettings(),), hosts: tuple[str, ...] = ("a", "b", "c")
+) -> None:
     """Plan something tiny, so that the first real plan does not wait for the compiler."""
     from trimtab.plan.replicas.trim import plan
 
@@ -37,9 +41,9 @@ def warm_up_replicas() -> None:
     snapshot = ReplicasSnapshot(
         reference=SnapshotReference("warm-up", "1970-01-01T00:00:00Z", "0" * 64),
         quality=Quality(),
-        brokers=Brokers(
+        brokers=ReplicaBrokers(
             id=np.array([1, 2, 3]),
-            host=("a", "b", "c"),
+            host=hosts,
             rack=("a", "b", "c"),
             state=np.zeros(3, dtype=np.int8),
             capacity=np.full((3, 4), 4.0),
@@ -57,11 +61,25 @@ def warm_up_replicas() -> None:
             follower_load=load,
         ),
     )
-    plan(snapshot, ReplicasSettings())
+    for asked in settings:
+        plan(snapshot, asked)
+
+
+def warm_up_requests() -> None:
+    """The same for topics, replication factors, brokers that are emptied, and hosts of several brokers."""
+    warm_up_replicas(
+        (
+            ReplicasSettings(goals=(*DEFAULT_GOALS, "topic_replicas", "topic_leaders")),
+            ReplicasSettings(replication_factor={"t": 3}),
+            ReplicasSettings(drain=(1,)),
+            ReplicasSettings(demote=(1, 2, 3)),
+        )
+    )
+    warm_up_replicas((ReplicasSettings(goals=(*DEFAULT_GOALS, "host_load")),), hosts=("a", "b", "b"))
 
 
 def warm_up_bundles() -> None:
-    """The same for the level `bundles`: one broker owns everything."""
+    """The same for the balancer `bundles`: one broker owns everything."""
     from trimtab.plan.bundles.trim import plan_bundles
 
     brokers, bundles, resources = 3, 12, 4
@@ -99,7 +117,12 @@ def warm_up_spark() -> None:
     make_archive()
 
 
-WARM_UPS = {"replicas": warm_up_replicas, "bundles": warm_up_bundles, "spark": warm_up_spark}
+WARM_UPS = {
+    "replicas": warm_up_replicas,
+    "requests": warm_up_requests,
+    "bundles": warm_up_bundles,
+    "spark": warm_up_spark,
+}
 
 if __name__ == "__main__":
     for asked in sys.argv[1:] or WARM_UPS:

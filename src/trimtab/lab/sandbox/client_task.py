@@ -13,7 +13,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from trimtab.lab.sandbox.documents import decode, encode
 
 
-class LoadPlan(Protocol):
+class WorkloadPlan(Protocol):
     """A load as one system's workload describes it."""
 
     system: ClassVar[str]
@@ -35,7 +35,7 @@ class LoadPlan(Protocol):
 
 
 Connection = TypeVar("Connection")
-Plan = TypeVar("Plan", bound=LoadPlan)
+Plan = TypeVar("Plan", bound=WorkloadPlan)
 
 
 @dataclass(frozen=True)

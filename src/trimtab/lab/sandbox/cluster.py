@@ -13,15 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-from trimtab.lab.sandbox.node_log import why_ended
-from trimtab.lab.sandbox.processes import Process, kill, running, spawn, wait_for_starts
-from trimtab.lab.sandbox.room import require_room
+from trimtab.lab.sandbox.node_log import exit_reason
+from trimtab.lab.sandbox.processes import SandboxProcess, kill, running, spawn, wait_for_starts
+from trimtab.lab.sandbox.requirements import require_resources
 from trimtab.lab.sandbox.state import State, sandboxes_folder
 from trimtab.lab.sandbox.teardown import stop, sweep
 from trimtab.model.errors import SandboxError
 
 
-class Node(Protocol):
+class SandboxNode(Protocol):
     """One declared process of a cluster."""
 
     @property
@@ -35,7 +35,7 @@ class Node(Protocol):
         ...
 
 
-NodeT = TypeVar("NodeT", bound=Node)
+NodeT = TypeVar("NodeT", bound=SandboxNode)
 Key = TypeVar("Key", int, str)
 
 
@@ -120,14 +120,14 @@ class Sandbox(Generic[State, NodeT, Key]):
             )
         return known[key]
 
-    def _process(self, key: Key) -> Process:
+    def _process(self, key: Key) -> SandboxProcess:
         node = self._node(key)
         try:
             return self.state.processes[node.id]
         except KeyError:
             raise SandboxError(f"{self.noun} {key} was not started here: start it first") from None
 
-    def _dismiss(self, key: Key) -> Process:
+    def _dismiss(self, key: Key) -> SandboxProcess:
         """The process of a node that is to end: that it does is no fault from now on."""
         process = self._process(key)
         self._dismissed.add(self._node(key).id)
@@ -135,9 +135,9 @@ class Sandbox(Generic[State, NodeT, Key]):
 
     def _spawn(self, node: NodeT, *, outlive: bool) -> None:
         """Start a node's process in its folder; without `outlive` it dies with ours."""
-        home = self.state.home(node.id)
+        home = self.state.node_folder(node.id)
 
-        def keep(process: Process) -> None:
+        def keep(process: SandboxProcess) -> None:
             self._save(self.state.with_process(node.id, process))
 
         spawn(self._command(node), home, home / "out.log", outlive=outlive, keep=keep)
@@ -187,16 +187,18 @@ class Sandbox(Generic[State, NodeT, Key]):
         for node in self._nodes():
             process = self.state.processes.get(node.id)
             if process is not None and node.id not in self._dismissed and not running(process):
-                raise SandboxError(why_ended(self._title(node), self.state.home(node.id) / "out.log"))
+                raise SandboxError(
+                    exit_reason(self._title(node), self.state.node_folder(node.id) / "out.log")
+                )
 
 
 def place_for(what: str, memory_mb: int, folder: Path | None) -> Path:
     """A folder for a new sandbox, by default one that no other uses, on a machine that has room for it.
 
     Leftovers of sandboxes whose owners ended without stopping them are cleared away. Errors as in
-    `require_room`, which takes `what` and `memory_mb`.
+    `require_resources`, which takes `what` and `memory_mb`.
     """
     sweep()
     folder = folder or sandboxes_folder() / f"run-{os.getpid()}-{secrets.token_hex(3)}"
-    require_room(what, memory_mb, folder)
+    require_resources(what, memory_mb, folder)
     return folder

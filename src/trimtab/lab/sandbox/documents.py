@@ -32,7 +32,7 @@ def decode(document: object, kind: type[T]) -> T:
 
 
 @dataclass(frozen=True)
-class JsonFormat(Generic[T]):
+class SandboxJsonFormat(Generic[T]):
     """A file that users keep, apart from any sandbox.
 
     Parameters

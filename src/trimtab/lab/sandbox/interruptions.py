@@ -10,7 +10,7 @@ from trimtab.lab.sandbox.truth import TruthTick
 
 
 @dataclass(frozen=True)
-class Interruption:
+class ClientInterruption:
     """The longest pause of one client at one topic or partition.
 
     Parameters
@@ -45,7 +45,7 @@ class InterruptionSummary:
 
 def interruptions(
     ticks: Iterable[TruthTick], keys: Collection[str], begin: float, end: float
-) -> tuple[Interruption, ...]:
+) -> tuple[ClientInterruption, ...]:
     """The interruptions that clients of some topics noticed between two times.
 
     Parameters
@@ -64,12 +64,12 @@ def interruptions(
         The longest for each client and key, ordered by client and key. A client that was not at work there,
         or whose pause goes on, is not in it.
     """
-    longest: dict[tuple[str, str], Interruption] = {}
+    longest: dict[tuple[str, str], ClientInterruption] = {}
     wanted = set(keys)
     for tick in ticks:
         for key in wanted & tick.pauses.keys():
             for pause_begin, pause_end in tick.pauses[key]:
-                found = Interruption(tick.client, key, pause_begin, pause_end)
+                found = ClientInterruption(tick.client, key, pause_begin, pause_end)
                 before = longest.get((tick.client, key))
                 touches = pause_begin <= end and pause_end >= begin
                 if touches and (before is None or found.seconds > before.seconds):
@@ -77,7 +77,7 @@ def interruptions(
     return tuple(longest[place] for place in sorted(longest))
 
 
-def summarize_interruptions(found: Iterable[Interruption]) -> InterruptionSummary | None:
+def summarize_interruptions(found: Iterable[ClientInterruption]) -> InterruptionSummary | None:
     """Median and maximum over clients and topics; None where there were none."""
     seconds = [one.seconds for one in found]
     return InterruptionSummary(len(seconds), statistics.median(seconds), max(seconds)) if seconds else None

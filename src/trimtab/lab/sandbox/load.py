@@ -15,16 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from trimtab.jars.fetch import Say
-from trimtab.lab.sandbox.client_task import ClientTask, LoadPlan
+from trimtab.jars.fetch import ProgressCallback
+from trimtab.lab.sandbox.client_task import ClientTask, WorkloadPlan
 from trimtab.lab.sandbox.log_check import LogCheck, check_log
-from trimtab.lab.sandbox.processes import Process, end, running, spawn
-from trimtab.lab.sandbox.stamps import Stretch
+from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
+from trimtab.lab.sandbox.stamps import RecordRun
 from trimtab.lab.sandbox.state import SandboxState, read_state
 from trimtab.lab.sandbox.truth import TruthTick, read_truth
 from trimtab.model.errors import SandboxError
 
-STOP_PATIENCE_SECONDS = 20.0
+STOP_TIMEOUT_SECONDS = 20.0
 READY_SECONDS = 30.0
 SECONDS_BETWEEN_PROGRESS = 10.0
 
@@ -63,22 +63,22 @@ class LoadSummary:
     failed_records: int = 0
 
     @property
-    def unanswered_records(self) -> int:
+    def unacknowledged_records(self) -> int:
         """Sent, and neither confirmed nor given up: under way, or stuck in a client."""
         return self.planned_records - self.produced_records - self.failed_records
 
 
-class Load:
+class SandboxLoad:
     """Producers and consumers at work; leaving its `with` block stops them. They die with this process."""
 
-    def __init__(self, connection: object, workload: LoadPlan, folder: Path) -> None:
+    def __init__(self, connection: object, workload: WorkloadPlan, folder: Path) -> None:
         self.folder = folder
         self.run = secrets.token_hex(8)
         self._connection, self._workload = connection, workload
-        self._clients: dict[str, Process] = {}
+        self._clients: dict[str, SandboxProcess] = {}
 
     @classmethod
-    def start(cls, connection: object, workload: LoadPlan, folder: Path) -> Self:
+    def start(cls, connection: object, workload: WorkloadPlan, folder: Path) -> Self:
         """Start the clients of a workload whose topics exist, and wait until all of them work.
 
         Parameters
@@ -144,7 +144,7 @@ class Load:
 
     def stop(self) -> None:
         """Let every client finish its tick and end; may be called again."""
-        end(self._clients.values(), STOP_PATIENCE_SECONDS)
+        end(self._clients.values(), STOP_TIMEOUT_SECONDS)
 
     def read_back(self) -> LogCheck:
         """Look for every confirmed record in the brokers' logs; the load must have been stopped.
@@ -156,8 +156,8 @@ class Load:
         """
         ticks = list(self.ticks())
         sent: Counter[str] = Counter()
-        confirmed: dict[str, list[Stretch]] = defaultdict(list)
-        read: dict[str, list[Stretch]] = defaultdict(list)
+        confirmed: dict[str, list[RecordRun]] = defaultdict(list)
+        read: dict[str, list[RecordRun]] = defaultdict(list)
         for tick in ticks:
             sent.update({key: part.records for key, part in tick.planned.items()})
             for key, stretches in tick.stamps.items():
@@ -198,18 +198,18 @@ def summarize(ticks: list[TruthTick]) -> LoadSummary:
 def failures_text(done: LoadSummary) -> str:
     """Errors with their names, and what was left without an answer."""
     named = ", ".join(f"{count:,} {cause}" for cause, count in done.causes.items())
-    unanswered = f", {done.unanswered_records:,} never answered" if done.unanswered_records else ""
+    unanswered = f", {done.unacknowledged_records:,} never answered" if done.unacknowledged_records else ""
     return f"{done.errors:,} errors" + (f" ({named})" if named else "") + unanswered
 
 
 def run_load(
     state: SandboxState,
     connection: object,
-    workload: LoadPlan,
+    workload: WorkloadPlan,
     present: Collection[str],
     seconds: float | None,
     truth: Path | None,
-    say: Say,
+    print_progress: ProgressCallback,
 ) -> tuple[LoadSummary, LogCheck | None]:
     """Produce and consume until time is up, the user interrupts, or the sandbox goes away; then read back.
 
@@ -223,7 +223,7 @@ def run_load(
         How long; None for ever.
     truth
         Where the clients' ticks are kept; None to forget them.
-    say
+    print_progress
         Takes lines of progress.
 
     Raises
@@ -237,20 +237,22 @@ def run_load(
             f"trimtab sandbox {state.system} skew, with the same seed"
         )
     with tempfile.TemporaryDirectory(prefix="trimtab-load-") as scratch:
-        with Load.start(connection, workload, truth or Path(scratch)) as load:
-            say(f"{workload.rates_text}; Ctrl-C stops")
+        with SandboxLoad.start(connection, workload, truth or Path(scratch)) as load:
+            print_progress(f"{workload.rates_text}; Ctrl-C stops")
             try:
-                _watch(load, state, seconds, say)
+                _watch(load, state, seconds, print_progress)
             except KeyboardInterrupt:
-                say("stopping")
-        say("reading back what was written; Ctrl-C leaves that out")
+                print_progress("stopping")
+        print_progress("reading back what was written; Ctrl-C leaves that out")
         try:
             return load.summary(), load.read_back()
         except KeyboardInterrupt:
             return load.summary(), None
 
 
-def _watch(load: Load, state: SandboxState, seconds: float | None, say: Say) -> None:
+def _watch(
+    load: SandboxLoad, state: SandboxState, seconds: float | None, print_progress: ProgressCallback
+) -> None:
     """Wait with a line of progress now and then."""
     begin = time.monotonic()
     next_line = begin + SECONDS_BETWEEN_PROGRESS
@@ -262,14 +264,14 @@ def _watch(load: Load, state: SandboxState, seconds: float | None, say: Say) -> 
             raise SandboxError("the sandbox was stopped while the load ran: start it again with up and skew")
         if time.monotonic() >= next_line:
             done = load.summary()
-            say(
+            print_progress(
                 f"{done.seconds:.0f} s: {done.produced_bytes / 1e6:.0f} MB produced, "
                 f"{done.consumed_bytes / 1e6:.0f} MB consumed, {done.late_records} late, {done.errors} errors"
             )
             next_line += SECONDS_BETWEEN_PROGRESS
 
 
-def _start(task: ClientTask[object, LoadPlan], folder: Path) -> Process:
+def _start(task: ClientTask[object, WorkloadPlan], folder: Path) -> SandboxProcess:
     with contextlib.suppress(FileNotFoundError):
         task.truth.unlink()
     file = folder / f"{task.client}.task.json"

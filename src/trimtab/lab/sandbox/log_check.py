@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.lab.sandbox.stamps import Stretch
+from trimtab.lab.sandbox.stamps import RecordRun
 
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class KeptLog:
+class ReadBackLog:
     """The log of one partition or topic, read back after the load.
 
     Parameters
@@ -28,7 +28,7 @@ class KeptLog:
     """
 
     begin: int
-    records: list[Stretch] = field(default_factory=list)
+    records: list[RecordRun] = field(default_factory=list)
     gapless: bool = True
 
 
@@ -88,9 +88,9 @@ class LogCheck:
 
 def check_log(
     sent: Mapping[str, int],
-    confirmed: Mapping[str, Iterable[Stretch]],
-    read: Mapping[str, Iterable[Stretch]],
-    logs: Mapping[str, KeptLog],
+    confirmed: Mapping[str, Iterable[RecordRun]],
+    read: Mapping[str, Iterable[RecordRun]],
+    logs: Mapping[str, ReadBackLog],
 ) -> LogCheck:
     """Look for every confirmed record.
 
@@ -111,7 +111,7 @@ def check_log(
     twice: dict[str, int] = {}
     out_of_order: dict[str, int] = {}
     for key in sorted({*confirmed, *logs}):
-        log = logs.get(key, KeptLog(0))
+        log = logs.get(key, ReadBackLog(0))
         told, kept, handed_out = (
             _numbers_and_places(one) for one in (confirmed.get(key, ()), log.records, read.get(key, ()))
         )
@@ -156,7 +156,7 @@ def _gaps(places: Numbers, end: int) -> int:
     return int(end - before[0]) - len(before) if len(before) else 0
 
 
-def _numbers_and_places(stretches: Iterable[Stretch]) -> tuple[Numbers, Numbers]:
+def _numbers_and_places(stretches: Iterable[RecordRun]) -> tuple[Numbers, Numbers]:
     """Both of every record, in order; a place that is not known is -1."""
     numbers, places = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for first, last, place in stretches:

@@ -8,14 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trimtab.jars.cache import only_one
-from trimtab.jars.fetch import Say
+from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.state import State, read_state, sandboxes_folder
 from trimtab.lab.sandbox.systems import command
 from trimtab.lab.sandbox.teardown import stop
 from trimtab.model.errors import SandboxError
 
 
-def start_named(name: str, kind: type[State], start: Callable[[Path], State], say: Say) -> tuple[State, bool]:
+def start_named(
+    name: str, kind: type[State], start: Callable[[Path], State], print_progress: ProgressCallback
+) -> tuple[State, bool]:
     """The running sandbox of a name, started now unless it runs already; and whether it was started now.
 
     Parameters
@@ -26,7 +28,7 @@ def start_named(name: str, kind: type[State], start: Callable[[Path], State], sa
         The state of its system.
     start
         Starts one in a folder, detached.
-    say
+    print_progress
         Takes lines of progress.
 
     Raises
@@ -37,22 +39,22 @@ def start_named(name: str, kind: type[State], start: Callable[[Path], State], sa
     with _turn(name):
         state = running_named(name, kind)
         if state is not None:
-            say(f"the sandbox {name} is running already; its own settings hold")
+            print_progress(f"the sandbox {name} is running already; its own settings hold")
             return state, False
         leftover = read_state(_folder(name), kind)
         if leftover is not None:
-            say(f"clearing away the sandbox {name}, which ended without being stopped")
+            print_progress(f"clearing away the sandbox {name}, which ended without being stopped")
             stop(leftover)
         return start(_folder(name)), True
 
 
-def stop_named(name: str, kind: type[State], say: Say) -> bool:
+def stop_named(name: str, kind: type[State], print_progress: ProgressCallback) -> bool:
     """Stop a sandbox and delete its data; False when there was none."""
     with _turn(name):
         state = read_state(_folder(name), kind)
         if state is None:
             return False
-        say(f"stopping {len(state.alive)} processes")
+        print_progress(f"stopping {len(state.alive)} processes")
         stop(state)
         return True
 

@@ -15,7 +15,7 @@ appender.console.layout.pattern = %d{ISO8601} %p %m (%c{1})%n%throwable{short.me
 """
 
 
-def why_ended(node: str, log: Path) -> str:
+def exit_reason(node: str, log: Path) -> str:
     """One sentence on a node that ended by itself, from its log."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     if any("Address already in use" in line or "BindException" in line for line in lines):

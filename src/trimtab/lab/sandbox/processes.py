@@ -18,12 +18,12 @@ from trimtab.lab.sandbox import launcher
 # Linux sends the death signal when the *thread* that forked ends, so all children come from one thread
 # that lives as long as this process.
 _SPAWNER = ThreadPoolExecutor(1, "trimtab-spawner")
-_OURS: dict[int, subprocess.Popen[bytes]] = {}
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 HAS_PROC = Path("/proc/self/stat").exists()
 
 
 @dataclass(frozen=True)
-class Process:
+class SandboxProcess:
     """A process by number and start, so that a number used again by the system is not taken for it."""
 
     pid: int
@@ -46,9 +46,9 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else None
 
 
-def this_process() -> Process:
+def this_process() -> SandboxProcess:
     """The running process itself."""
-    return Process(os.getpid(), started(os.getpid()) or "")
+    return SandboxProcess(os.getpid(), started(os.getpid()) or "")
 
 
 def started(pid: int) -> str | None:
@@ -68,8 +68,8 @@ def spawn(
     log: Path,
     *,
     outlive: bool,
-    keep: Callable[[Process], object] = lambda _: None,
-) -> Process:
+    keep: Callable[[SandboxProcess], object] = lambda _: None,
+) -> SandboxProcess:
     """Start a program in a session of its own, so that Ctrl-C in the terminal reaches only us.
 
     Parameters
@@ -90,7 +90,7 @@ def spawn(
         guard = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid())]
         command = guard + command
 
-    def begin() -> Process:
+    def begin() -> SandboxProcess:
         with log.open("ab") as output:
             child = subprocess.Popen(
                 command,
@@ -100,8 +100,8 @@ def spawn(
                 stderr=output,
                 start_new_session=True,
             )
-        _OURS[child.pid] = child
-        process = Process(child.pid, started(child.pid) or "")
+        _CHILDREN[child.pid] = child
+        process = SandboxProcess(child.pid, started(child.pid) or "")
         keep(process)
         return process
 
@@ -113,19 +113,19 @@ def wait_for_starts() -> None:
     _SPAWNER.submit(lambda: None).result()
 
 
-def end(processes: Iterable[Process], patience_seconds: float) -> None:
+def end(processes: Iterable[SandboxProcess], timeout_seconds: float) -> None:
     """Ask processes to stop, and kill those that have not after a while."""
     waiting = [process for process in processes if running(process)]
     for process in waiting:
         process.signal(signal.SIGTERM)
-    deadline = time.monotonic() + patience_seconds
+    deadline = time.monotonic() + timeout_seconds
     while waiting and time.monotonic() < deadline:
         time.sleep(0.05)
         waiting = [process for process in waiting if running(process)]
     kill(waiting)
 
 
-def kill(processes: Iterable[Process]) -> None:
+def kill(processes: Iterable[SandboxProcess]) -> None:
     """Kill processes at once and wait until they are gone."""
     waiting = list(processes)
     for process in waiting:
@@ -134,23 +134,23 @@ def kill(processes: Iterable[Process]) -> None:
         time.sleep(0.01)
 
 
-def running(process: Process) -> bool:
+def running(process: SandboxProcess) -> bool:
     """True if a process runs; a child of ours that has ended is reaped on the way."""
     if process.alive:
         return True
-    child = _OURS.pop(process.pid, None)
+    child = _CHILDREN.pop(process.pid, None)
     if child is not None:
         child.wait()
     return False
 
 
-def wait(child: Process, timeout_seconds: float) -> int | None:
+def wait(child: SandboxProcess, timeout_seconds: float) -> int | None:
     """The exit code of a child of ours, or None if it still runs after that time."""
     try:
-        code = _OURS[child.pid].wait(timeout_seconds)
+        code = _CHILDREN[child.pid].wait(timeout_seconds)
     except subprocess.TimeoutExpired:
         return None
-    del _OURS[child.pid]
+    del _CHILDREN[child.pid]
     return code
 
 

@@ -20,7 +20,7 @@ def number_of(run: str, value: bytes) -> int | None:
     return int.from_bytes(value[8:STAMP_BYTES])
 
 
-class Stretch(NamedTuple):
+class RecordRun(NamedTuple):
     """Records whose numbers, and whose places in the log, follow each other.
 
     Parameters
@@ -36,11 +36,11 @@ class Stretch(NamedTuple):
     place: int | None
 
 
-class Stretches:
+class RecordRuns:
     """Stretches by stream, as records come."""
 
     def __init__(self) -> None:
-        self._by_key: dict[str, list[Stretch]] = {}
+        self._by_key: dict[str, list[RecordRun]] = {}
 
     def add(self, key: str, number: int, place: int | None) -> None:
         """The next record of a stream."""
@@ -49,11 +49,11 @@ class Stretches:
             first, last, begin = found[-1]
             follows = None if begin is None else begin + number - first
             if number == last + 1 and place == follows:
-                found[-1] = Stretch(first, number, begin)
+                found[-1] = RecordRun(first, number, begin)
                 return
-        found.append(Stretch(number, number, place))
+        found.append(RecordRun(number, number, place))
 
-    def take(self) -> dict[str, list[Stretch]]:
+    def take(self) -> dict[str, list[RecordRun]]:
         """Those since the last call."""
         taken, self._by_key = self._by_key, {}
         return taken

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
-from trimtab.files.places import state_folder
+from trimtab.files.locations import state_folder
 from trimtab.lab.sandbox.documents import decode, encode
-from trimtab.lab.sandbox.processes import Process
+from trimtab.lab.sandbox.processes import SandboxProcess
 from trimtab.model.errors import SandboxError
 
 FORMAT = "trimtab/sandbox/2"
@@ -41,12 +41,12 @@ class SandboxState:
 
     folder: Path
     cluster_id: str
-    owner: Process | None
-    processes: dict[int, Process] = field(default_factory=dict)
+    owner: SandboxProcess | None
+    processes: dict[int, SandboxProcess] = field(default_factory=dict)
     control_groups: tuple[Path, ...] = ()
 
     @property
-    def alive(self) -> dict[int, Process]:
+    def alive(self) -> dict[int, SandboxProcess]:
         """The nodes that run, by id."""
         return {node: process for node, process in self.processes.items() if process.alive}
 
@@ -60,7 +60,7 @@ class SandboxState:
         """True if nothing of it runs, or its owner ended without stopping it."""
         return not self.alive or self.left
 
-    def with_process(self, node: int, process: Process) -> Self:
+    def with_process(self, node: int, process: SandboxProcess) -> Self:
         """The same sandbox with one node started anew."""
         return replace(self, processes={**self.processes, node: process})
 
@@ -76,7 +76,7 @@ class SandboxState:
             os.fsync(file.fileno())
         scratch.replace(self.folder / FILE)
 
-    def home(self, node: int) -> Path:
+    def node_folder(self, node: int) -> Path:
         """The folder of one node: configuration, data, output."""
         return self.folder / f"node-{node}"
 

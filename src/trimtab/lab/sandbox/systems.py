@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from trimtab.lab.sandbox.client_task import LoadPlan
+from trimtab.lab.sandbox.client_task import WorkloadPlan
 from trimtab.lab.sandbox.state import State
 
-Workload = TypeVar("Workload", bound=LoadPlan)
+Workload = TypeVar("Workload", bound=WorkloadPlan)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 
-from trimtab.lab.sandbox.control_groups import remove
+from trimtab.lab.sandbox.cgroups import remove
 from trimtab.lab.sandbox.processes import kill
 from trimtab.lab.sandbox.state import SandboxState, read_state, sandboxes_folder
 from trimtab.model.errors import SandboxError

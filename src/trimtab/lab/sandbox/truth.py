@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from trimtab.lab.sandbox.stamps import Stretch
+from trimtab.lab.sandbox.stamps import RecordRun
 
 TICK_SECONDS = 1.0
 # An unload takes some tenths of a second: one pause a tick would let a longer one before it hide its own.
@@ -73,14 +73,14 @@ class TruthTick:
     pauses: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     causes: dict[str, int] = field(default_factory=dict)
     waited_since: float | None = None
-    stamps: dict[str, list[Stretch]] = field(default_factory=dict)
+    stamps: dict[str, list[RecordRun]] = field(default_factory=dict)
 
     def to_line(self) -> str:
         """The tick as one line of JSON."""
         return msgspec.json.encode(self).decode() + "\n"
 
 
-class Pauses:
+class LongestPauses:
     """The longest times between two events of each key, one for each `PAUSE_SECONDS`."""
 
     def __init__(self) -> None:

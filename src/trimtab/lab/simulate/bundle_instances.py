@@ -1,4 +1,4 @@
-"""Made-up snapshots of the level `bundles` at scale, for measuring speed and quality."""
+"""Made-up snapshots of the balancer `bundles` at scale, for measuring speed and quality."""
 
 import numpy as np
 

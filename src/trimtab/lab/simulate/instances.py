@@ -5,11 +5,11 @@ from numpy.typing import NDArray
 
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.snapshot import (
-    NOBODY,
-    Brokers,
-    BrokerState,
+    NO_BROKER,
     LogDirs,
     Partitions,
+    ReplicaBrokers,
+    ReplicaBrokerState,
     ReplicasSnapshot,
 )
 from trimtab.model.snapshot import Quality, SnapshotReference
@@ -56,7 +56,7 @@ def lognormal_skew(
     kept = bytes_in * np.exp(random.normal(0.0, 0.8, partitions))
     leader_load = np.stack([bytes_in * (1 + 0.6 * fan_out), kept, bytes_in, bytes_in * fan_out], axis=1)
     follower_load = np.stack([0.35 * bytes_in, kept, bytes_in, np.zeros(partitions)], axis=1)
-    # No replica bigger than a tenth of what a broker has on average: skew is to be levelled, not proven
+    # No replica bigger than a tenth of what a broker has on average: skew is to be balanced, not proven
     # indivisible.
     for role in (leader_load, follower_load):
         share = leader_load.sum(axis=0) + (replication_factor - 1) * follower_load.sum(axis=0)
@@ -101,17 +101,17 @@ def plain_snapshot(
     ids, rack
         Kafka's ids, and the rack of each; None: each is one of its own.
     capacity, topics, topic, number, replicas, leader_load, follower_load
-        As in `Brokers` and `Partitions`.
+        As in `ReplicaBrokers` and `Partitions`.
     """
     hosts = tuple(f"broker-{b}" for b in ids)
     return ReplicasSnapshot(
         reference=SnapshotReference(name, "2026-01-01T00:00:00Z", "0" * 64),
         quality=Quality(),
-        brokers=Brokers(
+        brokers=ReplicaBrokers(
             id=ids,
             host=hosts,
             rack=rack or hosts,
-            state=np.full(len(ids), BrokerState.ALIVE, dtype=np.int8),
+            state=np.full(len(ids), ReplicaBrokerState.ALIVE, dtype=np.int8),
             capacity=capacity,
         ),
         log_dirs=LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0)),
@@ -122,7 +122,7 @@ def plain_snapshot(
             replicas=replicas.astype(np.int32),
             leader=replicas[:, 0].astype(np.int32),
             in_sync=np.ones(replicas.shape, dtype=np.bool_),
-            log_dir=np.full(replicas.shape, NOBODY, dtype=np.int32),
+            log_dir=np.full(replicas.shape, NO_BROKER, dtype=np.int32),
             leader_load=leader_load,
             follower_load=follower_load,
         ),

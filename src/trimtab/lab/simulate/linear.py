@@ -17,12 +17,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 State = TypeVar("State", bound=Hashable)
 
-MOST_STEPS = 200_000
+MAX_STEPS = 200_000
 """Of one piece of a history: a search that needs more is given up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ClientOperation:
     """What a client asked for, and what it was told.
 
     Attributes
@@ -40,7 +40,7 @@ class Operation:
     returned: float = inf
 
 
-class Model(Protocol[State]):
+class SequentialModel(Protocol[State]):
     """The object that clients believe to see, one operation at a time."""
 
     def begin(self) -> State:
@@ -54,7 +54,7 @@ class Model(Protocol[State]):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class LinearizabilityResult:
     """What came of a search.
 
     Attributes
@@ -69,27 +69,29 @@ class Judgement:
     """
 
     linearizable: bool | None
-    stuck: tuple[Operation, ...] = ()
+    stuck: tuple[ClientOperation, ...] = ()
     steps: int = 0
 
 
-def judge(history: Iterable[Operation], model: Model[State], *, most_steps: int = MOST_STEPS) -> Judgement:
+def check_linearizability(
+    history: Iterable[ClientOperation], model: SequentialModel[State], *, max_steps: int = MAX_STEPS
+) -> LinearizabilityResult:
     """Look for an order of the operations that the model explains, and that keeps what came before what."""
     states, steps = {model.begin()}, 0
-    for piece in pieces(history):
-        search = _Search(piece, model, most_steps)
+    for piece in independent_parts(history):
+        search = _LinearizationSearch(piece, model, max_steps)
         states = search.ends(states)
         steps += search.steps
-        if search.given_up:
-            return Judgement(None, (), steps)
+        if search.is_abandoned:
+            return LinearizabilityResult(None, (), steps)
         if not states:
-            return Judgement(False, search.stuck, steps)
-    return Judgement(True, (), steps)
+            return LinearizabilityResult(False, search.stuck, steps)
+    return LinearizabilityResult(True, (), steps)
 
 
-def pieces(history: Iterable[Operation]) -> list[list[Operation]]:
+def independent_parts(history: Iterable[ClientOperation]) -> list[list[ClientOperation]]:
     """Cut a history where nothing is under way: all operations of a piece come before all of the next."""
-    found: list[list[Operation]] = []
+    found: list[list[ClientOperation]] = []
     until = -inf
     for one in sorted(history, key=lambda one: (one.called, one.returned)):
         if one.called > until:
@@ -99,20 +101,22 @@ def pieces(history: Iterable[Operation]) -> list[list[Operation]]:
     return found
 
 
-class _Search(Generic[State]):
+class _LinearizationSearch(Generic[State]):
     """All orders of one piece; `done` are bits of what has happened, by place in the piece."""
 
-    def __init__(self, piece: Sequence[Operation], model: Model[State], most_steps: int) -> None:
-        self._piece, self._model, self._most = piece, model, most_steps
-        self._answered = sum(1 << at for at, one in enumerate(piece) if one.returned < inf)
+    def __init__(
+        self, part: Sequence[ClientOperation], model: SequentialModel[State], max_steps: int
+    ) -> None:
+        self._part, self._model, self._limit = part, model, max_steps
+        self._answered = sum(1 << at for at, one in enumerate(part) if one.returned < inf)
         self._furthest = 0
         self.steps = 0
-        self.given_up = False
+        self.is_abandoned = False
 
     @property
-    def stuck(self) -> tuple[Operation, ...]:
+    def stuck(self) -> tuple[ClientOperation, ...]:
         """Operations that could have come next, by their times, where the search came furthest."""
-        return tuple(self._piece[at] for at in self._next(self._furthest))
+        return tuple(self._part[at] for at in self._next(self._furthest))
 
     def ends(self, begins: Iterable[State]) -> set[State]:
         """Give every state in which all that was answered has happened."""
@@ -126,11 +130,11 @@ class _Search(Generic[State]):
             afters: list[tuple[int, State]] = []
             for at in self._next(done):
                 self.steps += 1
-                if self.steps > self._most:
-                    self.given_up = True
+                if self.steps > self._limit:
+                    self.is_abandoned = True
                     return set()
-                after = self._model.after(state, self._piece[at].what)
-                if after == state and self._model.reads(self._piece[at].what):
+                after = self._model.after(state, self._part[at].what)
+                if after == state and self._model.reads(self._part[at].what):
                     afters = [(at, state)]
                     break
                 if after is not None:
@@ -150,11 +154,11 @@ class _Search(Generic[State]):
         until = inf
         # All before the first that is still to come have happened.
         first = (~done & done + 1).bit_length() - 1
-        for at in range(first, len(self._piece)):
-            one = self._piece[at]
+        for at in range(first, len(self._part)):
+            one = self._part[at]
             if one.called > until:
                 break  # pieces are sorted: so were all others
             if not done >> at & 1:
                 found.append(at)
                 until = min(until, one.returned)
-        return [at for at in found if self._piece[at].called <= until]
+        return [at for at in found if self._part[at].called <= until]

@@ -26,11 +26,11 @@ def add_seeds(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--keep-going", action="store_true", help="do not end at the first violation")
 
 
-def seeds_asked(asked: argparse.Namespace) -> range:
+def selected_seeds(request: argparse.Namespace) -> range:
     """Which seeds."""
-    if asked.seed is not None:
-        return range(asked.seed, asked.seed + 1)
-    first, _, last = asked.seeds.partition(":")
+    if request.seed is not None:
+        return range(request.seed, request.seed + 1)
+    first, _, last = request.seeds.partition(":")
     return range(int(first), int(last))
 
 

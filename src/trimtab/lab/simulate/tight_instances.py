@@ -1,4 +1,4 @@
-"""Made-up clusters with little room that can be levelled: they were level before they were scrambled."""
+"""Made-up clusters with little room that can be balanced: they were balanced before they were scrambled."""
 
 from dataclasses import dataclass
 
@@ -6,18 +6,18 @@ import numpy as np
 
 from trimtab.lab.simulate.instances import CAPACITY
 from trimtab.model.replicas.snapshot import (
-    NOBODY,
-    Brokers,
-    BrokerState,
+    NO_BROKER,
     LogDirs,
     Partitions,
+    ReplicaBrokers,
+    ReplicaBrokerState,
     ReplicasSnapshot,
 )
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 FACTOR = 3
 POLISH = 40
-"""Exchanges tried per partition while the level placement is made."""
+"""Exchanges tried per partition while the balancer placement is made."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TightInstance:
     snapshot
         Scrambled.
     witness
-        The same cluster in the level placement that it was scrambled from.
+        The same cluster in the balancer placement that it was scrambled from.
     """
 
     snapshot: ReplicasSnapshot
@@ -68,7 +68,7 @@ def tight_cluster(
     mean = (leader.sum(axis=0) + 2 * follower.sum(axis=0)) / brokers
     use = np.stack([follower, leader], axis=1) / mean
     rack = np.arange(brokers) % racks
-    level = _levelled(random, use, rack)
+    level = _balanced(random, use, rack)
     top = _load(level, use, brokers).max(axis=0)
     use *= peak / top
     placed = _scrambled(random, level, use, rack)
@@ -94,7 +94,7 @@ def _lawful(row: np.ndarray, slot: int, rack: np.ndarray) -> np.ndarray:
     return allowed
 
 
-def _levelled(random: np.random.Generator, use: np.ndarray, rack: np.ndarray) -> np.ndarray:
+def _balanced(random: np.random.Generator, use: np.ndarray, rack: np.ndarray) -> np.ndarray:
     brokers, partitions = len(rack), len(use)
     load = np.zeros((brokers, use.shape[2]))
     place = np.full((partitions, FACTOR), -1, dtype=np.int32)
@@ -123,9 +123,9 @@ def _levelled(random: np.random.Generator, use: np.ndarray, rack: np.ndarray) ->
 
 
 def _scrambled(
-    random: np.random.Generator, level: np.ndarray, use: np.ndarray, rack: np.ndarray
+    random: np.random.Generator, balancer: np.ndarray, use: np.ndarray, rack: np.ndarray
 ) -> np.ndarray:
-    place, brokers = level.copy(), len(rack)
+    place, brokers = balancer.copy(), len(rack)
     likely = np.exp(random.normal(0.0, 0.5, brokers))
     for p in random.permutation(len(use))[: len(use) * 2 // 3].tolist():
         slot = int(random.integers(0, FACTOR))
@@ -142,11 +142,11 @@ def _snapshot(place: np.ndarray, use: np.ndarray, rack: np.ndarray, name: str) -
     return ReplicasSnapshot(
         reference=SnapshotReference(name, "2026-01-01T00:00:00Z", "0" * 64),
         quality=Quality(),
-        brokers=Brokers(
+        brokers=ReplicaBrokers(
             id=np.arange(brokers, dtype=np.int64),
             host=tuple(f"broker-{b}" for b in range(brokers)),
             rack=tuple(f"r{r}" for r in rack) if rack.any() else tuple(f"broker-{b}" for b in range(brokers)),
-            state=np.full(brokers, BrokerState.ALIVE, dtype=np.int8),
+            state=np.full(brokers, ReplicaBrokerState.ALIVE, dtype=np.int8),
             capacity=np.tile(capacity, (brokers, 1)),
         ),
         log_dirs=LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0)),
@@ -157,7 +157,7 @@ def _snapshot(place: np.ndarray, use: np.ndarray, rack: np.ndarray, name: str) -
             replicas=place.copy(),
             leader=place[:, 0].copy(),
             in_sync=np.ones(place.shape, dtype=np.bool_),
-            log_dir=np.full(place.shape, NOBODY, dtype=np.int32),
+            log_dir=np.full(place.shape, NO_BROKER, dtype=np.int32),
             leader_load=use[:, 1] * capacity,
             follower_load=use[:, 0] * capacity,
         ),

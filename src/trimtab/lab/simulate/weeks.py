@@ -31,7 +31,7 @@ BUSIEST: Final = np.array([0.70, 0.65, 0.55, 0.60])
 
 
 @dataclass(frozen=True, eq=False)
-class Partitioned:
+class PartitionedLoad:
     """Loads of partitions over time, and where Kafka 2's formula places them.
 
     Attributes
@@ -66,7 +66,7 @@ def partitioned(
     copies: int,
     step_seconds: float,
     skipped: int = 0,
-) -> Partitioned:
+) -> PartitionedLoad:
     """Topics of so many bytes in and out, cut into partitions and placed.
 
     Parameters
@@ -103,11 +103,11 @@ def partitioned(
     for count in counts:
         start, shift = (int(one) for one in chance.integers(brokers, size=2))
         placed += kafka_formula(int(count), copies, range(brokers), start, shift)
-    return Partitioned(leader, follower, np.array(placed, dtype=np.int32), topic.astype(np.int32), number)
+    return PartitionedLoad(leader, follower, np.array(placed, dtype=np.int32), topic.astype(np.int32), number)
 
 
 @dataclass(frozen=True)
-class Weeks:
+class SimulatedWeeks:
     """A made-up cluster over some weeks.
 
     Attributes
@@ -161,7 +161,7 @@ class Weeks:
         into *= self.mean_bytes_per_second
         return into, into * chance.uniform(0.3, 2.5, (self.topics, 1))
 
-    def drawn(self) -> tuple[ReplicasSnapshot, Partitioned]:
+    def drawn(self) -> tuple[ReplicasSnapshot, PartitionedLoad]:
         """The cluster at the beginning, and its loads."""
         into, out = self.traffic()
         skipped = round(RETENTION_SECONDS / self.step_seconds)

@@ -1,1 +1,1 @@
-"""Values of the level `bundles`: Pulsar's brokers, bundles and topics."""
+"""Values of the balancer `bundles`: Pulsar's brokers, bundles and topics."""

@@ -1,6 +1,6 @@
-"""A plan of the level `bundles`: splits and unloads in order, each with its reason, and what they cost.
+"""A plan of the balancer `bundles`: splits and unloads in order, each with its reason, and what they cost.
 
-`trimtab.files.bundles.plan` reads and writes it: format `trimtab/plan/1`, as for every level.
+`trimtab.files.bundles.plan` reads and writes it: format `trimtab/plan/1`, as for every balancer.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from trimtab.model.values import Amount, Bundle, Count, Hash, Name, Order
 
 
 class BundleMoveKind(StrEnum):
-    """The change that a move of this level makes."""
+    """The change that a move of this balancer makes."""
 
     UNLOAD = "unload"
     """The bundle leaves `source` and is owned by `target` afterwards; its clients reconnect."""
@@ -83,7 +83,7 @@ class BundleMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class BundleAssignment:
     """The owner of a bundle before and after the whole plan; `before` is None for a part of a split."""
 
     bundle: Bundle
@@ -111,7 +111,7 @@ class BundleBound:
 
 @dataclass(frozen=True, kw_only=True)
 class BundlePlan(Plan[BundleMove]):
-    """A plan of the level `bundles`: the moves, who owns each bundle after them, and their price.
+    """A plan of the balancer `bundles`: the moves, who owns each bundle after them, and their price.
 
     Attributes
     ----------
@@ -119,6 +119,6 @@ class BundlePlan(Plan[BundleMove]):
         In the newest view; how the others fare is part of `problems`, if any goal does not hold there.
     """
 
-    assignments: tuple[Ownership, ...]
+    assignments: tuple[BundleAssignment, ...]
     cost: BundleCost
     bound: BundleBound

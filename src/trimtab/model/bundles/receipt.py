@@ -1,12 +1,12 @@
-"""A receipt of the level `bundles`: which bundles were split and moved, and what it did to their clients."""
+"""A receipt of balancer `bundles`: which bundles were split and moved, and what it did to their clients."""
 
 from dataclasses import dataclass
 
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.receipt import Receipt, StepOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class BundleOutcome(Outcome):
+class BundleOutcome(StepOutcome):
     """The outcome of one step.
 
     Attributes
@@ -23,7 +23,7 @@ class BundleOutcome(Outcome):
         Clients that were disconnected for a moment, by the plan's count, each time it was unloaded.
     attempts
         How many times it was asked for in vain.
-    under_way_seconds
+    in_flight_seconds
         For an unload that was done: from first asking for it until its owner was seen, with all attempts and
         pauses between them, and our looks; the bundle was without an owner for less. None where it was not
         measured.
@@ -36,12 +36,12 @@ class BundleOutcome(Outcome):
     unloads: int
     sessions: int
     attempts: int
-    under_way_seconds: float | None
+    in_flight_seconds: float | None
 
 
 @dataclass(frozen=True)
 class BundlesReceipt(Receipt[BundleOutcome]):
-    """The end of an execution of the level `bundles`.
+    """The end of an execution of the balancer `bundles`.
 
     Attributes
     ----------

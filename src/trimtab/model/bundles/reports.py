@@ -42,7 +42,7 @@ class ResourceUsage:
     limit: float = 0.0
 
 
-class _BothWays:
+class _TrafficTotals:
     """Traffic in and out, added up in Pulsar's order: which of two are equal depends on it."""
 
     msg_throughput_in: float
@@ -62,7 +62,7 @@ class _BothWays:
 
 
 @dataclass(frozen=True)
-class BundleStats(_BothWays):
+class BundleStats(_TrafficTotals):
     """Statistics of one bundle lately (`NamespaceBundleStats`).
 
     Attributes
@@ -88,7 +88,7 @@ class BundleStats(_BothWays):
 
 
 @dataclass(frozen=True)
-class BrokerReport(_BothWays):
+class BrokerReport(_TrafficTotals):
     """A broker's own load report (`LocalBrokerData`).
 
     Attributes
@@ -164,7 +164,7 @@ class ReportTick:
 
 
 @dataclass(frozen=True)
-class TimeAverage(_BothWays):
+class TimeAverage(_TrafficTotals):
     """A running mean of a bundle's traffic (`TimeAverageMessageData`).
 
     Attributes

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Unload:
+class UnloadEvent:
     """A bundle was unloaded.
 
     Attributes
@@ -61,14 +61,14 @@ class Oscillation:
 
 
 @dataclass
-class _Journey:
+class _BundleHistory:
     """The history of one bundle: when it left where, and where it has been; None is a place unknown."""
 
     left: dict[str, float] = field(default_factory=dict)
     places: list[str | None] = field(default_factory=list)
 
 
-def oscillations(moves: Iterable[Unload]) -> Iterator[Oscillation]:
+def oscillations(moves: Iterable[UnloadEvent]) -> Iterator[Oscillation]:
     """Every return of a bundle, in order of time.
 
     A bundle that is unloaded from a broker where no recorded move has brought it was brought there by
@@ -86,9 +86,9 @@ def oscillations(moves: Iterable[Unload]) -> Iterator[Oscillation]:
         Once for every return. Where a bundle had been before its first move is not known, so that its first
         arrival anywhere is no return.
     """
-    journeys: dict[str, _Journey] = {}
+    journeys: dict[str, _BundleHistory] = {}
     for move in moves:
-        journey = journeys.setdefault(move.bundle, _Journey())
+        journey = journeys.setdefault(move.bundle, _BundleHistory())
         if not journey.places or journey.places[-1] != move.source:
             yield from _arrived(move, journey, move.source)
         journey.left[move.source] = move.at
@@ -98,7 +98,7 @@ def oscillations(moves: Iterable[Unload]) -> Iterator[Oscillation]:
             yield from _arrived(move, journey, move.target)
 
 
-def _arrived(move: Unload, journey: _Journey, broker: str) -> Iterator[Oscillation]:
+def _arrived(move: UnloadEvent, journey: _BundleHistory, broker: str) -> Iterator[Oscillation]:
     """A bundle is at a broker, by this move at the latest."""
     if broker in journey.left:
         last = len(journey.places) - 1 - journey.places[::-1].index(broker)

@@ -1,4 +1,4 @@
-"""Settings of the level `bundles` as a planner sees them; `files.bundles.settings` checks them."""
+"""Settings of the balancer `bundles` as a planner sees them; `files.bundles.settings` checks them."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ OUTSIDE_POLICY = ("leave", "move")
 
 @dataclass(frozen=True)
 class BundlesSettings:
-    """The goals and limits of a plan of the level `bundles`.
+    """The goals and limits of a plan of the balancer `bundles`.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class BundlesSettings:
         message_rate), 0 < θ <= 1.
     epsilon
         Highest deviation γ from the mean allowed in every view, per resource, 0 < ε < 1.
-    idle_usage
+    min_utilization
         ε is not asked of a resource in a view where the brokers use less than this share of it on average: no
         client is disconnected to level a network that is one part in a thousand full. Of a resource without
         known capacity it is asked.
@@ -31,18 +31,18 @@ class BundlesSettings:
     max_sessions
         Most clients that the whole plan may disconnect; none is no limit.
     excluded_namespaces
-        Names or glob patterns of namespaces whose bundles are not moved to level the cluster.
+        Names or glob patterns of namespaces whose bundles are not moved to balance the cluster.
     evacuate_excluded_namespaces
         Whether bundles of excluded namespaces leave brokers that are not in service.
-    unowned
+    unowned_bundles
         `leave`: bundles that nobody owns are left to Pulsar, which places them when they are looked up;
         `assign`: the plan gives them a broker.
-    outside_policy
+    policy_violations
         `leave`: a bundle on a broker that its namespace's isolation policy does not name stays there unless
         the goals move it, and the plan names it; `move`: the plan moves it to a broker that the policy names.
-    split
+    allow_splits
         Whether a bundle that is too big for every broker may be split.
-    max_namespace_bundles
+    max_bundles_per_namespace
         No split gives a namespace more bundles than this.
     seed
         For the search, where it draws; the same seed gives the same plan.
@@ -53,15 +53,15 @@ class BundlesSettings:
 
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)
     epsilon: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
-    idle_usage: float = 0.01
+    min_utilization: float = 0.01
     grace_seconds: float = 1800.0
     max_unloads: int | None = None
     max_sessions: int | None = None
     excluded_namespaces: tuple[str, ...] = ()
     evacuate_excluded_namespaces: bool = True
-    unowned: str = "leave"
-    outside_policy: str = "leave"
-    split: bool = True
-    max_namespace_bundles: int = 128
+    unowned_bundles: str = "leave"
+    policy_violations: str = "leave"
+    allow_splits: bool = True
+    max_bundles_per_namespace: int = 128
     seed: int = 0
     time_budget_seconds: float = 0.0

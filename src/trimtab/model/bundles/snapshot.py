@@ -1,4 +1,4 @@
-"""The snapshot of the level `bundles`: which broker owns which bundle, with which load, lately and soon.
+"""The snapshot of the balancer `bundles`: which broker owns which bundle, with which load, lately and soon.
 
 Struct of arrays: brokers, bundles and topics are indices, so that a million topics fit in memory and in
 cache.
@@ -16,7 +16,7 @@ from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.snapshot import Quality, SnapshotReference
 
 RESOURCES: Final = ("cpu", "bandwidth_in", "bandwidth_out", "message_rate")
-"""The resources that are levelled, in the order of every load array of this level.
+"""The resources that are balanced, in the order of every load array of this balancer.
 
 Memory is not among them: heap and direct memory of a broker follow its garbage collector and its caches, not
 the bundles it owns (Pulsar 4 gives both weight 0 for that reason).
@@ -49,7 +49,7 @@ class BundleBrokers:
         Shape (brokers,): up, and not to be emptied; imbalance is measured over these, and only they may be
         given bundles.
     capacity
-        Shape (brokers, resources), in `UNITS`; infinite where it is not limited and not levelled.
+        Shape (brokers, resources), in `UNITS`; infinite where it is not limited and not balanced.
     base
         Shape (brokers, resources): load that no bundle carries along (an idle broker's CPU).
     """
@@ -143,7 +143,7 @@ class Departure:
 
 @dataclass(frozen=True, eq=False)
 class BundlesSnapshot:
-    """Everything a planner of the level `bundles` may know.
+    """Everything a planner of the balancer `bundles` may know.
 
     Attributes
     ----------

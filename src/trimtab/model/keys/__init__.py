@@ -1,1 +1,1 @@
-"""The level `keys`: record keys over the partitions of a topic."""
+"""The balancer `keys`: record keys over the partitions of a topic."""

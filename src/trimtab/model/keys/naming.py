@@ -9,13 +9,13 @@ from trimtab.model.errors import InputError
 HEX: Final = "0x"
 HASHED: Final = "hmac:"
 """Before a keyed hash, from which nobody gets the key back."""
-SHOWN: Final = 40
+MAX_KEY_LENGTH: Final = 40
 """Characters of a key that people are shown: a key may be a megabyte long."""
 
 
-def key_shown(text: str) -> str:
+def short_key_text(text: str) -> str:
     """The text of a key, short enough for a sentence or a table; of a long one its beginning and length."""
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
+    return text if len(text) <= MAX_KEY_LENGTH else f"{text[:MAX_KEY_LENGTH]}… ({len(text):,} characters)"
 
 
 def key_text(key: bytes) -> str:
@@ -39,7 +39,7 @@ def key_bytes(text: str) -> bytes:
     if text.startswith(HASHED):
         raise InputError(
             f"key {text} is a hash, which names no key to a producer: observe the topic again without "
-            "pipeline.keys.hashed"
+            "pipeline.keys.hash_keys"
         )
     if not text.startswith(HEX):
         return text.encode("utf-8")

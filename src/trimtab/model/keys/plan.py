@@ -1,4 +1,4 @@
-"""A plan of the level `keys`: key groups that move, hot keys that are split, partitions that are added."""
+"""A plan of the balancer `keys`: key groups that move, hot keys that are split, partitions that are added."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from trimtab.model.plan import Plan, Prediction
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.receipt import Receipt, StepOutcome
 from trimtab.model.values import Amount, Count, Name, Order
 
 Places = tuple[Count, ...]
 """Partitions."""
 
 
-class MoveKind(StrEnum):
+class RoutingMoveKind(StrEnum):
     """The kind of a move."""
 
     ADD = "add_partitions"
@@ -54,7 +54,7 @@ class RoutingMove:
     """
 
     order: Order
-    kind: MoveKind
+    kind: RoutingMoveKind
     name: Name
     before: Places
     after: Places
@@ -63,17 +63,17 @@ class RoutingMove:
 
 
 @dataclass(frozen=True, slots=True)
-class RouteStanding:
+class RouteAssignment:
     """One entry that the plan changes, before and after all of it."""
 
-    kind: MoveKind
+    kind: RoutingMoveKind
     name: Name
     before: Places
     after: Places
 
 
 @dataclass(frozen=True, slots=True)
-class Drain:
+class PartitionDrain:
     """One partition before and after the plan.
 
     Attributes
@@ -112,7 +112,7 @@ class RoutingBound:
 
 @dataclass(frozen=True, kw_only=True)
 class KeysPlan(Plan[RoutingMove]):
-    """A plan of this level.
+    """A plan of this balancer.
 
     Attributes
     ----------
@@ -132,10 +132,10 @@ class KeysPlan(Plan[RoutingMove]):
     version: Count
     base: Count
     partitions: Count
-    assignments: tuple[RouteStanding, ...]
+    assignments: tuple[RouteAssignment, ...]
     cost: RoutingCost
     bound: RoutingBound
-    drains: tuple[Drain, ...] = ()
+    drains: tuple[PartitionDrain, ...] = ()
 
     @property
     def max_over_mean(self) -> tuple[float, float] | None:
@@ -150,9 +150,9 @@ class KeysPlan(Plan[RoutingMove]):
         return max(before) * len(before) / sum(before), max(after) * len(after) / sum(after)
 
 
-def taken_back(plan: KeysPlan) -> KeysPlan:
+def reverted(plan: KeysPlan) -> KeysPlan:
     """The plan that leads back: routes as they were before; partitions that were added stay."""
-    moves = [move for move in plan.moves if move.kind is not MoveKind.ADD]
+    moves = [move for move in plan.moves if move.kind is not RoutingMoveKind.ADD]
     back = tuple(
         replace(
             move,
@@ -166,7 +166,7 @@ def taken_back(plan: KeysPlan) -> KeysPlan:
     return replace(
         plan,
         moves=back,
-        assignments=tuple(RouteStanding(one.kind, one.name, one.before, one.after) for one in back),
+        assignments=tuple(RouteAssignment(one.kind, one.name, one.before, one.after) for one in back),
         predicted=Prediction(plan.predicted.after, plan.predicted.before),
         problems=(),
         cost=replace(plan.cost, partitions=0),
@@ -176,7 +176,7 @@ def taken_back(plan: KeysPlan) -> KeysPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingOutcome(Outcome):
+class RoutingOutcome(StepOutcome):
     """The end of one step.
 
     Attributes

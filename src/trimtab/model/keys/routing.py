@@ -107,8 +107,8 @@ class RoutingTable:
         if not route.partitions:
             raise self._refused(f"{what} goes to no partition, expected 1 or more")
 
-    def _refused(self, told: str) -> InputError:
-        return InputError(f"routing table {self.version}: {told}; publish a corrected table")
+    def _refused(self, text: str) -> InputError:
+        return InputError(f"routing table {self.version}: {text}; publish a corrected table")
 
     def route(self, group: int, key: bytes) -> Route:
         """The route of a key and its group."""

@@ -1,4 +1,4 @@
-"""The snapshot of the level `keys`: the load of a topic's partitions, key groups and hot keys."""
+"""The snapshot of the balancer `keys`: the load of a topic's partitions, key groups and hot keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.model.values import Amount, Count, Name
 
 RESOURCES: Final = ("records",)
-"""What is levelled between partitions: records a second, of what the partition's consumer can do."""
+"""What is balanced between partitions: records a second, of what the partition's consumer can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class HotKey:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLoad:
+class KeyGroupLoad:
     """One key group: where it goes by the table in force, and its records a second, hot keys included."""
 
     group: Count
@@ -124,7 +124,7 @@ class KeysSnapshot:
     consumer_capacity: float | None = None
     added_seconds: float | None = None
     partitions: tuple[PartitionLoad, ...] = ()
-    groups: tuple[GroupLoad, ...] = ()
+    groups: tuple[KeyGroupLoad, ...] = ()
     keys: tuple[HotKey, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
-"""A plan of the level `masters`: whose mastership goes where, in which order, and what clients feel of it."""
+"""A plan of balancer `masters`: whose mastership goes where, in which order, and what clients feel of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.model.plan import Plan
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.receipt import Receipt, StepOutcome
 from trimtab.model.values import Amount, Count, Name, Order
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverReason:
+class TransferReason:
     """Why a mastership moves.
 
     Attributes
@@ -27,14 +27,14 @@ class TakeoverReason:
     text: str
 
 
-class MoveKind(StrEnum):
+class MastershipMoveKind(StrEnum):
     """The kind of a move: there is but one."""
 
-    TAKEOVER = "takeover"
+    TRANSFER = "transfer"
 
 
 @dataclass(frozen=True, slots=True)
-class Takeover:
+class MastershipTransfer:
     """One mastership that goes to another node.
 
     Attributes
@@ -48,18 +48,18 @@ class Takeover:
     """
 
     order: Order
-    kind: MoveKind
+    kind: MastershipMoveKind
     group: Name
     source: Name | None
     target: Name
     queries_per_second: Amount
     bytes_per_second: Amount
-    reason: TakeoverReason
+    reason: TransferReason
     pause_seconds: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Mastership:
+class MastershipAssignment:
     """The master of a group before and after the whole plan, moved or not; None for nobody."""
 
     group: Name
@@ -68,24 +68,24 @@ class Mastership:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverCost:
+class TransferCost:
     """How many masterships move, and for how long their groups have none in all."""
 
-    takeovers: Count
+    transfers: Count
     pause_seconds: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverBound:
+class TransferBound:
     """How many masterships any plan moves that meets the same goals."""
 
-    takeovers: Count
+    transfers: Count
     proof: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class MastersPlan(Plan[Takeover]):
-    """A plan of this level.
+class MastersPlan(Plan[MastershipTransfer]):
+    """A plan of this balancer.
 
     Attributes
     ----------
@@ -94,18 +94,18 @@ class MastersPlan(Plan[Takeover]):
     version
         Of the map that was published when it was made.
     assignments
-        The master of every group; it is published as the ideal map.
+        The master of every group; it is published as the preferred map.
     """
 
     system: Name
     version: Count = 0
-    assignments: tuple[Mastership, ...]
-    cost: TakeoverCost
-    bound: TakeoverBound
+    assignments: tuple[MastershipAssignment, ...]
+    cost: TransferCost
+    bound: TransferBound
 
 
 @dataclass(frozen=True, slots=True)
-class TakeoverOutcome(Outcome):
+class TransferOutcome(StepOutcome):
     """The end of one step.
 
     Attributes
@@ -118,4 +118,4 @@ class TakeoverOutcome(Outcome):
     target: str
 
 
-MastersReceipt = Receipt[TakeoverOutcome]
+MastersReceipt = Receipt[TransferOutcome]

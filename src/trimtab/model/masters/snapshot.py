@@ -1,4 +1,4 @@
-"""The snapshot of the level `masters`: who is master of which group, and what each group costs its master."""
+"""The snapshot of balancer `masters`: who is master of which group, and what each group costs its master."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.model.values import Amount, Count, Name
 
 RESOURCES: Final = ("queries", "bytes")
-"""What is levelled between nodes: questions of clients a second, and what goes in and out, bytes a second."""
-NOBODY: Final = -1
+"""What is balanced between nodes: questions of clients a second, and what goes in and out, bytes a second."""
+NO_MASTER: Final = -1
+MIN_LOAD: Final = 1e-9
+"""A group with a lower load, requests or bytes per second, counts as idle."""
 
 
 class NodeState(StrEnum):
@@ -26,7 +28,7 @@ class NodeState(StrEnum):
     DEAD = "dead"
     DRAINING = "draining"
     """It is being emptied: all its masterships are to leave."""
-    MUTED = "muted"
+    EXCLUDED = "excluded"
     """It keeps what it has, and gets nothing."""
 
 
@@ -51,14 +53,14 @@ class NodeLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLoad:
+class MasterGroupLoad:
     """One group, with what it costs its master.
 
     Attributes
     ----------
     group
         Its name.
-    master, ideal
+    master, preferred
         Places in the snapshot's nodes: who is master, and who is to be by what is published; -1 for nobody.
     able
         Places of nodes that could be master now: alive, and not behind.
@@ -74,7 +76,7 @@ class GroupLoad:
 
     group: Name
     master: int
-    ideal: int
+    preferred: int
     able: tuple[Count, ...]
     queries_per_second: Amount
     bytes_per_second: Amount
@@ -103,7 +105,7 @@ class MastersSnapshot:
     version: int
     scheme: str = ""
     nodes: tuple[NodeLoad, ...] = ()
-    groups: tuple[GroupLoad, ...] = ()
+    groups: tuple[MasterGroupLoad, ...] = ()
 
     @property
     def row_names(self) -> tuple[str, ...]:
@@ -119,34 +121,39 @@ class MastersSnapshot:
     def loads(self) -> FloatArray:
         """Shape (groups, resources): what each group costs its master.
 
-        Where nothing at all goes on, every group counts the same: then masterships themselves are levelled.
+        Without any load every group counts the same: then masterships themselves are balanced.
         """
         found = np.array(
             [(one.queries_per_second, one.bytes_per_second) for one in self.groups], dtype=np.float64
         ).reshape(-1, len(RESOURCES))
-        idle = found.sum(axis=0) <= 0
+        # The capacity of a node is a share of the whole load, which would round to 0 near the least float.
+        found[found < MIN_LOAD] = 0.0
+        idle = found.sum(axis=0) == 0
         return np.where(idle, 1.0, found)
 
     @property
     def in_service(self) -> BoolArray:
-        """Shape (nodes,): those that masterships are levelled over."""
+        """Shape (nodes,): those that masterships are balanced over."""
         return np.array(
-            [one.state in (NodeState.ALIVE, NodeState.MUTED) and one.weight > 0 for one in self.nodes],
+            [one.state in (NodeState.ALIVE, NodeState.EXCLUDED) and one.weight > 0 for one in self.nodes],
             dtype=np.bool_,
         )
 
-    def as_asked(self, asked: Mapping[str, Any]) -> MastersSnapshot:
+    def with_overrides(self, request: Mapping[str, Any]) -> MastersSnapshot:
         """The same with the weights and states that settings of a plan ask for.
 
         The dead stay dead; nodes that are not there are passed over here, and refused where a plan is made.
 
         Parameters
         ----------
-        asked
+        request
             `weights` by node, and `drain` and `muted`, names of nodes.
         """
-        weights: Mapping[str, float] = asked.get("weights") or {}
-        told = {NodeState.DRAINING: asked.get("drain", ()), NodeState.MUTED: asked.get("muted", ())}
+        weights: Mapping[str, float] = request.get("weights") or {}
+        told = {
+            NodeState.DRAINING: request.get("drain", ()),
+            NodeState.EXCLUDED: request.get("excluded_nodes", ()),
+        }
 
         def state(one: NodeLoad) -> NodeState:
             if one.state is NodeState.DEAD:
@@ -166,7 +173,7 @@ class MastersSnapshot:
         """
         where = np.array(self.masters if masters is None else masters, dtype=np.int64)
         load, each = np.zeros((len(self.nodes), len(RESOURCES))), self.loads
-        led = where != NOBODY
+        led = where != NO_MASTER
         np.add.at(load, where[led], each[led])
         in_service = self.in_service
         weight = np.array([one.weight for one in self.nodes]) * in_service

@@ -1,1 +1,1 @@
-"""Values of the level `queues`: queues and classes at a moment, and plans of what to publish."""
+"""Values of the balancer `queues`: queues and classes at a moment, and plans of what to publish."""

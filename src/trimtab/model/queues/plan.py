@@ -1,4 +1,4 @@
-"""A plan of the level `queues`: weights and settings to publish, and what the scheduler would do now."""
+"""A plan of the balancer `queues`: weights and settings to publish, and what the scheduler would do now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.model.plan import Plan
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.receipt import Receipt, StepOutcome
 from trimtab.model.values import Amount, Count, Name, Order
 
 Published = float | str
@@ -63,7 +63,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PublicationAssignment:
     """One entry of what is published before and after the whole plan, changed or not."""
 
     kind: PublicationKind
@@ -143,7 +143,7 @@ class PublicationBound:
 
 @dataclass(frozen=True, kw_only=True)
 class QueuesPlan(Plan[Publication]):
-    """A plan of this level.
+    """A plan of this balancer.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class QueuesPlan(Plan[Publication]):
     """
 
     version: Count = 0
-    assignments: tuple[Standing, ...]
+    assignments: tuple[PublicationAssignment, ...]
     cost: PublicationCost
     bound: PublicationBound
     queues: tuple[QueueForecast, ...] = ()
@@ -164,7 +164,7 @@ class QueuesPlan(Plan[Publication]):
 
 
 @dataclass(frozen=True, slots=True)
-class PublicationOutcome(Outcome):
+class PublicationOutcome(StepOutcome):
     """The end of one step.
 
     Attributes

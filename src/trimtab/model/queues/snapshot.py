@@ -1,4 +1,4 @@
-"""The snapshot of the level `queues`: the work in each queue, and what each class was measured to take."""
+"""The snapshot of the balancer `queues`: the work in each queue, and what each class was measured to take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.model.values import Amount, Count, Name
 
 RESOURCES: Final = ("work",)
-"""What is levelled between queues: seconds of processing that lie there."""
+"""What is balanced between queues: seconds of processing that lie there."""
 
 
 @dataclass(frozen=True, slots=True)

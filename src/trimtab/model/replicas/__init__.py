@@ -1,1 +1,1 @@
-"""Values of the level `replicas`: Kafka's brokers, partitions and log dirs."""
+"""Values of the balancer `replicas`: Kafka's brokers, partitions and log dirs."""

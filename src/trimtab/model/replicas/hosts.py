@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from trimtab.model.goals import Goals, goals_of
 from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.level import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -42,7 +42,7 @@ class Hosts:
 
     @property
     def counted(self) -> BoolArray:
-        """Shape (hosts, resources): limited, and so levelled."""
+        """Shape (hosts, resources): limited, and so balanced."""
         return np.isfinite(self.capacity)
 
     def load(self, load: FloatArray) -> FloatArray:
@@ -88,7 +88,7 @@ def hosts_of(snapshot: Any) -> Hosts | None:
     return Hosts(tuple(names), of, declared, np.where(declared, own, sums))
 
 
-def asked_hosts(snapshot: Any, settings: ReplicasSettings) -> Hosts | None:
+def hosts_with_goal(snapshot: Any, settings: ReplicasSettings) -> Hosts | None:
     """The hosts, where the goal `host_load` is asked for."""
     return hosts_of(snapshot) if "host_load" in settings.goals else None
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.level import Within, exceeds
+from trimtab.model.goals import IntraBrokerBalance, exceeds
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK
 
-NOBODY = -1
+NO_BROKER = -1
 """Index that stands for no broker (an offline leader, padding) or no log dir (unknown)."""
 
 
@@ -81,7 +81,7 @@ class DirBalance:
     mean: FloatArray
     deviation: FloatArray
 
-    def beyond(self, theta: float, epsilon: float, idle: float) -> tuple[BoolArray, BoolArray]:
+    def violations_by_row(self, theta: float, epsilon: float, idle: float) -> tuple[BoolArray, BoolArray]:
         """Dirs above θ, and dirs further than ε from the mean of a broker that uses its disks at all."""
         above = self.counted & exceeds(self.usage, theta)
         return above, self.counted & exceeds(self.deviation, epsilon) & ~(self.mean < idle)
@@ -109,7 +109,7 @@ def dir_bytes(snapshot: Any) -> FloatArray:
     """Shape (dirs,): bytes that each log dir holds, as far as the snapshot says where replicas are."""
     parts = snapshot.partitions
     size = np.maximum(parts.leader_load[:, DISK], parts.follower_load[:, DISK])
-    known = parts.log_dir != NOBODY
+    known = parts.log_dir != NO_BROKER
     weights = np.broadcast_to(size[:, None], known.shape)[known]
     held = np.bincount(parts.log_dir[known], weights=weights, minlength=len(snapshot.log_dirs))
     return np.asarray(held, dtype=np.float64)
@@ -136,20 +136,20 @@ def dir_balance(snapshot: Any, held: FloatArray | None = None) -> DirBalance:
     return DirBalance(counted, usage, mean, deviation)
 
 
-def standing_of_dirs(snapshot: Any, settings: Any) -> Within | None:
+def dir_goal_status(snapshot: Any, settings: Any) -> IntraBrokerBalance | None:
     """The log dirs of a snapshot held against the goals of a planner; None where none count."""
     balance = dir_balance(snapshot)
-    measured = balance.measures(settings.idle_usage)
+    measured = balance.measures(settings.min_utilization)
     if measured is None:
         return None
     theta, epsilon = settings.theta[DISK], settings.epsilon[DISK]
-    above, off = balance.beyond(theta, epsilon, settings.idle_usage)
+    above, off = balance.violations_by_row(theta, epsilon, settings.min_utilization)
     asked = "log_dirs" in settings.goals
     worst = int(np.argmax(np.where(balance.counted, balance.deviation, -1.0)))
-    return Within(
+    return IntraBrokerBalance(
         name="log dirs",
         number=int(balance.counted.sum()),
-        beyond=int((above | off).sum()) if asked else 0,
+        violation_count=int((above | off).sum()) if asked else 0,
         peak_usage=measured.peak_usage,
         worst_deviation=measured.worst_deviation,
         part=snapshot.log_dirs.path[worst],

@@ -1,15 +1,15 @@
 """Numbers that brokers are evened by besides their load: replicas, leaders, and what they might have to send.
 
 All brokers weigh equally, whatever their capacity. Potential network out is what a broker would send if it
-led all that it holds (Cruise Control's PotentialNwOutGoal): it is limited by θ and not levelled.
+led all that it holds (Cruise Control's PotentialNwOutGoal): it is limited by θ and not balanced.
 """
 
 from typing import Any, Final
 
 import numpy as np
 
+from trimtab.model.goals import Goals
 from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.level import Goals
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -22,20 +22,20 @@ NUMBERS: Final = {
 """The column of each goal on numbers, by the name of the goal."""
 
 
-def numbers_asked(settings: ReplicasSettings) -> tuple[str, ...]:
+def requested_counts(settings: ReplicasSettings) -> tuple[str, ...]:
     """The goals on numbers that are asked for, in the order of `NUMBERS`."""
     return tuple(goal for goal in NUMBERS if goal in settings.goals)
 
 
 def number_goals(settings: ReplicasSettings) -> Goals:
     """What is asked of each column: ε of the two numbers, θ of network out of the potential."""
-    asked = numbers_asked(settings)
+    asked = requested_counts(settings)
     potential = np.array([goal == "potential_network_out" for goal in asked], dtype=np.bool_)
     return Goals(
         theta=np.where(potential, settings.theta[NETWORK_OUT], np.inf),
-        epsilon=np.where(potential, np.inf, settings.number_epsilon),
+        epsilon=np.where(potential, np.inf, settings.count_epsilon),
         idle=np.zeros(len(asked)),
-        whole=~potential,
+        is_integral=~potential,
     )
 
 
@@ -54,7 +54,7 @@ def number_capacity(snapshot: Any, settings: ReplicasSettings) -> FloatArray:
         "leader_numbers": np.where(leads, 1.0, np.inf),
         "potential_network_out": np.where(brokers.in_service, brokers.capacity[:, NETWORK_OUT], np.inf),
     }
-    return np.stack([of[goal] for goal in numbers_asked(settings)], axis=1)
+    return np.stack([of[goal] for goal in requested_counts(settings)], axis=1)
 
 
 def number_loads(snapshot: Any, settings: ReplicasSettings) -> tuple[FloatArray, FloatArray]:
@@ -67,7 +67,7 @@ def number_loads(snapshot: Any, settings: ReplicasSettings) -> tuple[FloatArray,
         "leader_numbers": (np.zeros(len(parts)), one),
         "potential_network_out": (sent, sent),
     }
-    columns = [of[goal] for goal in numbers_asked(settings)]
+    columns = [of[goal] for goal in requested_counts(settings)]
     follower, leader = (np.stack([column[role] for column in columns], axis=1) for role in (0, 1))
     return follower, leader
 
@@ -91,7 +91,7 @@ def number_imbalance(
     snapshot: Any, settings: ReplicasSettings, replicas: IntArray, leader: IntArray
 ) -> Imbalance:
     """Equations 1 to 5 over the numbers of a placement: usage is the number itself, but of the potential."""
-    names = tuple(NUMBERS[goal] for goal in numbers_asked(settings))
+    names = tuple(NUMBERS[goal] for goal in requested_counts(settings))
     load = broker_numbers(snapshot, settings, replicas, leader)
     serves: BoolArray = snapshot.brokers.in_service
     return imbalance(load, number_capacity(snapshot, settings), serves, names)

@@ -1,4 +1,4 @@
-"""A plan of the level `replicas`: leader and replica moves in order, each with its reason, and its cost.
+"""A plan of the balancer `replicas`: leader and replica moves in order, each with its reason, and its cost.
 
 `trimtab.files.replicas.plan` reads and writes it (format `trimtab/plan/1`).
 """
@@ -14,8 +14,8 @@ from trimtab.model.replicas.log_dirs import DirMeasures
 from trimtab.model.values import Amount, Count, Id, Name, Order
 
 
-class MoveKind(StrEnum):
-    """The part of a placement that a move of the level `replicas` changes."""
+class ReplicaMoveKind(StrEnum):
+    """The part of a placement that a move of the balancer `replicas` changes."""
 
     LEADER = "leader"
     """The leader role goes from `source` to the in-sync replica on `target`, which becomes the first of the
@@ -33,7 +33,7 @@ class MoveKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class ReplicaReason:
     """The goal and the broker that a move serves.
 
     Attributes
@@ -62,26 +62,26 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ReplicaMove:
     """One step; Kafka ids, not indices.
 
     `source` is None where there is no leader to take the role from, and where a replica is added.
     """
 
     order: Order
-    kind: MoveKind
+    kind: ReplicaMoveKind
     topic: Name
     partition: Id
     source: Id | None
     target: Id
     bytes: Count
-    reason: Reason
+    reason: ReplicaReason
     source_dir: Name | None = None
     target_dir: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class ReplicaAssignment:
     """A partition's replica list (Kafka's order) before and after the whole plan.
 
     Of another length, where replicas are added or dropped.
@@ -95,7 +95,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ReplicaCost:
     """The price of carrying the plan out; `bytes` go over the network, `log_dir_bytes` between disks.
 
     Added replicas cost bytes as moved ones do; `replica_moves` counts the moved alone.
@@ -112,7 +112,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ReplicaBound:
     """No plan that meets the same goals copies fewer bytes between brokers; `proof` says why.
 
     `log_dir_bytes` is the same for bytes between log dirs, where nothing leaves its broker; else 0.
@@ -132,24 +132,24 @@ class DirPrediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class CountSpread:
     """A number over the brokers that it is counted on (fractions of capacity for potential network out)."""
 
-    least: Amount
+    minimum: Amount
     mean: Amount
-    most: Amount
+    maximum: Amount
 
 
 @dataclass(frozen=True, slots=True)
-class Spreads:
+class CountSpreadPrediction:
     """A number under the snapshot, and under the placement after all moves."""
 
-    before: Spread
-    after: Spread
+    before: CountSpread
+    after: CountSpread
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsMissed:
+class TopicGoalPrediction:
     """How many topics a goal is about, and how many of them miss it in the snapshot and after all moves."""
 
     topics: Count
@@ -158,8 +158,8 @@ class TopicsMissed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplicasPlan(plan.Plan[Move]):
-    """A plan of the level `replicas`: the moves, the lists they end in, and their price.
+class ReplicasPlan(plan.Plan[ReplicaMove]):
+    """A plan of the balancer `replicas`: the moves, the lists they end in, and their price.
 
     Attributes
     ----------
@@ -171,13 +171,13 @@ class ReplicasPlan(plan.Plan[Move]):
         By goal, the topics that goals are about.
     """
 
-    assignments: tuple[Assignment, ...]
-    cost: Cost
-    bound: Bound
+    assignments: tuple[ReplicaAssignment, ...]
+    cost: ReplicaCost
+    bound: ReplicaBound
     log_dirs: DirPrediction | None = None
     hosts: plan.Prediction | None = None
-    numbers: dict[str, Spreads] | None = None
-    topics: dict[str, TopicsMissed] | None = None
+    numbers: dict[str, CountSpreadPrediction] | None = None
+    topics: dict[str, TopicGoalPrediction] | None = None
 
 
 Plan = ReplicasPlan

@@ -1,14 +1,14 @@
-"""A receipt of the level `replicas`: which partitions got other replicas or leaders, and what was copied."""
+"""A receipt of balancer `replicas`: which partitions got other replicas or leaders, and what was copied."""
 
 from dataclasses import dataclass
 
-from trimtab.model.imbalance import Measures
-from trimtab.model.receipt import Outcome, Receipt
+from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.receipt import Receipt, StepOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaOutcome(Outcome):
-    """The outcome of one step of the level `replicas`.
+class ReplicaOutcome(StepOutcome):
+    """The outcome of one step of the balancer `replicas`.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class ReplicaOutcome(Outcome):
 
 @dataclass(frozen=True)
 class ReplicasReceipt(Receipt[ReplicaOutcome]):
-    """The end of an execution of the level `replicas`.
+    """The end of an execution of the balancer `replicas`.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class ReplicasReceipt(Receipt[ReplicaOutcome]):
         Sentences on settings of the cluster: brokers that stay cordoned, or could not be.
     """
 
-    measured: Measures | None = None
+    measured: ImbalanceSummary | None = None
     measured_from: str = ""
     notes: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The resources of the level `replicas`, in the order that every load array uses."""
+"""The resources of the balancer `replicas`, in the order that every load array uses."""
 
 from typing import Final
 

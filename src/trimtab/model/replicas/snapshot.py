@@ -1,4 +1,4 @@
-"""The snapshot of the level `replicas`: which broker holds which replica, with which load.
+"""The snapshot of the balancer `replicas`: which broker holds which replica, with which load.
 
 Struct of arrays: brokers, log dirs and topics are indices, so that a million replicas fit in memory and in
 cache.
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.goals import GoalEvaluation, IntraBrokerBalance
 from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.level import Judged, Within
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.replicas.beside import beside_of
-from trimtab.model.replicas.log_dirs import NOBODY as NOBODY
+from trimtab.model.replicas.log_dirs import NO_BROKER as NO_BROKER
 from trimtab.model.replicas.log_dirs import LogDirs as LogDirs
 from trimtab.model.replicas.log_dirs import LogDirState as LogDirState
-from trimtab.model.replicas.log_dirs import standing_of_dirs
+from trimtab.model.replicas.log_dirs import dir_goal_status
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.secondary_goals import secondary_goals
 from trimtab.model.replicas.topics import topic_numbers
 from trimtab.model.snapshot import Quality, SnapshotReference
 
@@ -28,7 +28,7 @@ NO_HOURS = np.zeros((0, 0, len(RESOURCES)))
 """Loads of no hours to come."""
 
 
-class BrokerState(IntEnum):
+class ReplicaBrokerState(IntEnum):
     """The uses that a broker is open to; the names in files are lower case."""
 
     ALIVE = 0
@@ -40,7 +40,7 @@ class BrokerState(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Brokers:
+class ReplicaBrokers:
     """All brokers, in ascending order of id.
 
     Attributes
@@ -50,9 +50,9 @@ class Brokers:
     host, rack
         Length (brokers,). A missing rack is the host; a missing host is `broker-<id>`, a host of its own.
     state
-        Shape (brokers,), `BrokerState`.
+        Shape (brokers,), `ReplicaBrokerState`.
     capacity
-        Shape (brokers, resources), in `UNITS`; infinite where not limited and not levelled.
+        Shape (brokers, resources), in `UNITS`; infinite where not limited and not balanced.
     """
 
     id: NDArray[np.int64]
@@ -67,22 +67,24 @@ class Brokers:
     @property
     def online(self) -> BoolArray:
         """Shape (brokers,): not dead, so that what it holds weighs."""
-        return np.asarray(self.state != BrokerState.DEAD)
+        return np.asarray(self.state != ReplicaBrokerState.DEAD)
 
     @property
     def in_service(self) -> BoolArray:
         """Shape (brokers,): neither dead nor draining; imbalance is measured over these brokers."""
-        return np.asarray((self.state != BrokerState.DEAD) & (self.state != BrokerState.DRAINING))
+        return np.asarray(
+            (self.state != ReplicaBrokerState.DEAD) & (self.state != ReplicaBrokerState.DRAINING)
+        )
 
     @property
     def may_lead(self) -> BoolArray:
         """Shape (brokers,): may be given leaderships by its state."""
-        return np.asarray(self.in_service & (self.state != BrokerState.NO_LEADERS))
+        return np.asarray(self.in_service & (self.state != ReplicaBrokerState.NO_LEADERS))
 
     @property
     def may_receive(self) -> BoolArray:
         """Shape (brokers,): may be given replicas by its state."""
-        return np.asarray(self.in_service & (self.state != BrokerState.NO_NEW_REPLICAS))
+        return np.asarray(self.in_service & (self.state != ReplicaBrokerState.NO_NEW_REPLICAS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +99,16 @@ class Partitions:
         Shape (partitions,): index into `topics`, and Kafka's partition number.
     replicas
         Shape (partitions, widest replication factor): broker indices in Kafka's order (the first is the
-        preferred leader), padded with `NOBODY` at the end.
+        preferred leader), padded with `NO_BROKER` at the end.
     leader
-        Shape (partitions,): broker index, or `NOBODY` where offline.
+        Shape (partitions,): broker index, or `NO_BROKER` where offline.
     in_sync
         Shape of `replicas`: whether that replica is in sync (False in padding).
     log_dir
-        Shape of `replicas`: index into `LogDirs`, `NOBODY` where unknown.
+        Shape of `replicas`: index into `LogDirs`, `NO_BROKER` where unknown.
     leader_load, follower_load
         Shape (partitions, resources), in `UNITS`: what the broker carries for holding this role.
-    leader_coming, follower_coming
+    leader_forecast, follower_forecast
         Shape (partitions, hours, resources): the same, as expected in each hour to come, the nearest first;
         no hours where nobody knows.
     held_seconds
@@ -123,8 +125,8 @@ class Partitions:
     log_dir: IntArray
     leader_load: FloatArray
     follower_load: FloatArray
-    leader_coming: FloatArray = field(default_factory=lambda: NO_HOURS)
-    follower_coming: FloatArray = field(default_factory=lambda: NO_HOURS)
+    leader_forecast: FloatArray = field(default_factory=lambda: NO_HOURS)
+    follower_forecast: FloatArray = field(default_factory=lambda: NO_HOURS)
     held_seconds: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __len__(self) -> int:
@@ -133,12 +135,12 @@ class Partitions:
     @property
     def replication_factor(self) -> IntArray:
         """Shape (partitions,)."""
-        return np.asarray((self.replicas != NOBODY).sum(axis=1), dtype=np.int32)
+        return np.asarray((self.replicas != NO_BROKER).sum(axis=1), dtype=np.int32)
 
     @property
     def hours(self) -> int:
         """Number of hours to come of which the loads are told."""
-        return int(self.leader_coming.shape[1])
+        return int(self.leader_forecast.shape[1])
 
     @property
     def settled_seconds(self) -> FloatArray:
@@ -150,7 +152,7 @@ class Partitions:
 
 @dataclass(frozen=True, eq=False)
 class ReplicasSnapshot:
-    """Everything a planner of the level `replicas` may know.
+    """Everything a planner of the balancer `replicas` may know.
 
     Attributes
     ----------
@@ -162,7 +164,7 @@ class ReplicasSnapshot:
 
     reference: SnapshotReference
     quality: Quality
-    brokers: Brokers
+    brokers: ReplicaBrokers
     log_dirs: LogDirs
     partitions: Partitions
     extra: tuple[tuple[str, object], ...] = field(default=())
@@ -173,15 +175,17 @@ class ReplicasSnapshot:
         """Names of the rows of `imbalance().usage`: Kafka's ids of the brokers."""
         return tuple(self.brokers.id.tolist())
 
-    def as_asked(self, settings: Mapping[str, Any]) -> "ReplicasSnapshot":
+    def with_overrides(self, settings: Mapping[str, Any]) -> "ReplicasSnapshot":
         """The snapshot with the states that settings of a plan ask for: `drain` empties, `add` fills.
 
         And with what they say that hosts can carry. The dead stay dead; brokers and hosts that are not there
         are passed over.
         """
         state = self.brokers.state.copy()
-        for name, asked in (("drain", BrokerState.DRAINING), ("add", BrokerState.NEW)):
-            state[np.isin(self.brokers.id, settings.get(name) or ()) & (state != BrokerState.DEAD)] = asked
+        for name, asked in (("drain", ReplicaBrokerState.DRAINING), ("add", ReplicaBrokerState.NEW)):
+            state[np.isin(self.brokers.id, settings.get(name) or ()) & (state != ReplicaBrokerState.DEAD)] = (
+                asked
+            )
         hosts = dict(self.hosts)
         for host, capacity in (settings.get("host_capacity") or {}).items():
             if host in self.brokers.host:
@@ -189,9 +193,9 @@ class ReplicasSnapshot:
                 hosts[host] = tuple(float(capacity.get(one, known.get(one, np.inf))) for one in RESOURCES)
         return replace(self, brokers=replace(self.brokers, state=state), hosts=tuple(sorted(hosts.items())))
 
-    def within(self, settings: Any) -> Within | None:
+    def intra_broker(self, settings: Any) -> IntraBrokerBalance | None:
         """The log dirs of brokers that have several, by the goals of a planner's settings; None for none."""
-        return standing_of_dirs(self, settings)
+        return dir_goal_status(self, settings)
 
     def broker_load(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> FloatArray:
         """Shape (brokers, resources), in `UNITS`: loads under a placement (by default the snapshot's own).
@@ -206,24 +210,24 @@ class ReplicasSnapshot:
         parts, brokers = self.partitions, len(self.brokers)
         held = parts.replicas if replicas is None else replicas
         leading = parts.leader if leader is None else leader
-        online = self.brokers.state != BrokerState.DEAD
+        online = self.brokers.state != ReplicaBrokerState.DEAD
         load = np.zeros((brokers, len(RESOURCES)))
         for column in range(held.shape[1]):
             holder = held[:, column]
-            leads = (holder == leading) & (holder != NOBODY)
+            leads = (holder == leading) & (holder != NO_BROKER)
             weight = np.where(leads[:, None], parts.leader_load, parts.follower_load)
-            weighs = (holder != NOBODY) & online[holder]
+            weighs = (holder != NO_BROKER) & online[holder]
             for resource in range(load.shape[1]):
                 load[:, resource] += np.bincount(
                     holder[weighs], weights=weight[weighs, resource], minlength=brokers
                 )
         return load
 
-    def beside(self, settings: Any) -> tuple[Judged, ...]:
+    def secondary_goals(self, settings: Any) -> tuple[GoalEvaluation, ...]:
         """Hosts, numbers and topics under the snapshot's own placement, where settings ask for them."""
         placement = self.partitions.replicas, self.partitions.leader
         topics = topic_numbers(self, settings, *placement)
-        found = beside_of(self, settings, self.broker_load(), *placement)
+        found = secondary_goals(self, settings, self.broker_load(), *placement)
         return found if topics is None else (*found, topics)
 
     def imbalance(self, replicas: IntArray | None = None, leader: IntArray | None = None) -> Imbalance:

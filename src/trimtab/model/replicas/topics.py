@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.model.level import Breach
+from trimtab.model.goals import GoalViolation
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.settings import ReplicasSettings
 
@@ -34,7 +34,7 @@ def matched(topics: Iterable[str], patterns: Iterable[str]) -> BoolArray:
 
 
 @dataclass(frozen=True, eq=False)
-class AskedTopics:
+class TopicGoals:
     """The topics that goals are about, with a row each, and what is asked of them.
 
     Attributes
@@ -45,7 +45,7 @@ class AskedTopics:
         Shape (partitions,): row of the partition's topic, -1 where nothing is asked of it.
     even
         Shape (rows, 2): its replicas, its leaders are to be even.
-    least
+    minimum
         Shape (rows,): partitions of it that every broker is to lead, 0 for none.
     counted
         Shape (brokers, 2): replicas count on brokers that may be given some, leaders on those of them that
@@ -57,7 +57,7 @@ class AskedTopics:
     name: tuple[str, ...]
     row: IntArray
     even: BoolArray
-    least: IntArray
+    minimum: IntArray
     counted: BoolArray
     epsilon: float
 
@@ -66,7 +66,7 @@ class AskedTopics:
         """Shape (rows,)."""
         return np.bincount(self.row[self.row >= 0], minlength=len(self.name)).astype(np.int64)
 
-    def tally(self, replicas: IntArray, leader: IntArray) -> IntArray:
+    def counts(self, replicas: IntArray, leader: IntArray) -> IntArray:
         """Shape (rows, brokers, 2): replicas and leaders of every topic on every broker, 32 bits each.
 
         Parameters
@@ -85,34 +85,34 @@ class AskedTopics:
             found[:, :, what] += np.bincount(at, minlength=len(self.name) * brokers).reshape(-1, brokers)
         return found
 
-    def band(self, tally: IntArray, share: float = 1.0) -> IntArray:
+    def band(self, counts: IntArray, share: float = 1.0) -> IntArray:
         """Shape (rows, 2, 2): least and most of replicas and leaders by which a broker counts as even.
 
         With `share` of ε; the numbers next to the mean are always within.
         """
-        mean, reach = self.mean(tally), self.epsilon * share
+        mean, reach = self.mean(counts), self.epsilon * share
         low = np.minimum(np.ceil(mean * (1 - reach) - ROUNDING), np.floor(mean))
         high = np.maximum(np.floor(mean * (1 + reach) + ROUNDING), np.ceil(mean))
         sides = np.where(self.even, low, 0), np.where(self.even, high, ANY)
         return np.stack(sides, axis=2).astype(np.int32)
 
-    def bounds(self, tally: IntArray, share: float = 1.0) -> IntArray:
+    def bounds(self, counts: IntArray, share: float = 1.0) -> IntArray:
         """The band, and within it the leaders that every broker is to have: what a search aims at.
 
         Where a topic has too few partitions for that, brokers are to lead what is next below the mean.
         """
-        found = self.band(tally, share)
-        within = np.minimum(self.least, np.floor(self.mean(tally)[:, LEADERS])).astype(np.int32)
+        found = self.band(counts, share)
+        within = np.minimum(self.minimum, np.floor(self.mean(counts)[:, LEADERS])).astype(np.int32)
         found[:, LEADERS, 0] = np.maximum(found[:, LEADERS, 0], within)
         return found
 
-    def mean(self, tally: IntArray) -> FloatArray:
+    def mean(self, counts: IntArray) -> FloatArray:
         """Shape (rows, 2): means over the brokers that are counted; 0 where none is."""
-        total = np.where(self.counted[None], tally, 0).sum(axis=1)
+        total = np.where(self.counted[None], counts, 0).sum(axis=1)
         return np.asarray(total / np.maximum(self.counted.sum(axis=0), 1), dtype=np.float64)
 
 
-def asked_topics(snapshot: Any, settings: ReplicasSettings) -> AskedTopics | None:
+def topic_goals(snapshot: Any, settings: ReplicasSettings) -> TopicGoals | None:
     """The topics that the settings' goals are about; None where no goal per topic is asked for.
 
     A table of topics and brokers is kept for those alone: 8 bytes for each pair.
@@ -121,7 +121,7 @@ def asked_topics(snapshot: Any, settings: ReplicasSettings) -> AskedTopics | Non
         return None
     parts, brokers = snapshot.partitions, snapshot.brokers
     free = ~matched(parts.topics, settings.excluded_topics)
-    named = matched(parts.topics, settings.levelled_topics) & free
+    named = matched(parts.topics, settings.balanced_topics) & free
     even = np.stack([named & (goal in settings.goals) for goal in TOPIC_GOALS[:2]], axis=1)
     least = np.zeros(len(parts.topics), dtype=np.int32)
     if "min_leaders_per_topic" in settings.goals:
@@ -133,40 +133,40 @@ def asked_topics(snapshot: Any, settings: ReplicasSettings) -> AskedTopics | Non
     receives = brokers.may_receive & ~np.isin(brokers.id, settings.excluded_brokers_for_replicas)
     closed = (*settings.excluded_brokers_for_leaders, *settings.demote)
     leads = receives & brokers.may_lead & ~np.isin(brokers.id, closed)
-    return AskedTopics(
+    return TopicGoals(
         name=tuple(parts.topics[t] for t in rows.tolist()),
         row=row[parts.topic] if len(parts) else np.zeros(0, dtype=np.int32),
         even=even[rows],
-        least=least[rows],
+        minimum=least[rows],
         counted=np.stack([receives, leads], axis=1),
-        epsilon=settings.number_epsilon,
+        epsilon=settings.count_epsilon,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class TopicNumbers:
+class TopicCounts:
     """The topics under a placement, held against what is asked of them.
 
     Attributes
     ----------
     brokers
         Names of the brokers.
-    tally
-        As `AskedTopics.tally` has it.
+    counts
+        As `TopicGoals.counts` has it.
     """
 
-    asked: AskedTopics
+    topic_goals: TopicGoals
     goals: tuple[str, ...]
     brokers: tuple[int | str, ...]
-    tally: IntArray
+    counts: IntArray
     kind: str = "topic"
 
     def off(self, goal: str) -> IntArray:
         """Shape (rows, brokers): by how much each is above (positive) or below (negative) what is asked."""
-        asked, what = self.asked, REPLICAS if goal == "topic_replicas" else LEADERS
-        numbers = self.tally[:, :, what]
+        asked, what = self.topic_goals, REPLICAS if goal == "topic_replicas" else LEADERS
+        numbers = self.counts[:, :, what]
         if goal == "min_leaders_per_topic":
-            away = np.minimum(numbers - asked.least[:, None], 0)
+            away = np.minimum(numbers - asked.minimum[:, None], 0)
         else:
             low, high = (self._band[:, what, side, None] for side in (0, 1))
             away = np.maximum(numbers - high, 0) - np.maximum(low - numbers, 0)
@@ -174,22 +174,22 @@ class TopicNumbers:
 
     @cached_property
     def _band(self) -> IntArray:
-        return self.asked.band(self.tally)
+        return self.topic_goals.band(self.counts)
 
     def about(self, goal: str) -> int:
         """How many topics a goal is about."""
         if goal == "min_leaders_per_topic":
-            return int((self.asked.least > 0).sum())
-        return int(self.asked.even[:, TOPIC_GOALS.index(goal)].sum())
+            return int((self.topic_goals.minimum > 0).sum())
+        return int(self.topic_goals.even[:, TOPIC_GOALS.index(goal)].sum())
 
     def short(self) -> dict[str, int]:
         """By name, the topics with too few partitions for the leaders asked for, and how many they lack."""
-        need = self.asked.least * int(self.asked.counted[:, LEADERS].sum())
-        lack = need - self.asked.partitions
-        return {self.asked.name[row]: int(lack[row]) for row in np.flatnonzero(lack > 0).tolist()}
+        need = self.topic_goals.minimum * int(self.topic_goals.counted[:, LEADERS].sum())
+        lack = need - self.topic_goals.partitions
+        return {self.topic_goals.name[row]: int(lack[row]) for row in np.flatnonzero(lack > 0).tolist()}
 
     @cached_property
-    def _breaches(self) -> tuple[Breach, ...]:
+    def _violations(self) -> tuple[GoalViolation, ...]:
         found = []
         for goal in self.goals:
             off = self.off(goal)
@@ -197,25 +197,27 @@ class TopicNumbers:
             worst = np.abs(off).argmax(axis=1) if len(off) else np.zeros(0, np.int64)
             for row in np.flatnonzero(off.any(axis=1)).tolist():
                 broker = int(worst[row])
-                number, away = int(self.tally[row, broker, what]), int(off[row, broker])
+                number, away = int(self.counts[row, broker, what]), int(off[row, broker])
                 brokers = int((off[row] != 0).sum())
-                name = self.asked.name[row]
+                name = self.topic_goals.name[row]
                 found.append(
-                    Breach(goal, name, self.brokers[broker], "", float(number), float(number - away), brokers)
+                    GoalViolation(
+                        goal, name, self.brokers[broker], "", float(number), float(number - away), brokers
+                    )
                 )
         return tuple(found)
 
-    def breaches(self) -> tuple[Breach, ...]:
+    def violations(self) -> tuple[GoalViolation, ...]:
         """The topics that miss a goal, each with its worst broker: its number, and the nearest allowed."""
-        return self._breaches
+        return self._violations
 
 
 def topic_numbers(
     snapshot: Any, settings: ReplicasSettings, replicas: IntArray, leader: IntArray
-) -> TopicNumbers | None:
+) -> TopicCounts | None:
     """The topics that goals are about under a placement of broker indices; None where no goal is."""
-    asked = asked_topics(snapshot, settings)
+    asked = topic_goals(snapshot, settings)
     if asked is None:
         return None
     goals = tuple(goal for goal in TOPIC_GOALS if goal in settings.goals)
-    return TopicNumbers(asked, goals, snapshot.row_names, asked.tally(replicas, leader))
+    return TopicCounts(asked, goals, snapshot.row_names, asked.counts(replicas, leader))

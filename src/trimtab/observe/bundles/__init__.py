@@ -1,1 +1,1 @@
-"""The level `bundles`: what Pulsar's brokers report, as tables and snapshots."""
+"""The balancer `bundles`: what Pulsar's brokers report, as tables and snapshots."""

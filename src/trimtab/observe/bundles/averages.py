@@ -21,7 +21,7 @@ from trimtab.model.bundles.reports import (
     TRAFFIC,
 )
 from trimtab.observe.bundles.schemas import AVERAGES
-from trimtab.observe.columns import Flag
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.spark_columns import conform, is_flagged
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def averages(cleaned: DataFrame, averages: DataFrame, settings: BundlesPipelineS
         Columns of `schemas.AVERAGES`: each cluster's rows of the tick before the first wanted. They are not
         among the rows returned.
     """
-    wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE)
+    wrong = is_flagged(SampleFlag.NOT_A_NUMBER | SampleFlag.NEGATIVE)
     sound = cleaned.where("accepted and owner is not null").where(~wrong)
     reports = sound.where("kind = 'pulsar_broker' and broker_state = 'alive'")
     newest = averages.groupBy("cluster").agg(F.max("tick").alias("tick"))
@@ -75,7 +75,7 @@ def averages(cleaned: DataFrame, averages: DataFrame, settings: BundlesPipelineS
         ).alias("seed"),
     )
     one = F.struct("tick", "broker_position", "owner", "stats_position", "previous", "topics", "traffic",
-                   "usage", "silent")  # fmt: skip
+                   "usage", "is_idle")  # fmt: skip
     lists = samples.groupBy("cluster", "kind", "name").agg(F.array_sort(F.collect_list(one)).alias("samples"))
     running = (
         lists.join(seeds, on=["cluster", "kind", "name"], how="left")
@@ -95,9 +95,9 @@ def averages(cleaned: DataFrame, averages: DataFrame, settings: BundlesPipelineS
     return conform(running, AVERAGES)
 
 
-def _of_bundles(told: DataFrame) -> DataFrame:
+def _of_bundles(text: DataFrame) -> DataFrame:
     traffic = F.array(*(F.coalesce(name, F.lit(0.0)) for name in TRAFFIC))
-    return told.select(
+    return text.select(
         "cluster",
         "tick",
         F.lit("bundle").alias("kind"),
@@ -108,7 +108,7 @@ def _of_bundles(told: DataFrame) -> DataFrame:
         F.coalesce("topics", F.lit(0)).alias("topics"),
         traffic.alias("traffic"),
         F.lit(None).cast("double").alias("usage"),
-        F.lit(None).cast("boolean").alias("silent"),
+        F.lit(None).cast("boolean").alias("is_idle"),
     )
 
 
@@ -127,7 +127,7 @@ def _of_brokers(reports: DataFrame, settings: BundlesPipelineSettings) -> DataFr
         F.lit(None).cast("bigint").alias("topics"),
         F.lit(None).cast("array<double>").alias("traffic"),
         usage.alias("usage"),
-        ((F.coalesce("bundles", F.lit(0)) == 0) | ((rate_in == 0) & (rate_out == 0))).alias("silent"),
+        ((F.coalesce("bundles", F.lit(0)) == 0) | ((rate_in == 0) & (rate_out == 0))).alias("is_idle"),
     )
 
 
@@ -166,7 +166,7 @@ def _running(settings: BundlesPipelineSettings) -> str:
     after = (
         "cast(named_struct('tick', x.tick, 'topics', x.topics, "
         f"'short', {average('short', SHORT_SAMPLES)}, 'long', {average('long', LONG_SAMPLES)}, "
-        f"'usage', x.usage, 'usage_ema', if({known} and not x.silent, {remembered}, x.usage)) as {_STATE})"
+        f"'usage', x.usage, 'usage_ema', if({known} and not x.is_idle, {remembered}, x.usage)) as {_STATE})"
     )
     # The last state is an argument of its own: `state` stands for the one in the lambda that is given it.
     step = f"transform(array(element_at(list, -1)), state -> {after})"

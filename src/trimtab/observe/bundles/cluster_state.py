@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from trimtab.model.load import BoolArray, FloatArray, IntArray
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-    from trimtab.observe.snapshots import Moment
+    from trimtab.observe.snapshots import SnapshotInputs
 
 Row = dict[str, Any]
 
 _CAPACITIES: Final = tuple(f"{name}_capacity" for name in RESOURCES)
 _BROKER: Final = ("broker", "tick", "broker_state", "load_manager", "usage_source", *_CAPACITIES)
-_BUNDLE: Final = ("bundle", "tick", "owner", "told", "topics", "sessions", "claims")
+_BUNDLE: Final = ("bundle", "tick", "owner", "is_known", "topics", "sessions", "claims")
 _CLAIM: Final = ("bundle", "tick", "owner", "position", "has_stats")
 
 
@@ -67,12 +67,12 @@ class ClusterState:
     claims: dict[str, list[str]]
 
 
-def cluster_state(moment: Moment[BundlesPipelineSettings]) -> ClusterState:
+def cluster_state(inputs: SnapshotInputs[BundlesPipelineSettings]) -> ClusterState:
     """The state of a cluster at a tick; a broker's last word counts for as long as `gap`."""
-    settings, tick = moment.settings, moment.tick
+    settings, tick = inputs.settings, inputs.tick
 
-    def rows(table: str, columns: tuple[str, ...], reach: int, where: Any = None) -> list[Row]:
-        found = moment.rows(table, tick - reach, columns=columns, where=where)
+    def rows(table: str, columns: tuple[str, ...], reach: int, context: Any = None) -> list[Row]:
+        found = inputs.rows(table, tick - reach, columns=columns, context=context)
         # A table without any row has no columns to sort by.
         return found.sort_by("tick").to_pylist() if found.num_rows else []
 
@@ -122,24 +122,26 @@ def cluster_state(moment: Moment[BundlesPipelineSettings]) -> ClusterState:
         boundaries=boundaries,
         policies=policies,
         unreadable_policies=unreadable,
-        claims=_claims(moment, keys, seen),
+        claims=_claims(inputs, keys, seen),
     )
 
 
 def _claims(
-    moment: Moment[BundlesPipelineSettings], keys: tuple[str, ...], seen: dict[str, Row]
+    inputs: SnapshotInputs[BundlesPipelineSettings], keys: tuple[str, ...], observation: dict[str, Row]
 ) -> dict[str, list[str]]:
     """Who reports a bundle at the tick, of those that several brokers report."""
     several = [
         key
         for key in keys
-        if key in seen and microseconds(seen[key]["tick"]) == moment.tick and (seen[key]["claims"] or 0) > 1
+        if key in observation
+        and microseconds(observation[key]["tick"]) == inputs.tick
+        and (observation[key]["claims"] or 0) > 1
     ]
     if not several:
         return {}
     where = pc.field("accepted") & (pc.field("kind") == "pulsar_bundle") & pc.field("bundle").isin(several)
     found: dict[str, set[str]] = {key: set() for key in several}
-    for row in moment.rows("cleaned", moment.tick, columns=_CLAIM, where=where).to_pylist():
+    for row in inputs.rows("cleaned", inputs.tick, columns=_CLAIM, context=where).to_pylist():
         # As the stage `bundles` has it: figures alone are of a bundle that was just given up.
         if row["owner"] is not None and (row["position"] is not None or not row["has_stats"]):
             found[row["bundle"]].add(row["owner"])
@@ -167,14 +169,14 @@ def _policies(namespaces: list[Row]) -> tuple[BundlePolicies, tuple[str, ...]]:
     return policies_from(texts), tuple(sorted(unreadable))
 
 
-def _keys(seen: set[str], boundaries: dict[str, tuple[int, ...]]) -> tuple[str, ...]:
+def _keys(observation: set[str], boundaries: dict[str, tuple[int, ...]]) -> tuple[str, ...]:
     """All bundles: those of known boundaries, and of other namespaces those that are seen.
 
     A bundle that its namespace's boundaries do not make was split meanwhile.
     """
     keys = {one.key for name, cuts in boundaries.items() for one in bundles_between(name, cuts)}
     others: list[BundleRange] = []
-    for key in sorted(seen):
+    for key in sorted(observation):
         try:
             one = parse_bundle(key)
         except InputError:
@@ -185,14 +187,14 @@ def _keys(seen: set[str], boundaries: dict[str, tuple[int, ...]]) -> tuple[str, 
 
 
 def _owned(
-    keys: tuple[str, ...], seen: dict[str, Row], now: dict[str, Row], names: tuple[str, ...], tick: int
+    keys: tuple[str, ...], observation: dict[str, Row], now: dict[str, Row], names: tuple[str, ...], tick: int
 ) -> tuple[IntArray, NDArray[np.int64], NDArray[np.int64]]:
     """Owner, topics and sessions of each bundle."""
     index = {name: place for place, name in enumerate(names)}
     owner = np.full(len(keys), NO_OWNER, dtype=np.int32)
     topics, sessions = (np.zeros(len(keys), dtype=np.int64) for _ in range(2))
     for place, key in enumerate(keys):
-        row = seen.get(key)
+        row = observation.get(key)
         if row is None or row["owner"] not in index:
             continue
         # What a silent broker owned a while ago it owns still; one that answers has told all it owns.

@@ -10,20 +10,22 @@ from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.recent_lines import with_recent_lines
 from trimtab.observe.bundles.schemas import FORECAST_ERRORS, FORECASTS, HOURS, LOAD
 from trimtab.observe.columns import SECOND
-from trimtab.observe.seasons import FEWEST_WEEKS, HOUR, WEEK, hour_end, mean_load
+from trimtab.observe.seasons import HOUR, MIN_WEEKS, WEEK, hour_end, mean_load
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from trimtab.observe.balancer_pipeline import Reach
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-    from trimtab.observe.level_pipeline import Reach
 
 
 def hour_reach(settings: BundlesPipelineSettings) -> Reach:
     """The stretches of `hours` that a forecast looks at: that hour of its target, week by week."""
     ahead = settings.horizon
-    return tuple((week * WEEK - ahead, week * WEEK - ahead - HOUR) for week in range(1, settings.weeks + 1))
+    return tuple(
+        (week * WEEK - ahead, week * WEEK - ahead - HOUR) for week in range(1, settings.profile_weeks + 1)
+    )
 
 
 def hours(attributed: DataFrame) -> DataFrame:
@@ -41,10 +43,10 @@ def hours(attributed: DataFrame) -> DataFrame:
 def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Load of each bundle `settings.horizon` after each window.
 
-    Level and trend are a straight line through the last `trend_windows`, if it explains enough of them, else
-    their mean; it is followed no longer than it is known, or a minute of a rising load would be drawn on to
-    many times what it is. Where there are enough weeks, the forecast is the mean of that and of what the
-    hour of the week had in them.
+    Intercept and trend are of a straight line through the last `trend_windows`, if it explains enough of
+    them, else their mean; it is followed no longer than it is known, or a minute of a rising load would be
+    drawn on to many times what it is. Where there are enough weeks, the forecast is the mean of that and of
+    what the hour of the week had in them.
     """
     told = _of_bundles(attributed).select("cluster", "window_end", "bundle", "load")
     most = settings.trend_windows
@@ -60,7 +62,7 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipeline
     ahead = F.least(F.lit(settings.horizon / SECOND), known)
 
     def expected(name: str) -> Column:
-        line = F.col(f"level.{name}") + F.col(f"trend.{name}") * ahead
+        line = F.col(f"intercept.{name}") + F.col(f"trend.{name}") * ahead
         mixed = (line + F.col(f"hour_of_week.{name}")) / 2.0
         return F.greatest(F.coalesce(mixed, line), F.when(line.isNotNull(), F.lit(0.0)))
 
@@ -71,7 +73,7 @@ def forecasts(attributed: DataFrame, hours: DataFrame, settings: BundlesPipeline
                 # What comes from Python may be null to Spark; a table's files must all say the same of that.
                 **{
                     line: F.struct(*(F.col(f"{line}.{name}") for name in RESOURCES)).cast(LOAD)
-                    for line in ("level", "trend")
+                    for line in ("intercept", "trend")
                 },
                 "windows": F.coalesce("windows", F.lit(0)),
                 "weeks": F.coalesce("weeks", F.lit(0)),
@@ -118,11 +120,11 @@ def _of_bundles(attributed: DataFrame) -> DataFrame:
     return attributed.where("kind = 'bundle' and load is not null")
 
 
-def _hour_of_week(wanted: DataFrame, hours: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
+def _hour_of_week(desired: DataFrame, hours: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Mean of the target's hour over the weeks before, where there are enough of them."""
     hour = hour_end(F.unix_micros("target"))
-    weeks = F.explode(F.sequence(F.lit(1), F.lit(max(1, settings.weeks))))
-    asked = wanted.withColumn("week", weeks).select(
+    weeks = F.explode(F.sequence(F.lit(1), F.lit(max(1, settings.profile_weeks))))
+    asked = desired.withColumn("week", weeks).select(
         "cluster", "bundle", F.col("window_end").alias("made"),
         F.timestamp_micros(hour - F.col("week") * F.lit(WEEK)).alias("window_end"),
     )  # fmt: skip
@@ -130,5 +132,5 @@ def _hour_of_week(wanted: DataFrame, hours: DataFrame, settings: BundlesPipeline
     return (
         found.groupBy("cluster", "bundle", F.col("made").alias("window_end"))
         .agg(mean_load("load", RESOURCES).cast(LOAD).alias("hour_of_week"), F.count(F.lit(1)).alias("weeks"))
-        .where(F.col("weeks") >= FEWEST_WEEKS)
+        .where(F.col("weeks") >= MIN_WEEKS)
     )

@@ -1,4 +1,4 @@
-"""The pipeline of the level `bundles`: raw samples of Pulsar to tables of brokers, bundles and topics."""
+"""The pipeline of the balancer `bundles`: raw samples of Pulsar to tables of brokers, bundles and topics."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import ClassVar, Final
 
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.model.errors import SettingsError
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.bundles.schemas import TABLES
 from trimtab.observe.collect.pulsar.raw import FORM
 from trimtab.observe.columns import SECOND
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.settings import LONGEST_SECONDS, PipelineSettings
 
 
 @dataclass(frozen=True)
 class BundlesPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `bundles` depend on.
+    """The settings that the figures of the balancer `bundles` depend on.
 
     Attributes
     ----------
-    views
+    recent_windows
         How many recent windows a snapshot holds.
     horizon_seconds
         How far ahead loads are forecast; rounded up to whole slides.
     trend_windows
-        Over how many windows level and trend are taken.
-    weeks
+        Over how many windows intercept and trend are taken.
+    profile_weeks
         Over how many weeks the mean of an hour of the week is taken; 0: there is none.
-    departure_seconds
+    departure_retention_seconds
         How long it is known that a bundle left a broker: Pulsar's grace time, by default.
     history_weight
         How much of a broker's usage is remembered from sample to sample
@@ -39,29 +39,33 @@ class BundlesPipelineSettings(PipelineSettings):
     """
 
     PLACE: ClassVar[str] = "bundles"
-    NOT_OF_TABLES = frozenset({"views"})
+    NOT_OF_TABLES = frozenset({"recent_windows"})
 
-    views: int = 3
+    recent_windows: int = 3
     horizon_seconds: float = 600.0
     trend_windows: int = 10
-    weeks: int = 4
-    departure_seconds: float = 1800.0
+    profile_weeks: int = 4
+    departure_retention_seconds: float = 1800.0
     history_weight: float = 0.9
     usage_weights: tuple[float, ...] = (1.0, 0.0, 0.0, 1.0, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         # The same hour a week ago must be over when it is looked up.
-        for name, longest, told in (
+        for name, longest, text in (
             ("horizon_seconds", 6 * 86400, "six days"),
-            ("departure_seconds", LONGEST_SECONDS, "a year"),
+            ("departure_retention_seconds", LONGEST_SECONDS, "a year"),
         ):
             value = getattr(self, name)
             if not 0.001 <= value <= longest:
                 raise SettingsError(
-                    f"pipeline.bundles.{name} is {value}: give seconds between 0.001 and {told}"
+                    f"pipeline.bundles.{name} is {value}: give seconds between 0.001 and {text}"
                 )
-        for name, low, high in (("views", 1, 100), ("trend_windows", 2, 1000), ("weeks", 0, 52)):
+        for name, low, high in (
+            ("recent_windows", 1, 100),
+            ("trend_windows", 2, 1000),
+            ("profile_weeks", 0, 52),
+        ):
             if not low <= getattr(self, name) <= high:
                 raise SettingsError(f"pipeline.bundles.{name} is {getattr(self, name)}: give {low} to {high}")
         if not 0 <= self.history_weight < 1:
@@ -74,15 +78,15 @@ class BundlesPipelineSettings(PipelineSettings):
             )
 
     def needed(self, table: str) -> int:
-        """As for every level; `hours` for all weeks of forecasts."""
-        nearest = max(self.views, self.trend_windows) * self.slide + self.window
-        far = (self.weeks + 1) * 7 * 86400 * SECOND if table == "hours" else 0
+        """As for every balancer; `hours` for all weeks of forecasts."""
+        nearest = max(self.recent_windows, self.trend_windows) * self.slide + self.window
+        far = (self.profile_weeks + 1) * 7 * 86400 * SECOND if table == "hours" else 0
         return max(super().needed(table), self.departure, self.horizon, nearest, far)
 
     @property
     def departure(self) -> int:
         """The time for which departures are known, microseconds."""
-        return round(self.departure_seconds * SECOND)
+        return round(self.departure_retention_seconds * SECOND)
 
     @property
     def horizon(self) -> int:
@@ -90,7 +94,7 @@ class BundlesPipelineSettings(PipelineSettings):
         return max(1, -(-round(self.horizon_seconds * SECOND) // self.slide)) * self.slide
 
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="bundles",
     place=BundlesPipelineSettings.PLACE,
     resources=RESOURCES,

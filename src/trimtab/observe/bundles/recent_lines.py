@@ -31,40 +31,40 @@ CLEAR_TREND: Final = 0.5
 """Least share of the variance that a trend explains to be one: weaker ones are noise, and to follow noise for
 as long again as it was looked at makes it twice as large."""
 
-FEWEST_WINDOWS: Final = 3
+MIN_WINDOWS: Final = 3
 """Through two points there is always a line."""
 
 _ROW: Final = (
-    f"cluster string, bundle string, window_end timestamp, level {LOAD}, trend {LOAD}, windows bigint"
+    f"cluster string, bundle string, window_end timestamp, intercept {LOAD}, trend {LOAD}, windows bigint"
 )
 
 
 @dataclass(frozen=True)
-class RecentLines:
+class RecentTrends:
     """The line through the last windows of every row.
 
     Attributes
     ----------
-    level
+    intercept
         Shape (rows, resources): the line at the row's own window, in the units of the load.
     trend
         Shape (rows, resources): the line's slope, per second; 0 where it is not clear.
-    told
-        Shape (rows, resources): whether any of the windows tells the load; level and trend mean nothing
+    is_known
+        Shape (rows, resources): whether any of the windows tells the load; intercept and trend mean nothing
         where not.
     windows
         Shape (rows,): how many there are.
     """
 
-    level: FloatArray
+    intercept: FloatArray
     trend: FloatArray
-    told: BoolArray
+    is_known: BoolArray
     windows: LongArray
 
 
 def recent_lines(
-    bundle: LongArray, end: LongArray, load: FloatArray, told: BoolArray, most: int, reach: int
-) -> RecentLines:
+    bundle: LongArray, end: LongArray, load: FloatArray, text: BoolArray, most: int, reach: int
+) -> RecentTrends:
     """Least squares through the windows that end within `reach` before each row's own, and that one.
 
     Parameters
@@ -73,7 +73,7 @@ def recent_lines(
         Shape (rows,): a number for each bundle; its rows are neighbours.
     end
         Shape (rows,): when the window ends, microseconds; ascending within a bundle, none there twice.
-    load, told
+    load, text
         Shape (rows, resources): the load, and where it is known; what is not known is left out.
     most
         How many rows `reach` can hold.
@@ -84,13 +84,13 @@ def recent_lines(
     -------
     RecentLines
         A line that explains less than `CLEAR_TREND` of the variance, or has fewer windows than
-        `FEWEST_WINDOWS`, is level at the mean.
+        `MIN_WINDOWS`, is balanced at the mean.
     """
     rows = len(end)
     windows = np.zeros(rows, dtype=np.int64)
     count, x_mean, y_mean, x_spread, y_spread, both = np.zeros((6, *load.shape))
     for back, near, x in _steps(bundle, end, most, reach):
-        known = near[:, None] & told[: rows - back]
+        known = near[:, None] & text[: rows - back]
         windows[back:] += near
         count[back:] += known
         x_mean[back:] += np.where(known, x[:, None], 0.0)
@@ -99,23 +99,23 @@ def recent_lines(
     x_mean /= some
     y_mean /= some
     for back, near, x in _steps(bundle, end, most, reach):
-        known = near[:, None] & told[: rows - back]
+        known = near[:, None] & text[: rows - back]
         dx = np.where(known, x[:, None] - x_mean[back:], 0.0)
         dy = np.where(known, load[: rows - back] - y_mean[back:], 0.0)
         x_spread[back:] += dx * dx
         y_spread[back:] += dy * dy
         both[back:] += dx * dy
     clear = (x_spread > 0) & (both * both >= CLEAR_TREND * x_spread * y_spread)
-    clear &= (windows >= FEWEST_WINDOWS)[:, None]
+    clear &= (windows >= MIN_WINDOWS)[:, None]
     trend = np.where(clear, both / np.where(x_spread > 0, x_spread, 1.0), 0.0)
-    return RecentLines(y_mean - trend * x_mean, trend, count > 0, windows)
+    return RecentTrends(y_mean - trend * x_mean, trend, count > 0, windows)
 
 
 def with_recent_lines(loads: DataFrame, most: int, reach: int) -> DataFrame:
     """`recent_lines` of every bundle, in one pass of Python over sorted rows.
 
     Without any row Spark skips the pass, and starts no Python. `loads` has `cluster`, `bundle`, `window_end`
-    and `load`, one row for each of the first three; the frame made has these three, `level`, `trend` and
+    and `load`, one row for each of the first three; the frame made has these three, `intercept`, `trend` and
     `windows`.
     """
     keys = ("cluster", "bundle")
@@ -181,12 +181,12 @@ def _numbered(batch: RecordBatch, last: tuple[Any, Any] | None, number: int) -> 
     return numbers
 
 
-def _answer(batch: RecordBatch, lines: RecentLines, begin: int) -> RecordBatch:
+def _answer(batch: RecordBatch, lines: RecentTrends, begin: int) -> RecordBatch:
     """The rows of the batch with their lines, those before `begin` left out."""
     import pyarrow
 
     def struct(values: FloatArray) -> Array:
-        unknown = ~lines.told
+        unknown = ~lines.is_known
         fields = [
             pyarrow.array(values[begin:, place], mask=unknown[begin:, place])
             for place in range(len(RESOURCES))
@@ -196,7 +196,7 @@ def _answer(batch: RecordBatch, lines: RecentLines, begin: int) -> RecordBatch:
     return pyarrow.RecordBatch.from_pydict(
         {
             **{name: batch.column(name) for name in ("cluster", "bundle", "window_end")},
-            "level": struct(lines.level),
+            "intercept": struct(lines.intercept),
             "trend": struct(lines.trend),
             "windows": lines.windows[begin:],
         }

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.observe.bundles.schemas import BROKERS, BUNDLES, DEPARTURES
-from trimtab.observe.columns import Flag
-from trimtab.observe.spark_columns import conform, flagged_where, is_flagged
+from trimtab.observe.columns import SampleFlag
+from trimtab.observe.spark_columns import conform, flag_if, is_flagged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
 
 BYTES_PER_KBIT: Final = 125.0
-_BAD_FIGURE: Final = Flag.NOT_A_NUMBER | Flag.NEGATIVE
+_BAD_FIGURE: Final = SampleFlag.NOT_A_NUMBER | SampleFlag.NEGATIVE
 
 
 def brokers(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
@@ -30,18 +30,18 @@ def brokers(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     network cards count, replication to bookies and all.
     """
     own = cleaned.where("accepted and kind = 'pulsar_broker' and owner is not null")
-    judged = _judged(own.withColumn("broker", F.col("owner")), own, ("broker",), settings)
+    judged = _flag_intervals(own.withColumn("broker", F.col("owner")), own, ("broker",), settings)
     answered = F.coalesce(F.col("broker_state") == "alive", F.lit(False))
-    sound = answered & ~is_flagged(Flag.CLOCK_BACK)
+    sound = answered & ~is_flagged(SampleFlag.CLOCK_BACK)
     declared = F.coalesce(F.col("usage_source") == "declared", F.lit(False))
 
-    def bandwidth(way: str) -> Column:
-        counted = F.col(f"bandwidth_{way}_usage") * BYTES_PER_KBIT
-        return F.when(sound, F.when(declared, F.col(f"msg_throughput_{way}")).otherwise(counted))
+    def bandwidth(direction: str) -> Column:
+        counted = F.col(f"bandwidth_{direction}_usage") * BYTES_PER_KBIT
+        return F.when(sound, F.when(declared, F.col(f"msg_throughput_{direction}")).otherwise(counted))
 
     def limit(name: str, declared_as: str, scale: float) -> Column:
-        told = F.when(F.col(f"{name}_limit") > 0, F.col(f"{name}_limit") * scale)
-        return F.coalesce(F.when(F.col(declared_as) > 0, F.col(declared_as)), told)
+        reported = F.when(F.col(f"{name}_limit") > 0, F.col(f"{name}_limit") * scale)
+        return F.coalesce(F.when(F.col(declared_as) > 0, F.col(declared_as)), reported)
 
     return conform(
         judged.withColumns(
@@ -82,17 +82,17 @@ def bundles(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     one = owned.withColumns(
         {"_place": F.row_number().over(best), "claims": F.count(F.lit(1)).over(same)}
     ).where("_place = 1")
-    judged = _judged(one, cleaned, ("bundle",), settings)
-    wrong = is_flagged(_BAD_FIGURE | Flag.CLOCK_BACK)
-    told = has_stats & ~wrong
+    judged = _flag_intervals(one, cleaned, ("bundle",), settings)
+    wrong = is_flagged(_BAD_FIGURE | SampleFlag.CLOCK_BACK)
+    is_known = has_stats & ~wrong
     return conform(
         judged.withColumns(
             {
-                "told": told,
-                **{name: F.when(told, F.coalesce(F.col(name), F.lit(0.0))) for name in TRAFFIC},
-                "topics": F.when(told, F.col("topics")),
+                "is_known": is_known,
+                **{name: F.when(is_known, F.coalesce(F.col(name), F.lit(0.0))) for name in TRAFFIC},
+                "topics": F.when(is_known, F.col("topics")),
                 "sessions": F.when(
-                    told, F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0))
+                    is_known, F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0))
                 ),
             }
         ),
@@ -103,8 +103,8 @@ def bundles(cleaned: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
 def departures(bundles: DataFrame, settings: BundlesPipelineSettings) -> DataFrame:
     """Bundles that another broker has than the last time they were seen, whoever moved them.
 
-    At `tick` a bundle was seen at `target` for the first time, at `last_seen` at `broker` for the last, no
-    longer than `settings.departure` before.
+    At `tick` a bundle was seen at `target` for the first time, at `last_observed` at `broker` for the last,
+    no longer than `settings.departure` before.
     """
     history = Window.partitionBy("cluster", "bundle").orderBy("tick")
     seen = bundles.select(
@@ -113,13 +113,13 @@ def departures(bundles: DataFrame, settings: BundlesPipelineSettings) -> DataFra
         "bundle",
         F.col("owner").alias("target"),
         F.lag("owner").over(history).alias("broker"),
-        F.lag("tick").over(history).alias("last_seen"),
+        F.lag("tick").over(history).alias("last_observed"),
     )
-    near = F.unix_micros("tick") - F.unix_micros("last_seen") <= settings.departure
+    near = F.unix_micros("tick") - F.unix_micros("last_observed") <= settings.departure
     return conform(seen.where(near & (F.col("broker") != F.col("target"))), DEPARTURES)
 
 
-def _judged(
+def _flag_intervals(
     rows: DataFrame, cleaned: DataFrame, entity: tuple[str, ...], settings: BundlesPipelineSettings
 ) -> DataFrame:
     """Rows with `elapsed_us`, and flags that tell gaps, missed ticks and clocks that went back.
@@ -143,9 +143,9 @@ def _judged(
     missed = F.coalesce(near & (F.col("_before_tick") < F.col("_cluster_before")), F.lit(False))
     flags = (
         F.col("flags")
-        .bitwiseOR(flagged_where(~near, Flag.GAP))
-        .bitwiseOR(flagged_where(back, Flag.CLOCK_BACK))
-        .bitwiseOR(flagged_where(missed, Flag.MISSED))
+        .bitwiseOR(flag_if(~near, SampleFlag.GAP))
+        .bitwiseOR(flag_if(back, SampleFlag.CLOCK_BACK))
+        .bitwiseOR(flag_if(missed, SampleFlag.MISSED))
     )
     elapsed = F.when(since("_cluster_before") <= settings.gap, since("_cluster_before"))
     return paired.withColumns({"flags": flags, "elapsed_us": elapsed})

@@ -1,4 +1,4 @@
-"""Columns of every table of the level `bundles`. The meaning of each column: docs/pipeline.md."""
+"""Columns of every table of the balancer `bundles`. The meaning of each column: docs/pipeline.md."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BROKERS: Final[Columns] = columns(
 )
 
 BUNDLES: Final[Columns] = columns(
-    "cluster string, tick timestamp, bundle string, owner string, claims int, told boolean, "
+    "cluster string, tick timestamp, bundle string, owner string, claims int, is_known boolean, "
     f"elapsed_us bigint, {_TRAFFIC}, topics bigint, sessions bigint, flags int"
 )
 
 DEPARTURES: Final[Columns] = columns(
-    "cluster string, tick timestamp, bundle string, broker string, target string, last_seen timestamp"
+    "cluster string, tick timestamp, bundle string, broker string, target string, last_observed timestamp"
 )
 
 TIME_AVERAGE: Final = "struct<samples:int,means:array<double>>"
@@ -61,7 +61,7 @@ HOURS: Final[Columns] = columns(
 )
 
 FORECASTS: Final[Columns] = columns(
-    f"cluster string, window_end timestamp, bundle string, target timestamp, load {LOAD}, level {LOAD}, "
+    f"cluster string, window_end timestamp, bundle string, target timestamp, load {LOAD}, intercept {LOAD}, "
     f"trend {LOAD}, hour_of_week {LOAD}, windows int, weeks int"
 )
 

@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `bundles`, by pyarrow and numpy alone."""
+"""The newest tables to snapshots of the balancer `bundles`, by pyarrow and numpy alone."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from trimtab.model.bundles.snapshot import CLAIMS, RESOURCES, BundleBrokers, Bun
 from trimtab.model.errors import ObserveError
 from trimtab.model.snapshot import Quality
 from trimtab.observe.bundles.cluster_state import ClusterState, cluster_state
-from trimtab.observe.bundles.views import Views, views_at
+from trimtab.observe.bundles.views import LoadViews, views_at
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import instant
-from trimtab.observe.snapshots import Moment, fields_of, write_snapshots
+from trimtab.observe.snapshots import SnapshotInputs, fields_of, write_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.model.load import FloatArray
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
     from trimtab.observe.lake import Lake
@@ -30,17 +30,19 @@ if TYPE_CHECKING:
 CPU: Final = RESOURCES.index("cpu")
 
 
-def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings) -> list[Place]:
+def write_newest_snapshots(
+    lake: Lake, manifest: Manifest, settings: BundlesPipelineSettings
+) -> list[Location]:
     """A snapshot of every cluster's newest tick that has live brokers; returns a folder per cluster."""
 
-    def write(moment: Moment[BundlesPipelineSettings], path: Path) -> None:
-        write_bundles_snapshot(snapshot_at(moment), path)
+    def write(inputs: SnapshotInputs[BundlesPipelineSettings], path: Path) -> None:
+        write_bundles_snapshot(snapshot_at(inputs), path)
 
     alive = pc.field("broker_state") == "alive"
     return write_snapshots(lake, manifest, settings, "brokers", write, alive)
 
 
-def snapshot_at(moment: Moment[BundlesPipelineSettings]) -> BundlesSnapshot:
+def snapshot_at(inputs: SnapshotInputs[BundlesPipelineSettings]) -> BundlesSnapshot:
     """The snapshot of one cluster at one tick, with how it was made in `quality`.
 
     Bundles that no broker has are there too, as far as their namespace's boundaries are known.
@@ -50,15 +52,15 @@ def snapshot_at(moment: Moment[BundlesPipelineSettings]) -> BundlesSnapshot:
     ObserveError
         If the cluster has no brokers at that tick.
     """
-    tick = moment.tick
-    state = cluster_state(moment)
+    tick = inputs.tick
+    state = cluster_state(inputs)
     if not state.brokers:
-        raise ObserveError(f"cluster {moment.cluster!r} has no brokers at {instant(tick)}: name another tick")
-    views = views_at(moment, state)
+        raise ObserveError(f"cluster {inputs.cluster!r} has no brokers at {instant(tick)}: name another tick")
+    views = views_at(inputs, state)
     capacity, nominal = _capacities(state, views)
-    error = _forecast_error(moment, views.newest_end)
+    error = _forecast_error(inputs, views.newest_end)
     extra: list[tuple[str, object]] = [
-        ("x_window_seconds", moment.settings.window_seconds),
+        ("x_window_seconds", inputs.settings.window_seconds),
         ("x_usage", state.usage),
         ("x_extrapolated_share", views.extrapolated_share),
         ("x_bundles_without_load", views.unknown),
@@ -74,7 +76,7 @@ def snapshot_at(moment: Moment[BundlesPipelineSettings]) -> BundlesSnapshot:
     if state.claims:
         extra.append((CLAIMS, state.claims))
     return BundlesSnapshot(
-        reference=moment.reference,
+        reference=inputs.reference,
         quality=Quality(
             valid_share=views.valid_share,
             oldest_sample_seconds=(tick - views.begin) / SECOND,
@@ -106,15 +108,15 @@ def snapshot_at(moment: Moment[BundlesPipelineSettings]) -> BundlesSnapshot:
     )
 
 
-def _forecast_error(moment: Moment[BundlesPipelineSettings], end: int) -> dict[str, dict[str, float]]:
+def _forecast_error(inputs: SnapshotInputs[BundlesPipelineSettings], end: int) -> dict[str, dict[str, float]]:
     """Σ|forecast − actual| / Σ actual over bundles and the last `trend_windows` windows, by resource.
 
     `forecast`, and `latest`: what the load at the time of the forecast would have been off. Resources that
     nobody carried are left out; empty where no forecast's time has come.
     """
     columns = ("actual", "error", "error_of_latest")
-    begin = end - (moment.settings.trend_windows - 1) * moment.settings.slide
-    rows = moment.rows("forecast_errors", begin, end, columns)
+    begin = end - (inputs.settings.trend_windows - 1) * inputs.settings.slide
+    rows = inputs.rows("forecast_errors", begin, end, columns)
     found: dict[str, dict[str, float]] = {}
     if not rows.num_rows:
         return found
@@ -128,11 +130,11 @@ def _forecast_error(moment: Moment[BundlesPipelineSettings], end: int) -> dict[s
     return found
 
 
-def _capacities(state: ClusterState, views: Views) -> tuple[FloatArray, tuple[str, ...]]:
+def _capacities(state: ClusterState, views: LoadViews) -> tuple[FloatArray, tuple[str, ...]]:
     """Capacity of every broker, and the resources for which no real one is known.
 
-    What has no capacity is not levelled (Pulsar limits no message rate); but where nothing has one, all
-    brokers get the same large one, so that σ and γ are levelled and θ cannot bind.
+    What has no capacity is not balanced (Pulsar limits no message rate); but where nothing has one, all
+    brokers get the same large one, so that σ and γ are balanced and θ cannot bind.
     """
     capacity = np.where(np.isfinite(state.capacity) & (state.capacity > 0), state.capacity, np.inf)
     known = np.asarray(np.isfinite(capacity[state.in_service]).all(axis=0))

@@ -1,4 +1,4 @@
-"""Transformations of the level `bundles`, from cleaned samples to the tables that snapshots are made of."""
+"""Transformations of balancer `bundles`, from cleaned samples to the tables that snapshots are made of."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pyspark.sql import functions as F
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe import clean as counts
 from trimtab.observe import imbalance as measures
+from trimtab.observe.balancer_pipeline import TableStage, here
 from trimtab.observe.bundles.averages import averages
 from trimtab.observe.bundles.forecasts import forecast_errors, forecasts, hour_reach, hours
 from trimtab.observe.bundles.reports import brokers, bundles, departures
 from trimtab.observe.bundles.schemas import IMBALANCE
 from trimtab.observe.bundles.windows import attributed, cpu_model, windows
-from trimtab.observe.columns import Flag
-from trimtab.observe.level_pipeline import Stage, here
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.seasons import HOUR
 from trimtab.observe.spark_columns import conform
 
@@ -39,7 +39,7 @@ def imbalance(brokers: DataFrame) -> DataFrame:
 
 def quality(cleaned: DataFrame, brokers: DataFrame, bundles: DataFrame) -> DataFrame:
     """Counts of each flag per (cluster, tick, kind)."""
-    flags = (Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
+    flags = (SampleFlag.GAP, SampleFlag.CLOCK_BACK, SampleFlag.MISSED)
     return counts.quality(
         cleaned,
         (brokers.withColumn("kind", F.lit("pulsar_broker")), flags),
@@ -48,22 +48,22 @@ def quality(cleaned: DataFrame, brokers: DataFrame, bundles: DataFrame) -> DataF
 
 
 STAGES: Final = (
-    Stage(brokers, {"cleaned": lambda s: s.gap}),
-    Stage(bundles, {"cleaned": lambda s: s.gap}),
-    Stage(averages, {"cleaned": here}, carries=True),
-    Stage(departures, {"bundles": lambda s: s.departure}),
-    Stage(imbalance, {"brokers": here}),
-    Stage(windows, {name: lambda s: s.window for name in ("cleaned", "brokers", "bundles")}),
-    Stage(cpu_model, {"windows": lambda s: s.fit_windows * s.slide}),
-    Stage(attributed, {"windows": here, "cpu_model": here}),
-    Stage(hours, {"attributed": lambda _: HOUR}),
-    Stage(forecasts, {"attributed": lambda s: s.trend_windows * s.slide, "hours": hour_reach}),
-    Stage(
+    TableStage(brokers, {"cleaned": lambda s: s.gap}),
+    TableStage(bundles, {"cleaned": lambda s: s.gap}),
+    TableStage(averages, {"cleaned": here}, carries=True),
+    TableStage(departures, {"bundles": lambda s: s.departure}),
+    TableStage(imbalance, {"brokers": here}),
+    TableStage(windows, {name: lambda s: s.window for name in ("cleaned", "brokers", "bundles")}),
+    TableStage(cpu_model, {"windows": lambda s: s.cpu_fit_windows * s.slide}),
+    TableStage(attributed, {"windows": here, "cpu_model": here}),
+    TableStage(hours, {"attributed": lambda _: HOUR}),
+    TableStage(forecasts, {"attributed": lambda s: s.trend_windows * s.slide, "hours": hour_reach}),
+    TableStage(
         forecast_errors,
         {
             "forecasts": lambda s: ((s.horizon, s.horizon),),
             "attributed": lambda s: ((0, 0), (s.horizon, s.horizon)),
         },
     ),
-    Stage(quality, {"cleaned": here, "brokers": here, "bundles": here}),
+    TableStage(quality, {"cleaned": here, "brokers": here, "bundles": here}),
 )

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
     from trimtab.observe.bundles.cluster_state import ClusterState
     from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-    from trimtab.observe.snapshots import Moment
+    from trimtab.observe.snapshots import SnapshotInputs
 
 MEASURED: Final = ("bandwidth_in", "bandwidth_out", "message_rate")
 """Of which brokers count the whole themselves."""
 
 
 @dataclass(frozen=True, eq=False)
-class Views:
+class LoadViews:
     """Loads at a tick.
 
     Attributes
@@ -63,15 +63,15 @@ class Views:
     newest_end: int
 
 
-def views_at(moment: Moment[BundlesPipelineSettings], state: ClusterState) -> Views:
+def views_at(inputs: SnapshotInputs[BundlesPipelineSettings], state: ClusterState) -> LoadViews:
     """The views of a cluster at a tick: `settings.views` closed windows and one forecast."""
-    settings, tick = moment.settings, moment.tick
-    rows, end = moment.windows("windows", settings.views)
+    settings, tick = inputs.settings, inputs.tick
+    rows, end = inputs.windows("windows", settings.recent_windows)
     ends = np.unique(end)
     closed = ends[ends <= tick]
-    used = (closed if len(closed) else ends[:1])[-settings.views :][::-1]
+    used = (closed if len(closed) else ends[:1])[-settings.recent_windows :][::-1]
     newest = int(used[0]) if len(used) else tick
-    fit = newest_cpu_fit(moment)
+    fit = newest_cpu_fit(inputs)
     cost = np.array([fit["model"].get(name, 0.0) for name in TRAFFIC])
     index = {key: place for place, key in enumerate(state.bundles)}
 
@@ -84,12 +84,12 @@ def views_at(moment: Moment[BundlesPipelineSettings], state: ClusterState) -> Vi
         valid += told["valid_share"].to_numpy()[known].tolist()
         extrapolated += told["extrapolated"].to_numpy(zero_copy_only=False)[known].tolist()
     unknown = int((~np.isfinite(traffic[:, state.owner != NO_OWNER]).all(axis=2).any(axis=0)).sum())
-    newest_first = _filled(traffic, _latest(moment, index))
+    newest_first = _filled(traffic, _latest(inputs, index))
     load = _load(newest_first, cost)
-    expected = _forecast(moment, newest, index)
+    expected = _forecast(inputs, newest, index)
     load = np.concatenate([load, np.where(np.isfinite(expected), expected, load[0])[None]])
     newest_rows = rows.filter(pa.array(end == newest)) if rows.num_rows else rows
-    return Views(
+    return LoadViews(
         names=(
             *(f"window {-number}" if number else "window 0" for number in range(len(load) - 1)),
             f"forecast +{settings.horizon / SECOND:g}",
@@ -147,10 +147,10 @@ def _filled(traffic: FloatArray, latest: FloatArray) -> FloatArray:
     return np.nan_to_num(filled, nan=0.0)
 
 
-def _latest(moment: Moment[BundlesPipelineSettings], index: dict[str, int]) -> FloatArray:
+def _latest(inputs: SnapshotInputs[BundlesPipelineSettings], index: dict[str, int]) -> FloatArray:
     """Shape (bundles, traffic): what was told last within the gap; NaN where nothing was."""
     columns = ("tick", "bundle", *TRAFFIC)
-    rows = moment.rows("bundles", moment.tick - moment.settings.gap, None, columns, pc.field("told"))
+    rows = inputs.rows("bundles", inputs.tick - inputs.settings.gap, None, columns, pc.field("is_known"))
     found = np.full((len(index), len(TRAFFIC)), np.nan)
     if rows.num_rows:
         rows = rows.sort_by("tick")
@@ -159,9 +159,9 @@ def _latest(moment: Moment[BundlesPipelineSettings], index: dict[str, int]) -> F
     return found
 
 
-def _forecast(moment: Moment[BundlesPipelineSettings], end: int, index: dict[str, int]) -> FloatArray:
+def _forecast(inputs: SnapshotInputs[BundlesPipelineSettings], end: int, index: dict[str, int]) -> FloatArray:
     """Shape (bundles, resources); NaN where there is none."""
-    rows = moment.rows("forecasts", end, end, ("bundle", "load"))
+    rows = inputs.rows("forecasts", end, end, ("bundle", "load"))
     found = np.full((len(index), len(RESOURCES)), np.nan)
     if rows.num_rows:
         place, known = _places(rows["bundle"], index)

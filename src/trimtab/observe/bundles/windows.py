@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.observe.bundles.schemas import ATTRIBUTED, CPU_MODEL, LOAD, WINDOWS
-from trimtab.observe.columns import Flag
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.cpu_model import fitted, with_costs
 from trimtab.observe.spark_columns import conform, coverage, is_flagged, statistics, with_window_ends
 
@@ -33,7 +33,7 @@ def windows(
     share of the window that sound samples stand for, each for the time since the cluster's tick before; a
     window in which some tick had no sound sample is `extrapolated`: the others speak for it.
     """
-    wrong = is_flagged(Flag.NOT_A_NUMBER | Flag.NEGATIVE | Flag.CLOCK_BACK)
+    wrong = is_flagged(SampleFlag.NOT_A_NUMBER | SampleFlag.NEGATIVE | SampleFlag.CLOCK_BACK)
     # While a bundle changes hands two brokers tell of its topics: those of its owner count.
     owners = bundles.select("cluster", "tick", "bundle", "owner", "elapsed_us")
     topics = (
@@ -42,7 +42,7 @@ def windows(
         .withColumns(
             {
                 "broker": F.col("owner"),
-                "told": ~wrong,
+                "is_known": ~wrong,
                 "topics": F.lit(1).cast("bigint"),
                 "sessions": F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0)),
                 **{name: F.when(~wrong, F.coalesce(name, F.lit(0.0))) for name in TRAFFIC},
@@ -50,8 +50,8 @@ def windows(
         )
     )
     bundles = bundles.withColumns({"broker": F.col("owner"), "topic": F.lit(None).cast("string")})
-    brokers = brokers.withColumn("told", F.col("message_rate").isNotNull())
-    common = ("cluster", "tick", "broker", "bundle", "topic", "told", "elapsed_us", *TRAFFIC, "topics",
+    brokers = brokers.withColumn("is_known", F.col("message_rate").isNotNull())
+    common = ("cluster", "tick", "broker", "bundle", "topic", "is_known", "elapsed_us", *TRAFFIC, "topics",
               "sessions")  # fmt: skip
     entities = topics.select(F.lit("topic").alias("kind"), *common).unionByName(
         bundles.select(F.lit("bundle").alias("kind"), *common)
@@ -84,11 +84,11 @@ def _summed(
         if own_counters
         else {
             "broker": F.max_by("broker", "tick"),
-            "topics": F.max_by("topics", F.when(F.col("told"), F.col("tick"))),
-            "sessions": F.max_by("sessions", F.when(F.col("told"), F.col("tick"))),
+            "topics": F.max_by("topics", F.when(F.col("is_known"), F.col("tick"))),
+            "sessions": F.max_by("sessions", F.when(F.col("is_known"), F.col("tick"))),
         }
     )
-    told = F.coalesce(F.col("told"), F.lit(False))
+    is_known = F.coalesce(F.col("is_known"), F.lit(False))
     return (
         with_window_ends(rows, settings)
         .groupBy(*keys)
@@ -96,9 +96,9 @@ def _summed(
             *(statistics(value, _mean(name, value)).alias(name) for name, value in values.items()),
             *(_mean(name, F.col(name)).alias(name) for name in TRAFFIC),
             *(column.alias(name) for name, column in newest.items()),
-            F.count_if(told).alias("samples"),
-            coverage(F.when(told, F.col("elapsed_us")), settings).alias("valid_share"),
-            F.coalesce(F.bool_or(~told), F.lit(False)).alias("extrapolated"),
+            F.count_if(is_known).alias("samples"),
+            coverage(F.when(is_known, F.col("elapsed_us")), settings).alias("valid_share"),
+            F.coalesce(F.bool_or(~is_known), F.lit(False)).alias("extrapolated"),
         )
     )
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.files.head import unit_seconds
-from trimtab.observe.collect.landing import Batch, BatchWriter, whole
+from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder, whole_number
 
 TOTALS = ("offered_bytes_total", "served_bytes_total", "errors_total", "late_total")
 LATENCIES = ("latency_p50_ms", "latency_p99_ms")
@@ -45,7 +45,7 @@ class _Client:
 
 
 @dataclass
-class _File:
+class _FollowedFile:
     """The part of one file that has been read; the inode tells a file from the one that replaces it."""
 
     inode: int
@@ -63,10 +63,10 @@ class ClientFiles:
 
     def __init__(self, patterns: Iterable[Path]) -> None:
         self._patterns = tuple(patterns)
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, _FollowedFile] = {}
         self._clients: dict[str, _Client] = {}
 
-    def read(self, not_before: datetime.datetime) -> tuple[Batch, tuple[str, ...]]:
+    def read(self, not_before: datetime.datetime) -> tuple[RowBatch, tuple[str, ...]]:
         """The lines that are new since the last reading.
 
         Parameters
@@ -86,10 +86,10 @@ class ClientFiles:
                 problems.append(f"no file of client samples matches {pattern}")
             for path in paths:
                 problems += self._follow(path)
-        writer = BatchWriter("client", "client", "sampled_at", *TOTALS, *LATENCIES)
+        writer = RowBatchBuilder("client", "client", "sampled_at", *TOTALS, *LATENCIES)
         for name, client in sorted(self._clients.items()):
             if client.at >= not_before:
-                totals = (whole(client.totals.get(column)) for column in TOTALS)
+                totals = (whole_number(client.totals.get(column)) for column in TOTALS)
                 writer.add(name, client.at, *totals, *(client.latencies.get(column) for column in LATENCIES))
         return writer.batch(), tuple(problems)
 
@@ -100,14 +100,14 @@ class ClientFiles:
                 inode, size = _identity(path)
                 seen = self._files.get(path)
                 if seen is None or seen.inode != inode or seen.offset > size:
-                    seen = self._files[path] = _File(inode)
+                    seen = self._files[path] = _FollowedFile(inode)
                 file.seek(seen.offset)
                 for line in file:
                     if not line.endswith(b"\n"):
                         # Still being written: read it next time.
                         break
                     seen.offset += len(line)
-                    unreadable += not self._take(line)
+                    unreadable += not self._absorb(line)
         except OSError as error:
             return [f"client samples in {path} cannot be read: {error.strerror}"]
         return (
@@ -116,7 +116,7 @@ class ClientFiles:
             else []
         )
 
-    def _take(self, line: bytes) -> bool:
+    def _absorb(self, line: bytes) -> bool:
         """Take one line in; False if it is not a sample."""
         try:
             found = json.loads(line)

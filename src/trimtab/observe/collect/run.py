@@ -14,11 +14,11 @@ from typing import Any
 
 from trimtab.connect.kafka.client import producer
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.files.store import Place
+from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.collecting import Sampler, TickSample
-from trimtab.observe.collect.landing import Columns, LakeLanding, Landing, TopicLanding
+from trimtab.observe.collect.sampler import Sampler, TickSample
 from trimtab.observe.collect.settings import CollectSettings
+from trimtab.observe.collect.sinks import Columns, LakeSink, SampleSink, TopicSink
 from trimtab.observe.columns import SECOND
 
 
@@ -80,7 +80,7 @@ def ticks(interval_seconds: float, now: Callable[[], float], wait: Callable[[flo
 
 
 @dataclass(frozen=True)
-class Collected:
+class TickResult:
     """The outcome of one tick.
 
     Attributes
@@ -91,7 +91,7 @@ class Collected:
         None where the cluster did not answer at all.
     problem
         Why nothing was landed; None if something was.
-    landing_seconds
+    write_seconds
         Time spent keeping the samples.
     """
 
@@ -99,17 +99,17 @@ class Collected:
     missed: int
     sample: TickSample | None
     problem: str | None
-    landing_seconds: float = 0.0
+    write_seconds: float = 0.0
 
 
 @contextmanager
-def lake_landing(raw: Place, columns: Columns) -> Iterator[Landing]:
+def lake_sink(raw: Location, columns: Columns) -> Iterator[SampleSink]:
     """Land in the raw folder of a lake; `columns` are those of the system."""
-    yield LakeLanding(raw, columns)
+    yield LakeSink(raw, columns)
 
 
 @contextmanager
-def topic_landing(connection: KafkaConnection, topic: str, settings: CollectSettings) -> Iterator[Landing]:
+def topic_sink(connection: KafkaConnection, topic: str, settings: CollectSettings) -> Iterator[SampleSink]:
     """Land in a topic.
 
     Raises
@@ -126,7 +126,7 @@ def topic_landing(connection: KafkaConnection, topic: str, settings: CollectSett
         request_timeout_ms=patience_ms - 1000,
         delivery_timeout_ms=patience_ms,
     )
-    landing = TopicLanding(client, topic, patience_ms / 1000)
+    landing = TopicSink(client, topic, patience_ms / 1000)
     try:
         yield landing
     finally:
@@ -135,11 +135,11 @@ def topic_landing(connection: KafkaConnection, topic: str, settings: CollectSett
 
 def collect(
     collector: Sampler,
-    landing: Landing,
+    sink: SampleSink,
     interval_seconds: float,
     stop: threading.Event,
     count: int | None = None,
-) -> Iterator[Collected]:
+) -> Iterator[TickResult]:
     """Sample at every aligned instant until told to stop.
 
     Parameters
@@ -158,8 +158,8 @@ def collect(
         try:
             sample = collector.sample()
             begun = time.perf_counter()
-            landing.land(sample.batches, sample.cluster, instant)
+            sink.write(sample.batches, sample.cluster, instant)
         except ObserveError as error:
-            yield Collected(instant, tick.missed, sample, str(error))
+            yield TickResult(instant, tick.missed, sample, str(error))
         else:
-            yield Collected(instant, tick.missed, sample, None, time.perf_counter() - begun)
+            yield TickResult(instant, tick.missed, sample, None, time.perf_counter() - begun)

@@ -170,7 +170,7 @@ class CollectSettings:
             )
 
     @property
-    def patience_seconds(self) -> float:
+    def request_timeout_seconds(self) -> float:
         """The time-out in force."""
         return min(10.0, self.interval_seconds / 3) if self.timeout_seconds is None else self.timeout_seconds
 

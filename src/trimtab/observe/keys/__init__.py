@@ -1,1 +1,1 @@
-"""The pipeline of the level `keys`: the records of a topic themselves, and what its groups have committed."""
+"""The pipeline of balancer `keys`: the records of a topic themselves, and what its groups have committed."""

@@ -1,4 +1,4 @@
-"""The pipeline of the level `keys`: raw samples of a topic to the load of its partitions."""
+"""The pipeline of the balancer `keys`: raw samples of a topic to the load of its partitions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.model.keys.snapshot import RESOURCES
-from trimtab.observe.columns import QUALITY, RawForm, columns, imbalance_columns, numbers, of_raw
-from trimtab.observe.level_pipeline import LevelPipeline
+from trimtab.observe.balancer_pipeline import BalancerPipeline
+from trimtab.observe.columns import QUALITY, RawSchema, columns, imbalance_columns, numbers, of_raw
 from trimtab.observe.settings import PipelineSettings
 
 KINDS: Final = ("keyed_topic", "key_partition", "hot_key")
@@ -60,49 +60,49 @@ COLUMNS: Final = (
 
 
 _COLUMNS: Final = of_raw(COLUMNS)
-FORM: Final = RawForm(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigint"))
+FORM: Final = RawSchema(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigint"))
 
 
 @dataclass(frozen=True)
 class KeysPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `keys` depend on.
+    """The settings that the figures of the balancer `keys` depend on.
 
     Attributes
     ----------
-    records_most
+    max_records
         The newest records that are read, over all partitions.
-    keys_most
+    max_keys
         Hot keys that are told.
-    sample_seconds
+    sample_interval_seconds
         Offsets are looked at twice, at least so long apart: the distance makes rates.
-    rates_seconds
+    rate_window_seconds
         So far back timestamps of records make rates, which chance blurs less; where they differ from those of
         the two looks by more than chance, load has changed, and the looks count.
-    capacity_seconds
+    capacity_window_seconds
         Over how long commits of consumers with a backlog are taken for what one can do.
     capacity_per_second
         Records a second that one consumer can do, where that is known; 0: by their commits.
-    hashed
+    hash_keys
         Whether keys are told by a keyed hash only; the environment has its salt.
     """
 
     PLACE: ClassVar[str] = "keys"
     NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset(
-        {"records_most", "keys_most", "sample_seconds", "rates_seconds", "hashed"}
+        {"max_records", "max_keys", "sample_interval_seconds", "rate_window_seconds", "hash_keys"}
     )
 
-    records_most: int = 200_000
-    keys_most: int = 20
-    sample_seconds: float = 10.0
-    rates_seconds: float = 600.0
-    capacity_seconds: float = 600.0
+    max_records: int = 200_000
+    max_keys: int = 20
+    sample_interval_seconds: float = 10.0
+    rate_window_seconds: float = 600.0
+    capacity_window_seconds: float = 600.0
     capacity_per_second: float = 0.0
-    hashed: bool = False
+    hash_keys: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_seconds("sample_seconds", "rates_seconds", "capacity_seconds")
-        for name in ("records_most", "keys_most"):
+        self._check_seconds("sample_interval_seconds", "rate_window_seconds", "capacity_window_seconds")
+        for name in ("max_records", "max_keys"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"pipeline.keys.{name} is {getattr(self, name)}: give 1 or more")
         if not 0 <= self.capacity_per_second < 1e12:
@@ -112,13 +112,13 @@ class KeysPipelineSettings(PipelineSettings):
             )
 
     def needed(self, table: str) -> int:
-        """As for every level, and as far back as commits tell of capacity."""
+        """As for every balancer, and as far back as commits tell of capacity."""
         return max(super().needed(table), self.capacity + self.gap)
 
     @property
     def capacity(self) -> int:
         """How far back commits tell of capacity, microseconds."""
-        return round(self.capacity_seconds * 1_000_000)
+        return round(self.capacity_window_seconds * 1_000_000)
 
 
 BROKERS: Final = columns(
@@ -126,9 +126,9 @@ BROKERS: Final = columns(
     "end_offset bigint, backlog bigint, served_per_second double, records_load double, "
     "records_capacity double, consumer_capacity double, flags int"
 )
-"""Partitions; the names of the first columns are those that all levels have."""
+"""Partitions; the names of the first columns are those that all balancers have."""
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="keys",
     place=KeysPipelineSettings.PLACE,
     resources=RESOURCES,

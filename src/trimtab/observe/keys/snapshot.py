@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `keys`, by pyarrow alone."""
+"""The newest tables to snapshots of the balancer `keys`, by pyarrow alone."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.compute as pc
 
 from trimtab.files.keys.snapshot import FORMAT
-from trimtab.model.keys.snapshot import GroupLoad, HotKey, KeysSnapshot, PartitionLoad
+from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import microseconds
-from trimtab.observe.snapshots import Moment, write_snapshots
+from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
 from trimtab.online.keys.consumption import literal, repaired
-from trimtab.online.keys.load import Content, LoadView
+from trimtab.online.keys.load import PartitionContent, PartitionLoadView
 from trimtab.online.keys.similarity import by_content, by_load
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.keys.pipeline import KeysPipelineSettings
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
 
 Row = dict[str, Any]
 
-COMPARED_MOST: Final = 64
+MAX_COMPARED: Final = 64
 """With more partitions they are not compared with one another: there would be thousands of figures."""
 ADDED_MICROS: Final = 86_400_000_000
 """So far back it is looked at whether partitions were added."""
@@ -40,11 +40,11 @@ POWER: Final = 2
 """p of PS; the features weigh the same."""
 
 
-def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: KeysPipelineSettings) -> list[Place]:
+def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: KeysPipelineSettings) -> list[Location]:
     """A snapshot of every topic at its newest reading; returns a folder per topic."""
 
-    def write(moment: Moment[KeysPipelineSettings], path: Path) -> None:
-        FORMAT.write(snapshot_at(moment), path)
+    def write(inputs: SnapshotInputs[KeysPipelineSettings], path: Path) -> None:
+        FORMAT.write(snapshot_at(inputs), path)
 
     read = pc.field("kind") == "keyed_topic"
     return write_snapshots(lake, manifest, settings, "cleaned", write, read & pc.field("base").is_valid())
@@ -66,20 +66,20 @@ def added_seconds(rows: pa.Table, tick: int) -> float | None:
     return (tick - added[-1]) / SECOND if added else None
 
 
-def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
+def snapshot_at(inputs: SnapshotInputs[KeysPipelineSettings]) -> KeysSnapshot:
     """The snapshot of one topic at one reading, with how far it can be trusted in `quality`."""
-    raw = moment.rows("cleaned", moment.tick).to_pylist()
+    raw = inputs.rows("cleaned", inputs.tick).to_pylist()
     topic: Row = next(row for row in raw if row["kind"] == "keyed_topic")
     read = {row["partition"]: row for row in raw if row["kind"] == "key_partition"}
-    loads = moment.rows("brokers", moment.tick).sort_by("partition").to_pylist()
+    loads = inputs.rows("brokers", inputs.tick).sort_by("partition").to_pylist()
     rates = {row["partition"]: row["records_load"] or 0.0 for row in loads}
     consumer = next((row["consumer_capacity"] for row in loads), None)
     capacity = None if consumer is None else loads[0]["records_capacity"]
-    looks = moment.rows(
+    looks = inputs.rows(
         "cleaned",
-        moment.tick - ADDED_MICROS,
+        inputs.tick - ADDED_MICROS,
         columns=("tick", "partition"),
-        where=pc.field("kind") == "key_partition",
+        context=pc.field("kind") == "key_partition",
     )
     extra: list[tuple[str, object]] = [
         ("x_records_read", topic["records"] or 0),
@@ -90,11 +90,11 @@ def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
     if topic["keyed_records"]:
         extra.append(("x_placed_share", topic["placed_records"] / topic["keyed_records"]))
         extra.append(("x_partitioner", topic["partitioner"] or ""))
-        extra += [("x_elsewhere", list(one)) for one in _elsewhere(hot)[:1]]
+        extra += [("x_elsewhere", list(one)) for one in _misplaced_keys(hot)[:1]]
     if capacity is None:
         extra.append(("x_nominal_capacity", ["records"]))
     return KeysSnapshot(
-        reference=moment.reference,
+        reference=inputs.reference,
         quality=Quality(
             valid_share=_share(sum(row["records_load"] is not None for row in loads), len(loads)),
             oldest_sample_seconds=0.0,
@@ -109,7 +109,7 @@ def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
         hashed=bool(topic["hashed"]),
         capacity=capacity,
         consumer_capacity=consumer,
-        added_seconds=added_seconds(looks, moment.tick),
+        added_seconds=added_seconds(looks, inputs.tick),
         partitions=_partitions(loads, read, capacity),
         groups=_groups(topic["routes"], read, rates),
         keys=_keys(hot, read, rates, consumer),
@@ -119,7 +119,7 @@ def snapshot_at(moment: Moment[KeysPipelineSettings]) -> KeysSnapshot:
 def _partitions(
     loads: Sequence[Row], read: dict[int, Row], capacity: float | None
 ) -> tuple[PartitionLoad, ...]:
-    view = LoadView(len(loads))
+    view = PartitionLoadView(len(loads))
     for place, row in enumerate(loads):
         own = read.get(row["partition"], {})
         view.load[place], view.rate[place] = row["backlog"] or 0, row["records_load"] or 0.0
@@ -128,9 +128,9 @@ def _partitions(
         # One member of a group has a partition, and fetches it over one connection.
         view.members[place] = int(own.get("member") is not None)
         view.connections[place] = view.members[place]
-        view.content[place] = Content(_shares(own.get("groups")), _shares(own.get("sizes")))
+        view.content[place] = PartitionContent(_shares(own.get("groups")), _shares(own.get("sizes")))
     printed = literal(view, WEIGHT)
-    compared = range(len(loads)) if len(loads) <= COMPARED_MOST else ()
+    compared = range(len(loads)) if len(loads) <= MAX_COMPARED else ()
     halves, thirds = (0.5, 0.5), (1 / 3, 1 / 3, 1 / 3)
     return tuple(
         PartitionLoad(
@@ -148,7 +148,7 @@ def _partitions(
     )
 
 
-def _groups(routes: Sequence[int], read: dict[int, Row], rates: dict[int, float]) -> tuple[GroupLoad, ...]:
+def _groups(routes: Sequence[int], read: dict[int, Row], rates: dict[int, float]) -> tuple[KeyGroupLoad, ...]:
     """Each partition's rate, split by what was read there: partitions may have been read unlike far back."""
     found = [0.0] * len(routes)
     for number, row in sorted(read.items()):
@@ -156,7 +156,7 @@ def _groups(routes: Sequence[int], read: dict[int, Row], rates: dict[int, float]
             each = rates.get(number, 0.0) / row["records"]
             for group, count in enumerate(row["groups"]):
                 found[group] += count * each
-    return tuple(GroupLoad(group, routes[group], rate) for group, rate in enumerate(found))
+    return tuple(KeyGroupLoad(group, routes[group], rate) for group, rate in enumerate(found))
 
 
 def _keys(
@@ -185,7 +185,7 @@ def _keys(
     return tuple(sorted(found, key=lambda one: (-one.records_per_second, one.key)))
 
 
-def _elsewhere(rows: Sequence[Row]) -> list[tuple[str, int, int]]:
+def _misplaced_keys(rows: Sequence[Row]) -> list[tuple[str, int, int]]:
     """Frequent keys of which most records lie where they do not go: key, that partition, where they go."""
     most: dict[str, Row] = {}
     for row in sorted(rows, key=lambda row: (-row["records"], row["partition"])):

@@ -1,4 +1,4 @@
-"""Transformations of the level `keys`, from cleaned samples to the load of partitions."""
+"""Transformations of the balancer `keys`, from cleaned samples to the load of partitions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from trimtab.model.keys.snapshot import RESOURCES
 from trimtab.observe import clean as counts
-from trimtab.observe.columns import SECOND, Flag
+from trimtab.observe.balancer_pipeline import TableStage, here
+from trimtab.observe.columns import SECOND, SampleFlag
 from trimtab.observe.imbalance import imbalance_table
 from trimtab.observe.keys.pipeline import BROKERS, KeysPipelineSettings
-from trimtab.observe.level_pipeline import Stage, here
-from trimtab.observe.spark_columns import conform, flagged_where, sound
+from trimtab.observe.spark_columns import conform, flag_if, is_valid_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +49,7 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
     near = F.coalesce(F.col("_elapsed") <= settings.gap, F.lit(False))
     fell = F.coalesce(near & (F.col("end_offset") < F.col("_end_offset")), F.lit(False))
     flags = (
-        F.col("flags").bitwiseOR(flagged_where(~near, Flag.GAP)).bitwiseOR(flagged_where(fell, Flag.RESET))
+        F.col("flags").bitwiseOR(flag_if(~near, SampleFlag.GAP)).bitwiseOR(flag_if(fell, SampleFlag.RESET))
     )
     judged = paired.withColumn("elapsed_us", F.when(near, F.col("_elapsed"))).withColumn("flags", flags)
     seconds = F.col("elapsed_us") / SECOND
@@ -57,7 +57,7 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
     waited = F.col("_end_offset") - F.col("_committed_offset")
     waits = F.col("end_offset") - F.col("committed_offset")
     # What is received and not yet committed waits for nobody: an automatic commit comes every five seconds.
-    busy = sound() & (F.least(waited, waits) > done / seconds * BUSY_SECONDS) & (done > 0)
+    busy = is_valid_interval() & (F.least(waited, waits) > done / seconds * BUSY_SECONDS) & (done > 0)
     came = F.col("end_offset") - F.col("_end_offset")
     steady = F.col("recent_records") / F.col("recent_seconds")
     expected = steady * seconds
@@ -68,11 +68,11 @@ def brokers(cleaned: DataFrame, settings: KeysPipelineSettings) -> DataFrame:
     )
     rated = judged.withColumn("_partitions", F.count(F.lit(1)).over(tick)).withColumns(
         {
-            "records_load": F.when(sound(), F.when(same, steady).otherwise(came / seconds)),
-            "served_per_second": F.when(sound(), done / seconds),
-            "_done": F.when(sound(), done),
+            "records_load": F.when(is_valid_interval(), F.when(same, steady).otherwise(came / seconds)),
+            "served_per_second": F.when(is_valid_interval(), done / seconds),
+            "_done": F.when(is_valid_interval(), done),
             "_busy": F.coalesce(busy, F.lit(False)),
-            "_seconds": F.when(sound(), seconds),
+            "_seconds": F.when(is_valid_interval(), seconds),
             "_member": F.coalesce("member", F.col("partition").cast("string")),
         }
     )
@@ -115,12 +115,12 @@ def imbalance(brokers: DataFrame) -> DataFrame:
 def quality(cleaned: DataFrame, brokers: DataFrame) -> DataFrame:
     """Counts of each flag per (cluster, tick, kind)."""
     return counts.quality(
-        cleaned, (brokers.withColumn("kind", F.lit("key_partition")), (Flag.GAP, Flag.RESET))
+        cleaned, (brokers.withColumn("kind", F.lit("key_partition")), (SampleFlag.GAP, SampleFlag.RESET))
     )
 
 
 STAGES: Final = (
-    Stage(brokers, {"cleaned": lambda s: s.capacity + s.gap}),
-    Stage(imbalance, {"brokers": here}),
-    Stage(quality, {"cleaned": here, "brokers": here}),
+    TableStage(brokers, {"cleaned": lambda s: s.capacity + s.gap}),
+    TableStage(imbalance, {"brokers": here}),
+    TableStage(quality, {"cleaned": here, "brokers": here}),
 )

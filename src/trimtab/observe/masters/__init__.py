@@ -1,1 +1,1 @@
-"""The pipeline of the level `masters`: samples of nodes to loads of groups and nodes, and snapshots."""
+"""The pipeline of the balancer `masters`: samples of nodes to loads of groups and nodes, and snapshots."""

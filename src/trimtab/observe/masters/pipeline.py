@@ -1,4 +1,4 @@
-"""The pipeline of the level `masters`: raw samples of a store to loads of groups and nodes."""
+"""The pipeline of the balancer `masters`: raw samples of a store to loads of groups and nodes."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from trimtab.model.masters.snapshot import RESOURCES
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.paxos.raw import FORM
 from trimtab.observe.columns import QUALITY, SECOND, columns, imbalance_columns
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.settings import PipelineSettings
 
 
 @dataclass(frozen=True)
 class MastersPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `masters` depend on.
+    """The settings that the figures of the balancer `masters` depend on.
 
     Attributes
     ----------
-    history_seconds
+    load_window_seconds
         A group's load in snapshots is its mean over so long.
-    lag_entries
+    max_lag_entries
         A node that has applied so many slots fewer than the group's master could not take it over.
     """
 
     PLACE: ClassVar[str] = "masters"
-    NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"history_seconds", "lag_entries"})
+    NOT_OF_TABLES: ClassVar[frozenset[str]] = frozenset({"load_window_seconds", "max_lag_entries"})
 
-    history_seconds: float = 300.0
-    lag_entries: int = 64
+    load_window_seconds: float = 300.0
+    max_lag_entries: int = 64
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_seconds("history_seconds")
-        self._check_counts("lag_entries")
+        self._check_seconds("load_window_seconds")
+        self._check_counts("max_lag_entries")
 
     @property
     def history(self) -> int:
         """How far back loads are taken, microseconds."""
-        return round(self.history_seconds * SECOND)
+        return round(self.load_window_seconds * SECOND)
 
 
 SHARES: Final = columns(
@@ -57,12 +57,13 @@ GROUPS: Final = columns(
 
 BROKERS: Final = columns(
     "cluster string, tick timestamp, broker string, broker_state string, node int, masters int, "
-    "lag_entries bigint, queries_load double, queries_capacity double, bytes_load double, "
+    "max_lag_entries bigint, queries_load double, queries_capacity double, bytes_load double, "
     "bytes_capacity double"
 )
-"""Nodes; the names of the first columns are those that all levels have. Capacities are the same for all."""
+"""Nodes; the names of the first columns are those that all balancers have. Capacities are the same for all.
+"""
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="masters",
     place=MastersPipelineSettings.PLACE,
     resources=RESOURCES,

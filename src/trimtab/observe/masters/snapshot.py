@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `masters`, by pyarrow alone."""
+"""The newest tables to snapshots of the balancer `masters`, by pyarrow alone."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pyarrow.compute as pc
 
 from trimtab.files.masters.snapshot import FORMAT
 from trimtab.model.masters.naming import group_name
-from trimtab.model.masters.snapshot import NOBODY, GroupLoad, MastersSnapshot, NodeLoad, NodeState
+from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
 from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import microseconds
-from trimtab.observe.snapshots import Moment, write_snapshots
+from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.masters.pipeline import MastersPipelineSettings
@@ -28,34 +28,36 @@ Row = dict[str, Any]
 FIGURES = ("queries_per_second", "bytes_per_second", "messages_per_second", "propose_seconds")
 
 
-def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: MastersPipelineSettings) -> list[Place]:
+def write_newest_snapshots(
+    lake: Lake, manifest: Manifest, settings: MastersPipelineSettings
+) -> list[Location]:
     """A snapshot of every store at its newest tick; returns a folder per cluster."""
 
-    def write(moment: Moment[MastersPipelineSettings], path: Path) -> None:
-        FORMAT.write(snapshot_at(moment), path)
+    def write(inputs: SnapshotInputs[MastersPipelineSettings], path: Path) -> None:
+        FORMAT.write(snapshot_at(inputs), path)
 
     return write_snapshots(lake, manifest, settings, "brokers", write)
 
 
-def snapshot_at(moment: Moment[MastersPipelineSettings]) -> MastersSnapshot:
+def snapshot_at(inputs: SnapshotInputs[MastersPipelineSettings]) -> MastersSnapshot:
     """The snapshot of one store at one tick, with how far it can be trusted in `quality`."""
-    tick, settings = moment.tick, moment.settings
-    nodes = moment.rows("brokers", tick).sort_by("node").to_pylist()
-    told = moment.rows("cleaned", tick, where=pc.field("kind") == "paxos_map").to_pylist()
+    tick, settings = inputs.tick, inputs.settings
+    nodes = inputs.rows("brokers", tick).sort_by("node").to_pylist()
+    told = inputs.rows("cleaned", tick, context=pc.field("kind") == "paxos_map").to_pylist()
     published: Row = told[0] if told else {}
-    asked = moment.rows("cleaned", tick, where=(pc.field("kind") == "paxos_node") & pc.field("accepted"))
+    asked = inputs.rows("cleaned", tick, context=(pc.field("kind") == "paxos_node") & pc.field("accepted"))
     address = {row["node"]: row["address"] for row in asked.to_pylist()}
-    shares = moment.rows("shares", tick).to_pylist()
-    history = moment.rows("groups", tick - settings.history).to_pylist()
+    shares = inputs.rows("shares", tick).to_pylist()
+    history = inputs.rows("groups", tick - settings.history).to_pylist()
     now = [row for row in history if microseconds(row["tick"]) == tick]
     by_group: dict[int, list[Row]] = {}
     for row in history:
         by_group.setdefault(row["group_number"], []).append(row)
     alive = {row["node"] for row in nodes if row["broker_state"] == NodeState.ALIVE}
-    ideal = published.get("ideal") or []
+    preferred = published.get("preferred") or []
     rated = sum(row["queries_per_second"] is not None for row in now)
     return MastersSnapshot(
-        reference=moment.reference,
+        reference=inputs.reference,
         quality=Quality(
             valid_share=rated / max(1, len(now)),
             cpu="absent",
@@ -77,8 +79,8 @@ def snapshot_at(moment: Moment[MastersPipelineSettings]) -> MastersSnapshot:
                 by_group[row["group_number"]],
                 [one for one in shares if one["group_number"] == row["group_number"]],
                 alive,
-                ideal[row["group_number"]] if row["group_number"] < len(ideal) else NOBODY,
-                settings.lag_entries,
+                preferred[row["group_number"]] if row["group_number"] < len(preferred) else NO_MASTER,
+                settings.max_lag_entries,
             )
             for row in sorted(now, key=lambda row: int(row["group_number"]))
         ),
@@ -86,19 +88,24 @@ def snapshot_at(moment: Moment[MastersPipelineSettings]) -> MastersSnapshot:
 
 
 def _group(
-    now: Row, history: Sequence[Row], shares: Sequence[Row], alive: set[int], ideal: int, lag_entries: int
-) -> GroupLoad:
+    now: Row,
+    history: Sequence[Row],
+    shares: Sequence[Row],
+    alive: set[int],
+    preferred: int,
+    max_lag_entries: int,
+) -> MasterGroupLoad:
     newest = max((one["applied"] or 0 for one in shares), default=0)
     able = [
         one["node"]
         for one in shares
-        if one["node"] in alive and newest - (one["applied"] or 0) <= lag_entries
+        if one["node"] in alive and newest - (one["applied"] or 0) <= max_lag_entries
     ]
     figures = {name: _mean(history, name) for name in FIGURES}
-    return GroupLoad(
+    return MasterGroupLoad(
         group=group_name(now["group_number"]),
-        master=NOBODY if now["master"] is None else now["master"],
-        ideal=ideal,
+        master=NO_MASTER if now["master"] is None else now["master"],
+        preferred=preferred,
         able=tuple(sorted(able)),
         queries_per_second=figures["queries_per_second"] or 0.0,
         bytes_per_second=figures["bytes_per_second"] or 0.0,

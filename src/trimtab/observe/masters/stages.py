@@ -1,4 +1,4 @@
-"""Transformations of the level `masters`, from cleaned samples to loads of groups and of nodes."""
+"""Transformations of the balancer `masters`, from cleaned samples to loads of groups and of nodes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from trimtab.model.masters.snapshot import RESOURCES
 from trimtab.observe import clean as counts
-from trimtab.observe.columns import SECOND, Flag
+from trimtab.observe.balancer_pipeline import TableStage, here
+from trimtab.observe.columns import SECOND, SampleFlag
 from trimtab.observe.imbalance import imbalance_table
-from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.masters.pipeline import BROKERS, GROUPS, SHARES, MastersPipelineSettings
-from trimtab.observe.spark_columns import conform, flagged_where, sound
+from trimtab.observe.spark_columns import conform, flag_if, is_valid_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,18 +37,20 @@ def shares(cleaned: DataFrame, settings: MastersPipelineSettings) -> DataFrame:
         "accepted and kind = 'paxos_group' and node is not null and group_number is not null"
     )
     history = Window.partitionBy("cluster", "node", "group_number").orderBy("tick")
-    names = ("tick", "life", *(f"{name}_total" for name in TOTALS))
+    names = ("tick", "incarnation", *(f"{name}_total" for name in TOTALS))
     paired = rows.withColumns({f"_{name}": F.lag(name).over(history) for name in names})
     elapsed = F.unix_micros("tick") - F.unix_micros("_tick")
     near = F.coalesce(elapsed <= settings.gap, F.lit(False))
-    anew = near & F.coalesce(F.col("life") != F.col("_life"), F.lit(True))
+    anew = near & F.coalesce(F.col("incarnation") != F.col("_incarnation"), F.lit(True))
     flags = (
-        F.col("flags").bitwiseOR(flagged_where(~near, Flag.GAP)).bitwiseOR(flagged_where(anew, Flag.RESET))
+        F.col("flags").bitwiseOR(flag_if(~near, SampleFlag.GAP)).bitwiseOR(flag_if(anew, SampleFlag.RESET))
     )
     judged = paired.withColumn("elapsed_us", F.when(near, elapsed)).withColumn("flags", flags)
 
     def grown(name: str) -> Column:
-        return F.when(sound(), (F.col(f"{name}_total") - F.col(f"_{name}_total")).cast(TOTALS[name]))
+        return F.when(
+            is_valid_interval(), (F.col(f"{name}_total") - F.col(f"_{name}_total")).cast(TOTALS[name])
+        )
 
     seconds = F.col("elapsed_us") / SECOND
     return conform(
@@ -89,7 +91,7 @@ def brokers(cleaned: DataFrame, shares: DataFrame) -> DataFrame:
     behind = shares.withColumn("_behind", F.max("applied").over(newest) - F.col("applied"))
     by_node = behind.groupBy("cluster", "tick", "node").agg(
         F.sum(F.col("holds").cast("int")).cast("int").alias("masters"),
-        F.sum("_behind").alias("lag_entries"),
+        F.sum("_behind").alias("max_lag_entries"),
         *(
             F.sum(F.col(f"{name}_per_second").cast("decimal(28,6)")).cast("double").alias(f"{name}_load")
             for name in RESOURCES
@@ -124,13 +126,15 @@ def imbalance(brokers: DataFrame) -> DataFrame:
 
 def quality(cleaned: DataFrame, shares: DataFrame) -> DataFrame:
     """Counts of each flag per (cluster, tick, kind)."""
-    return counts.quality(cleaned, (shares.withColumn("kind", F.lit("paxos_group")), (Flag.GAP, Flag.RESET)))
+    return counts.quality(
+        cleaned, (shares.withColumn("kind", F.lit("paxos_group")), (SampleFlag.GAP, SampleFlag.RESET))
+    )
 
 
 STAGES: Final = (
-    Stage(shares, {"cleaned": lambda s: s.gap}, nearest=True),
-    Stage(groups, {"shares": here}),
-    Stage(brokers, {"cleaned": here, "shares": here}),
-    Stage(imbalance, {"brokers": here}),
-    Stage(quality, {"cleaned": here, "shares": here}),
+    TableStage(shares, {"cleaned": lambda s: s.gap}, nearest=True),
+    TableStage(groups, {"shares": here}),
+    TableStage(brokers, {"cleaned": here, "shares": here}),
+    TableStage(imbalance, {"brokers": here}),
+    TableStage(quality, {"cleaned": here, "shares": here}),
 )

@@ -1,1 +1,1 @@
-"""The pipeline of the level `queues`."""
+"""The pipeline of the balancer `queues`."""

@@ -1,4 +1,4 @@
-"""The pipeline of the level `queues`: raw samples to tables of queues, classes, weights and forecasts."""
+"""The pipeline of the balancer `queues`: raw samples to tables of queues, classes, weights and forecasts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import ClassVar, Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.model.queues.snapshot import RESOURCES
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.redis.raw import FORM
 from trimtab.observe.columns import QUALITY, SECOND, columns, imbalance_columns
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.settings import PipelineSettings
 
 
 @dataclass(frozen=True)
 class QueuesPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `queues` depend on.
+    """The settings that the figures of the balancer `queues` depend on.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class QueuesPipelineSettings(PipelineSettings):
                 raise SettingsError(f"pipeline.queues.{name} is {getattr(self, name)}: give 1 or more")
 
     def needed(self, table: str) -> int:
-        """As for every level, for forecasts and weights too."""
+        """As for every balancer, for forecasts and weights too."""
         return max(super().needed(table), self.horizon + self.gap, self.weight_windows * self.window)
 
     @property
@@ -57,7 +57,7 @@ BROKERS: Final = columns(
     "held_work_seconds double, arrived_seconds_per_second double, served_seconds_per_second double, "
     "forecast_seconds double, paused boolean, alive boolean, mean_weight double, flags int"
 )
-"""Queues; the names of the first columns are those that all levels have."""
+"""Queues; the names of the first columns are those that all balancers have."""
 
 CLASSES: Final = columns(
     "cluster string, tick timestamp, process string, queue int, message_class string, elapsed_us bigint, "
@@ -87,7 +87,7 @@ FORECAST_ERRORS: Final = columns(
     "error_of_latest double"
 )
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="queues",
     place=QueuesPipelineSettings.PLACE,
     resources=RESOURCES,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import SECOND, Flag
+from trimtab.observe.columns import SECOND, SampleFlag
 from trimtab.observe.queues.pipeline import BROKERS, CLASSES, FORECAST_ERRORS
-from trimtab.observe.spark_columns import conform, flagged_where, sound
+from trimtab.observe.spark_columns import conform, flag_if, is_valid_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -49,12 +49,12 @@ def brokers(cleaned: DataFrame, settings: QueuesPipelineSettings) -> DataFrame:
 
     fell = F.coalesce(near & ((grown("arrived") < 0) | (grown("served") < 0)), F.lit(False))
     flags = (
-        F.col("flags").bitwiseOR(flagged_where(~near, Flag.GAP)).bitwiseOR(flagged_where(fell, Flag.RESET))
+        F.col("flags").bitwiseOR(flag_if(~near, SampleFlag.GAP)).bitwiseOR(flag_if(fell, SampleFlag.RESET))
     )
     judged = paired.withColumn("elapsed_us", F.when(near, elapsed)).withColumn("flags", flags)
 
     def rate(name: str) -> Column:
-        return F.when(sound(), grown(name) / (F.col("elapsed_us") / SECOND))
+        return F.when(is_valid_interval(), grown(name) / (F.col("elapsed_us") / SECOND))
 
     rated = judged.withColumns({f"{name}_seconds_per_second": rate(name) for name in ("arrived", "served")})
     trend = F.col("arrived_seconds_per_second") - F.col("served_seconds_per_second")
@@ -115,8 +115,8 @@ def classes(cleaned: DataFrame, settings: QueuesPipelineSettings) -> DataFrame:
     fell = F.coalesce(F.col("processed_total") < F.col("_before_processed_total"), F.lit(False))
     flags = (
         F.col("flags")
-        .bitwiseOR(flagged_where(~near, Flag.GAP))
-        .bitwiseOR(flagged_where(near & fell, Flag.RESET))
+        .bitwiseOR(flag_if(~near, SampleFlag.GAP))
+        .bitwiseOR(flag_if(near & fell, SampleFlag.RESET))
     )
     judged = paired.withColumn("elapsed_us", F.when(near, elapsed)).withColumn("flags", flags)
     nothing = F.lit(0).cast("bigint")
@@ -127,13 +127,13 @@ def classes(cleaned: DataFrame, settings: QueuesPipelineSettings) -> DataFrame:
     )
     grown = {
         name: F.when(
-            sound(),
+            is_valid_interval(),
             F.col(f"{name}_total").cast(kind)
             - F.coalesce(F.col(f"_before_{name}_total"), F.lit(0)).cast(kind),
         )
         for name, kind in TOTALS.items()
     }
-    return conform(judged.withColumns({**grown, "waits": F.when(sound(), waits)}), CLASSES)
+    return conform(judged.withColumns({**grown, "waits": F.when(is_valid_interval(), waits)}), CLASSES)
 
 
 def forecast_errors(brokers: DataFrame, settings: QueuesPipelineSettings) -> DataFrame:

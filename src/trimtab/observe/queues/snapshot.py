@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `queues`, by pyarrow alone."""
+"""The newest tables to snapshots of the balancer `queues`, by pyarrow alone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
 from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import microseconds
-from trimtab.observe.snapshots import Moment, write_snapshots
+from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.queues.pipeline import QueuesPipelineSettings
@@ -26,40 +26,42 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: QueuesPipelineSettings) -> list[Place]:
+def write_newest_snapshots(
+    lake: Lake, manifest: Manifest, settings: QueuesPipelineSettings
+) -> list[Location]:
     """A snapshot of every set of queues at its newest tick; returns a folder per cluster."""
 
-    def write(moment: Moment[QueuesPipelineSettings], path: Path) -> None:
-        FORMAT.write(snapshot_at(moment), path)
+    def write(inputs: SnapshotInputs[QueuesPipelineSettings], path: Path) -> None:
+        FORMAT.write(snapshot_at(inputs), path)
 
     return write_snapshots(lake, manifest, settings, "brokers", write)
 
 
-def snapshot_at(moment: Moment[QueuesPipelineSettings]) -> QueuesSnapshot:
+def snapshot_at(inputs: SnapshotInputs[QueuesPipelineSettings]) -> QueuesSnapshot:
     """The snapshot of one set of queues at one tick, with how far it can be trusted in `quality`."""
-    tick = moment.tick
-    queues = moment.rows("brokers", tick).sort_by("queue").to_pylist()
-    told = moment.rows("cleaned", tick, where=pc.field("kind").isin(["queue_process", "queue_server"]))
+    tick = inputs.tick
+    queues = inputs.rows("brokers", tick).sort_by("queue").to_pylist()
+    told = inputs.rows("cleaned", tick, context=pc.field("kind").isin(["queue_process", "queue_server"]))
     processes = [row for row in told.to_pylist() if row["kind"] == "queue_process"]
     server: Row = next((row for row in told.to_pylist() if row["kind"] == "queue_server"), {})
     newest: Row = max(processes, key=lambda row: (row["sampled_at"], row["process"]), default={})
     version = server.get("version") or 0
     published = json.loads(server.get("published") or "{}")
-    speeds = {row["queue"]: row for row in _of_newest_window(moment, "speeds")}
-    learned = {row["message_class"]: row for row in _of_newest_window(moment, "weights")}
+    speeds = {row["queue"]: row for row in _of_newest_window(inputs, "speeds")}
+    learned = {row["message_class"]: row for row in _of_newest_window(inputs, "weights")}
     latest = {
-        row["message_class"]: row for row in _of_newest_window(moment, "windows") if row["queue"] is None
+        row["message_class"]: row for row in _of_newest_window(inputs, "windows") if row["queue"] is None
     }
     extra: list[tuple[str, object]] = [
-        ("x_window_seconds", moment.settings.window_seconds),
+        ("x_window_seconds", inputs.settings.window_seconds),
         ("x_processes", len(processes)),
         ("x_processes_of_version", sum(row["version"] == version for row in processes)),
     ]
-    if error := _forecast_error(moment):
+    if error := _forecast_error(inputs):
         extra.append(("x_forecast_error", error))
     ages = [(tick - microseconds(row["sampled_at"])) / SECOND for row in processes]
     return QueuesSnapshot(
-        reference=moment.reference,
+        reference=inputs.reference,
         quality=Quality(
             valid_share=sum(row["elapsed_us"] is not None for row in queues) / max(1, len(queues)),
             oldest_sample_seconds=max(0.0, *ages, 0.0),
@@ -111,18 +113,18 @@ def _class(name: str, latest: Row, learned: Row, published: float | None) -> Cla
     )
 
 
-def _of_newest_window(moment: Moment[QueuesPipelineSettings], table: str) -> list[Row]:
+def _of_newest_window(inputs: SnapshotInputs[QueuesPipelineSettings], table: str) -> list[Row]:
     """The rows of a table of the newest window that there is, open or not."""
-    rows, ends = moment.windows(table, 1)
+    rows, ends = inputs.windows(table, 1)
     if not rows.num_rows:
         return []
     newest = int(ends.max())
     return [row for row in rows.to_pylist() if microseconds(row["window_end"]) == newest]
 
 
-def _forecast_error(moment: Moment[QueuesPipelineSettings]) -> dict[str, float]:
+def _forecast_error(inputs: SnapshotInputs[QueuesPipelineSettings]) -> dict[str, float]:
     """Σ|forecast - actual| / Σ actual over queues and the last window, beside that of no change at all."""
-    rows = moment.rows("forecast_errors", moment.tick - moment.settings.window).to_pylist()
+    rows = inputs.rows("forecast_errors", inputs.tick - inputs.settings.window).to_pylist()
     # Rounded once, so the same in any order of the rows.
     total = fsum(row["actual"] for row in rows)
     if total <= 0:

@@ -1,4 +1,4 @@
-"""Transformations of the level `queues`, from cleaned samples to the tables that snapshots are made of."""
+"""Transformations of the balancer `queues`, from cleaned samples to the tables that snapshots are made of."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 
 from trimtab.model.queues.snapshot import RESOURCES
 from trimtab.observe import clean as counts
-from trimtab.observe.columns import Flag
+from trimtab.observe.balancer_pipeline import TableStage, here
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.imbalance import imbalance_table
-from trimtab.observe.level_pipeline import Stage, here
 from trimtab.observe.queues.samples import brokers, classes, forecast_errors
 from trimtab.observe.queues.weights import speeds, weights, windows
 
@@ -28,7 +28,7 @@ def imbalance(brokers: DataFrame) -> DataFrame:
 
 def quality(cleaned: DataFrame, brokers: DataFrame, classes: DataFrame) -> DataFrame:
     """Counts of each flag per (cluster, tick, kind)."""
-    flags = (Flag.GAP, Flag.RESET)
+    flags = (SampleFlag.GAP, SampleFlag.RESET)
     return counts.quality(
         cleaned,
         (brokers.withColumn("kind", F.lit("queue")), flags),
@@ -37,12 +37,12 @@ def quality(cleaned: DataFrame, brokers: DataFrame, classes: DataFrame) -> DataF
 
 
 STAGES: Final = (
-    Stage(brokers, {"cleaned": lambda s: s.gap}),
-    Stage(classes, {"cleaned": lambda s: s.gap}),
-    Stage(windows, {"classes": lambda s: s.window}),
-    Stage(weights, {"windows": lambda s: (s.weight_windows - 1) * s.window}),
-    Stage(speeds, {"windows": here, "weights": here}),
-    Stage(forecast_errors, {"brokers": lambda s: s.horizon + s.gap}),
-    Stage(imbalance, {"brokers": here}),
-    Stage(quality, {"cleaned": here, "brokers": here, "classes": here}),
+    TableStage(brokers, {"cleaned": lambda s: s.gap}),
+    TableStage(classes, {"cleaned": lambda s: s.gap}),
+    TableStage(windows, {"classes": lambda s: s.window}),
+    TableStage(weights, {"windows": lambda s: (s.weight_windows - 1) * s.window}),
+    TableStage(speeds, {"windows": here, "weights": here}),
+    TableStage(forecast_errors, {"brokers": lambda s: s.horizon + s.gap}),
+    TableStage(imbalance, {"brokers": here}),
+    TableStage(quality, {"cleaned": here, "brokers": here, "classes": here}),
 )

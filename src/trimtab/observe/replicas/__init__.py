@@ -1,1 +1,1 @@
-"""The level `replicas`: Kafka's brokers and partitions, as tables and snapshots."""
+"""The balancer `replicas`: Kafka's brokers and partitions, as tables and snapshots."""

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from trimtab.observe.columns import SECOND
 from trimtab.observe.replicas.schemas import BROKERS, CLIENTS
-from trimtab.observe.spark_columns import conform, scaled, sound
+from trimtab.observe.spark_columns import conform, is_valid_interval, scaled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,7 +30,7 @@ _MILLI = 1000
 """Estimates are summed as whole thousandths of bytes per second, which add up alike in any order."""
 _ESTIMATES = {"led_in": "log_bytes", "led_out": "read_bytes", "followed_in": "log_bytes"}
 """Columns of `traffic`, by what brokers carry of them. Topic counters stay out: not all brokers have them."""
-_TOLD = ("host", "rack", "broker_state", "flags", "previous_tick")
+_REPORTED = ("host", "rack", "broker_state", "flags", "previous_tick")
 _CAPACITIES = ("cpu_capacity", "network_in_capacity", "network_out_capacity")
 
 
@@ -45,7 +45,7 @@ def brokers(rates: DataFrame, traffic: DataFrame) -> DataFrame:
     gathered = _gathered(_own(rates), _carried(traffic))
     live = F.coalesce(F.col("broker_state") != "fenced", F.lit(True))
     reached = F.coalesce(F.col("broker_state") == "alive", F.lit(False))
-    told = reached & F.col("flags").isNotNull() & sound()
+    told = reached & F.col("flags").isNotNull() & is_valid_interval()
     measured = F.col("bytes_in").isNotNull() & F.col("replication_bytes_in").isNotNull()
     # Counters of some brokers beside estimates of others would show a skew that is none: all by one way.
     everyone = Window.partitionBy("cluster", "tick")
@@ -85,7 +85,7 @@ def _own(rates: DataFrame) -> DataFrame:
         "tick",
         "broker",
         "kind",
-        *_TOLD,
+        *_REPORTED,
         F.coalesce("cpu_capacity_cores", "processors").alias("cpu_capacity"),
         F.col("network_in_capacity_bytes_per_second").alias("network_in_capacity"),
         F.col("network_out_capacity_bytes_per_second").alias("network_out_capacity"),
@@ -136,7 +136,7 @@ def _gathered(own: DataFrame, carried: DataFrame) -> DataFrame:
         .agg(
             *(
                 F.first(F.when(F.col("kind") == "broker", F.col(name)), ignorenulls=True).alias(name)
-                for name in (*_TOLD, *_CAPACITIES, *_COUNTED)
+                for name in (*_REPORTED, *_CAPACITIES, *_COUNTED)
             ),
             F.sum(F.when(F.col("kind") == "replica", F.col("size_bytes"))).alias("held_bytes"),
             F.sum(F.when(F.col("kind") == "log_dir", F.col("disk_total_bytes"))).alias("disk_capacity"),

@@ -1,4 +1,4 @@
-"""The pipeline of the level `replicas`: raw samples of Kafka to tables of brokers and partitions."""
+"""The pipeline of the balancer `replicas`: raw samples of Kafka to tables of brokers and partitions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.kafka.raw import FORM
 from trimtab.observe.columns import SECOND
-from trimtab.observe.level_pipeline import LevelPipeline
 from trimtab.observe.replicas.schemas import TABLES
 from trimtab.observe.settings import PipelineSettings
 
-MOST_WEEKS: Final = 52
+MAX_WEEKS: Final = 52
 
 WEEK_SECONDS: Final = 7 * 86400
 
@@ -22,17 +22,17 @@ _OF_WEEKS: Final = ("hours", "arrivals", "profiles", "days", "trends", "profile_
 
 @dataclass(frozen=True)
 class ReplicasPipelineSettings(PipelineSettings):
-    """The settings that the figures of the level `replicas` depend on.
+    """The settings that the figures of the balancer `replicas` depend on.
 
     Attributes
     ----------
     windows
         How many recent windows a load value looks back on.
-    value
+    load_value
         Which rule gives the load value: `repaired` or `literal` (`trimtab.model.replicas.loadvalue`).
-    learning_seconds
+    record_size_window_seconds
         Over how long a partition's bytes per record are learned.
-    collapse_seconds
+    traffic_baseline_seconds
         Over how long a client's usual traffic is remembered, for `traffic_collapse`.
     cpu_base
         Where a broker's idle CPU goes in a snapshot: `apart` (taken off its capacity, in no replica) or
@@ -42,25 +42,25 @@ class ReplicasPipelineSettings(PipelineSettings):
         made, and snapshots tell no hours to come.
     """
 
-    NOT_OF_TABLES = frozenset({"windows", "value", "cpu_base"})
+    NOT_OF_TABLES = frozenset({"windows", "load_value", "cpu_base"})
 
     windows: int = 10
-    value: str = "repaired"
-    learning_seconds: float = 1800.0
-    collapse_seconds: float = 300.0
+    load_value: str = "repaired"
+    record_size_window_seconds: float = 1800.0
+    traffic_baseline_seconds: float = 300.0
     cpu_base: str = "apart"
     profile_weeks: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_seconds("learning_seconds", "collapse_seconds")
+        self._check_seconds("record_size_window_seconds", "traffic_baseline_seconds")
         self._check_counts("windows")
-        if self.value not in ("repaired", "literal"):
-            raise SettingsError(f"pipeline.value is {self.value!r}: give repaired or literal")
+        if self.load_value not in ("repaired", "literal"):
+            raise SettingsError(f"pipeline.load_value is {self.load_value!r}: give repaired or literal")
         if self.cpu_base not in ("apart", "replicas"):
             raise SettingsError(f"pipeline.cpu_base is {self.cpu_base!r}: give apart or replicas")
-        if not 0 <= self.profile_weeks <= MOST_WEEKS:
-            raise SettingsError(f"pipeline.profile_weeks is {self.profile_weeks}: give 0 to {MOST_WEEKS}")
+        if not 0 <= self.profile_weeks <= MAX_WEEKS:
+            raise SettingsError(f"pipeline.profile_weeks is {self.profile_weeks}: give 0 to {MAX_WEEKS}")
 
     def of_tables(self) -> dict[str, object]:
         """The settings that stored tables depend on; of profiles only where there are any."""
@@ -68,7 +68,7 @@ class ReplicasPipelineSettings(PipelineSettings):
         return kept if self.profile_weeks else {k: v for k, v in kept.items() if k != "profile_weeks"}
 
     def needed(self, table: str) -> int:
-        """As for every level; `hours`, and what is made of them, for all weeks of profiles and trends."""
+        """As for every balancer; `hours`, and what is made of them, for all weeks of profiles and trends."""
         nearest = self.windows * self.slide + self.window
         far = (self.profile_weeks + 2) * WEEK_SECONDS * SECOND if table in _OF_WEEKS else 0
         return max(super().needed(table), self.learning, self.collapse, nearest, far)
@@ -76,17 +76,17 @@ class ReplicasPipelineSettings(PipelineSettings):
     @property
     def learning(self) -> int:
         """Reach back for bytes per record, microseconds."""
-        return round(self.learning_seconds * SECOND)
+        return round(self.record_size_window_seconds * SECOND)
 
     @property
     def collapse(self) -> int:
         """Reach back for a client's usual traffic, microseconds."""
-        return round(self.collapse_seconds * SECOND)
+        return round(self.traffic_baseline_seconds * SECOND)
 
 
-PIPELINE: Final = LevelPipeline(
+PIPELINE: Final = BalancerPipeline(
     name="replicas",
-    # Lakes were there before a second level was: this one's samples and tables lie in the lake itself.
+    # The samples and tables of this balancer lie in the lake itself.
     place="",
     resources=RESOURCES,
     settings=ReplicasPipelineSettings,

@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK, RESOURCES
-from trimtab.model.replicas.snapshot import NOBODY, Brokers, BrokerState, LogDirs, LogDirState, Partitions
+from trimtab.model.replicas.snapshot import (
+    NO_BROKER,
+    LogDirs,
+    LogDirState,
+    Partitions,
+    ReplicaBrokers,
+    ReplicaBrokerState,
+)
 from trimtab.observe.columns import SECOND
 
 if TYPE_CHECKING:
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trimtab.observe.settings import PipelineSettings
-    from trimtab.observe.snapshots import Moment
+    from trimtab.observe.snapshots import SnapshotInputs
 
 _MEMORY = 86400 * SECOND
 """The host, rack and capacity of a broker that is gone are remembered so long, microseconds."""
@@ -45,7 +52,7 @@ _NO_DIRS = LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
+class SnapshotPlacement:
     """Brokers, log dirs and partitions as in the model's snapshot, but for loads, which are NaN.
 
     Attributes
@@ -54,7 +61,7 @@ class Placement:
         Shape (partitions,): size of the largest complete replica; NaN where unknown.
     """
 
-    brokers: Brokers
+    brokers: ReplicaBrokers
     log_dirs: LogDirs
     partitions: Partitions
     size_bytes: FloatArray
@@ -72,17 +79,17 @@ def rows_of(partitions: Partitions, topic: pa.ChunkedArray, partition: pa.Chunke
     return _place(own, np.where(number < 0, -1, code.to_numpy().astype(np.int64) * _SLOTS + number))
 
 
-def placement_at(moment: Moment[PipelineSettings]) -> Placement:
+def placement_at(inputs: SnapshotInputs[PipelineSettings]) -> SnapshotPlacement:
     """The placement of a cluster at a tick; empty of partitions where the tick has none.
 
     A broker is dead where it is fenced, or neither a member at that tick nor in sync for any partition that
     has a leader; its host, rack and capacity are then what they last were. A live broker without replicas
     is new. Sizes and log dirs count for as long as `gap` after they were told.
     """
-    tick = moment.tick
+    tick = inputs.tick
     kind, columns = pc.field("kind"), _NOTHING.column_names
-    newest = moment.rows("rates", tick, None, columns, kind.isin(["partition", *_HELD]))
-    members = moment.rows(
+    newest = inputs.rows("rates", tick, None, columns, kind.isin(["partition", *_HELD]))
+    members = inputs.rows(
         "brokers",
         tick - _MEMORY,
         columns=("tick", "broker", "host", "rack", "broker_state", "live", "cpu_capacity", "disk_capacity",
@@ -95,21 +102,21 @@ def placement_at(moment: Moment[PipelineSettings]) -> Placement:
     topics = tuple(sorted(pc.unique(rows["topic"]).to_pylist()))
     topic = pc.index_in(rows["topic"], value_set=pa.array(topics, pa.string())).to_numpy().astype(np.int32)
     number = rows["partition"].to_numpy().astype(np.int32)
-    held, insync, adding = (_Lists.of(rows[name]) for name in ("replicas", "in_sync", "adding"))
-    leaders = pc.fill_null(rows["leader"], NOBODY).to_numpy()
+    held, insync, adding = (_BrokerLists.of(rows[name]) for name in ("replicas", "in_sync", "adding"))
+    leaders = pc.fill_null(rows["leader"], NO_BROKER).to_numpy()
     led = pc.is_valid(rows["leader"]).to_numpy(zero_copy_only=False)
 
     known = _known_brokers(members)
     ids = np.unique(np.concatenate([np.array(sorted(known), dtype=np.int64), held.values]))
     index = {int(one): place for place, one in enumerate(ids)}
-    replicas = np.full((len(rows), held.longest), NOBODY, dtype=np.int32)
+    replicas = np.full((len(rows), held.longest), NO_BROKER, dtype=np.int32)
     replicas[held.row, held.column] = _place(ids, held.values)
     in_sync = np.zeros(replicas.shape, dtype=bool)
     in_sync[held.row, held.column] = np.isin(held.codes(ids), insync.codes(ids))
-    leader = np.where(led, _place(ids, leaders), NOBODY).astype(np.int32)
+    leader = np.where(led, _place(ids, leaders), NO_BROKER).astype(np.int32)
 
     alive = set(np.unique(insync.values[led[insync.row]]).tolist())
-    holding = np.bincount(replicas[replicas != NOBODY], minlength=len(ids))
+    holding = np.bincount(replicas[replicas != NO_BROKER], minlength=len(ids))
     host, rack, state, capacity = [], [], [], []
     for one in ids.tolist():
         facts = known.get(one, {})
@@ -117,7 +124,9 @@ def placement_at(moment: Moment[PipelineSettings]) -> Placement:
         fenced = facts.get("broker_state") == "fenced" and facts.get("tick") == tick
         dead = fenced or not (present or one in alive)
         empty = not holding[index[one]]
-        state.append(BrokerState.DEAD if dead else BrokerState.NEW if empty else BrokerState.ALIVE)
+        state.append(
+            ReplicaBrokerState.DEAD if dead else ReplicaBrokerState.NEW if empty else ReplicaBrokerState.ALIVE
+        )
         host.append(facts.get("host") or f"broker-{one}")
         rack.append(facts.get("rack") or host[-1])
         capacity.append(
@@ -126,17 +135,17 @@ def placement_at(moment: Moment[PipelineSettings]) -> Placement:
     limits = np.array(capacity, dtype=float).reshape(len(ids), 4)
 
     loads = np.full((len(rows), len(RESOURCES)), np.nan)
-    nowhere = np.full(replicas.shape, NOBODY, dtype=np.int32)
+    nowhere = np.full(replicas.shape, NO_BROKER, dtype=np.int32)
     partitions = Partitions(topics, topic, number, replicas, leader, in_sync, nowhere, loads, loads)
     recent = newest
     copied = np.zeros(replicas.shape, dtype=bool)
     copied[held.row, held.column] = np.isin(held.codes(ids), adding.codes(ids))
-    silent = _silent(recent, partitions, ids, copied)
+    silent = _unreported(recent, partitions, ids, copied)
     if len(silent):
         # What was told at the tick wins in any case: only brokers that left something out are looked up.
-        before = moment.rows(
+        before = inputs.rows(
             "rates",
-            tick - moment.settings.gap,
+            tick - inputs.settings.gap,
             tick - 1,
             columns,
             kind.isin(list(_HELD)) & pc.field("broker").isin(silent.tolist()),
@@ -149,8 +158,11 @@ def placement_at(moment: Moment[PipelineSettings]) -> Placement:
     log_dir, sizes = _replica_dirs(recent, dirs, partitions, ids, copied)
     size = np.fmax.reduce(sizes, axis=1, initial=np.nan)
     partitions = replace(partitions, log_dir=log_dir)
-    return Placement(
-        Brokers(ids, tuple(host), tuple(rack), np.array(state, dtype=np.int8), limits), dirs, partitions, size
+    return SnapshotPlacement(
+        ReplicaBrokers(ids, tuple(host), tuple(rack), np.array(state, dtype=np.int8), limits),
+        dirs,
+        partitions,
+        size,
     )
 
 
@@ -160,7 +172,7 @@ _HOLES = 8
 """Holes between ticks that are looked at, the newest first."""
 
 
-def consistent_tick(moment: Moment[PipelineSettings]) -> int:
+def consistent_tick(inputs: SnapshotInputs[PipelineSettings]) -> int:
     """The tick of the newest samples of a cluster: an earlier one where a clock was ahead.
 
     The offsets of logs only grow, so they tell the order of two ticks whatever their clocks say. Samples that
@@ -168,23 +180,23 @@ def consistent_tick(moment: Moment[PipelineSettings]) -> int:
     others. A cluster that was made anew under the same name has lower offsets than any before: it is not
     ahead.
     """
-    told = moment.rows("quality", moment.tick - _DAY, None, ("tick",), pc.field("kind") == "partition")
+    told = inputs.rows("quality", inputs.tick - _DAY, None, ("tick",), pc.field("kind") == "partition")
     ticks = np.unique(told["tick"].cast(pa.int64()).to_numpy()) if told.num_rows else np.zeros(0, np.int64)
     if len(ticks) < 3:
-        return moment.tick
+        return inputs.tick
     apart = np.diff(ticks)
     holes = np.flatnonzero(apart > 1.5 * np.median(apart))[::-1][:_HOLES] + 1
-    oldest = _offsets(moment, int(ticks[0]))
+    oldest = _offsets(inputs, int(ticks[0]))
     newest = len(ticks)
     for place in dict.fromkeys([len(ticks) - 1, *holes.tolist()]):
-        before, after = _offsets(moment, int(ticks[place - 1])), _offsets(moment, int(ticks[place]))
+        before, after = _offsets(inputs, int(ticks[place - 1])), _offsets(inputs, int(ticks[place]))
         if _are_behind(after, before) and not _are_behind(after, oldest):
             newest = place
     return int(ticks[newest - 1])
 
 
-def _offsets(moment: Moment[PipelineSettings], tick: int) -> dict[tuple[str, int], int]:
-    rows = moment.rows(
+def _offsets(inputs: SnapshotInputs[PipelineSettings], tick: int) -> dict[tuple[str, int], int]:
+    rows = inputs.rows(
         "rates", tick, tick, ("topic", "partition", "end_offset"), pc.field("kind") == "partition"
     )
     columns = (rows[name].to_pylist() for name in ("topic", "partition", "end_offset"))
@@ -198,7 +210,7 @@ def _are_behind(one: Mapping[tuple[str, int], int], other: Mapping[tuple[str, in
 
 
 @dataclass(frozen=True, eq=False)
-class _Lists:
+class _BrokerLists:
     """A column of lists of brokers as flat arrays: `values`, each with its row and its place there."""
 
     row: NDArray[np.int64]
@@ -207,7 +219,7 @@ class _Lists:
     longest: int
 
     @classmethod
-    def of(cls, lists: pa.ChunkedArray) -> _Lists:
+    def of(cls, lists: pa.ChunkedArray) -> _BrokerLists:
         length = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
         row = np.repeat(np.arange(len(length)), length)
         begin = np.cumsum(length) - length
@@ -218,25 +230,25 @@ class _Lists:
     def codes(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Row and broker of each value as one figure; brokers that are not among `ids` have none."""
         place = _place(ids, self.values)
-        return np.where(place != NOBODY, self.row * len(ids) + place, -1 - self.row)
+        return np.where(place != NO_BROKER, self.row * len(ids) + place, -1 - self.row)
 
 
 def _place(ids: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
-    """Place of each value in the sorted `ids`; `NOBODY` for those that are not there."""
+    """Place of each value in the sorted `ids`; `NO_BROKER` for those that are not there."""
     if not len(ids):
-        return np.full(len(values), NOBODY, dtype=np.int64)
+        return np.full(len(values), NO_BROKER, dtype=np.int64)
     place = np.minimum(np.searchsorted(ids, values), len(ids) - 1)
-    return np.where(ids[place] == values, place, NOBODY)
+    return np.where(ids[place] == values, place, NO_BROKER)
 
 
-def _silent(
-    told: pa.Table, partitions: Partitions, ids: NDArray[np.int64], copied: NDArray[np.bool_]
+def _unreported(
+    text: pa.Table, partitions: Partitions, ids: NDArray[np.int64], copied: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Brokers that told nothing of their log dirs, or not the size of each replica that counts."""
-    _, sizes = _replica_dirs(told, _NO_DIRS, partitions, ids, copied)
-    lacking = (partitions.replicas != NOBODY) & np.isnan(sizes)
-    of_dir = pc.and_(pc.equal(told["kind"], "log_dir"), pc.not_equal(told["log_dir"], ""))
-    described = pc.unique(told.filter(of_dir)["broker"]).drop_null().to_numpy()
+    _, sizes = _replica_dirs(text, _NO_DIRS, partitions, ids, copied)
+    lacking = (partitions.replicas != NO_BROKER) & np.isnan(sizes)
+    of_dir = pc.and_(pc.equal(text["kind"], "log_dir"), pc.not_equal(text["log_dir"], ""))
+    described = pc.unique(text.filter(of_dir)["broker"]).drop_null().to_numpy()
     return np.union1d(ids[partitions.replicas[lacking]], np.setdiff1d(ids, described))
 
 
@@ -302,15 +314,15 @@ def _replica_dirs(
         pc.and_(pc.equal(recent["kind"], "replica"), pc.invert(pc.fill_null(recent["is_future"], False)))
     ).sort_by("tick")
     row = rows_of(partitions, kept["topic"], kept["partition"])
-    broker = _place(ids, pc.fill_null(kept["broker"], NOBODY).to_numpy())
-    column = np.full(len(row), NOBODY)
+    broker = _place(ids, pc.fill_null(kept["broker"], NO_BROKER).to_numpy())
+    column = np.full(len(row), NO_BROKER)
     for place in range(replicas.shape[1]):
-        column[(row != NOBODY) & (broker != NOBODY) & (replicas[row, place] == broker)] = place
-    here = column != NOBODY
+        column[(row != NO_BROKER) & (broker != NO_BROKER) & (replicas[row, place] == broker)] = place
+    here = column != NO_BROKER
     row, column, broker = row[here], column[here], broker[here]
     kept = kept.filter(pa.array(here))
     # Rows are in order of time: of several for one place, numpy keeps the last.
-    log_dir = np.full(replicas.shape, NOBODY, dtype=np.int32)
+    log_dir = np.full(replicas.shape, NO_BROKER, dtype=np.int32)
     log_dir[row, column] = _dirs_of(dirs, broker, kept["log_dir"])
     weight = pc.cast(kept["size_bytes"], pa.float64(), safe=False).to_numpy()
     counts = np.isfinite(weight) & ~copied[row, column]
@@ -320,10 +332,10 @@ def _replica_dirs(
 
 
 def _dirs_of(dirs: LogDirs, broker: NDArray[np.int64], path: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Place of each log dir, told by its broker's place and its path; `NOBODY` where it is not there."""
+    """Place of each log dir, told by its broker's place and its path; `NO_BROKER` where it is not there."""
     paths = pa.array(sorted(set(dirs.path)), pa.string())
     told = pc.index_in(pa.array(dirs.path, pa.string()), value_set=paths).to_numpy()
     own = dirs.broker.astype(np.int64) * len(paths) + told
-    code = pc.fill_null(pc.index_in(path, value_set=paths), NOBODY).to_numpy()
+    code = pc.fill_null(pc.index_in(path, value_set=paths), NO_BROKER).to_numpy()
     # Dirs are sorted by broker and path, and so are their figures.
-    return np.where(code != NOBODY, _place(own, broker * len(paths) + code), NOBODY)
+    return np.where(code != NO_BROKER, _place(own, broker * len(paths) + code), NO_BROKER)

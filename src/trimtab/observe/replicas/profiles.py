@@ -13,13 +13,13 @@ from pyspark.sql import functions as F
 
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.replicas.schemas import ARRIVALS, HOURS, PROFILES, ROLE_LOAD
-from trimtab.observe.seasons import DAY, FEWEST_DAYS, FEWEST_WEEKS, WEEK, hour_end, mean_load
+from trimtab.observe.seasons import DAY, MIN_DAYS, MIN_WEEKS, WEEK, hour_end, mean_load
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from trimtab.observe.level_pipeline import Reach
+    from trimtab.observe.balancer_pipeline import Reach
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 DAYS: Final = 7
@@ -76,7 +76,7 @@ def profiles(hours: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
     lag = F.explode(F.array(*(F.lit(one) for one in _lags(settings))))
     weekly, daily = F.col("lag") % F.lit(WEEK) == 0, F.col("lag") <= F.lit(DAYS * DAY)
     weeks, days = F.count_if(weekly), F.count_if(daily)
-    by_week = weeks >= FEWEST_WEEKS
+    by_week = weeks >= MIN_WEEKS
     found = (
         hours.withColumn("lag", lag)
         .withColumn("hour", F.timestamp_micros(F.unix_micros("window_end") + F.col("lag")))
@@ -93,7 +93,7 @@ def profiles(hours: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
             # Hours more than a day ahead are not told: they would be told anew day after day.
             F.count_if(F.col("lag") == F.lit(DAY)).alias("yesterday"),
         )
-        .where((F.col("yesterday") > 0) & ((F.col("by") == "week") | (F.col("count") >= FEWEST_DAYS)))
+        .where((F.col("yesterday") > 0) & ((F.col("by") == "week") | (F.col("count") >= MIN_DAYS)))
     )
     return conform(found.withColumnRenamed("hour", "window_end"), PROFILES)
 

@@ -10,9 +10,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from trimtab.observe.collect.kafka.raw import KEYS, OF_MANY
-from trimtab.observe.columns import Flag
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, RATES, STATE
-from trimtab.observe.spark_columns import conform, flagged_where, sound
+from trimtab.observe.spark_columns import conform, flag_if, is_valid_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -74,13 +74,14 @@ def _changes(
     back = F.coalesce(F.col("_by_clock") <= 0, F.lit(False))
     found = (
         F.col("flags")
-        .bitwiseOR(flagged_where(~F.col("_near"), Flag.GAP))
-        .bitwiseOR(flagged_where(F.col("_near") & F.col("_fell"), Flag.RESET))
-        .bitwiseOR(flagged_where(F.col("_near") & back, Flag.CLOCK_BACK))
+        .bitwiseOR(flag_if(~F.col("_near"), SampleFlag.GAP))
+        .bitwiseOR(flag_if(F.col("_near") & F.col("_fell"), SampleFlag.RESET))
+        .bitwiseOR(flag_if(F.col("_near") & back, SampleFlag.CLOCK_BACK))
     )
     judged = _with_missed_ticks(marked.withColumn("flags", found), ticks)
     changes = {
-        name: F.when(sound(), F.col(column) - F.col(f"_before_{column}")) for column, name in deltas.items()
+        name: F.when(is_valid_interval(), F.col(column) - F.col(f"_before_{column}"))
+        for column, name in deltas.items()
     }
     return judged.withColumns(
         {
@@ -88,7 +89,7 @@ def _changes(
             "previous_tick": F.when(F.col("_near"), F.col("_before_tick")),
             "previous_leader": F.when(F.col("_near"), F.col("_before_leader")),
             "complete_before": _complete_before() if placed else F.lit(None).cast("array<int>"),
-            "elapsed_us": F.when(sound(), F.coalesce("_by_clock", by_tick)),
+            "elapsed_us": F.when(is_valid_interval(), F.coalesce("_by_clock", by_tick)),
         }
     ).select(
         *KEYS,
@@ -123,4 +124,4 @@ def _with_missed_ticks(marked: DataFrame, ticks: DataFrame) -> DataFrame:
     """Flag intervals that span a tick at which the cluster, but not this entity, has samples."""
     joined = marked.join(F.broadcast(ticks), on=["cluster", "tick"], how="left")
     missed = F.coalesce(F.col("_near") & (F.col("_before_tick") < F.col("_cluster_before")), F.lit(False))
-    return joined.withColumn("flags", F.col("flags").bitwiseOR(flagged_where(missed, Flag.MISSED)))
+    return joined.withColumn("flags", F.col("flags").bitwiseOR(flag_if(missed, SampleFlag.MISSED)))

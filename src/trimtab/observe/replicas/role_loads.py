@@ -16,8 +16,8 @@ from trimtab.observe.snapshots import fields_of
 
 if TYPE_CHECKING:
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-    from trimtab.observe.replicas.placement import Placement
-    from trimtab.observe.snapshots import Moment
+    from trimtab.observe.replicas.placement import SnapshotPlacement
+    from trimtab.observe.snapshots import SnapshotInputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +57,12 @@ class RoleLoads:
 
 
 def role_loads(
-    moment: Moment[ReplicasPipelineSettings], placement: Placement, model: dict[str, Any]
+    inputs: SnapshotInputs[ReplicasPipelineSettings], placement: SnapshotPlacement, model: dict[str, Any]
 ) -> RoleLoads:
     """The load value of every partition's roles at a tick; `model` is of `newest_cpu_fit`, maybe empty."""
-    settings, tick = moment.settings, moment.tick
+    settings, tick = inputs.settings, inputs.tick
     columns = ("topic", "partition", "leader_load", "follower_load", "valid_share", "counted", "extrapolated")
-    rows, end = moment.windows("attributed", settings.windows, columns)
+    rows, end = inputs.windows("attributed", settings.windows, columns)
     number = len(placement.partitions)
     ends = np.unique(end)
     closed = ends[ends <= tick]
@@ -100,7 +100,9 @@ def role_loads(
         follower[..., CPU] = follower[..., NETWORK_IN] * model["follower_in"]
     # Newer sizes than the last window's are there: a snapshot shows the disks as they are now.
     nothing = np.full((number, len(RESOURCES)), np.nan)
-    value = [load_value(one, settings.value) if len(used) else nothing.copy() for one in (leader, follower)]
+    value = [
+        load_value(one, settings.load_value) if len(used) else nothing.copy() for one in (leader, follower)
+    ]
     for one in value:
         one[:, DISK] = np.where(np.isfinite(placement.size_bytes), placement.size_bytes, one[:, DISK])
     unknown = int((~np.isfinite(value[0][:, NETWORK_IN])).sum())

@@ -1,4 +1,4 @@
-"""Columns of every table of the level `replicas`: the one place where a table's shape is written down.
+"""Columns of every table of the balancer `replicas`: the one place where a table's shape is written down.
 
 Types are Spark's own names. The meaning of each column: docs/pipeline.md.
 """
@@ -58,7 +58,7 @@ _PARTITION: Final[Columns] = columns(
 )
 
 GROWTH: Final[Columns] = _PARTITION + columns(
-    "previous_leader int, readers int, records_kept bigint, growth_bytes bigint, flags int"
+    "previous_leader int, readers int, records_stored bigint, growth_bytes bigint, flags int"
 )
 
 TRAFFIC: Final[Columns] = _PARTITION + columns(

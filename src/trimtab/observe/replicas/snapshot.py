@@ -1,4 +1,4 @@
-"""The newest tables to snapshots of the level `replicas`, by pyarrow and numpy alone."""
+"""The newest tables to snapshots of the balancer `replicas`, by pyarrow and numpy alone."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import CPU, RESOURCES
-from trimtab.model.replicas.snapshot import Brokers, Partitions, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import Partitions, ReplicaBrokers, ReplicasSnapshot
 from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.cpu_fit import newest_cpu_fit
 from trimtab.observe.lake import instant
-from trimtab.observe.replicas.coming import coming_loads, held_seconds
+from trimtab.observe.replicas.load_forecast import held_seconds, load_forecast
 from trimtab.observe.replicas.placement import consistent_tick, placement_at
 from trimtab.observe.replicas.role_loads import role_loads
-from trimtab.observe.snapshots import Moment, write_snapshots
+from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
 
 if TYPE_CHECKING:
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
     from trimtab.observe.manifest import Manifest
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 
-def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings) -> list[Place]:
+def write_newest_snapshots(
+    lake: Lake, manifest: Manifest, settings: ReplicasPipelineSettings
+) -> list[Location]:
     """A snapshot of every cluster's newest tick that has partitions; returns a folder per cluster."""
 
-    def write(moment: Moment[ReplicasPipelineSettings], path: Path) -> None:
-        write_snapshot(snapshot_at(moment), path)
+    def write(inputs: SnapshotInputs[ReplicasPipelineSettings], path: Path) -> None:
+        write_snapshot(snapshot_at(inputs), path)
 
     return write_snapshots(lake, manifest, settings, "growth", write, consistent=consistent_tick)
 
 
-def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
+def snapshot_at(inputs: SnapshotInputs[ReplicasPipelineSettings]) -> ReplicasSnapshot:
     """The snapshot of one cluster at one tick, with how it was made in `quality`.
 
     Raises
@@ -46,29 +48,29 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
     ObserveError
         If the cluster has no partitions at that tick.
     """
-    settings, tick = moment.settings, moment.tick
-    placement = placement_at(moment)
+    settings, tick = inputs.settings, inputs.tick
+    placement = placement_at(inputs)
     if not len(placement.partitions):
         raise ObserveError(
-            f"cluster {moment.cluster!r} has no partitions at {instant(tick)}: name another tick"
+            f"cluster {inputs.cluster!r} has no partitions at {instant(tick)}: name another tick"
         )
-    fit = newest_cpu_fit(moment)
-    loads = role_loads(moment, placement, fit["model"])
+    fit = newest_cpu_fit(inputs)
+    loads = role_loads(inputs, placement, fit["model"])
     base = np.array([fit["base"].get(int(one), 0.0) for one in placement.brokers.id])
-    coming = coming_loads(moment, placement, loads, fit["model"])
+    coming = load_forecast(inputs, placement, loads, fit["model"])
     partitions = replace(
         placement.partitions,
         leader_load=loads.leader,
         follower_load=loads.follower,
-        leader_coming=coming.leader,
-        follower_coming=coming.follower,
-        held_seconds=held_seconds(moment, placement),
+        leader_forecast=coming.leader,
+        follower_forecast=coming.follower,
+        held_seconds=held_seconds(inputs, placement),
     )
     if settings.cpu_base == "replicas":
         partitions = _with_base(partitions, base)
     capacity, nominal = _capacities(placement.brokers, partitions, base, loads.method, settings.cpu_base)
     extra: list[tuple[str, object]] = [
-        ("x_value", settings.value),
+        ("x_value", settings.load_value),
         ("x_windows", len(loads.ends)),
         ("x_window_seconds", settings.window_seconds),
         ("x_extrapolated_share", loads.extrapolated_share),
@@ -77,10 +79,10 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
         ("x_cpu_base", settings.cpu_base),
         *coming.quality,
     ]
-    if moment.ahead is not None:
-        extra.append(("x_samples_ahead_until", instant(moment.ahead).isoformat().replace("+00:00", "Z")))
+    if inputs.ahead is not None:
+        extra.append(("x_samples_ahead_until", instant(inputs.ahead).isoformat().replace("+00:00", "Z")))
     if nominal:
-        # No capacity is known: all brokers get the same large one, so σ and γ are levelled and θ cannot bind.
+        # No capacity is known: all brokers get the same large one, so σ and γ are balanced and θ cannot bind.
         extra.append(("x_nominal_capacity", list(nominal)))
     if loads.method != "absent":
         extra.append(("x_cpu_model", fit["model"]))
@@ -92,7 +94,7 @@ def snapshot_at(moment: Moment[ReplicasPipelineSettings]) -> ReplicasSnapshot:
     )
     idle = {str(int(one)): float(cores) for one, cores in zip(placement.brokers.id, base, strict=True)}
     return ReplicasSnapshot(
-        reference=moment.reference,
+        reference=inputs.reference,
         quality=quality,
         brokers=replace(placement.brokers, capacity=capacity),
         log_dirs=placement.log_dirs,
@@ -115,20 +117,20 @@ def _with_base(partitions: Partitions, base: FloatArray) -> Partitions:
     followed /= np.maximum(followers.sum(axis=1), 1)
     leader[:, CPU] += led
     follower[:, CPU] += followed
-    leader_coming, follower_coming = partitions.leader_coming.copy(), partitions.follower_coming.copy()
+    leader_coming, follower_coming = partitions.leader_forecast.copy(), partitions.follower_forecast.copy()
     leader_coming[..., CPU] += led[: len(leader_coming), None]
     follower_coming[..., CPU] += followed[: len(follower_coming), None]
     return replace(
         partitions,
         leader_load=leader,
         follower_load=follower,
-        leader_coming=leader_coming,
-        follower_coming=follower_coming,
+        leader_forecast=leader_coming,
+        follower_forecast=follower_coming,
     )
 
 
 def _capacities(
-    brokers: Brokers, partitions: Partitions, base: FloatArray, method: str, cpu_base: str
+    brokers: ReplicaBrokers, partitions: Partitions, base: FloatArray, method: str, cpu_base: str
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """Capacity left for role loads, and the resources for which no broker's real one is known."""
     capacity = brokers.capacity.copy()

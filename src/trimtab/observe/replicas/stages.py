@@ -1,4 +1,4 @@
-"""Transformations of the level `replicas`, from cleaned samples to the tables that snapshots are made of."""
+"""Transformations of balancer `replicas`, from cleaned samples to the tables that snapshots are made of."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe import clean as counts
 from trimtab.observe import imbalance as measures
-from trimtab.observe.columns import SECOND, Flag
-from trimtab.observe.level_pipeline import Stage, here
+from trimtab.observe.balancer_pipeline import TableStage, here
+from trimtab.observe.columns import SECOND, SampleFlag
 from trimtab.observe.replicas.brokers import brokers, clients
 from trimtab.observe.replicas.profiles import arrivals, hours, profile_reach, profiles
 from trimtab.observe.replicas.rates import rates
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
-_OF_INTERVALS: Final = (Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, Flag.MISSED)
-_OF_PARTITIONS: Final = (Flag.CUT, Flag.COPYING, Flag.LEADER_CHANGED)
+_OF_INTERVALS: Final = (SampleFlag.RESET, SampleFlag.GAP, SampleFlag.CLOCK_BACK, SampleFlag.MISSED)
+_OF_PARTITIONS: Final = (SampleFlag.CUT, SampleFlag.COPYING, SampleFlag.LEADER_CHANGED)
 
 
 def imbalance(brokers: DataFrame, clients: DataFrame) -> DataFrame:
@@ -66,20 +66,22 @@ def _profiled(settings: ReplicasPipelineSettings) -> bool:
 
 
 STAGES: Final = (
-    Stage(rates, {"cleaned": lambda s: s.gap}, nearest=True),
-    Stage(growth, {"rates": here}),
-    Stage(traffic, {"growth": lambda s: max(s.learning, s.gap), "rates": here}, before=("growth",)),
-    Stage(brokers, {"rates": here, "traffic": here}),
-    Stage(clients, {"rates": lambda s: s.collapse}),
-    Stage(imbalance, {"brokers": here, "clients": here}),
-    Stage(windows, {"traffic": lambda s: s.window, "brokers": lambda s: s.window}),
-    Stage(cpu_model, {"windows": lambda s: s.fit_windows * s.slide}),
-    Stage(attributed, {"windows": here, "cpu_model": here}),
-    Stage(hours, {"attributed": lambda _: HOUR}, wanted=_profiled),
-    Stage(arrivals, {"hours": lambda _: DAY}, wanted=_profiled),
-    Stage(profiles, {"hours": profile_reach}, wanted=_profiled),
-    Stage(days, {"hours": lambda _: DAY}, wanted=_profiled),
-    Stage(trends, {"profiles": here, "days": trend_reach}, wanted=_profiled),
-    Stage(profile_errors, {"profiles": here, "trends": here, "hours": error_reach}, wanted=_profiled),
-    Stage(quality, {"cleaned": here, "rates": here, "traffic": here}),
+    TableStage(rates, {"cleaned": lambda s: s.gap}, nearest=True),
+    TableStage(growth, {"rates": here}),
+    TableStage(traffic, {"growth": lambda s: max(s.learning, s.gap), "rates": here}, before=("growth",)),
+    TableStage(brokers, {"rates": here, "traffic": here}),
+    TableStage(clients, {"rates": lambda s: s.collapse}),
+    TableStage(imbalance, {"brokers": here, "clients": here}),
+    TableStage(windows, {"traffic": lambda s: s.window, "brokers": lambda s: s.window}),
+    TableStage(cpu_model, {"windows": lambda s: s.cpu_fit_windows * s.slide}),
+    TableStage(attributed, {"windows": here, "cpu_model": here}),
+    TableStage(hours, {"attributed": lambda _: HOUR}, is_enabled=_profiled),
+    TableStage(arrivals, {"hours": lambda _: DAY}, is_enabled=_profiled),
+    TableStage(profiles, {"hours": profile_reach}, is_enabled=_profiled),
+    TableStage(days, {"hours": lambda _: DAY}, is_enabled=_profiled),
+    TableStage(trends, {"profiles": here, "days": trend_reach}, is_enabled=_profiled),
+    TableStage(
+        profile_errors, {"profiles": here, "trends": here, "hours": error_reach}, is_enabled=_profiled
+    ),
+    TableStage(quality, {"cleaned": here, "rates": here, "traffic": here}),
 )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import Flag
+from trimtab.observe.columns import SampleFlag
 from trimtab.observe.replicas.schemas import GROWTH, TRAFFIC
-from trimtab.observe.spark_columns import conform, flagged_where, is_flagged, is_inside, sound
+from trimtab.observe.spark_columns import conform, flag_if, is_flagged, is_inside, is_valid_interval
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,7 +21,7 @@ _COMPACTED_BELOW = 0.5
 meanwhile."""
 
 
-_MOST_BY_HASH: Final = 5_000_000
+_MAX_HASHED: Final = 5_000_000
 """Samples of a step up to which those of partitions, one in five or so, are looked up in memory."""
 
 _PARTITION: Final = ("cluster", "topic", "partition")
@@ -83,7 +83,7 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
     own = rows.where("kind = 'partition'").select(
         "_key",
         *_OF_PARTITION,
-        (F.col("end_offset") - F.col("start_offset")).alias("records_kept"),
+        (F.col("end_offset") - F.col("start_offset")).alias("records_stored"),
         (F.col("records_in") * per_us).alias("records_in_per_us"),
         F.col("flags").alias("own_flags"),
         F.coalesce("adding", none).alias("_copying"),
@@ -93,22 +93,24 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
         "_key",
         F.col("broker").alias("_broker"),
         F.when(F.col("kind") == "replica", F.col("size_bytes")).alias("_bytes"),
-        F.when((F.col("kind") == "replica") & sound(), F.col("growth_bytes") * per_us).alias("_per_us"),
-        F.col("previous_tick").alias("_told_since"),
+        F.when((F.col("kind") == "replica") & is_valid_interval(), F.col("growth_bytes") * per_us).alias(
+            "_per_us"
+        ),
+        F.col("previous_tick").alias("_reported_since"),
         # Doubles would add up differently in another order: groups are rounded before they are summed.
-        F.when((F.col("kind") == "group") & sound(), F.col("records_out")).alias("_read"),
+        F.when((F.col("kind") == "group") & is_valid_interval(), F.col("records_out")).alias("_read"),
         F.when(F.col("kind") == "group", F.col("elapsed_us")).alias("_read_us"),
         (F.col("kind") == "replica").alias("_is_replica"),
         (F.col("kind") == "group").alias("_is_group"),
     )
     # What is looked up by hash must fit into memory; putting both sides in order spills.
-    how = "shuffle_hash" if samples <= _MOST_BY_HASH else "merge"
+    how = "shuffle_hash" if samples <= _MAX_HASHED else "merge"
     joined = own.hint(how).join(told, on="_key", how="left")
     member = F.array_contains("_in_sync", F.col("_broker"))
     complete = member & ~F.array_contains("_copying", F.col("_broker"))
     was_complete = F.coalesce(F.array_contains("complete_before", F.col("_broker")), F.lit(True))
     # A longer interval than the partition's may hold the copy of a replica that is complete since.
-    same_interval = F.coalesce(F.col("_told_since") >= F.col("previous_tick"), F.lit(True))
+    same_interval = F.coalesce(F.col("_reported_since") >= F.col("previous_tick"), F.lit(True))
     interval = F.unix_micros("_key.tick") - F.unix_micros("previous_tick")
     unread = F.col("_is_group") & F.col("_read").isNull()
     return (
@@ -120,7 +122,7 @@ def _gathered(rates: DataFrame, samples: int) -> DataFrame:
             F.max(F.col("_is_replica") & ~(member & was_complete)).alias("_outsider"),
             F.count_if("_is_group").alias("readers"),
             F.max(unread).alias("_unread"),
-            F.max(F.col("_is_group") & (F.col("_told_since") < F.col("previous_tick"))).alias("_spans"),
+            F.max(F.col("_is_group") & (F.col("_reported_since") < F.col("previous_tick"))).alias("_spans"),
             F.sum(F.round(F.col("_read") * (interval / F.col("_read_us")))).alias("_records_out"),
         )
         .withColumn("records_out", F.when(~F.coalesce("_unread", F.lit(False)), F.col("_records_out")))
@@ -134,10 +136,10 @@ def _flags_of_growth() -> Column:
     moved = F.col("previous_tick").isNotNull() & ~F.col("leader").eqNullSafe(F.col("previous_leader"))
     return (
         F.col("own_flags")
-        .bitwiseOR(flagged_where(dropped, Flag.CUT))
-        .bitwiseOR(flagged_where((F.size("_copying") > 0) | F.col("_outsider"), Flag.COPYING))
-        .bitwiseOR(flagged_where(moved, Flag.LEADER_CHANGED))
-        .bitwiseOR(flagged_where(F.coalesce("_spans", F.lit(False)), Flag.MISSED))
+        .bitwiseOR(flag_if(dropped, SampleFlag.CUT))
+        .bitwiseOR(flag_if((F.size("_copying") > 0) | F.col("_outsider"), SampleFlag.COPYING))
+        .bitwiseOR(flag_if(moved, SampleFlag.LEADER_CHANGED))
+        .bitwiseOR(flag_if(F.coalesce("_spans", F.lit(False)), SampleFlag.MISSED))
     )
 
 
@@ -159,7 +161,7 @@ def traffic(
     Parameters
     ----------
     growth, rates, settings
-        Tables, and settings of the level.
+        Tables, and settings of the balancer.
     growth_before
         Rows of `growth` before those to be made, if they are not in it.
     span
@@ -207,7 +209,7 @@ def traffic(
                 "read_bytes": F.col("_read_bytes"),
                 "bytes_in": F.coalesce("_bytes_in", "log_bytes"),
                 "bytes_out": F.coalesce("_bytes_out", "_read_bytes"),
-                "flags": F.col("flags").bitwiseOR(flagged_where(spans | F.col("_unread"), Flag.MISSED)),
+                "flags": F.col("flags").bitwiseOR(flag_if(spans | F.col("_unread"), SampleFlag.MISSED)),
                 "extrapolated": F.col("extrapolated") | spans,
             }
         ),
@@ -228,11 +230,11 @@ def _counters(rates: DataFrame, growth: DataFrame) -> DataFrame:
         F.col("broker").alias("leader"),
         F.unix_micros("previous_tick").alias("_counted_since"),
         F.col("elapsed_us").alias("_counted_us"),
-        F.when(sound(), F.col("bytes_in")).alias("_counted_in"),
-        F.when(sound(), F.col("bytes_out")).alias("_counted_out"),
+        F.when(is_valid_interval(), F.col("bytes_in")).alias("_counted_in"),
+        F.when(is_valid_interval(), F.col("bytes_out")).alias("_counted_out"),
     )
     # A partition that is seen for the first time may have carried bytes before its first sample.
-    moves = growth.where(is_flagged(Flag.LEADER_CHANGED | Flag.GAP)).select(
+    moves = growth.where(is_flagged(SampleFlag.LEADER_CHANGED | SampleFlag.GAP)).select(
         "cluster",
         "topic",
         F.explode(F.array("leader", "previous_leader")).alias("leader"),
@@ -270,7 +272,7 @@ def _with_weight(
     recent = ordered.rangeBetween(*over)
     grown, records = (F.sum(name).over(recent) for name in _SUMMED)
     readers = F.max("readers").over(ordered.rangeBetween(-settings.gap, 0))
-    stock = F.when(F.col("records_kept") > 0, F.col("size_bytes") / F.col("records_kept"))
+    stock = F.when(F.col("records_stored") > 0, F.col("size_bytes") / F.col("records_stored"))
     weighed = rows.withColumns(
         {
             "bytes_per_record": F.coalesce(F.when(records > 0, grown / records), stock),
@@ -278,7 +280,7 @@ def _with_weight(
             | (F.col("records_out").isNull() & (F.col("readers") > 0)),
         }
     )
-    return weighed.where("_kept")
+    return weighed.where("_retained")
 
 
 _SUMMED: Final = ("_grown", "_records")
@@ -286,10 +288,10 @@ _SUMMED: Final = ("_grown", "_records")
 
 def _taught(growth: DataFrame) -> DataFrame:
     """Growth with what each row teaches: whole numbers, 0 where nothing."""
-    teaches = ~is_flagged(Flag.CUT) & (F.col("growth_bytes") > 0) & (F.col("records_in") > 0)
+    teaches = ~is_flagged(SampleFlag.CUT) & (F.col("growth_bytes") > 0) & (F.col("records_in") > 0)
     values = zip(_SUMMED, ("growth_bytes", "records_in"), strict=True)
     taught = {name: F.when(teaches, F.col(value)).otherwise(F.lit(0)) for name, value in values}
-    return growth.withColumns({**taught, "_kept": F.lit(True)})
+    return growth.withColumns({**taught, "_retained": F.lit(True)})
 
 
 def _with_sums_before(
@@ -307,14 +309,15 @@ def _with_sums_before(
     sums = seen.groupBy(*_PARTITION).agg(
         F.max("tick").alias("tick"), *(F.sum(name).alias(name) for name in _SUMMED)
     )
-    rows = growth.unionByName(sums.withColumn("_kept", F.lit(False)), allowMissingColumns=True)
+    rows = growth.unionByName(sums.withColumn("_retained", F.lit(False)), allowMissingColumns=True)
     reading = before.where(is_inside("tick", [(first - settings.gap, first)]) & (F.col("readers") > 0))
     if first == last:
         reading = reading.groupBy(*_PARTITION).agg(
             F.max("tick").alias("tick"), F.max("readers").alias("readers")
         )
     rows = rows.unionByName(
-        reading.select(*_PARTITION, "tick", "readers", F.lit(False).alias("_kept")), allowMissingColumns=True
+        reading.select(*_PARTITION, "tick", "readers", F.lit(False).alias("_retained")),
+        allowMissingColumns=True,
     )
     if first == last:
         return rows
@@ -322,18 +325,18 @@ def _with_sums_before(
         *_PARTITION,
         F.timestamp_micros(F.unix_micros("tick") + F.lit(learning)).alias("tick"),
         *((-F.col(name)).alias(name) for name in _SUMMED),
-        F.lit(False).alias("_kept"),
+        F.lit(False).alias("_retained"),
     )
     return rows.unionByName(out_of_sight, allowMissingColumns=True)
 
 
 def _with_estimates(weighed: DataFrame) -> DataFrame:
     """Growth with `log_bytes`, `_out` and `extrapolated`, by what a record of the partition weighs."""
-    cut = is_flagged(Flag.CUT)
+    cut = is_flagged(SampleFlag.CUT)
     expected = F.round(F.col("records_in") * F.col("bytes_per_record"))
     compacted = F.coalesce((F.col("growth_bytes") < expected * _COMPACTED_BELOW), F.lit(False))
     judged = weighed.withColumns(
-        {"_expected": expected, "flags": F.col("flags").bitwiseOR(flagged_where(compacted, Flag.CUT))}
+        {"_expected": expected, "flags": F.col("flags").bitwiseOR(flag_if(compacted, SampleFlag.CUT))}
     )
     by_growth = F.when(~cut, F.col("growth_bytes"))
     return judged.withColumns(
@@ -341,7 +344,7 @@ def _with_estimates(weighed: DataFrame) -> DataFrame:
             "log_bytes": F.coalesce(by_growth, "_expected").cast("bigint"),
             "_out": F.round(F.col("records_out") * F.col("bytes_per_record")).cast("bigint"),
             "extrapolated": (by_growth.isNull() & F.col("_expected").isNotNull())
-            | is_flagged(Flag.LEADER_CHANGED),
+            | is_flagged(SampleFlag.LEADER_CHANGED),
         }
     )
 

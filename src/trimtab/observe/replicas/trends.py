@@ -14,21 +14,21 @@ from pyspark.sql import functions as F
 
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.replicas.schemas import DAYS, PROFILE_ERRORS, ROLE_LOAD, TRENDS
-from trimtab.observe.seasons import DAY, FEWEST_WEEKS, mean_load, mean_of_list
+from trimtab.observe.seasons import DAY, MIN_WEEKS, mean_load, mean_of_list
 from trimtab.observe.spark_columns import conform
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from trimtab.observe.level_pipeline import Reach
+    from trimtab.observe.balancer_pipeline import Reach
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
-FEWEST_HOURS: Final = 20
+MIN_HOURS: Final = 20
 """A day of fewer hours says as much of these hours as of the day."""
 DAYS_A_WEEK: Final = 7
 DAMPING: Final = 0.5
 """Of the line's slope, beyond the newest week."""
-MOST: Final = 2.0
+MAX_CHANGE: Final = 2.0
 """No load is expected to be more than so many times its profile, or less than that part of it."""
 
 _PARTITION: Final = ("cluster", "topic", "partition")
@@ -63,9 +63,9 @@ def error_reach(_: object) -> Reach:
 def trends(profiles: DataFrame, days: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
     """Profiles of hours of the week as the trend of the weeks before has them.
 
-    Each load is multiplied by (newest week + `DAMPING` · slope a week) / mean of the weeks, within 1 / `MOST`
-    and `MOST`; where weeks say nothing of it, by 1. There is no row where fewer than `FEWEST_WEEKS` whole
-    weeks are known. `weeks` says of how many the line is.
+    Each load is multiplied by (newest week + `DAMPING` · slope a week) / mean of the weeks, within 1 /
+    `MAX_CHANGE` and `MAX_CHANGE`; where weeks say nothing of it, by 1. There is no row where fewer than
+    `MIN_WEEKS` whole weeks are known. `weeks` says of how many the line is.
     """
     day_begun = F.timestamp_micros(((F.ceil(F.unix_micros("window_end") / DAY) - 1) * DAY).cast("bigint"))
     raised = _raised(days, settings)
@@ -123,7 +123,7 @@ def _raised(days: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
     # The day that ends when `day` begins is not over yet when its hours are to be told, a day before.
     ago = F.explode(F.sequence(F.lit(1), F.lit(max(1, _days_of(settings)))))
     weekly = (
-        days.where(F.col("hours") >= FEWEST_HOURS)
+        days.where(F.col("hours") >= MIN_HOURS)
         .withColumn("ago", ago)
         .withColumn("day", F.timestamp_micros(F.unix_micros("window_end") + F.col("ago") * F.lit(DAY)))
         .withColumn("week", F.ceil(F.col("ago") / DAYS_A_WEEK))
@@ -137,7 +137,7 @@ def _raised(days: DataFrame, settings: ReplicasPipelineSettings) -> DataFrame:
     lines = weekly.groupBy(*_PARTITION, "day").agg(
         F.sort_array(F.collect_list(F.struct("week", *_ROLES))).alias("by_week"), F.count("*").alias("weeks")
     )
-    return lines.where(F.col("weeks") >= FEWEST_WEEKS).select(
+    return lines.where(F.col("weeks") >= MIN_WEEKS).select(
         *_PARTITION,
         "day",
         "weeks",
@@ -159,5 +159,5 @@ def _factor(role: str, name: str) -> Column:
     spread = mean_of_list(F.transform(ago, lambda when: (middle - when) * (middle - when)))
     slope = along / spread
     found = (F.get(load, F.lit(0)) + F.lit(DAMPING) * slope) / mean
-    within = F.greatest(F.lit(1.0 / MOST), F.least(F.lit(MOST), found))
-    return F.when((F.size(known) >= FEWEST_WEEKS) & (mean > 0), within)
+    within = F.greatest(F.lit(1.0 / MAX_CHANGE), F.least(F.lit(MAX_CHANGE), found))
+    return F.when((F.size(known) >= MIN_WEEKS) & (mean > 0), within)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import SECOND, Flag
+from trimtab.observe.columns import SECOND, SampleFlag
 from trimtab.observe.cpu_fit import by_fixed_shares
 from trimtab.observe.cpu_model import fitted, with_costs
 from trimtab.observe.replicas.schemas import ATTRIBUTED, CAUSES, CPU_MODEL, FIXED_SHARES, ROLE_LOAD, WINDOWS
@@ -38,7 +38,9 @@ def windows(traffic: DataFrame, brokers: DataFrame, settings: PipelineSettings) 
 def _of_partitions(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     counted = F.coalesce("counted", F.lit(False))
     known = (
-        ~F.coalesce("extrapolated", F.lit(False)) & F.col("bytes_in").isNotNull() & ~is_flagged(Flag.MISSED)
+        ~F.coalesce("extrapolated", F.lit(False))
+        & F.col("bytes_in").isNotNull()
+        & ~is_flagged(SampleFlag.MISSED)
     )
     measured = F.when(known, F.col("elapsed_us"))
     return (
@@ -47,7 +49,7 @@ def _of_partitions(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
             F.max_by("leader", "tick").alias("leader"),
             F.max_by("replicas", "tick").alias("replicas"),
             F.max_by("in_sync", "tick").alias("in_sync"),
-            _level("size_bytes").alias("disk"),
+            _intercept("size_bytes").alias("disk"),
             _best(_rate, "bytes_in", counted).alias("network_in"),
             _best(_rate, "bytes_out", counted).alias("network_out"),
             _best(_mean_rate, "bytes_in", counted).alias("leader_in"),
@@ -62,12 +64,12 @@ def _of_partitions(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
 def _of_brokers(rows: DataFrame, settings: PipelineSettings) -> DataFrame:
     summed = rows.withColumn("bytes_in", F.col("leader_bytes_in") + F.col("follower_bytes_in"))
     counted = F.col("network_measured") & F.col("bytes_in").isNotNull()
-    measured = F.when(counted & ~is_flagged(Flag.MISSED), F.col("elapsed_us"))
+    measured = F.when(counted & ~is_flagged(SampleFlag.MISSED), F.col("elapsed_us"))
     return (
         summed.groupBy("cluster", "window_end", "broker")
         .agg(
             F.coalesce(_cores(counted), _cores(F.lit(True))).alias("cpu"),
-            _level("disk_bytes").alias("disk"),
+            _intercept("disk_bytes").alias("disk"),
             _best(_rate, "bytes_in", counted).alias("network_in"),
             _best(_rate, "bytes_out", counted).alias("network_out"),
             _best(_mean_rate, "leader_bytes_in", counted).alias("leader_in"),
@@ -108,7 +110,7 @@ def _cores(counted: Column) -> Column:
     return statistics(spent / (F.col("elapsed_us") * NANOSECONDS_PER_US), mean)
 
 
-def _level(name: str) -> Column:
+def _intercept(name: str) -> Column:
     """Statistics of a size, as it stood at the ticks."""
     return statistics(F.col(name).cast("double"), F.sum(name) / F.count(name))
 
@@ -120,7 +122,7 @@ def _mean_rate(value: Column | str) -> Column:
 
 
 def cpu_model(windows: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Cores per byte for every cluster and window, fitted over the last `fit_windows` windows."""
+    """Cores per byte for every cluster and window, fitted over the last `cpu_fit_windows` windows."""
     carried = {cause: F.col(cause) for cause in CAUSES} | {"leader_out": F.col("network_out.mean")}
     return fitted(windows, carried, CPU_MODEL, settings, by_fixed_shares(FIXED_SHARES))
 

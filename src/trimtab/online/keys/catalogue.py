@@ -10,16 +10,22 @@ from trimtab.model.errors import SettingsError
 from trimtab.model.keys.routing import RoutingTable
 from trimtab.online.keys.policies.bounded import BoundedLoads
 from trimtab.online.keys.policies.choices import DChoices, PartialKeyGrouping, WChoices
-from trimtab.online.keys.policies.hashing import Murmur2Hash
+from trimtab.online.keys.policies.hashing import HashPartitioning
 from trimtab.online.keys.policies.ipooa import OverloadOptimisation
-from trimtab.online.keys.policies.keyless import BATCH_RECORDS, Adaptive, Random, RoundRobin, Sticky
+from trimtab.online.keys.policies.keyless import (
+    BATCH_RECORDS,
+    AdaptivePartition,
+    RandomPartition,
+    RoundRobinPartition,
+    StickyPartition,
+)
 from trimtab.online.keys.policies.table import KeyGroups
 from trimtab.online.keys.policy import KeyPolicy
-from trimtab.online.keys.settings import Ipooa
+from trimtab.online.keys.settings import IpooaSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class KeyPolicyInputs:
     """What policies may ask for; each takes what it needs.
 
     Attributes
@@ -40,39 +46,39 @@ class Given:
     batch_records: int = BATCH_RECORDS
     head: float | None = None
     epsilon: float = 0.1
-    ipooa: Ipooa = field(default_factory=Ipooa)
+    ipooa: IpooaSettings = field(default_factory=IpooaSettings)
 
 
-def _key_groups(given: Given) -> KeyPolicy:
-    if given.table is None:
-        raise SettingsError("policy 'key_groups' goes by a routing table, and was given none: hand one over")
-    return KeyGroups(given.table)
+def _key_groups(values: KeyPolicyInputs) -> KeyPolicy:
+    if values.table is None:
+        raise SettingsError("policy 'key_groups' needs a routing table: pass one")
+    return KeyGroups(values.table)
 
 
-POLICIES: Final[dict[str, Callable[[Given], KeyPolicy]]] = {
-    Murmur2Hash.name: lambda _: Murmur2Hash(),
-    Random.name: lambda _: Random(),
-    RoundRobin.name: lambda _: RoundRobin(),
-    Sticky.name: lambda given: Sticky(given.batch_records),
-    Adaptive.name: lambda given: Adaptive(given.batch_records),
+POLICIES: Final[dict[str, Callable[[KeyPolicyInputs], KeyPolicy]]] = {
+    HashPartitioning.name: lambda _: HashPartitioning(),
+    RandomPartition.name: lambda _: RandomPartition(),
+    RoundRobinPartition.name: lambda _: RoundRobinPartition(),
+    StickyPartition.name: lambda inputs: StickyPartition(inputs.batch_records),
+    AdaptivePartition.name: lambda inputs: AdaptivePartition(inputs.batch_records),
     PartialKeyGrouping.name: lambda _: PartialKeyGrouping(),
-    DChoices.name: lambda given: DChoices(given.head),
-    WChoices.name: lambda given: WChoices(given.head),
-    BoundedLoads.name: lambda given: BoundedLoads(given.epsilon),
+    DChoices.name: lambda inputs: DChoices(inputs.head),
+    WChoices.name: lambda inputs: WChoices(inputs.head),
+    BoundedLoads.name: lambda inputs: BoundedLoads(inputs.epsilon),
     KeyGroups.name: _key_groups,
-    OverloadOptimisation.name: lambda given: OverloadOptimisation(given.ipooa),
+    OverloadOptimisation.name: lambda inputs: OverloadOptimisation(inputs.ipooa),
 }
 """Name of a policy to how it is made."""
 
 
-def policy_named(name: str, given: Given | None = None) -> KeyPolicy:
+def policy_named(name: str, values: KeyPolicyInputs | None = None) -> KeyPolicy:
     """A policy.
 
     Raises
     ------
     SettingsError
-        If there is none of that name, or it was not given what it needs.
+        If there is none of that name, or it was not inputs what it needs.
     """
     if name not in POLICIES:
         raise SettingsError(f"policy is {name!r}, expected one of {', '.join(POLICIES)}")
-    return POLICIES[name](Given() if given is None else given)
+    return POLICIES[name](KeyPolicyInputs() if values is None else values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.load import PartitionLoadView
 
 
 def repaired(rate: float, backlog: float, capacity: float, weight: float) -> float:
@@ -22,7 +22,7 @@ def repaired(rate: float, backlog: float, capacity: float, weight: float) -> flo
     return weight * min(1.0, rate / capacity) + (1 - weight) * min(1.0, backlog / capacity)
 
 
-def literal(view: LoadView, weight: float) -> list[float]:
+def literal(view: PartitionLoadView, weight: float) -> list[float]:
     """ISC of every partition by the printed sum over its keys, λ1·Num(k)/N1 + λ2·Con(k)/N2.
 
     Num(k) are the memberships of consumer groups that read the key's partition, Con(k) the connections that

@@ -17,7 +17,7 @@ class SpaceSaving:
     ----------
     count
         By key.
-    seen
+    total
         Records counted.
 
     References
@@ -26,25 +26,25 @@ class SpaceSaving:
     streams". A heap of counts put right when they come to the top stands in for their list of buckets.
     """
 
-    __slots__ = ("_heap", "_most", "count", "seen")
+    __slots__ = ("_heap", "_limit", "count", "total")
 
     def __init__(self, counters: int) -> None:
         if counters < 1:
             raise SettingsError(f"heavy hitters with {counters} counters, expected 1 or more")
         self.count: dict[bytes, int] = {}
-        self.seen, self._most = 0, counters
+        self.total, self._limit = 0, counters
         self._heap: list[tuple[int, bytes]] = []
 
     def add(self, key: bytes) -> int:
         """Count a record; the key's count with it."""
-        self.seen += 1
+        self.total += 1
         count = self.count
         if key in count:
             now = count[key] = count[key] + 1
             return now
-        if len(count) < self._most:
+        if len(count) < self._limit:
             count[key] = 1
-            if len(count) == self._most:
+            if len(count) == self._limit:
                 self._heap = [(its, one) for one, its in count.items()]
                 heapify(self._heap)
             return 1
@@ -62,6 +62,6 @@ class SpaceSaving:
 
     def head(self, share: float) -> list[tuple[bytes, float]]:
         """Keys with at least that share of all records, the greatest first, each with its share."""
-        seen = self.seen or 1
+        seen = self.total or 1
         found = [(key, its / seen) for key, its in self.count.items() if its >= share * seen]
         return sorted(found, key=lambda one: (-one[1], one[0]))

@@ -27,7 +27,7 @@ HASHES: Final[Mapping[str, Callable[[bytes], int]]] = {
 }
 """By the name of librdkafka's partitioner: the number whose remainder by the partitions is the partition."""
 
-WHOSE: Final[Mapping[str, str]] = {
+HASH_SOURCE: Final[Mapping[str, str]] = {
     "murmur2_random": "murmur2, the default of Java, kafka-python and aiokafka",
     "consistent_random": "CRC-32, the default of librdkafka: confluent-kafka, kcat, node-rdkafka, Go, .NET",
     "fnv1a_random": "FNV-1a, the default of Sarama",

@@ -11,14 +11,14 @@ from trimtab.model.errors import InputError
 
 CAPACITY_SECONDS: Final = 30.0
 """Time constant over which a measured capacity is averaged."""
-CAPACITY_LEAST_SECONDS: Final = 1.0
+MIN_CAPACITY_SECONDS: Final = 1.0
 """A capacity counts as measured after so many seconds in which its consumer never ran out of records."""
-KEYS_MOST: Final = 100_000
+MAX_KEYS: Final = 100_000
 """Distinct keys that are remembered of a partition; more are counted as so many."""
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class PartitionContent:
     """What lies in a partition, as histograms whose shares sum to 1, or to 0 where nothing lies there.
 
     Attributes
@@ -33,7 +33,7 @@ class Content:
     sizes: Sequence[float] = ()
 
 
-class Contents:
+class SentRecordCounts:
     """Counts of what a producer sent to each partition: key groups, and, where asked for, distinct keys.
 
     Parameters
@@ -57,29 +57,29 @@ class Contents:
         if counts is None:
             counts = self._sent[place] = [0] * self._groups
         counts[h % self._groups] += 1
-        if self._keys is not None and len(keys := self._keys.setdefault(place, set())) < KEYS_MOST:
+        if self._keys is not None and len(keys := self._keys.setdefault(place, set())) < MAX_KEYS:
             keys.add(h)
 
-    def histograms(self, partitions: int) -> list[Content]:
+    def histograms(self, partitions: int) -> list[PartitionContent]:
         """Shape (partitions,): key groups of each; sizes are not told apart, for no policy is told them."""
         found = []
         for place in range(partitions):
             counts = self._sent.get(place)
             if counts is None:
-                found.append(Content())
+                found.append(PartitionContent())
             else:
                 total = sum(counts)
-                found.append(Content([one / total for one in counts], (1.0,)))
+                found.append(PartitionContent([one / total for one in counts], (1.0,)))
         return found
 
     def keys(self, partitions: int) -> list[int]:
-        """Shape (partitions,): distinct keys of each, at most `KEYS_MOST`."""
+        """Shape (partitions,): distinct keys of each, at most `MAX_KEYS`."""
         keys = self._keys or {}
         return [len(keys.get(place, ())) for place in range(partitions)]
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class TopicLoad:
     """The load of a topic at one moment, of the partitions that records may be sent to.
 
     Attributes
@@ -128,7 +128,7 @@ class LoadEstimate:
     def __init__(self, capacity: float | None, rate_seconds: float, commit_seconds: float) -> None:
         self._declared, self._rate_seconds, self._commit_seconds = capacity, rate_seconds, commit_seconds
         self._at: float | None = None
-        self._partitions: list[_Offsets] = []
+        self._partitions: list[_PartitionOffsets] = []
 
     def read(self, at: float, ends: Sequence[int], committed: Mapping[int, int]) -> None:
         """Take in a reading.
@@ -147,7 +147,7 @@ class LoadEstimate:
             if place == len(self._partitions):
                 # All records of a partition that was added meanwhile have come since the first reading.
                 self._partitions.append(
-                    _Offsets(at, end, committed.get(place, end if elapsed is None else 0))
+                    _PartitionOffsets(at, end, committed.get(place, end if elapsed is None else 0))
                 )
             elif elapsed:
                 one = self._partitions[place]
@@ -177,7 +177,7 @@ class LoadEstimate:
         return [default if one is None else one for one in found]
 
 
-class _Offsets:
+class _PartitionOffsets:
     """One partition of a `LoadEstimate`; `done` is the committed offset, which moved last at `moved_at`."""
 
     __slots__ = ("backlog", "busy_done", "busy_seconds", "done", "end", "end_then", "moved_at", "rate")
@@ -191,7 +191,7 @@ class _Offsets:
     @property
     def capacity(self) -> float | None:
         """Records a second; None while not measured."""
-        if self.busy_seconds < CAPACITY_LEAST_SECONDS:
+        if self.busy_seconds < MIN_CAPACITY_SECONDS:
             return None
         return self.busy_done / self.busy_seconds
 
@@ -210,7 +210,7 @@ class _Offsets:
         self.backlog = float(max(0, end - done))
 
 
-class LoadView:
+class PartitionLoadView:
     """Partitions by index, kept by whoever watches them; policies read it, and count what they send.
 
     Parameters
@@ -228,7 +228,7 @@ class LoadView:
         As given in `partitions`.
     spare
         How many of those beyond are left.
-    wanted
+    requested_partitions
         Partitions that a policy asked for when no spare one was left.
     load
         Shape (partitions in use,): records that lay in each at the last look and were sent there since.
@@ -243,7 +243,7 @@ class LoadView:
         fetch it: what the printed formula of IPOOA adds up.
     content
         The same shape: what lies there.
-    looks
+    observations
         How often it was looked at.
 
     Raises
@@ -253,18 +253,28 @@ class LoadView:
     """
 
     __slots__ = (
-        "base", "capacity", "connections", "content", "keys", "load", "looks", "members", "rate",
-        "record_bytes", "spare", "wanted",
+        "base",
+        "capacity",
+        "connections",
+        "content",
+        "keys",
+        "load",
+        "members",
+        "observations",
+        "rate",
+        "record_bytes",
+        "requested_partitions",
+        "spare",
     )  # fmt: skip
 
     def __init__(self, partitions: int, *, spare: int = 0, capacity: float = inf) -> None:
         if partitions < 1:
             raise InputError(f"a topic has {partitions} partitions to choose from, expected 1 or more")
-        self.base, self.spare, self.wanted, self.looks = partitions, spare, 0, 0
+        self.base, self.spare, self.requested_partitions, self.observations = partitions, spare, 0, 0
         self.load, self.rate = [0.0] * partitions, [0.0] * partitions
         self.capacity, self.record_bytes = [capacity] * partitions, [0.0] * partitions
         self.keys, self.members, self.connections = [0] * partitions, [1] * partitions, [1] * partitions
-        self.content = [Content()] * partitions
+        self.content = [PartitionContent()] * partitions
 
     def __len__(self) -> int:
         return len(self.load)
@@ -272,10 +282,10 @@ class LoadView:
     def add(self) -> int | None:
         """Take a spare partition into use: its index, or None where none is left, which is noted."""
         if not self.spare:
-            self.wanted += 1
+            self.requested_partitions += 1
             return None
         self.spare -= 1
-        self.looks += 1
+        self.observations += 1
         self.load.append(0.0)
         self.rate.append(0.0)
         self.capacity.append(self.capacity[-1])
@@ -283,30 +293,30 @@ class LoadView:
         self.keys.append(0)
         self.members.append(self.members[-1])
         self.connections.append(self.connections[-1])
-        self.content.append(Content())
+        self.content.append(PartitionContent())
         return len(self.load) - 1
 
-    def observe(self, seen: Observation, known: int) -> None:
+    def observe(self, observation: TopicLoad, known: int) -> None:
         """Set what is counted to an observation, of the partitions that the client knows, too.
 
         Parameters
         ----------
-        seen
+        observation
             Of the same topic.
         known
             Partitions that the client knows: it may learn of added ones later than whoever observes.
         """
-        there = min(len(seen.backlog), known)
+        there = min(len(observation.backlog), known)
         self.spare = max(0, there - len(self))
-        while len(self) < min(seen.in_use, there):
+        while len(self) < min(observation.in_use, there):
             self.add()
         # A client may hear from a broker that is behind; what is in use stays so.
-        count = min(len(self), len(seen.backlog))
-        self.capacity[:count] = seen.capacity[:count]
-        self.load[:count], self.rate[:count] = seen.backlog[:count], seen.rate[:count]
-        self.looks += 1
+        count = min(len(self), len(observation.backlog))
+        self.capacity[:count] = observation.capacity[:count]
+        self.load[:count], self.rate[:count] = observation.backlog[:count], observation.rate[:count]
+        self.observations += 1
 
-    def looked(self, load: Sequence[float], rate: Sequence[float] | None = None) -> None:
+    def reset_counts(self, load: Sequence[float], rate: Sequence[float] | None = None) -> None:
         """Set what is counted to what was seen; what was sent since the look before is in it.
 
         Parameters
@@ -319,10 +329,10 @@ class LoadView:
         self.load[:] = load
         if rate is not None:
             self.rate[:] = rate
-        self.looks += 1
+        self.observations += 1
 
 
-def least(load: Sequence[float], among: Sequence[int], draw: float) -> int:
+def least_loaded(load: Sequence[float], among: Sequence[int], draw: float) -> int:
     """The one of some partitions with the least load; of equals the one that a number in [0, 1) picks."""
     loads = [load[one] for one in among]
     lowest = min(loads)

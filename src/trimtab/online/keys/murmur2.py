@@ -13,10 +13,10 @@ POSITIVE: Final = 0x7FFFFFFF
 
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
-_WORDS: Final = tuple(Struct(f"<{count}I").unpack_from for count in range(65))
+_UINT32: Final = tuple(Struct(f"<{count}I").unpack_from for count in range(65))
 
-LONGEST_KEPT_BYTES: Final = 64
-MOST_KEPT: Final = 65_536
+MAX_CACHED_KEY_BYTES: Final = 64
+MAX_CACHED_KEYS: Final = 65_536
 
 
 def murmur2(data: bytes) -> int:
@@ -29,7 +29,7 @@ def murmur2(data: bytes) -> int:
     length = len(data)
     count = length >> 2
     h = _SEED ^ length & MASK
-    words = _WORDS[count](data) if count < 65 else Struct(f"<{count}I").unpack_from(data)
+    words = _UINT32[count](data) if count < 65 else Struct(f"<{count}I").unpack_from(data)
     for k in words:
         k = k * _M & MASK
         h = (h * _M ^ (k ^ k >> 24) * _M) & MASK
@@ -56,8 +56,8 @@ class Hashes(dict[bytes, int]):
 
     def __missing__(self, key: bytes) -> int:
         h = murmur2(key) & POSITIVE
-        if len(key) <= LONGEST_KEPT_BYTES:
-            if len(self) >= MOST_KEPT:
+        if len(key) <= MAX_CACHED_KEY_BYTES:
+            if len(self) >= MAX_CACHED_KEYS:
                 self.clear()
             self[key] = h
         return h

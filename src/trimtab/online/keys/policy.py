@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Protocol
 
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.load import PartitionLoadView
 
 Chance = Callable[[], float]
 """Numbers in [0, 1), as of `random.Random(seed).random`."""
@@ -14,8 +14,8 @@ Chance = Callable[[], float]
 class KeyPolicy(Protocol):
     """A rule that puts each record into a partition.
 
-    What a policy changes is its own memory and `LoadView.load`, in which it counts each record that it
-    places: a view that is seconds old would send everything to the same partition until the next look. The
+    What a policy changes is its own memory and `PartitionLoadView.load`, in which it counts each record that
+    it places: a view that is seconds old would send everything to the same partition until the next look. The
     same keys, views and generator give the same partitions.
 
     Attributes
@@ -33,7 +33,7 @@ class KeyPolicy(Protocol):
     keeps_order: ClassVar[bool]
     needs_load: ClassVar[bool]
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """The partition of a record.
 
         Parameters

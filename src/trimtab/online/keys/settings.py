@@ -15,7 +15,7 @@ ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Ipooa:
+class IpooaSettings:
     """Settings of IPOOA.
 
     Attributes
@@ -72,7 +72,7 @@ class Ipooa:
             raise _refused("feature_weights", weights, f"{count} of 0.1 to 0.9 that add up to 1")
 
     @property
-    def looks_at_contents(self) -> bool:
+    def uses_content(self) -> bool:
         """Whether it matters what lies in the partitions, beside how much."""
         return self.candidate == "content" or self.isc == "literal"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import sub
 
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.load import PartitionLoadView
 
 
 def minkowski(differences: Sequence[float], weights: Sequence[float], power: int) -> float:
@@ -16,7 +16,7 @@ def minkowski(differences: Sequence[float], weights: Sequence[float], power: int
     )
 
 
-def by_content(view: LoadView, one: int, other: int, weights: Sequence[float], power: int) -> float:
+def by_content(view: PartitionLoadView, one: int, other: int, weights: Sequence[float], power: int) -> float:
     """PS of what lies in two partitions: key groups and record sizes.
 
     The two features are histograms; they differ by half the sum of what their shares differ by, which is 0
@@ -27,7 +27,7 @@ def by_content(view: LoadView, one: int, other: int, weights: Sequence[float], p
     return minkowski((_apart(a.groups, b.groups), _apart(a.sizes, b.sizes)), weights, power)
 
 
-def by_load(view: LoadView, one: int, other: int, weights: Sequence[float], power: int) -> float:
+def by_load(view: PartitionLoadView, one: int, other: int, weights: Sequence[float], power: int) -> float:
     """PS of two partitions' rates, backlogs and record sizes, each as a share of the greatest of all."""
     differences = [
         abs(values[one] - values[other]) / (max(values) or 1)

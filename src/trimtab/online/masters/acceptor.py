@@ -12,9 +12,9 @@ from trimtab.online.masters.messages import (
     Prepare,
     Promise,
     Promised,
-    Refused,
+    Rejected,
 )
-from trimtab.online.masters.station import Station
+from trimtab.online.masters.node_context import NodeContext
 
 NO_BALLOT: Ballot = (0, -1)
 LEARNT: Ballot = (1 << 62, 0)
@@ -36,16 +36,25 @@ class Acceptor:
         Whether it may promise and accept: not where this node may have forgotten that it did.
     """
 
-    __slots__ = ("_began", "_group", "_seen", "_station", "accepted", "base", "promised", "votes")
+    __slots__ = (
+        "_context",
+        "_first_learned",
+        "_group",
+        "_started_at",
+        "accepted",
+        "base",
+        "promised",
+        "votes",
+    )
 
-    def __init__(self, station: Station, group: int) -> None:
-        self._station, self._group = station, group
+    def __init__(self, context: NodeContext, group: int) -> None:
+        self._context, self._group = context, group
         self.promised: Ballot = NO_BALLOT
         self.accepted: dict[int, tuple[Ballot, Entry]] = {}
         self.base = 1
-        self.votes = not (station.rejoins and station.others)
-        self._began = station.now
-        self._seen: dict[int, float] = {}
+        self.votes = not (context.rejoins and context.peers)
+        self._started_at = context.now
+        self._first_learned: dict[int, float] = {}
 
     def since(self, slot: int) -> tuple[Accepting, ...]:
         """All that was accepted from a slot on."""
@@ -56,48 +65,48 @@ class Acceptor:
         if ballot <= self.promised:
             return False
         self.promised = ballot
-        self._station.write(self._group, Promised(ballot))
+        self._context.write(self._group, Promised(ballot))
         return True
 
     def accept(self, ballot: Ballot, slot: int, entry: Entry) -> None:
         """Accept a value; that is good once it is on disk."""
         known = self.accepted.get(slot)
         if known is None or known[1] != entry:
-            self._seen[slot] = self._station.now
+            self._first_learned[slot] = self._context.now
         self.accepted[slot] = ballot, entry
-        self._station.write(self._group, AcceptedAt(slot, ballot, entry))
+        self._context.write(self._group, AcceptedAt(slot, ballot, entry))
 
-    def seen_at(self, slot: int) -> float:
+    def first_learned_at(self, slot: int) -> float:
         """When this node first had the value of a slot, by its clock; what its disk held, when it started."""
-        return self._seen.get(slot, self._began if slot in self.accepted else self._station.now)
+        return self._first_learned.get(slot, self._started_at if slot in self.accepted else self._context.now)
 
-    def prepare(self, sender: int, asked: Prepare) -> None:
+    def prepare(self, sender: int, request: Prepare) -> None:
         """Answer a proposer that begins."""
         if not self.votes:
             return
-        if asked.ballot < self.promised:
-            self._station.send(sender, self._group, Refused(self.promised))
+        if request.ballot < self.promised:
+            self._context.send(sender, self._group, Rejected(self.promised))
             return
-        self.promise(asked.ballot)
-        answer = Promise(asked.ballot, self.base, self.since(asked.since))
+        self.promise(request.ballot)
+        answer = Promise(request.ballot, self.base, self.since(request.since))
         # A promise that a power cut takes back has let two proposers through.
-        self._station.send(sender, self._group, answer, synced=True)
+        self._context.send(sender, self._group, answer, synced=True)
 
-    def take(self, sender: int, asked: Accept, applied: int) -> None:
+    def handle_accept(self, sender: int, request: Accept, applied: int) -> None:
         """Answer a proposer that wants a value accepted; what is chosen already stays as it is."""
         if not self.votes:
             return
-        if asked.ballot < self.promised:
-            self._station.send(sender, self._group, Refused(self.promised))
+        if request.ballot < self.promised:
+            self._context.send(sender, self._group, Rejected(self.promised))
             return
-        self.promise(asked.ballot)
-        if asked.slot > applied and self.accepted.get(asked.slot) != (asked.ballot, asked.entry):
-            self.accept(asked.ballot, asked.slot, asked.entry)
+        self.promise(request.ballot)
+        if request.slot > applied and self.accepted.get(request.slot) != (request.ballot, request.entry):
+            self.accept(request.ballot, request.slot, request.entry)
         # An acceptance that a power cut takes back was counted as one.
-        self._station.send(sender, self._group, Accepted(asked.ballot, asked.slot), synced=True)
+        self._context.send(sender, self._group, Accepted(request.ballot, request.slot), synced=True)
 
     def cut(self, slot: int) -> None:
         """Forget what a snapshot after that slot covers."""
         self.base = max(self.base, slot + 1)
         self.accepted = {at: kept for at, kept in self.accepted.items() if at > slot}
-        self._seen = {at: seen for at, seen in self._seen.items() if at > slot}
+        self._first_learned = {at: seen for at, seen in self._first_learned.items() if at > slot}

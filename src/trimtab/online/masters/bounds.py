@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from trimtab.online.masters.entries import Append, ChangeClaims, Entry, PublishMap, Record, SyncOffsets
+from trimtab.online.masters.entries import (
+    AppendMessages,
+    ChangeClaims,
+    Entry,
+    MessageRecord,
+    PublishMap,
+    SyncOffsets,
+)
 
 PAYLOAD_BYTES: Final = 1 << 16
 """Of one message, at most."""
@@ -27,7 +34,7 @@ def name_bytes(name: str) -> int:
     return len(name) if name.isascii() else len(name.encode())
 
 
-def fits(record: Record) -> bool:
+def fits(record: MessageRecord) -> bool:
     """Whether a message may be stored: neither it nor its names are too large, and numbers begin at 1."""
     return (
         isinstance(record.payload, bytes)
@@ -38,7 +45,7 @@ def fits(record: Record) -> bool:
     )
 
 
-def record_bytes(record: Record) -> int:
+def record_bytes(record: MessageRecord) -> int:
     """What a message takes in a log, or a little more."""
     return len(record.payload) + name_bytes(record.topic) + name_bytes(record.producer) + _RECORD_BYTES
 
@@ -56,12 +63,12 @@ def claims_bytes(claims: Iterable[str]) -> int:
 def entry_bytes(entry: Entry) -> int:
     """What an entry takes in a log, about."""
     match entry:
-        case Append(_, records):
+        case AppendMessages(_, records):
             return sum(map(record_bytes, records))
         case SyncOffsets(_, offsets):
             return sum(offset_bytes(consumer, topic) for consumer, topic, _ in offsets)
-        case PublishMap(_, _, ideal):
-            return 64 + 9 * len(ideal)
+        case PublishMap(_, _, preferred):
+            return 64 + 9 * len(preferred)
         case ChangeClaims(added, removed):
             return 64 + claims_bytes(added) + claims_bytes(removed)
     return 64

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.online.masters.log import Engine
-from trimtab.online.masters.replica import Replica
-from trimtab.online.masters.settings import MOST_VOTERS
-from trimtab.online.masters.stored import StoredLog
+from trimtab.online.masters.log import ConsensusEngine
+from trimtab.online.masters.replica import PaxosLog
+from trimtab.online.masters.settings import MAX_VOTERS
+from trimtab.online.masters.stored import StoreLog
 
-EMBEDDED: Final = Engine("embedded", Replica, MOST_VOTERS)
+EMBEDDED: Final = ConsensusEngine("embedded", PaxosLog, MAX_VOTERS)
 """Paxos among the nodes themselves, on their own disks."""
-ETCD: Final = Engine("etcd", StoredLog, None)
+ETCD: Final = ConsensusEngine("etcd", StoreLog, None)
 """Slots are keys of an etcd cluster; nodes keep nothing."""
 ENGINES: Final = {engine.name: engine for engine in (EMBEDDED, ETCD)}

@@ -8,11 +8,11 @@ Nonce = tuple[int, int]
 """Life of a process (a number that no other life of the node has), and a count within it."""
 
 
-class Nothing(NamedTuple):
+class NoOp(NamedTuple):
     """A slot that was left empty."""
 
 
-class Record(NamedTuple):
+class MessageRecord(NamedTuple):
     """A message of a producer; its sequence is one more than that of the producer's last in the topic."""
 
     topic: str
@@ -21,11 +21,11 @@ class Record(NamedTuple):
     payload: bytes
 
 
-class Append(NamedTuple):
+class AppendMessages(NamedTuple):
     """A batch of messages, from whoever may write by the fence; void under any other fence."""
 
     fence: int
-    records: tuple[Record, ...]
+    records: tuple[MessageRecord, ...]
 
 
 class SyncOffsets(NamedTuple):
@@ -35,7 +35,7 @@ class SyncOffsets(NamedTuple):
     offsets: tuple[tuple[str, str, int], ...]
 
 
-class BeMaster(NamedTuple):
+class ClaimMastership(NamedTuple):
     """A node wants to be master, or stay it; void unless the mastership last changed in slot `expected`."""
 
     node: int
@@ -43,21 +43,21 @@ class BeMaster(NamedTuple):
     expected: int
 
 
-class TakeOver(NamedTuple):
-    """The incumbent hands over; void unless the mastership last changed in slot `expected`.
+class TransferMastership(NamedTuple):
+    """The current master hands over; void unless the mastership last changed in slot `expected`.
 
-    `ready` is the nonce under which the ideal node noted when it was ready.
+    `ready` is the nonce under which the preferred node noted when it was ready.
     """
 
-    incumbent: int
-    ideal: int
+    current_master: int
+    preferred: int
     expected: int
     scheme: int
     ready: Nonce
 
 
-class TakeToken(NamedTuple):
-    """A node wants the token of the cluster, for a takeover; with group -1 it gives it back."""
+class AcquireToken(NamedTuple):
+    """A node wants the token of the cluster, for a transfer; with group -1 it gives it back."""
 
     node: int
     group: int
@@ -68,13 +68,13 @@ class TakeToken(NamedTuple):
 class PublishMap(NamedTuple):
     """A map for all nodes, in the log of the token; void unless `expected` is the version published there.
 
-    `ideal` names a node for each group, -1 for whoever likes; `version` is higher than `expected`, which is 0
-    where nothing is published.
+    `preferred` names a node for each group, -1 for whoever likes; `version` is higher than `expected`, which
+    is 0 where nothing is published.
     """
 
     expected: int
     version: int
-    ideal: tuple[int, ...]
+    preferred: tuple[int, ...]
 
 
 class ChangeClaims(NamedTuple):
@@ -86,7 +86,7 @@ class ChangeClaims(NamedTuple):
 
 Change = PublishMap | ChangeClaims
 """Of what is published in the log of the token."""
-Entry = Nothing | Append | SyncOffsets | BeMaster | TakeOver | TakeToken | Change
+Entry = NoOp | AppendMessages | SyncOffsets | ClaimMastership | TransferMastership | AcquireToken | Change
 
 
 def counts_once(entry: Entry) -> bool:
@@ -94,6 +94,6 @@ def counts_once(entry: Entry) -> bool:
 
     A token may be given back late, too: by nobody else, and no term begins with it.
     """
-    if isinstance(entry, TakeToken):
+    if isinstance(entry, AcquireToken):
         return entry.group < 0
-    return isinstance(entry, Append | SyncOffsets | Change)
+    return isinstance(entry, AppendMessages | SyncOffsets | Change)

@@ -1,284 +1,310 @@
-"""One group on one node: its log, its lease, its clients and its takeovers, put together."""
+"""One group on one node: its log, its lease, its clients and its transfers, put together."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import Any
 
-from trimtab.online.masters.challenge import Challenge
-from trimtab.online.masters.entries import Append, BeMaster, Entry, Nonce, SyncOffsets, TakeOver
-from trimtab.online.masters.incumbent import Incumbent, Phase
-from trimtab.online.masters.intake import Intake
-from trimtab.online.masters.lease import Lease
+from trimtab.online.masters.consumer_sessions import ConsumerSessions
+from trimtab.online.masters.entries import (
+    AppendMessages,
+    ClaimMastership,
+    Entry,
+    Nonce,
+    SyncOffsets,
+    TransferMastership,
+)
+from trimtab.online.masters.group_metrics import GroupMetrics
+from trimtab.online.masters.incoming_transfer import IncomingTransfer
+from trimtab.online.masters.lease import MastershipLease
 from trimtab.online.masters.log import MakeLog
 from trimtab.online.masters.messages import (
-    AskReady,
-    AskStanding,
-    Ended,
-    Forward,
-    Probe,
-    Probed,
-    Publish,
-    Pull,
-    Ready,
-    Report,
-    Standing,
-    Start,
-    Upload,
+    ConfirmReady,
+    DescribeGroup,
+    FetchRequest,
+    ForwardMessage,
+    GroupReport,
+    GroupStatus,
+    OffsetUpload,
+    ProbeTransfer,
+    ProduceRequest,
+    StartTransfer,
+    TransferEnded,
+    TransferProbed,
+    TransferReady,
 )
-from trimtab.online.masters.readers import Readers
-from trimtab.online.masters.rests import Rests
-from trimtab.online.masters.settings import Scheme
-from trimtab.online.masters.state import NOBODY, GroupState
-from trimtab.online.masters.station import Station
-from trimtab.online.masters.tally import Tally
+from trimtab.online.masters.node_context import NodeContext
+from trimtab.online.masters.outgoing_transfer import OutgoingTransfer, TransferPhase
+from trimtab.online.masters.produce_queue import ProduceQueue
+from trimtab.online.masters.settings import TransferScheme
+from trimtab.online.masters.state import NO_MASTER, GroupState
+from trimtab.online.masters.transfer_backoff import TransferBackoff
 
 
-class Group:
+class ReplicatedGroup:
     """A group on a node.
 
     Attributes
     ----------
     state, log, lease
         What is replicated, by which log, and who holds it by this node's clock.
-    intake, readers
+    produce_queue, consumer_sessions
         Its producers' messages, and its consumers.
-    asked
+    pending_probes
         Nonce to when it was proposed, of masterships of which it is not known whether they were chosen.
-    incumbent, challenge
-        A takeover from this node, and one to it.
-    tally
+    outgoing_transfer, incoming_transfer
+        A transfer from this node, and one to it.
+    metrics
         What this node has done for it.
     rests
         From which nodes it is kept for a while.
     """
 
-    def __init__(self, station: Station, number: int, make_log: MakeLog) -> None:
-        self.station, self.number = station, number
-        self.state = GroupState(station.settings.keep_bytes)
-        self.lease = Lease(station, station.settings.lease_seconds)
-        self.log = make_log(station, number, self._apply, self.state.snapshot, self._restore)
-        self.asked: dict[Nonce, float] = {}
-        self.incumbent: Incumbent | None = None
-        self.challenge: Challenge | None = None
-        self.tally = Tally()
-        self.rests = Rests(station.settings.rest_seconds)
-        parts = station, number, self.state, self.lease, self.log, self.tally
-        self.intake, self.readers = Intake(*parts), Readers(*parts)
+    def __init__(self, context: NodeContext, number: int, make_log: MakeLog) -> None:
+        self.context, self.number = context, number
+        self.state = GroupState(context.settings.keep_bytes)
+        self.lease = MastershipLease(context, context.settings.lease_seconds)
+        self.log = make_log(context, number, self._apply, self.state.snapshot, self._restore)
+        self.pending_probes: dict[Nonce, float] = {}
+        self.outgoing_transfer: OutgoingTransfer | None = None
+        self.incoming_transfer: IncomingTransfer | None = None
+        self.metrics = GroupMetrics()
+        self.rests = TransferBackoff(context.settings.rest_seconds)
+        parts = context, number, self.state, self.lease, self.log, self.metrics
+        self.produce_queue, self.consumer_sessions = ProduceQueue(*parts), ConsumerSessions(*parts)
         self._held_since: float | None = None
         self._recovering = False
-        self._look_at = inf
+        self._read_slots = inf
         # Nodes try in turn, or they would try against one another.
-        renewal = station.settings.renewal_seconds
-        self._try_at = station.now + renewal * ((station.node + number) % station.nodes) / station.nodes
+        renewal = context.settings.renewal_seconds
+        self._try_at = context.now + renewal * ((context.node + number) % context.nodes) / context.nodes
 
     def recover(self, written: list[Any]) -> None:
         """See `GroupLog.recover`."""
         self._recovering = True
         self.log.recover(written)
         self._recovering = False
-        self.lease.others_until = self.station.now + self.station.settings.lease_seconds
+        self.lease.others_until = self.context.now + self.context.settings.lease_seconds
 
     # ------------------------------------------------------------ time
 
-    def due(self) -> float:
+    def next_deadline(self) -> float:
         """When to be woken though nothing happened."""
-        return min(self._try_at, self.intake.due(), self.readers.due(), self._look_at, self.log.due())
+        return min(
+            self._try_at,
+            self.produce_queue.next_deadline(),
+            self.consumer_sessions.next_deadline(),
+            self._read_slots,
+            self.log.next_deadline(),
+        )
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         """Do what is due."""
-        now = self.station.now
+        now = self.context.now
         if now >= self._try_at:
-            self._try_at = now + self.station.settings.renewal_seconds
+            self._try_at = now + self.context.settings.renewal_seconds
             self._periodic()
-        self.intake.go_on()
-        self.readers.go_on()
-        if now >= self._look_at:
-            self.look()
-        self.log.go_on()
+        self.produce_queue.tick()
+        self.consumer_sessions.tick()
+        if now >= self._read_slots:
+            self.advance_transfers()
+        self.log.tick()
 
-    def look(self) -> None:
-        """Go on with takeovers, if there are any."""
-        self._look_at = inf
-        if self.challenge is not None:
-            self.challenge.step(self)
-        if self.incumbent is not None:
-            self.incumbent.step(self)
-        if self.incumbent is not None or self.challenge is not None:
-            self._look_at = self.station.now + self.station.settings.retry_seconds
+    def advance_transfers(self) -> None:
+        """Go on with transfers, if there are any."""
+        self._read_slots = inf
+        if self.incoming_transfer is not None:
+            self.incoming_transfer.step(self)
+        if self.outgoing_transfer is not None:
+            self.outgoing_transfer.step(self)
+        if self.outgoing_transfer is not None or self.incoming_transfer is not None:
+            self._read_slots = self.context.now + self.context.settings.retry_seconds
 
     # ------------------------------------------------------------ mastership
 
     def _periodic(self) -> None:
         """Renew as master; become it where there seems to be none. Never while this node hands over."""
-        if self.incumbent is not None and self.incumbent.forwards:
+        if self.outgoing_transfer is not None and self.outgoing_transfer.forwards:
             return
-        state, node = self.state, self.station.node
-        # A takeover that was given up for and never chosen: the record still names this node.
-        back = self.lease.given_up and (state.master, state.ideal) == (node, NOBODY)
+        state, node = self.state, self.context.node
+        # A transfer that was given up for and never chosen: the record still names this node.
+        back = self.lease.is_released and (state.master, state.preferred) == (node, NO_MASTER)
         if self.lease.held or self.lease.open or back:
             self._be_master(state.version)
 
     def _be_master(self, expected: int) -> None:
-        now, settings = self.station.now, self.station.settings
-        if any(now - at < settings.propose_seconds for at in self.asked.values()):
+        now, settings = self.context.now, self.context.settings
+        if any(now - at < settings.propose_seconds for at in self.pending_probes.values()):
             return
-        nonce = self.lease.asking()
-        self.asked[nonce] = now
-        self.log.withdraw(BeMaster)
-        self.log.propose(BeMaster(self.station.node, nonce, expected))
+        nonce = self.lease.new_proposal()
+        self.pending_probes[nonce] = now
+        self.log.discard_pending(ClaimMastership)
+        self.log.propose(ClaimMastership(self.context.node, nonce, expected))
 
     def _apply(self, slot: int, entry: Entry) -> None:
         before = self.state.fence
         outcome = self.state.apply(slot, entry)
-        if outcome and isinstance(entry, BeMaster | TakeOver):
-            self.asked.clear()  # all of them expected an older version: void, whether chosen or not
+        if outcome and isinstance(entry, ClaimMastership | TransferMastership):
+            self.pending_probes.clear()  # all of them expected an older version: void, whether chosen or not
         match entry:
-            case Append(_, records):
+            case AppendMessages(_, records):
                 assert isinstance(outcome, tuple)
-                self.intake.applied(records, outcome)
+                self.produce_queue.applied(records, outcome)
             case SyncOffsets(_, offsets):
                 if outcome:
-                    self.readers.kept(offsets)
-            case BeMaster(node, nonce, _):
-                if node == self.station.node:
-                    self.asked.pop(nonce, None)
+                    self.consumer_sessions.offsets_committed(offsets)
+            case ClaimMastership(node, nonce, _):
+                if node == self.context.node:
+                    self.pending_probes.pop(nonce, None)
                 if outcome:
-                    self.rests.mastered(self.station.now, node)
+                    self.rests.mastered(self.context.now, node)
                     self._mastered(slot, node, nonce)
-            case TakeOver():
+            case TransferMastership():
                 if outcome:
-                    self._taken_over(slot, entry)
-                elif self.incumbent is not None and self.incumbent.phase is Phase.HANDING:
-                    self.incumbent.end(self)
+                    self._mastership_acquired(slot, entry)
+                elif (
+                    self.outgoing_transfer is not None
+                    and self.outgoing_transfer.phase is TransferPhase.HANDING
+                ):
+                    self.outgoing_transfer.end(self)
         if self.state.fence != before:
             self._fenced()
-        if self.incumbent is not None:
-            self.incumbent.step(self)
-        if self.challenge is not None:
-            self.challenge.answer(self)
+        if self.outgoing_transfer is not None:
+            self.outgoing_transfer.step(self)
+        if self.incoming_transfer is not None:
+            self.incoming_transfer.answer(self)
 
     def _fenced(self) -> None:
-        self.readers.fenced()
-        self.intake.fenced()
+        self.consumer_sessions.fenced()
+        self.produce_queue.fenced()
 
     def _mastered(self, slot: int, node: int, nonce: Nonce) -> None:
         held = self.lease.held
-        self.lease.taken(node, nonce, self.log.seen_at(slot))
+        self.lease.acquired(node, nonce, self.log.first_learned_at(slot))
         if self.lease.held and not held:
-            self._held_since = self.station.now
-        if self.incumbent is not None and self.incumbent.phase is Phase.HANDING:
-            self.incumbent.end(self)
-        if self.challenge is not None:
-            self.challenge.became(node, self)
+            self._held_since = self.context.now
+        if self.outgoing_transfer is not None and self.outgoing_transfer.phase is TransferPhase.HANDING:
+            self.outgoing_transfer.end(self)
+        if self.incoming_transfer is not None:
+            self.incoming_transfer.became(node, self)
 
-    def _taken_over(self, slot: int, entry: TakeOver) -> None:
+    def _mastership_acquired(self, slot: int, entry: TransferMastership) -> None:
         if not self._recovering:
-            self.rests.taken(self.station.now, entry.ideal)
-        if entry.scheme == Scheme.INSTATE:
-            self._mastered(slot, entry.ideal, entry.ready)
+            self.rests.transferred(self.context.now, entry.preferred)
+        if entry.scheme == TransferScheme.INSTATE:
+            self._mastered(slot, entry.preferred, entry.ready)
             return
-        ideal = entry.ideal == self.station.node
-        if ideal:
+        preferred = entry.preferred == self.context.node
+        if preferred:
             self.lease.named(entry.ready)
-        awaits = entry.scheme == Scheme.AWAIT
-        if ideal and awaits:
-            self.lease.own_until = -inf  # the incumbent's term runs out by itself
+        awaits = entry.scheme == TransferScheme.AWAIT
+        if preferred and awaits:
+            self.lease.own_until = -inf  # the current master's term runs out by itself
         else:
-            waits = self.station.settings.renewal_seconds if awaits else 0.0
-            self.lease.handed(ends_now=ideal, waits=waits)
-        if ideal and entry.scheme == Scheme.EXPIRE and not self._recovering:
+            waits = self.context.settings.renewal_seconds if awaits else 0.0
+            self.lease.reserve(ends_now=preferred, waits=waits)
+        if preferred and entry.scheme == TransferScheme.EXPIRE and not self._recovering:
             # Asked for here, chosen later if at all: it must not count after anything else has.
             self._be_master(slot)
 
     def _restore(self, value: tuple[Any, ...]) -> None:
         before = self.state.fence
         self.state.restore(value)
-        self.lease.handed(ends_now=False)
-        self.asked.clear()
+        self.lease.reserve(ends_now=False)
+        self.pending_probes.clear()
         if self.state.fence != before:
-            self.readers.fenced()
-        self.intake.fenced()
+            self.consumer_sessions.fenced()
+        self.produce_queue.fenced()
 
-    def handed_over(self) -> None:
-        """Nothing is left of the takeover here, one way or the other."""
-        self.incumbent = None
+    def end_transfer(self) -> None:
+        """Nothing is left of the transfer here, one way or the other."""
+        self.outgoing_transfer = None
 
     # ------------------------------------------------------------ messages
 
     def lost(self, client: str) -> None:
         """The connection of a client has ended."""
-        lost = self.readers.lost(client)
-        if lost and self.incumbent is not None:
-            self.incumbent.waiting -= lost
-            self.incumbent.step(self)
+        lost = self.consumer_sessions.lost(client)
+        if lost and self.outgoing_transfer is not None:
+            self.outgoing_transfer.waiting -= lost
+            self.outgoing_transfer.step(self)
 
     def received(self, sender: int | str, message: Any) -> None:
         """Take in a message of this group."""
         match message:
-            case Publish() | Forward():
-                self._publish(message if isinstance(message, Publish) else message.publish)
-            case Pull():
-                self.readers.pull(message, waits=self.incumbent is not None)
-            case Upload():
+            case ProduceRequest() | ForwardMessage():
+                self._publish(message if isinstance(message, ProduceRequest) else message.publish)
+            case FetchRequest():
+                self.consumer_sessions.pull(message, waits=self.outgoing_transfer is not None)
+            case OffsetUpload():
                 self._upload(message)
-            case AskStanding(client):
-                self.station.send(client, self.number, self._standing())
+            case DescribeGroup(client):
+                self.context.send(client, self.number, self._status())
             case _ if isinstance(sender, int):
                 if not self.log.received(sender, message):
-                    self._of_takeover(sender, message)
+                    self._handle_transfer(sender, message)
 
-    def _of_takeover(self, sender: int, message: Any) -> None:
+    def _handle_transfer(self, sender: int, message: Any) -> None:
         match message:
-            case Probe(cycle):
+            case ProbeTransfer(cycle):
                 if self.lease.held:
-                    answer = Probed(cycle, self.station.life, self.station.now, self.log.applied)
-                    self.station.send(sender, self.number, answer)
-            case Start() if self.incumbent is None:
-                self.incumbent = Incumbent.begin(self, sender, message)
-                if self.incumbent is None:
-                    self.station.send(sender, self.number, Ended(message.cycle))
-                self.look()
-            case Ready() if self.incumbent is not None and self.incumbent.ideal == sender:
-                self.incumbent.ready(self, message)
-            case Probed() if self.challenge is not None:
-                self.challenge.probed(self, message)
-            case AskReady() if self.challenge is not None:
-                self.challenge.asked(self, message)
-            case Ended(cycle) if self.challenge is not None and self.challenge.cycle == cycle:
-                self.challenge.ended = True
+                    answer = TransferProbed(
+                        cycle, self.context.incarnation, self.context.now, self.log.applied
+                    )
+                    self.context.send(sender, self.number, answer)
+            case StartTransfer() if self.outgoing_transfer is None:
+                self.outgoing_transfer = OutgoingTransfer.begin(self, sender, message)
+                if self.outgoing_transfer is None:
+                    self.context.send(sender, self.number, TransferEnded(message.cycle))
+                self.advance_transfers()
+            case TransferReady() if (
+                self.outgoing_transfer is not None and self.outgoing_transfer.preferred == sender
+            ):
+                self.outgoing_transfer.ready(self, message)
+            case TransferProbed() if self.incoming_transfer is not None:
+                self.incoming_transfer.probed(self, message)
+            case ConfirmReady() if self.incoming_transfer is not None:
+                self.incoming_transfer.confirm_ready(self, message)
+            case TransferEnded(cycle) if (
+                self.incoming_transfer is not None and self.incoming_transfer.cycle == cycle
+            ):
+                self.incoming_transfer.ended = True
 
-    def _publish(self, publish: Publish) -> None:
-        incumbent, challenge = self.incumbent, self.challenge
-        handed_to = incumbent.ideal if incumbent is not None and incumbent.forwards else None
+    def _publish(self, publish: ProduceRequest) -> None:
+        current_master, challenge = self.outgoing_transfer, self.incoming_transfer
+        handed_to = (
+            current_master.preferred if current_master is not None and current_master.forwards else None
+        )
         named_soon = challenge is not None and challenge.started and challenge.outcome is None
-        self.intake.publish(publish, handed_to=handed_to, named_soon=named_soon)
+        self.produce_queue.publish(publish, handed_to=handed_to, named_soon=named_soon)
 
-    def _upload(self, upload: Upload) -> None:
+    def _upload(self, upload: OffsetUpload) -> None:
         # One that was sent before the question may be overtaken by messages that came with it; not so the
         # last one of a consumer, which takes no message any more. That of an earlier life may come late.
         key = upload.consumer, upload.topic
-        leaves = upload.leaves and self.readers.consumers.get(key) == upload.client
-        answers = self.incumbent is not None and (leaves or self.incumbent.cycle == upload.cycle)
-        if self.readers.upload(upload) and answers and self.incumbent is not None:
-            self.incumbent.waiting.discard(key)
-            self.incumbent.step(self)
+        leaves = upload.leaves and self.consumer_sessions.consumers.get(key) == upload.client
+        answers = self.outgoing_transfer is not None and (
+            leaves or self.outgoing_transfer.cycle == upload.cycle
+        )
+        if self.consumer_sessions.upload(upload) and answers and self.outgoing_transfer is not None:
+            self.outgoing_transfer.waiting.discard(key)
+            self.outgoing_transfer.step(self)
 
-    def _standing(self) -> Standing:
+    def _status(self) -> GroupStatus:
         state, messages = self.state, sum(map(len, self.state.topics.values()))
-        return Standing(self.lease.held, state.master, state.version, self.log.applied, messages)
+        return GroupStatus(self.lease.held, state.master, state.version, self.log.applied, messages)
 
-    def report(self, map_version: int, ideal: int) -> Report:
+    def report(self, map_version: int, preferred: int) -> GroupReport:
         """What this node has done for it, and how it stands here."""
-        standing, tally = self._standing(), self.tally
+        standing, tally = self._status(), self.metrics
         since = self._held_since if standing.holds else None
-        return Report(
-            self.station.life,
+        return GroupReport(
+            self.context.incarnation,
             standing.holds,
             standing.master,
             standing.version,
             standing.applied,
-            0.0 if since is None else self.station.now - since,
+            0.0 if since is None else self.context.now - since,
             standing.messages,
             tally.stored,
             tally.stored_bytes,
@@ -288,5 +314,5 @@ class Group:
             tally.proposals,
             tally.proposed_seconds,
             map_version,
-            self.rests.left(self.station.now, ideal),
+            self.rests.left(self.context.now, preferred),
         )

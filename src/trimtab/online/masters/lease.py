@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 
 from trimtab.online.masters.entries import Nonce
-from trimtab.online.masters.station import Station
+from trimtab.online.masters.node_context import NodeContext
 
 
-class Lease:
+class MastershipLease:
     """What one node knows of one lease; of a mastership, or of the token of the cluster.
 
     The holder's term begins before its proposal is sent, and everybody else's when it comes to them,
@@ -26,33 +26,39 @@ class Lease:
     others_until
         Until when this node leaves the lease alone.
     acting_until
-        Until when this node writes in the place of a master, if a takeover names it.
+        Until when this node writes in the place of a master, if a transfer names it.
     """
 
     __slots__ = (
-        "_given_up", "_seconds", "_starts", "_station", "acting_until", "others_until", "own_until",
+        "_context",
+        "_released",
+        "_seconds",
+        "_starts",
+        "acting_until",
+        "others_until",
+        "own_until",
     )  # fmt: skip
 
-    def __init__(self, station: Station, seconds: float) -> None:
-        self._station, self._seconds = station, seconds
+    def __init__(self, context: NodeContext, seconds: float) -> None:
+        self._context, self._seconds = context, seconds
         self._starts: dict[Nonce, float] = {}
-        self._given_up: Nonce | None = None
+        self._released: Nonce | None = None
         self.own_until = self.acting_until = -inf
         # Whatever this node knew in a former life, somebody may have become master just before this one.
-        self.others_until = station.now + seconds
+        self.others_until = context.now + seconds
 
-    def asking(self) -> Nonce:
+    def new_proposal(self) -> Nonce:
         """A nonce for a proposal that is sent no earlier than now."""
-        nonce, now = self._station.nonce(), self._station.now
+        nonce, now = self._context.nonce(), self._context.now
         self._starts = {one: at for one, at in self._starts.items() if now - at < 2 * self._seconds}
         self._starts[nonce] = now
         return nonce
 
     def give_up(self) -> None:
         """Hold it no more, before others are told; only a proposal from after this gives it back."""
-        self.own_until, self._given_up = -inf, self._station.nonce()
+        self.own_until, self._released = -inf, self._context.nonce()
 
-    def taken(self, node: int, nonce: Nonce, seen: float) -> None:
+    def acquired(self, node: int, nonce: Nonce, observation: float) -> None:
         """A proposal by which a node holds it was applied here, now, and came here first when it was `seen`.
 
         Its holder counts from before it was sent, so from before then. A proposal that lay about for long,
@@ -60,30 +66,30 @@ class Lease:
         """
         self.own_until = -inf
         # A nonce of another life of this node has no start here: that life's term is not this one's.
-        start = self._starts.get(nonce) if node == self._station.node else None
+        start = self._starts.get(nonce) if node == self._context.node else None
         # Nor is it a reason to wait: that life is over, and nobody else holds what it was given.
-        if start is not None or node != self._station.node:
-            self.others_until = seen + self._seconds
+        if start is not None or node != self._context.node:
+            self.others_until = observation + self._seconds
         else:
-            # Where it learns its former life anew, a takeover that came before may have made it wait longer.
-            self.others_until = min(self.others_until, self._station.now + self._seconds)
-        if start is not None and (self._given_up is None or nonce > self._given_up):
-            self.own_until, self._given_up = start + self._seconds * (1 - self._station.settings.margin), None
+            # Where it learns its former life anew, a transfer that came before may have made it wait longer.
+            self.others_until = min(self.others_until, self._context.now + self._seconds)
+        if start is not None and (self._released is None or nonce > self._released):
+            self.own_until, self._released = start + self._seconds * (1 - self._context.settings.margin), None
 
     def named(self, ready: Nonce) -> None:
-        """A takeover names this node, which may write meanwhile; a term counts from when it was ready."""
+        """A transfer names this node, which may write meanwhile; a term counts from when it was ready."""
         start = self._starts.get(ready)
         if start is not None:
-            self.acting_until = start + self._seconds * (1 - self._station.settings.margin)
+            self.acting_until = start + self._seconds * (1 - self._context.settings.margin)
 
-    def handed(self, *, ends_now: bool, waits: float = 0.0) -> None:
+    def reserve(self, *, ends_now: bool, waits: float = 0.0) -> None:
         """It was promised to a node, which may try at once; others leave it alone for one term.
 
         Where that node has to wait for the old term's end and for its own next try, others leave it alone for
         so many seconds more: they would be the first to try now and then. Never longer: it may have died.
         """
         self.own_until = -inf
-        self.others_until = -inf if ends_now else self._station.now + self._seconds + waits
+        self.others_until = -inf if ends_now else self._context.now + self._seconds + waits
 
     def freed(self) -> None:
         """It was given back."""
@@ -92,14 +98,14 @@ class Lease:
     @property
     def held(self) -> bool:
         """Whether this node holds it now."""
-        return self._station.now < self.own_until
+        return self._context.now < self.own_until
 
     @property
-    def given_up(self) -> bool:
+    def is_released(self) -> bool:
         """Whether this node gave it up, and has not had it since."""
-        return self._given_up is not None
+        return self._released is not None
 
     @property
     def open(self) -> bool:
         """Whether this node believes that nobody holds it."""
-        return self._station.now >= self.others_until
+        return self._context.now >= self.others_until

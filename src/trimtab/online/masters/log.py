@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final, Protocol
 
 from trimtab.online.masters.entries import Entry
-from trimtab.online.masters.station import Station
+from trimtab.online.masters.node_context import NodeContext
 
 STORE: Final = -2
 """Who sends what a store of slots tells; nodes have numbers from 0 on."""
@@ -39,7 +39,7 @@ class GroupLog(Protocol):
         """The last slot that was applied here."""
 
     @property
-    def under_way(self) -> tuple[Entry, ...]:
+    def in_flight(self) -> tuple[Entry, ...]:
         """Entries of this node that have left it, and are neither known to be chosen nor given up."""
 
     @property
@@ -52,7 +52,7 @@ class GroupLog(Protocol):
     def propose(self, entry: Entry) -> None:
         """Have an entry chosen in some slot, if this node can."""
 
-    def withdraw(self, kind: type) -> None:
+    def discard_pending(self, kind: type) -> None:
         """Forget entries of a kind that wait for their turn; nobody has seen them."""
 
     def catch_up(self, sender: int) -> None:
@@ -67,13 +67,13 @@ class GroupLog(Protocol):
         In a log in which something is proposed all the time the next proposal does that.
         """
 
-    def seen_at(self, slot: int) -> float:
+    def first_learned_at(self, slot: int) -> float:
         """When this node first had the value of a slot, or a later moment; never before that was proposed."""
 
-    def go_on(self) -> None:
+    def tick(self) -> None:
         """Do what is due: send what may be sent, and again what was not answered."""
 
-    def due(self) -> float:
+    def next_deadline(self) -> float:
         """When to go on though nothing happened."""
 
 
@@ -92,40 +92,42 @@ class CatchUpRetry:
 
     Attributes
     ----------
-    asked_at
+    requested_at
         When this node asked last.
     """
 
-    __slots__ = ("_applied", "_first_at", "_longest_seconds", "_station", "_wait", "asked_at")
+    __slots__ = ("_applied", "_context", "_first_at", "_longest_seconds", "_wait", "requested_at")
 
-    def __init__(self, station: Station, longest_seconds: float) -> None:
-        self._station, self._longest_seconds = station, longest_seconds
-        self.asked_at, self._first_at, self._applied, self._wait = -inf, -inf, -1, 0.0
+    def __init__(self, context: NodeContext, longest_seconds: float) -> None:
+        self._context, self._longest_seconds = context, longest_seconds
+        self.requested_at, self._first_at, self._applied, self._wait = -inf, -inf, -1, 0.0
 
     def may_ask_at(self, applied: int) -> float:
         """From when on it may ask."""
-        retry_seconds = self._station.settings.retry_seconds
-        return self.asked_at + (retry_seconds if applied > self._applied else max(self._wait, retry_seconds))
+        retry_seconds = self._context.settings.retry_seconds
+        return self.requested_at + (
+            retry_seconds if applied > self._applied else max(self._wait, retry_seconds)
+        )
 
     def ask(self, applied: int) -> bool:
         """Whether to ask now; if so, that counts as asked."""
-        now, settings = self._station.now, self._station.settings
+        now, settings = self._context.now, self._context.settings
         if now < self.may_ask_at(applied):
             return False
         if applied > self._applied:
             # After a longer silence it is another time that the node is behind.
-            wait = now - self._first_at if now - self.asked_at <= 2 * settings.lease_seconds else 0.0
+            wait = now - self._first_at if now - self.requested_at <= 2 * settings.lease_seconds else 0.0
             self._applied, self._first_at = applied, now
         else:
             wait = 2 * self._wait
         self._wait = min(max(wait, settings.retry_seconds), self._longest_seconds)
-        self.asked_at = now
+        self.requested_at = now
         return True
 
 
 MakeLog = Callable[
     [
-        Station,
+        NodeContext,
         int,
         Callable[[int, Entry], None],
         Callable[[], tuple[Any, ...]],
@@ -138,17 +140,17 @@ MakeLog = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ConsensusEngine:
     """What chooses.
 
     Attributes
     ----------
     log
         Makes the log of a group.
-    most_nodes
+    max_nodes
         How many nodes a cluster may have; None for as many as are wanted.
     """
 
     name: str
     log: MakeLog
-    most_nodes: int | None
+    max_nodes: int | None

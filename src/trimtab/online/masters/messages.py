@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from trimtab.online.masters.entries import Change, Entry, Nonce, Record
+from trimtab.online.masters.entries import Change, Entry, MessageRecord, Nonce
 
 Ballot = tuple[int, int]
 """Round and node."""
@@ -30,7 +30,7 @@ class Promise(NamedTuple):
     accepted: tuple[Accepting, ...]
 
 
-class Refused(NamedTuple):
+class Rejected(NamedTuple):
     """A higher ballot was promised."""
 
     ballot: Ballot
@@ -75,82 +75,82 @@ class Chosen(NamedTuple):
 class Rejoin(NamedTuple):
     """I have no log, and no vote in this life: what have you promised? With `lead`: nobody leads, do it."""
 
-    life: int
+    incarnation: int
     lead: bool
 
 
 class Rejoined(NamedTuple):
     """What I have promised, whether I vote and lead, and the last slot that I know or have proposed in."""
 
-    life: int
+    incarnation: int
     promised: Ballot
     votes: bool
     leads: bool
     upto: int
 
 
-class Snapshot(NamedTuple):
+class GroupSnapshot(NamedTuple):
     """A group after slot `slot`; on the wire and on disk."""
 
     slot: int
     state: tuple[Any, ...]
 
 
-# ---------------------------------------------------------------- nodes about takeovers
+# ---------------------------------------------------------------- nodes about transfers
 
 
-class Beat(NamedTuple):
-    """I am there, and do not want these groups for now; which ideal map I have, by its content.
+class NodeHeartbeat(NamedTuple):
+    """I am there, and do not want these groups for now; which preferred map I have, by its content.
 
     Groups in `resting` should not be given to the node that this map names for them, for now.
     """
 
-    muted: tuple[int, ...]
+    excluded: tuple[int, ...]
     version: int
     checksum: int
     resting: tuple[int, ...] = ()
 
 
-class Probe(NamedTuple):
-    """The ideal node holds the token in version `cycle`, and asks how far the master is."""
+class ProbeTransfer(NamedTuple):
+    """The preferred node holds the token in version `cycle`, and asks how far the master is."""
 
     cycle: int
 
 
-class Probed(NamedTuple):
+class TransferProbed(NamedTuple):
     """The master's answer, by its own clock."""
 
     cycle: int
-    life: int
+    incarnation: int
     stamp: float
     applied: int
 
 
-class Start(NamedTuple):
-    """Begin the takeover; `seconds` of the token are left, counted from the stamp."""
+class StartTransfer(NamedTuple):
+    """Begin the transfer; `seconds` of the token are left, counted from the stamp."""
 
     cycle: int
-    life: int
+    incarnation: int
     stamp: float
     seconds: float
 
 
-class AskReady(NamedTuple):
+class ConfirmReady(NamedTuple):
     """The master asks once more, just before it hands over."""
 
     cycle: int
     applied: int
 
 
-class Ready(NamedTuple):
-    """The ideal node is caught up, and has noted the time under a nonce."""
+class TransferReady(NamedTuple):
+    """The preferred node is caught up, and has noted the time under a nonce."""
 
     cycle: int
     nonce: Nonce
 
 
-class Ended(NamedTuple):
-    """Nothing of the takeover is left at the incumbent."""
+class TransferEnded(NamedTuple):
+    """Nothing of the transfer is left at the current master."""
 
     cycle: int
 
@@ -158,21 +158,21 @@ class Ended(NamedTuple):
 # ---------------------------------------------------------------- clients
 
 
-class Publish(NamedTuple):
+class ProduceRequest(NamedTuple):
     """A message for the group; its answer carries the number of the attempt in which it was sent last."""
 
     client: str
-    record: Record
+    record: MessageRecord
     attempt: int = 0
 
 
-class Forward(NamedTuple):
-    """A message that came to the incumbent, for the ideal node."""
+class ForwardMessage(NamedTuple):
+    """A message that came to the current master, for the preferred node."""
 
-    publish: Publish
+    publish: ProduceRequest
 
 
-class Published(NamedTuple):
+class ProduceResponse(NamedTuple):
     """What became of a message: `stored` (now or before), `gap` (an earlier one is missing) or `moved`."""
 
     topic: str
@@ -183,7 +183,7 @@ class Published(NamedTuple):
     attempt: int = 0
 
 
-class Pull(NamedTuple):
+class FetchRequest(NamedTuple):
     """A consumer wants messages from `offset` on, or with -1 from where the master says.
 
     The number tells its questions apart: only the answer to its last one counts.
@@ -194,10 +194,10 @@ class Pull(NamedTuple):
     topic: str
     number: int
     offset: int
-    most: int
+    max_messages: int
 
 
-class Pulled(NamedTuple):
+class FetchResponse(NamedTuple):
     """The next messages, from `offset` on; with verdict `moved` or `wait` there are none."""
 
     consumer: str
@@ -205,19 +205,19 @@ class Pulled(NamedTuple):
     number: int
     verdict: str
     offset: int
-    records: tuple[Record, ...]
+    records: tuple[MessageRecord, ...]
     master: int
 
 
-class AskUpload(NamedTuple):
-    """The master asks a consumer for its offset, and sends it nothing more in this takeover."""
+class RequestOffset(NamedTuple):
+    """The master asks a consumer for its offset, and sends it nothing more in this transfer."""
 
     consumer: str
     topic: str
     cycle: int
 
 
-class Upload(NamedTuple):
+class OffsetUpload(NamedTuple):
     """All messages before `offset` are worked off; `cycle` of the question, or -1 if nobody asked.
 
     A consumer that `leaves` reads no more.
@@ -231,7 +231,7 @@ class Upload(NamedTuple):
     leaves: bool = False
 
 
-class OffsetKept(NamedTuple):
+class OffsetCommitted(NamedTuple):
     """The offset is chosen; it never goes back."""
 
     consumer: str
@@ -239,13 +239,13 @@ class OffsetKept(NamedTuple):
     offset: int
 
 
-class AskStanding(NamedTuple):
+class DescribeGroup(NamedTuple):
     """Whoever looks on wants to know how a group stands on a node."""
 
     client: str
 
 
-class Standing(NamedTuple):
+class GroupStatus(NamedTuple):
     """How a group stands on a node, now.
 
     `holds` says whether this node counts itself as its master, `master` who was it last as far as is known
@@ -259,22 +259,22 @@ class Standing(NamedTuple):
     messages: int
 
 
-class AskReport(NamedTuple):
+class ReadGroupMetrics(NamedTuple):
     """Whoever samples a cluster wants to know what a node has done for a group."""
 
     client: str
 
 
-class Report(NamedTuple):
+class GroupReport(NamedTuple):
     """What a node has done for a group since its process began, and how the group stands there now.
 
     `life` tells processes apart: counters begin anew with each. `held_seconds` is how long this node has been
-    master without a break, 0 if it is not; `map_version` is that of the ideal map that this node goes by, and
-    `rest_seconds` for how long the group is not given to the node that it names, as far as is known here; the
-    others are those of `Standing` and `Tally`.
+    master without a break, 0 if it is not; `map_version` is that of the preferred map that this node goes by,
+    and `rest_seconds` for how long the group is not given to the node that it names, as far as is known here;
+    the others are those of `GroupStatus` and `GroupMetrics`.
     """
 
-    life: int
+    incarnation: int
     holds: bool
     master: int
     version: int
@@ -299,7 +299,7 @@ class AskMap(NamedTuple):
 
 
 class MapIs(NamedTuple):
-    """The ideal map that a node goes by, and what is published in the store as far as is known there.
+    """The preferred map that a node goes by, and what is published in the store as far as is known there.
 
     `in_store` says whether the node reads its map there, `applied` is the last slot of that log that was
     applied on it, `published` the version that is published there, 0 for none: `version` may be that of the
@@ -310,13 +310,13 @@ class MapIs(NamedTuple):
     applied: int
     published: int
     version: int
-    ideal: tuple[int, ...]
+    preferred: tuple[int, ...]
     claims: tuple[str, ...]
 
     @property
-    def map(self) -> MapSeen:
+    def map(self) -> MapChanged:
         """The map that the node goes by."""
-        return MapSeen(self.version, self.ideal)
+        return MapChanged(self.version, self.preferred)
 
 
 class ChangeMap(NamedTuple):
@@ -359,31 +359,31 @@ class Received(NamedTuple):
     message: Any
 
 
-class Gone(NamedTuple):
+class ClientDisconnected(NamedTuple):
     """The connection of a client has ended: its process has, or it will come back by another one."""
 
     client: str
 
 
-class Due(NamedTuple):
+class TimerExpired(NamedTuple):
     """The time that the node asked to be woken at has come."""
 
 
-class MapSeen(NamedTuple):
-    """A version of the ideal map: node of each group, by index; -1 for whoever likes."""
+class MapChanged(NamedTuple):
+    """A version of the preferred map: node of each group, by index; -1 for whoever likes."""
 
     version: int
-    ideal: tuple[int, ...]
+    preferred: tuple[int, ...]
 
 
-class Write(NamedTuple):
+class WriteLog(NamedTuple):
     """Append to the log of the node, without waiting for the disk."""
 
     group: int
     written: Any
 
 
-class Send(NamedTuple):
+class SendMessage(NamedTuple):
     """Send; with `synced` not before everything that was written until now is on disk."""
 
     to: int | str

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from math import inf
 
 from trimtab.online.masters.acceptor import NO_BALLOT, Acceptor
-from trimtab.online.masters.entries import Entry, Nothing, counts_once
-from trimtab.online.masters.messages import Accept, Accepted, Ballot, Prepare, Promise, Refused
-from trimtab.online.masters.station import Station
+from trimtab.online.masters.entries import Entry, NoOp, counts_once
+from trimtab.online.masters.messages import Accept, Accepted, Ballot, Prepare, Promise, Rejected
+from trimtab.online.masters.node_context import NodeContext
 
 
 @dataclass(slots=True)
-class UnderWay:
+class InFlightProposal:
     """A value sent to the acceptors of a slot.
 
     Attributes
@@ -45,22 +45,34 @@ class Proposer:
         The first slot that it proposed in under this ballot.
     waiting
         Values without a slot.
-    under_way
+    in_flight
         Slot to value, until it is chosen.
     """
 
     __slots__ = (
-        "_acceptor", "_failures", "_group", "_highest", "_next", "_promises", "_since", "_station",
-        "_try_at", "ballot", "first", "leads", "under_way", "waiting",
+        "_acceptor",
+        "_context",
+        "_failures",
+        "_group",
+        "_highest",
+        "_next",
+        "_promises",
+        "_since",
+        "_try_at",
+        "ballot",
+        "first",
+        "in_flight",
+        "leads",
+        "waiting",
     )  # fmt: skip
 
-    def __init__(self, station: Station, group: int, acceptor: Acceptor) -> None:
-        self._station, self._group, self._acceptor = station, group, acceptor
+    def __init__(self, context: NodeContext, group: int, acceptor: Acceptor) -> None:
+        self._context, self._group, self._acceptor = context, group, acceptor
         self.ballot: Ballot = NO_BALLOT
         self.leads = False
         self.first = self._next = self._since = 1
         self.waiting: deque[Entry] = deque()
-        self.under_way: dict[int, UnderWay] = {}
+        self.in_flight: dict[int, InFlightProposal] = {}
         self._promises: dict[int, Promise] | None = None
         self._highest = self._failures = 0
         self._try_at = -inf
@@ -73,49 +85,49 @@ class Proposer:
     def propose(self, entry: Entry, applied: int) -> None:
         """Have a value chosen in some slot, if this node can; whether it was is known when it is applied."""
         self.waiting.append(entry)
-        self.go_on(applied)
+        self.tick(applied)
 
-    def go_on(self, applied: int) -> None:
+    def tick(self, applied: int) -> None:
         """Send what may be sent, and again what was not answered."""
-        now, settings = self._station.now, self._station.settings
+        now, settings = self._context.now, self._context.settings
         if self.leads:
-            while self.waiting and len(self.under_way) < settings.window:
+            while self.waiting and len(self.in_flight) < settings.window:
                 self._send(self._next, self.waiting.popleft(), found=False)
                 self._next += 1
-            for slot, under_way in self.under_way.items():
+            for slot, under_way in self.in_flight.items():
                 if now >= under_way.again_at:
                     under_way.pause = min(2 * under_way.pause, settings.propose_seconds)
                     under_way.again_at = now + under_way.pause
-                    for node in self._station.others:
+                    for node in self._context.peers:
                         if node not in under_way.by:
-                            self._station.send(node, self._group, Accept(self.ballot, slot, under_way.entry))
+                            self._context.send(node, self._group, Accept(self.ballot, slot, under_way.entry))
         elif self.waiting and now >= self._try_at:
             self._prepare(applied)
 
-    def withdraw(self, kind: type) -> None:
+    def discard_pending(self, kind: type) -> None:
         """Forget waiting values of a kind; nobody has seen them."""
         self.waiting = deque(entry for entry in self.waiting if type(entry) is not kind)
 
-    def due(self) -> float:
+    def next_deadline(self) -> float:
         """When to go on though nothing happened."""
         if self.leads:
-            return min((one.again_at for one in self.under_way.values()), default=inf)
+            return min((one.again_at for one in self.in_flight.values()), default=inf)
         return self._try_at if self.waiting else inf
 
     def _prepare(self, applied: int) -> None:
         self._highest = max(self._highest, self._acceptor.promised[0]) + 1
-        self.ballot, self._since = (self._highest, self._station.node), applied + 1
+        self.ballot, self._since = (self._highest, self._context.node), applied + 1
         self._acceptor.promise(self.ballot)
         self._promises = {}
         # Nodes that start at once must not go on refusing one another.
-        retry = self._station.settings.retry_seconds
+        retry = self._context.settings.retry_seconds
         self._failures = min(self._failures + 1, 4)
-        share = 1 + self._station.node / self._station.nodes
-        self._try_at = self._station.now + retry * self._failures * share
+        share = 1 + self._context.node / self._context.nodes
+        self._try_at = self._context.now + retry * self._failures * share
         # Sent when the own promise is on disk: a ballot must not be used again in another life.
-        self._station.tell_others(self._group, Prepare(self.ballot, self._since), synced=True)
+        self._context.broadcast(self._group, Prepare(self.ballot, self._since), synced=True)
         own = Promise(self.ballot, self._acceptor.base, self._acceptor.since(self._since))
-        self._station.send(self._station.node, self._group, own, synced=True)
+        self._context.send(self._context.node, self._group, own, synced=True)
 
     def promised(self, sender: int, answer: Promise, applied: int) -> bool:
         """Count a promise; False if its sender has more in a snapshot than this node has learnt."""
@@ -126,7 +138,7 @@ class Proposer:
             self._promises = None
             return False
         self._promises[sender] = answer
-        if len(self._promises) >= self._station.majority:
+        if len(self._promises) >= self._context.majority:
             self._lead(applied)
         return True
 
@@ -140,29 +152,29 @@ class Proposer:
         self._promises, self.leads, self._failures = None, True, 0
         self.first, self._next = applied + 1, max(found, default=applied) + 1
         for slot in range(self.first, self._next):
-            self._send(slot, found[slot][1] if slot in found else Nothing(), found=True)
-        self.go_on(applied)
+            self._send(slot, found[slot][1] if slot in found else NoOp(), found=True)
+        self.tick(applied)
 
     def _send(self, slot: int, entry: Entry, *, found: bool) -> None:
-        pause = self._station.settings.retry_seconds
-        self.under_way[slot] = UnderWay(entry, found, self._station.now + pause, pause)
-        self._station.tell_others(self._group, Accept(self.ballot, slot, entry))
+        pause = self._context.settings.retry_seconds
+        self.in_flight[slot] = InFlightProposal(entry, found, self._context.now + pause, pause)
+        self._context.broadcast(self._group, Accept(self.ballot, slot, entry))
         self._acceptor.accept(self.ballot, slot, entry)
         own = Accepted(self.ballot, slot)
-        self._station.send(self._station.node, self._group, own, synced=True)
+        self._context.send(self._context.node, self._group, own, synced=True)
 
     def accepted(self, sender: int, answer: Accepted) -> Entry | None:
         """Count an acceptance; the value if it is chosen by it."""
-        under_way = self.under_way.get(answer.slot)
+        under_way = self.in_flight.get(answer.slot)
         if answer.ballot != self.ballot or under_way is None:
             return None
         under_way.by.add(sender)
-        if len(under_way.by) < self._station.majority:
+        if len(under_way.by) < self._context.majority:
             return None
-        del self.under_way[answer.slot]
+        del self.in_flight[answer.slot]
         return under_way.entry
 
-    def refused(self, answer: Refused) -> None:
+    def refused(self, answer: Rejected) -> None:
         """Somebody has promised a higher ballot."""
         self._highest = max(self._highest, answer.ballot[0])
         if answer.ballot > self.ballot:
@@ -180,8 +192,8 @@ class Proposer:
             return
         self.leads = False
         again = [
-            one.entry for _, one in sorted(self.under_way.items()) if counts_once(one.entry) and not one.found
+            one.entry for _, one in sorted(self.in_flight.items()) if counts_once(one.entry) and not one.found
         ]
-        self.under_way.clear()
+        self.in_flight.clear()
         self.waiting.extendleft(reversed(again))
-        self._try_at = self._station.now + self._station.settings.retry_seconds
+        self._try_at = self._context.now + self._context.settings.retry_seconds

@@ -9,22 +9,23 @@ from typing import Final
 
 from trimtab.model.errors import SettingsError
 
-MOST_VOTERS = 5
+MAX_VOTERS = 5
 _ABOVE_ZERO: Final = (
     "lease_seconds", "renewal_seconds", "failover_seconds", "propose_seconds", "retry_seconds",
     "cycle_seconds", "sync_seconds",
 )  # fmt: skip
-_ZERO_TOO: Final = ("upload_seconds", "mute_seconds", "rest_seconds", "batch_seconds", "lag_entries")
+_ZERO_TOO: Final = ("upload_seconds", "backoff_seconds", "rest_seconds", "batch_seconds", "max_lag_entries")
 _SHARES: Final = ("drift", "margin")
-_LEAST: Final = {"batch_bytes": 1, "window": 1, "snapshot_entries": 2, "keep_bytes": 1}
+_MINIMA: Final = {"batch_bytes": 1, "window": 1, "snapshot_entries": 2, "keep_bytes": 1}
 """A log is cut off in its half, so that two entries are the fewest."""
 _SHARED: Final = ("lease_seconds", "drift", "margin", "cycle_seconds", "scheme", "keep_bytes")
 
 
-class Scheme(IntEnum):
-    """How a mastership changes hands once the incumbent has proposed it.
+class TransferScheme(IntEnum):
+    """How a mastership changes hands once the current master has proposed it.
 
-    The first three are those of the source; with the fourth the ideal node is master by the proposal itself.
+    The first three are those of the source; with the fourth the preferred node is master by the proposal
+    itself.
     """
 
     AWAIT = 1
@@ -34,7 +35,7 @@ class Scheme(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class MasterSettings:
+class StoreSettings:
     """Seconds and sizes of a cluster of groups.
 
     Attributes
@@ -54,18 +55,18 @@ class MasterSettings:
     scheme
         How masterships change hands.
     cycle_seconds
-        Bound of one takeover; the token of the cluster is held no longer.
+        Bound of one transfer; the token of the cluster is held no longer.
     upload_seconds
-        How long consumers have to hand in their offsets in a takeover.
-    mute_seconds
-        How long a group is left alone after its takeover failed.
+        How long consumers have to hand in their offsets in a transfer.
+    backoff_seconds
+        How long a group is left alone after its transfer failed.
     rest_seconds
         How long a group is not given to a node again that took it over and lost it within 40 times as long;
         eight times as long after each further loss in a row, up to 256 times. 0 for no rest.
     sync_seconds
         How often offsets are proposed.
-    lag_entries
-        An ideal node that has applied so many entries fewer than the master is refused.
+    max_lag_entries
+        A preferred node that has applied so many entries fewer than the master is refused.
     batch_seconds, batch_bytes
         A batch is proposed when either is reached.
     window
@@ -83,13 +84,13 @@ class MasterSettings:
     failover_seconds: float = 1.0
     propose_seconds: float = 1.0
     retry_seconds: float = 0.2
-    scheme: Scheme = Scheme.EXPIRE
+    scheme: TransferScheme = TransferScheme.EXPIRE
     cycle_seconds: float = 20.0
     upload_seconds: float = 1.0
-    mute_seconds: float = 15.0
+    backoff_seconds: float = 15.0
     rest_seconds: float = 15.0
     sync_seconds: float = 1.0
-    lag_entries: int = 64
+    max_lag_entries: int = 64
     batch_seconds: float = 0.002
     batch_bytes: int = 65536
     window: int = 8
@@ -120,7 +121,7 @@ class MasterSettings:
         if self.cycle_seconds < least:
             raise SettingsError(
                 f"masters.cycle_seconds is {self.cycle_seconds:g}, expected {least:g} or more (L + 2 R): "
-                "a takeover by the first scheme would not end in time; raise it"
+                "a transfer by the first scheme would not end in time; raise it"
             )
 
     def _check_ranges(self) -> None:
@@ -131,11 +132,11 @@ class MasterSettings:
             self._expect(name, 0 <= getattr(self, name) < inf, "a finite number, 0 or more")
         for name in _SHARES:
             self._expect(name, 0 <= getattr(self, name) < 1, "a share, 0 or more and below 1")
-        for name, least in _LEAST.items():
+        for name, least in _MINIMA.items():
             self._expect(name, least <= getattr(self, name) < inf, f"a whole number, {least} or more")
 
-    def _expect(self, name: str, kept: bool, expected: str) -> None:
-        if not kept:
+    def _expect(self, name: str, retained: bool, expected: str) -> None:
+        if not retained:
             raise SettingsError(f"masters.{name} is {getattr(self, name):g}, expected {expected}: correct it")
 
     @property

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, SyncOffsets, TakeOver
-from trimtab.online.masters.settings import Scheme
+from trimtab.online.masters.entries import (
+    AppendMessages,
+    ClaimMastership,
+    Entry,
+    MessageRecord,
+    SyncOffsets,
+    TransferMastership,
+)
+from trimtab.online.masters.settings import TransferScheme
 
-NOBODY = -1
+NO_MASTER = -1
 READ_BYTES = 1 << 20
 """Messages are handed out up to so many bytes at once, and one at least."""
 KEEP_BYTES = 16 << 20
 RECORD_BYTES = 64
 """What a message takes beside its payload and its names, about."""
-Topic = tuple[str, int, tuple[Record, ...]]
+Topic = tuple[str, int, tuple[MessageRecord, ...]]
 """Its name, the offset of its first message, and its messages."""
 Count = tuple[str, str, int]
 """A producer's last sequence in a topic, or a consumer's next offset there."""
-Whole = tuple[int, int, int, int, int, tuple[Topic, ...], tuple[Count, ...], tuple[Count, ...]]
-"""The whole state as a value: master, version, fence, ideal, life, topics, sequences, offsets."""
+Integers = tuple[int, int, int, int, int, tuple[Topic, ...], tuple[Count, ...], tuple[Count, ...]]
+"""The whole state as a value: master, version, fence, preferred, life, topics, sequences, offsets."""
 
 
 class GroupState:
@@ -32,9 +39,9 @@ class GroupState:
         The slot in which the mastership last changed or was renewed; it only rises.
     fence
         The slot by which the one who may write became that one.
-    ideal
+    preferred
         To whom the mastership is being handed; -1 if to nobody.
-    life
+    incarnation
         Of the process that may write: one that was started anew knows nothing of its consumers any more.
     topics
         Messages of each topic, from offset `begins` on: the oldest go when a group holds too much.
@@ -45,29 +52,38 @@ class GroupState:
     """
 
     __slots__ = (
-        "_keep_bytes", "_sizes", "begins", "fence", "ideal", "life", "master", "offsets", "sequences",
-        "topics", "version",
+        "_keep_bytes",
+        "_sizes",
+        "begins",
+        "fence",
+        "incarnation",
+        "master",
+        "offsets",
+        "preferred",
+        "sequences",
+        "topics",
+        "version",
     )  # fmt: skip
 
     def __init__(self, keep_bytes: int = KEEP_BYTES) -> None:
         self._keep_bytes = keep_bytes
         self._sizes: Counter[str] = Counter()
         self.begins: Counter[str] = Counter()
-        self.master = self.ideal = NOBODY
-        self.version = self.fence = self.life = 0
-        self.topics: dict[str, list[Record]] = {}
+        self.master = self.preferred = NO_MASTER
+        self.version = self.fence = self.incarnation = 0
+        self.topics: dict[str, list[MessageRecord]] = {}
         self.sequences: dict[tuple[str, str], int] = {}
         self.offsets: dict[tuple[str, str], int] = {}
 
     @property
     def writer(self) -> int:
         """Who may write: the master, or whom it hands over to."""
-        return self.master if self.ideal == NOBODY else self.ideal
+        return self.master if self.preferred == NO_MASTER else self.preferred
 
     def apply(self, slot: int, entry: Entry) -> tuple[str, ...] | bool:
         """Take in a chosen value: a verdict for each message of a batch, else whether it counted."""
         match entry:
-            case Append(fence, records):
+            case AppendMessages(fence, records):
                 if fence != self.fence:
                     return ("moved",) * len(records)
                 return tuple([self._append(record) for record in records])
@@ -78,26 +94,26 @@ class GroupState:
                     key = consumer, topic
                     self.offsets[key] = max(offset, self.offsets.get(key, 0))
                 return True
-            case BeMaster(node, (life, _), expected):
+            case ClaimMastership(node, (life, _), expected):
                 if expected != self.version:
                     return False
-                if (node, life) != (self.writer, self.life):
-                    self.fence, self.life = slot, life
-                self.master, self.ideal, self.version = node, NOBODY, slot
+                if (node, life) != (self.writer, self.incarnation):
+                    self.fence, self.incarnation = slot, life
+                self.master, self.preferred, self.version = node, NO_MASTER, slot
                 return True
-            case TakeOver(incumbent, ideal, expected, scheme, (life, _)):
-                if expected != self.version or incumbent != self.master or self.ideal != NOBODY:
+            case TransferMastership(current_master, preferred, expected, scheme, (life, _)):
+                if expected != self.version or current_master != self.master or self.preferred != NO_MASTER:
                     return False
                 self.version = self.fence = slot
-                self.life = life
-                if scheme == Scheme.INSTATE:
-                    self.master = ideal
+                self.incarnation = life
+                if scheme == TransferScheme.INSTATE:
+                    self.master = preferred
                 else:
-                    self.ideal = ideal
+                    self.preferred = preferred
                 return True
         return False
 
-    def _append(self, record: Record) -> str:
+    def _append(self, record: MessageRecord) -> str:
         key = record.topic, record.producer
         last = self.sequences.get(key, 0)
         if record.sequence <= last:
@@ -121,9 +137,9 @@ class GroupState:
             self.begins[topic] += old
             del records[:old]
 
-    def read(self, topic: str, offset: int, most: int) -> tuple[int, tuple[Record, ...]]:
+    def read(self, topic: str, offset: int, most: int) -> tuple[int, tuple[MessageRecord, ...]]:
         """Messages of a topic from an offset on, as many as go into one answer, behind the first one's."""
-        found: list[Record] = []
+        found: list[MessageRecord] = []
         size, begin = 0, self.begins[topic]
         offset = max(offset, begin)
         for record in self.topics.get(topic, [])[offset - begin : offset - begin + most]:
@@ -133,14 +149,14 @@ class GroupState:
             found.append(record)
         return offset, tuple(found)
 
-    def snapshot(self) -> Whole:
+    def snapshot(self) -> Integers:
         """All of it as a value, the same on every node."""
         return (
             self.master,
             self.version,
             self.fence,
-            self.ideal,
-            self.life,
+            self.preferred,
+            self.incarnation,
             tuple(
                 (topic, self.begins[topic], tuple(records)) for topic, records in sorted(self.topics.items())
             ),
@@ -148,16 +164,25 @@ class GroupState:
             tuple((*key, offset) for key, offset in sorted(self.offsets.items())),
         )
 
-    def restore(self, value: Whole) -> None:
+    def restore(self, value: Integers) -> None:
         """The inverse of `snapshot`."""
-        self.master, self.version, self.fence, self.ideal, self.life, topics, sequences, offsets = value
-        self.topics = {topic: [Record(*record) for record in records] for topic, _, records in topics}
+        (
+            self.master,
+            self.version,
+            self.fence,
+            self.preferred,
+            self.incarnation,
+            topics,
+            sequences,
+            offsets,
+        ) = value
+        self.topics = {topic: [MessageRecord(*record) for record in records] for topic, _, records in topics}
         self.begins = Counter({topic: begin for topic, begin, _ in topics})
         self._sizes = Counter({topic: sum(map(_bytes, records)) for topic, records in self.topics.items()})
         self.sequences = {(topic, producer): last for topic, producer, last in sequences}
         self.offsets = {(consumer, topic): offset for consumer, topic, offset in offsets}
 
 
-def _bytes(record: Record) -> int:
+def _bytes(record: MessageRecord) -> int:
     """What a message takes, about."""
     return len(record.payload) + len(record.topic) + len(record.producer) + RECORD_BYTES

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy
 
 
-class Affinity:
+class KeyAffinity:
     """Keys in flight, each with its queue; a key of which nothing is in flight goes where the policy says.
 
     Parameters
@@ -19,7 +19,7 @@ class Affinity:
         The queues.
     """
 
-    def __init__(self, policy: DispatchPolicy, ledger: Ledger) -> None:
+    def __init__(self, policy: DispatchPolicy, ledger: QueueLedger) -> None:
         self._policy, self._ledger = policy, ledger
         self._queue: dict[Hashable, int] = {}
         self._in_flight: dict[Hashable, int] = {}

@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.model.errors import SettingsError
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policies.central import CentralQueue
 from trimtab.online.queues.policies.idle import JoinIdleQueue
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
 from trimtab.online.queues.policies.light_load import LightLoadFirst
 from trimtab.online.queues.policies.min_min import MinMin
 from trimtab.online.queues.policies.power_of_two import PowerOfTwo
-from trimtab.online.queues.policies.round_robin import MarkedRoundRobin, RoundRobin
+from trimtab.online.queues.policies.round_robin import OpenRoundRobinQueue, RoundRobinQueue
 from trimtab.online.queues.policies.shortest import JoinShortestQueue
 from trimtab.online.queues.policies.size_interval import SizeInterval, equal_work_limits
 from trimtab.online.queues.policies.stealing import WorkStealing
 from trimtab.online.queues.policies.threshold import CountThreshold
 from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 DEFAULT: Final = LeastWorkLeft.name
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class DispatchInputs:
     """What policies may ask for beyond the ledger; each takes what it needs.
 
     Attributes
@@ -47,30 +47,30 @@ class Given:
     classes: Sequence[tuple[float, float]] = ()
     speed: Sequence[float] | None = None
     threshold: int = 3000
-    scheduling: Scheduling = field(default_factory=Scheduling)
+    scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
 
 
-def _power_of_two(ledger: Ledger, given: Given) -> DispatchPolicy:
-    if given.chance is None:
-        raise SettingsError("policy 'power_of_two' draws queues, and was given no generator: hand one over")
-    return PowerOfTwo(ledger, given.chance)
+def _power_of_two(ledger: QueueLedger, values: DispatchInputs) -> DispatchPolicy:
+    if values.chance is None:
+        raise SettingsError("policy 'power_of_two' draws queues and needs a generator: pass one")
+    return PowerOfTwo(ledger, values.chance)
 
 
-def _size_interval(ledger: Ledger, given: Given) -> DispatchPolicy:
-    if not given.classes:
-        raise SettingsError("policy 'size_interval' needs the classes' weights and rates, and was given none")
-    return SizeInterval(ledger, equal_work_limits(given.classes, len(ledger)))
+def _size_interval(ledger: QueueLedger, values: DispatchInputs) -> DispatchPolicy:
+    if not values.classes:
+        raise SettingsError("policy 'size_interval' needs the weights and rates of the classes")
+    return SizeInterval(ledger, equal_work_limits(values.classes, len(ledger)))
 
 
-POLICIES: Final[dict[str, Callable[[Ledger, Given], DispatchPolicy]]] = {
-    RoundRobin.name: lambda ledger, _: RoundRobin(ledger),
-    MarkedRoundRobin.name: lambda ledger, _: MarkedRoundRobin(ledger),
-    CountThreshold.name: lambda ledger, given: CountThreshold(ledger, given.threshold),
+POLICIES: Final[dict[str, Callable[[QueueLedger, DispatchInputs], DispatchPolicy]]] = {
+    RoundRobinQueue.name: lambda ledger, _: RoundRobinQueue(ledger),
+    OpenRoundRobinQueue.name: lambda ledger, _: OpenRoundRobinQueue(ledger),
+    CountThreshold.name: lambda ledger, inputs: CountThreshold(ledger, inputs.threshold),
     JoinShortestQueue.name: lambda ledger, _: JoinShortestQueue(ledger),
     PowerOfTwo.name: _power_of_two,
     JoinIdleQueue.name: lambda ledger, _: JoinIdleQueue(ledger),
-    MinMin.name: lambda ledger, given: MinMin(ledger, given.speed),
-    LightLoadFirst.name: lambda ledger, given: LightLoadFirst(ledger, given.scheduling),
+    MinMin.name: lambda ledger, inputs: MinMin(ledger, inputs.speed),
+    LightLoadFirst.name: lambda ledger, inputs: LightLoadFirst(ledger, inputs.scheduling),
     LeastWorkLeft.name: lambda ledger, _: LeastWorkLeft(ledger),
     WorkStealing.name: lambda ledger, _: WorkStealing(ledger),
     CentralQueue.name: lambda ledger, _: CentralQueue(ledger),
@@ -79,14 +79,14 @@ POLICIES: Final[dict[str, Callable[[Ledger, Given], DispatchPolicy]]] = {
 """Name of a policy to how it is made."""
 
 
-def policy_named(name: str, ledger: Ledger, given: Given | None = None) -> DispatchPolicy:
+def policy_named(name: str, ledger: QueueLedger, values: DispatchInputs | None = None) -> DispatchPolicy:
     """A policy over a ledger.
 
     Raises
     ------
     SettingsError
-        If there is none of that name, or it was not given what it needs.
+        If there is none of that name, or it was not inputs what it needs.
     """
     if name not in POLICIES:
         raise SettingsError(f"queues.policy is {name!r}, expected one of {', '.join(POLICIES)}")
-    return POLICIES[name](ledger, Given() if given is None else given)
+    return POLICIES[name](ledger, DispatchInputs() if values is None else values)

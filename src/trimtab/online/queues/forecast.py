@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from math import inf
 
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 
-class State(Enum):
+class QueueState(Enum):
     """What a queue's forecast says of it."""
 
     LIGHT = "light"
@@ -17,35 +17,35 @@ class State(Enum):
 
 
 def trend(
-    came_in: float, went_out: float, elapsed_seconds: float, before: float, settings: Scheduling
+    arrived: float, went_out: float, elapsed_seconds: float, before: float, settings: SchedulingSettings
 ) -> float:
     """Change of a queue's work, in seconds of work a second (the paper's D).
 
     Parameters
     ----------
-    came_in, went_out
+    arrived, went_out
         Seconds of work over the window; what was moved counts in neither.
     elapsed_seconds
-        Length of the window as it was: a late look must not make rates look higher.
+        Length of the window as it was: a late observation must not make rates look higher.
     before
         The trend one window ago.
     """
     if settings.trend == "none" or elapsed_seconds <= 0:
         return 0.0
-    rate = (came_in - went_out) / elapsed_seconds
-    if settings.sign == "printed":
+    rate = (arrived - went_out) / elapsed_seconds
+    if settings.trend_sign == "literal":
         rate = -rate
-    if settings.smoothing == 1.0:
+    if settings.trend_smoothing == 1.0:
         return rate
-    return settings.smoothing * rate + (1 - settings.smoothing) * settings.damping * before
+    return settings.trend_smoothing * rate + (1 - settings.trend_smoothing) * settings.trend_damping * before
 
 
-def forecast_work(work: float, trend: float, horizon_seconds: float, settings: Scheduling) -> float:
+def forecast_work(work: float, trend: float, horizon_seconds: float, settings: SchedulingSettings) -> float:
     """Seconds of work at the horizon, never below nothing: R_T = max(0, R + D·(T - t)).
 
     With damping φ < 1 window k of the way adds φ to the power of k of what the first would.
     """
-    reach, damping = max(0.0, horizon_seconds), settings.damping
+    reach, damping = max(0.0, horizon_seconds), settings.trend_damping
     if damping < 1.0:
         window = settings.window_seconds
         reach = window * damping * (1 - damping ** (reach / window)) / (1 - damping)
@@ -53,7 +53,7 @@ def forecast_work(work: float, trend: float, horizon_seconds: float, settings: S
 
 
 def forecast_length(
-    forecast: float, length: int, work: float, mean_weight: float, settings: Scheduling
+    forecast: float, length: int, work: float, mean_weight: float, settings: SchedulingSettings
 ) -> float:
     """Messages that the forecast work amounts to: L_T = R_T / r̄.
 
@@ -64,18 +64,19 @@ def forecast_length(
     length, work
         The queue now.
     mean_weight
-        Mean weight of the classes, seconds: r̄ itself, and with `length="own"` that of an empty queue.
+        Mean weight of the classes, seconds: r̄ itself, and with `forecast_weight="queue"` that of an empty
+        queue.
     """
-    mean = work / length if settings.length == "own" and length and work > 0 else mean_weight
+    mean = work / length if settings.forecast_weight == "queue" and length and work > 0 else mean_weight
     if mean > 0:
         return forecast / mean
     return inf if forecast > 0 else 0.0
 
 
-def state_of(messages: float, seconds: float, capacity: int, settings: Scheduling) -> State:
+def state_of(messages: float, seconds: float, capacity: int, settings: SchedulingSettings) -> QueueState:
     """A queue's state by its forecast, in messages and in seconds of work; on a limit it is moderate."""
-    value = seconds if settings.limits == "seconds" else messages
-    unit = capacity if settings.limits == "share" else 1
-    if value < settings.light * unit:
-        return State.LIGHT
-    return State.OVERLOAD if value > settings.overload * unit else State.MODERATE
+    value = seconds if settings.threshold_unit == "seconds" else messages
+    unit = capacity if settings.threshold_unit == "share" else 1
+    if value < settings.light_threshold * unit:
+        return QueueState.LIGHT
+    return QueueState.OVERLOAD if value > settings.overload_threshold * unit else QueueState.MODERATE

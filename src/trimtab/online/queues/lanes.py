@@ -14,7 +14,7 @@ FADE: Final = 0.999
 """What each message leaves of the weight of those before it: some thousand count."""
 
 
-class Lanes:
+class LaneClassifier:
     """Which messages are quick, by the weights of what came into the queues, whoever sent it.
 
     The usual weight is the mean over work, Σw²/Σw: that of the message which a random moment of a busy worker
@@ -35,7 +35,7 @@ class Lanes:
     def __init__(self, work: float = 0.0, squares: float = 0.0) -> None:
         self.work, self.squares = work, squares
 
-    def came(self, weight: float) -> None:
+    def enqueued(self, weight: float) -> None:
         """A message came into a queue; the same rule as `put.lua`.
 
         Parameters
@@ -51,7 +51,7 @@ class Lanes:
         return weight * self.work < QUICK_SHARE * self.squares
 
 
-def quick_goes_first(quick_at: float, other_at: float, overtake_seconds: float) -> bool:
+def is_quick_first(quick_at: float, other_at: float, max_overtake_seconds: float) -> bool:
     """Whether the oldest quick message goes before the others; the same rule as `take.lua`.
 
     A long message waits for no quick one that came later than this after it, also where it was moved: nobody
@@ -62,4 +62,4 @@ def quick_goes_first(quick_at: float, other_at: float, overtake_seconds: float) 
     quick_at, other_at
         When they were accepted, seconds; `other_at` is that of the other message that has waited longest.
     """
-    return quick_at <= other_at + overtake_seconds
+    return quick_at <= other_at + max_overtake_seconds

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from trimtab.model.errors import InputError
 
 
-class Ledger:
+class QueueLedger:
     """Queues by index, as a dispatcher and a scheduler see them.
 
     Whoever owns the queues keeps it: an in-process back-end at every message, one with a server by
@@ -45,7 +45,8 @@ class Ledger:
     """
 
     __slots__ = (
-        "_coming", "_coming_work", "_watched", "arrived", "capacity", "closed", "held", "held_work", "length",
+        "_forecast", "_forecast_work", "_watched", "arrived", "capacity", "closed", "held", "held_work",
+        "length",
         "open", "paused", "served", "work",
     )  # fmt: skip
 
@@ -61,7 +62,7 @@ class Ledger:
         self.work, self.held_work = [0.0] * count, [0.0] * count
         self.arrived, self.served = [0.0] * count, [0.0] * count
         self._watched: list[set[int]] = []
-        self._coming, self._coming_work = [0] * count, [0.0] * count
+        self._forecast, self._forecast_work = [0] * count, [0.0] * count
         self.paused, self.closed, self.open = [False] * count, [False] * count, [True] * count
 
     def __len__(self) -> int:
@@ -70,21 +71,21 @@ class Ledger:
     def enqueued(self, queue: int, weight: float) -> None:
         """A message of that many seconds was put into a queue."""
         self.arrived[queue] += weight
-        self._come(queue, weight)
+        self._enqueued(queue, weight)
 
     def sending(self, queue: int, weight: float) -> None:
         """A message is on its way to a queue: it counts there until `sent`, whatever its owner counts."""
-        self._coming[queue] += 1
-        self._coming_work[queue] += weight
-        self._come(queue, weight)
+        self._forecast[queue] += 1
+        self._forecast_work[queue] += weight
+        self._enqueued(queue, weight)
 
     def sent(self, queue: int, weight: float) -> None:
         """A message is on its way no longer: the owner of the queues counts it, if it took it."""
-        left = self._coming[queue] = self._coming[queue] - 1
-        self._coming_work[queue] = self._coming_work[queue] - weight if left else 0.0
-        self._gone(queue, 1, weight)
+        left = self._forecast[queue] = self._forecast[queue] - 1
+        self._forecast_work[queue] = self._forecast_work[queue] - weight if left else 0.0
+        self._dequeued(queue, 1, weight)
 
-    def taken(self, queue: int, weight: float) -> None:
+    def started(self, queue: int, weight: float) -> None:
         """A worker of the queue has taken the message; it counts there until it is finished."""
         self.held[queue] += 1
         self.held_work[queue] += weight
@@ -94,9 +95,9 @@ class Ledger:
         self.held[queue] -= 1
         self.held_work[queue] = self.held_work[queue] - weight if self.held[queue] else 0.0
         self.served[queue] += weight
-        self._gone(queue, 1, weight)
+        self._dequeued(queue, 1, weight)
 
-    def given_back(self, queue: int, weight: float) -> None:
+    def returned(self, queue: int, weight: float) -> None:
         """A message that was taken waits again: its worker could not finish it."""
         self.held[queue] -= 1
         self.held_work[queue] = self.held_work[queue] - weight if self.held[queue] else 0.0
@@ -105,8 +106,8 @@ class Ledger:
         """Waiting messages went from one queue to another; that is neither arrival nor service."""
         self.work[target] += work
         self.length[target] += messages
-        self._look(target)
-        self._gone(source, messages, work)
+        self._update_open(target)
+        self._dequeued(source, messages, work)
 
     def pause(self, queue: int) -> None:
         """Mark a queue: it receives nothing until it is resumed."""
@@ -116,7 +117,7 @@ class Ledger:
     def resume(self, queue: int) -> None:
         """Take the mark away."""
         self.paused[queue] = False
-        self._look(queue)
+        self._update_open(queue)
 
     def close(self, queue: int) -> None:
         """Take a queue out of dispatch whatever its mark: nobody empties it."""
@@ -126,7 +127,7 @@ class Ledger:
     def reopen(self, queue: int) -> None:
         """Take a closed queue back into dispatch."""
         self.closed[queue] = False
-        self._look(queue)
+        self._update_open(queue)
 
     def watch(self) -> set[int]:
         """A set into which queues are put whose work or length shrinks from now on; its reader empties it."""
@@ -136,34 +137,34 @@ class Ledger:
 
     def refresh(self, queue: int, *, length: int, work: float, held: int = 0, held_work: float = 0.0) -> None:
         """Set a queue to what its owner counts and what is on its way; for dispatchers that are not alone."""
-        self.length[queue] = length + self._coming[queue]
-        self.work[queue] = work + self._coming_work[queue]
+        self.length[queue] = length + self._forecast[queue]
+        self.work[queue] = work + self._forecast_work[queue]
         self.held[queue], self.held_work[queue] = held, held_work
         for eased in self._watched:
             eased.add(queue)
-        self._look(queue)
+        self._update_open(queue)
 
-    def _come(self, queue: int, weight: float) -> None:
+    def _enqueued(self, queue: int, weight: float) -> None:
         self.work[queue] += weight
         length = self.length[queue] = self.length[queue] + 1
         if length >= self.capacity[queue]:
             self.open[queue] = False
 
-    def _gone(self, queue: int, messages: int, work: float) -> None:
+    def _dequeued(self, queue: int, messages: int, work: float) -> None:
         left = self.length[queue] = self.length[queue] - messages
         # An empty queue holds no work: sums of fractions must not leave a crumb that makes it look busy.
         self.work[queue] = self.work[queue] - work if left else 0.0
         for eased in self._watched:
             eased.add(queue)
         if not self.open[queue]:
-            self._look(queue)
+            self._update_open(queue)
 
-    def _look(self, queue: int) -> None:
+    def _update_open(self, queue: int) -> None:
         self.open[queue] = not (
             self.paused[queue] or self.closed[queue] or self.length[queue] >= self.capacity[queue]
         )
 
 
-def waiting_work(ledger: Ledger) -> Sequence[float]:
+def waiting_work(ledger: QueueLedger) -> Sequence[float]:
     """Seconds of processing that wait in each queue, what is in work left out: shape (queues,)."""
     return [all_of_it - held for all_of_it, held in zip(ledger.work, ledger.held_work, strict=True)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 
 
 @dataclass(frozen=True, slots=True)
-class QueuesSeen:
+class QueuesObserved:
     """All queues at an instant, at the end of a window.
 
     Attributes
@@ -44,7 +44,7 @@ class QueuesSeen:
     held_work: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, ledger: Ledger, at: float, mean_weight: float) -> QueuesSeen:
+    def of(cls, ledger: QueueLedger, at: float, mean_weight: float) -> QueuesObserved:
         """The queues of a ledger, now."""
         return cls(
             at=at,
@@ -62,7 +62,7 @@ class QueuesSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MessagesMoved:
     """What became of an order to move: how much went over, which may be less than ordered, or nothing."""
 
     source: int
@@ -71,25 +71,25 @@ class Moved:
     work: float
 
 
-Fact = QueuesSeen | Moved
+Event = QueuesObserved | MessagesMoved
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class PauseQueue:
     """Let a queue receive nothing."""
 
     queue: int
 
 
 @dataclass(frozen=True, slots=True)
-class Resume:
+class ResumeQueue:
     """Let a queue receive again."""
 
     queue: int
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MoveMessages:
     """Take waiting messages, those that came last first, from one queue to another.
 
     Attributes
@@ -107,4 +107,4 @@ class Move:
     rest_seconds: float = 0.0
 
 
-Order = Pause | Resume | Move
+Effect = PauseQueue | ResumeQueue | MoveMessages

@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Sequence
 from math import inf
 from typing import Final, Protocol
 
-from trimtab.online.queues.messages import Move
+from trimtab.online.queues.messages import MoveMessages
 
 ROUNDING: Final = 1e-9
 """Share of an amount by which sums of fractions may miss it."""
@@ -15,7 +15,7 @@ MISFITS: Final = 64
 """Messages in a row that do not fit before the search ends: the rest of an amount is not worth a queue."""
 
 
-class Waiting(Protocol):
+class WaitingMessage(Protocol):
     """A waiting message.
 
     Attributes
@@ -33,8 +33,8 @@ class Waiting(Protocol):
 
 
 def chosen(
-    waiting: Sequence[Waiting],
-    move: Move,
+    waiting: Sequence[WaitingMessage],
+    move: MoveMessages,
     *,
     in_work: Collection[Hashable] = (),
     room: int | None = None,
@@ -96,7 +96,7 @@ def chosen(
     return sorted(taken)
 
 
-def _by_key(waiting: Sequence[Waiting]) -> dict[Hashable, list[int]]:
+def _by_key(waiting: Sequence[WaitingMessage]) -> dict[Hashable, list[int]]:
     groups: dict[Hashable, list[int]] = {}
     for place, message in enumerate(waiting):
         if message.key is not None:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 
 
 class DispatchPolicy(Protocol):
     """A rule that sends each message to a queue.
 
-    A policy reads a `Ledger` and never changes it: whoever puts the message in says so to the ledger. The
-    same ledger, weights and generator give the same choices.
+    A policy reads a `QueueLedger` and never changes it: whoever puts the message in says so to the ledger.
+    The same ledger, weights and generator give the same choices.
 
     Attributes
     ----------
     name
         As in settings.
-    insists
+    waits_for_choice
         Whether it has one queue in mind and waits for that one, though another is open.
     """
 
     name: ClassVar[str]
-    insists: ClassVar[bool]
+    waits_for_choice: ClassVar[bool]
 
     def choose(self, weight: float, /) -> int | None:
         """The queue of a message.
@@ -56,9 +56,9 @@ class OwnQueue:
         What the policy reads.
     """
 
-    insists: ClassVar[bool] = False
+    waits_for_choice: ClassVar[bool] = False
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: QueueLedger) -> None:
         self.ledger = ledger
 
     def source(self, worker: int, /) -> int | None:

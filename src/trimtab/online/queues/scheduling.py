@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from trimtab.online.queues.forecast import State, forecast_length, forecast_work, state_of, trend
-from trimtab.online.queues.hanging import WEIGHTS, Since, progressed
-from trimtab.online.queues.messages import Fact, Move, Moved, Order, Pause, QueuesSeen, Resume
-from trimtab.online.queues.pairing import Board, equalise, pass_on, relieve, share
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.forecast import QueueState, forecast_length, forecast_work, state_of, trend
+from trimtab.online.queues.hang_detection import WEIGHTS, Since, progressed
+from trimtab.online.queues.messages import (
+    Effect,
+    Event,
+    MessagesMoved,
+    MoveMessages,
+    PauseQueue,
+    QueuesObserved,
+    ResumeQueue,
+)
+from trimtab.online.queues.pairing import QueueForecastBoard, equalise, pass_on, relieve, share
+from trimtab.online.queues.settings import SchedulingSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class SchedulerState:
     """What a scheduler knows between two facts; a value that may be written down and read back.
 
     Attributes
     ----------
-    seen
+    last_observation
         The last look, with lengths, work and marks as they are after what was ordered since.
-    began
+    cycle_started_at
         When the cycle began, on the clock of `seen`; None before the first look.
     trends
         Shape (queues,): D of each queue, seconds of work a second.
@@ -35,95 +43,116 @@ class Schedule:
         Queues whose worker is late with what it has in hand.
     """
 
-    seen: QueuesSeen | None = None
-    began: float | None = None
+    last_observation: QueuesObserved | None = None
+    cycle_started_at: float | None = None
     trends: tuple[float, ...] = ()
     forecast: tuple[float, ...] = ()
     messages: tuple[float, ...] = ()
-    states: tuple[State, ...] = ()
-    moving: tuple[Move, ...] = ()
+    states: tuple[QueueState, ...] = ()
+    moving: tuple[MoveMessages, ...] = ()
     progress: Since = ()
     late: tuple[int, ...] = ()
 
 
-def handle(schedule: Schedule, fact: Fact, settings: Scheduling) -> tuple[Schedule, tuple[Order, ...]]:
+def handle(
+    schedule: SchedulerState, fact: Event, settings: SchedulingSettings
+) -> tuple[SchedulerState, tuple[Effect, ...]]:
     """Take a fact in; the schedule after it, and the orders that follow from it.
 
-    Orders are carried out in the order in which they stand, and each `Move` is answered by a `Moved`, if only
-    by one of nothing. After the last answer queues are marked anew: a queue that has given is open again, and
-    one that was given too much is not. Answers that never come are forgotten at the next look.
+    Orders are carried out in the order in which they stand, and each `MoveMessages` is answered by a
+    `MessagesMoved`, if only by one of nothing. After the last answer queues are marked anew: a queue that has
+    given is open again, and one that was given too much is not. Answers that never come are forgotten at the
+    next look.
 
     Parameters
     ----------
     schedule
-        `Schedule()` at the beginning.
+        `SchedulerState()` at the beginning.
     """
-    if isinstance(fact, Moved):
+    if isinstance(fact, MessagesMoved):
         return _moved(schedule, fact, settings)
-    return _seen(schedule, fact, settings)
+    return _absorb_observation(schedule, fact, settings)
 
 
-def _seen(before: Schedule, seen: QueuesSeen, settings: Scheduling) -> tuple[Schedule, tuple[Order, ...]]:
-    count, last = len(seen.length), before.seen
+def _absorb_observation(
+    before: SchedulerState, observation: QueuesObserved, settings: SchedulingSettings
+) -> tuple[SchedulerState, tuple[Effect, ...]]:
+    count, last = len(observation.length), before.last_observation
     # Other queues than before, or counters that began anew: rates over such a window would be none.
-    if last is None or len(last.length) != count or seen.at < last.at:
-        first = Schedule(seen, seen.at, (0.0,) * count, progress=_progress((), seen))
+    if last is None or len(last.length) != count or observation.at < last.at:
+        first = SchedulerState(
+            observation, observation.at, (0.0,) * count, progress=_progress((), observation)
+        )
         return _forecast(first, settings), ()
     trends = tuple(
         trend(
-            max(0.0, seen.arrived[queue] - last.arrived[queue]),
-            max(0.0, seen.served[queue] - last.served[queue]),
-            seen.at - last.at,
+            max(0.0, observation.arrived[queue] - last.arrived[queue]),
+            max(0.0, observation.served[queue] - last.served[queue]),
+            observation.at - last.at,
             before.trends[queue],
             settings,
         )
         for queue in range(count)
     )
-    progress = _progress(before.progress, seen)
-    late = _late(last, seen, progress, settings)
-    schedule = replace(before, seen=seen, trends=trends, moving=(), progress=progress, late=late)
+    progress = _progress(before.progress, observation)
+    late = _late(last, observation, progress, settings)
+    schedule = replace(
+        before, last_observation=observation, trends=trends, moving=(), progress=progress, late=late
+    )
     schedule = _forecast(schedule, settings)
-    overloaded = State.OVERLOAD in schedule.states
+    overloaded = QueueState.OVERLOAD in schedule.states
     board = _board(schedule, settings)
-    assert schedule.began is not None
-    if overloaded or seen.at - schedule.began >= settings.cycle_seconds:
-        receivers = [queue for queue in range(count) if not seen.closed[queue] and queue not in late]
+    assert schedule.cycle_started_at is not None
+    if overloaded or observation.at - schedule.cycle_started_at >= settings.cycle_seconds:
+        receivers = [queue for queue in range(count) if not observation.closed[queue] and queue not in late]
         (relieve if overloaded else equalise)(board, range(count), receivers)
-        schedule = replace(schedule, began=seen.at)
-    if settings.idle == "share":
-        pass_on(board, late, seen)
-        share(board, seen, late, settings.window_seconds)
+        schedule = replace(schedule, cycle_started_at=observation.at)
+    if settings.idle_transfer == "share":
+        pass_on(board, late, observation)
+        share(board, observation, late, settings.window_seconds)
     schedule, marks = _marked(schedule)
     return replace(schedule, moving=tuple(board.moves)), (*marks, *board.moves)
 
 
-def _progress(before: Since, seen: QueuesSeen) -> Since:
-    return progressed(before, seen.at, seen.served, seen.held_work) if seen.held_work else ()
+def _progress(before: Since, observation: QueuesObserved) -> Since:
+    return (
+        progressed(before, observation.at, observation.served, observation.held_work)
+        if observation.held_work
+        else ()
+    )
 
 
-def _late(last: QueuesSeen, seen: QueuesSeen, progress: Since, settings: Scheduling) -> tuple[int, ...]:
+def _late(
+    last: QueuesObserved, observation: QueuesObserved, progress: Since, settings: SchedulingSettings
+) -> tuple[int, ...]:
     """Queues whose worker is late; none where no other queue is open: one that is late is better than none.
 
     A worker that had nothing in hand a window ago may have begun this moment.
     """
-    if settings.idle == "nothing" or not seen.held_work or len(last.held_work) != len(seen.held_work):
+    if (
+        settings.idle_transfer == "nothing"
+        or not observation.held_work
+        or len(last.held_work) != len(observation.held_work)
+    ):
         return ()
     late = tuple(
         queue
-        for queue, (held, (_, since)) in enumerate(zip(seen.held_work, progress, strict=True))
-        if not seen.closed[queue] and last.held_work[queue] and seen.at - since > WEIGHTS * held
+        for queue, (held, (_, since)) in enumerate(zip(observation.held_work, progress, strict=True))
+        if not observation.closed[queue] and last.held_work[queue] and observation.at - since > WEIGHTS * held
     )
     others = (
         not closed and length < most and queue not in late
         for queue, (closed, length, most) in enumerate(
-            zip(seen.closed, seen.length, seen.capacity, strict=True)
+            zip(observation.closed, observation.length, observation.capacity, strict=True)
         )
     )
     return late if any(others) else ()
 
 
-def _moved(schedule: Schedule, fact: Moved, settings: Scheduling) -> tuple[Schedule, tuple[Order, ...]]:
-    seen = schedule.seen
+def _moved(
+    schedule: SchedulerState, fact: MessagesMoved, settings: SchedulingSettings
+) -> tuple[SchedulerState, tuple[Effect, ...]]:
+    seen = schedule.last_observation
     answered = next(
         (one for one in schedule.moving if (one.source, one.target) == (fact.source, fact.target)), None
     )
@@ -136,15 +165,15 @@ def _moved(schedule: Schedule, fact: Moved, settings: Scheduling) -> tuple[Sched
     left = list(schedule.moving)
     left.remove(answered)
     schedule = replace(
-        schedule, seen=replace(seen, length=tuple(length), work=tuple(work)), moving=tuple(left)
+        schedule, last_observation=replace(seen, length=tuple(length), work=tuple(work)), moving=tuple(left)
     )
     schedule = _forecast(schedule, settings)
     return (schedule, ()) if left else _marked(schedule)
 
 
-def _forecast(schedule: Schedule, settings: Scheduling) -> Schedule:
+def _forecast(schedule: SchedulerState, settings: SchedulingSettings) -> SchedulerState:
     """Forecast and state of every queue, to the end of the cycle."""
-    seen = schedule.seen
+    seen = schedule.last_observation
     assert seen is not None
     figures = [
         _figures(schedule, queue, length, work, settings)
@@ -155,9 +184,9 @@ def _forecast(schedule: Schedule, settings: Scheduling) -> Schedule:
 
 
 def _figures(
-    schedule: Schedule, queue: int, length: int, work: float, settings: Scheduling
-) -> tuple[float, float, State]:
-    seen, began = schedule.seen, schedule.began
+    schedule: SchedulerState, queue: int, length: int, work: float, settings: SchedulingSettings
+) -> tuple[float, float, QueueState]:
+    seen, began = schedule.last_observation, schedule.cycle_started_at
     assert seen is not None
     assert began is not None
     ahead = forecast_work(work, schedule.trends[queue], began + settings.cycle_seconds - seen.at, settings)
@@ -165,24 +194,26 @@ def _figures(
     return ahead, messages, state_of(messages, ahead, seen.capacity[queue], settings)
 
 
-def _board(schedule: Schedule, settings: Scheduling) -> Board:
-    def state(queue: int, length: int, work: float) -> State:
+def _board(schedule: SchedulerState, settings: SchedulingSettings) -> QueueForecastBoard:
+    def state(queue: int, length: int, work: float) -> QueueState:
         return _figures(schedule, queue, length, work, settings)[2]
 
-    assert schedule.seen is not None
-    return Board(schedule.seen.length, schedule.seen.work, state, settings)
+    assert schedule.last_observation is not None
+    return QueueForecastBoard(
+        schedule.last_observation.length, schedule.last_observation.work, state, settings
+    )
 
 
-def _marked(schedule: Schedule) -> tuple[Schedule, tuple[Order, ...]]:
+def _marked(schedule: SchedulerState) -> tuple[SchedulerState, tuple[Effect, ...]]:
     """Marks by state: overloaded and late queues are paused, no others; only what changes is ordered."""
-    seen = schedule.seen
+    seen = schedule.last_observation
     assert seen is not None
     paused = tuple(
-        state is State.OVERLOAD or queue in schedule.late for queue, state in enumerate(schedule.states)
+        state is QueueState.OVERLOAD or queue in schedule.late for queue, state in enumerate(schedule.states)
     )
-    orders: tuple[Order, ...] = tuple(
-        Pause(queue) if now else Resume(queue)
+    orders: tuple[Effect, ...] = tuple(
+        PauseQueue(queue) if now else ResumeQueue(queue)
         for queue, (was, now) in enumerate(zip(seen.paused, paused, strict=True))
         if was != now
     )
-    return replace(schedule, seen=replace(seen, paused=paused)), orders
+    return replace(schedule, last_observation=replace(seen, paused=paused)), orders

@@ -1,1 +1,1 @@
-"""The level `bundles`: bundles of Pulsar topics to brokers."""
+"""The balancer `bundles`: bundles of Pulsar topics to brokers."""

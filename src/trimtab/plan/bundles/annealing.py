@@ -18,7 +18,7 @@ def _more(g, i, b, dear):
     """Weight of the further clients disturbed if the bundle goes to `b`."""
     if g.fixed.must[i]:
         return 0.0
-    return dear[i] * ((b != g.fixed.home[i]) * 1.0 - (g.place[i] != g.fixed.home[i]) * 1.0)
+    return dear[i] * ((b != g.fixed.initial[i]) * 1.0 - (g.place[i] != g.fixed.initial[i]) * 1.0)
 
 
 @entry
@@ -34,7 +34,7 @@ def anneal(g, dear, heats, chances):
     chances
         Shape (changes, 4): uniform in [0, 1).
     """
-    bundles, brokers = len(g.place), len(g.worth)
+    bundles, brokers = len(g.place), len(g.potentials)
     for k in range(len(chances)):
         i = int(chances[k, 1] * bundles)
         here = g.place[i]
@@ -45,7 +45,7 @@ def anneal(g, dear, heats, chances):
             if b == here:
                 continue
             after = value(g.use, g.band, here, -1, i)[0] + value(g.use, g.band, b, i, -1)[0]
-            rise = after - g.worth[here, 0] - g.worth[b, 0] + _more(g, i, b, dear)
+            rise = after - g.potentials[here, 0] - g.potentials[b, 0] + _more(g, i, b, dear)
             if accepted(rise, heats[k], chances[k, 3]) and may_move(g, i, b):
                 move(g, i, b)
             continue
@@ -54,7 +54,13 @@ def anneal(g, dear, heats, chances):
         if not g.movable[j] or b < 0 or b == here:
             continue
         after = value(g.use, g.band, here, j, i)[0] + value(g.use, g.band, b, i, j)[0]
-        rise = after - g.worth[here, 0] - g.worth[b, 0] + _more(g, i, b, dear) + _more(g, j, here, dear)
+        rise = (
+            after
+            - g.potentials[here, 0]
+            - g.potentials[b, 0]
+            + _more(g, i, b, dear)
+            + _more(g, j, here, dear)
+        )
         if accepted(rise, heats[k], chances[k, 3]) and may_exchange(g, i, j):
             move(g, i, b)
             move(g, j, here)

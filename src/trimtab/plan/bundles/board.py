@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.plan.bundles.problem import Arrays
+from trimtab.plan.bundles.problem import BundlesArrays
 from trimtab.plan.search.board import blank_band, carry, lists, set_limits
 from trimtab.plan.search.compiled import leaf
-from trimtab.plan.search.limits import Limits
+from trimtab.plan.search.limits import UsageLimits
 
 
 class BundlesBoard(NamedTuple):
@@ -31,13 +31,13 @@ class BundlesBoard(NamedTuple):
         Shape (members, brokers) and (members, domains): bundles of each namespace of an anti-affinity group.
     """
 
-    fixed: Arrays
+    fixed: BundlesArrays
     open: BoolArray
     use: FloatArray
     movable: BoolArray
     width: int
     band: FloatArray
-    worth: FloatArray
+    potentials: FloatArray
     place: IntArray
     head: IntArray
     links: IntArray
@@ -60,7 +60,7 @@ def crowd(held, near, group, domain, m, b):
 @leaf
 def may_be_on(g, i, b):
     """True if broker `b` may be given the bundle: by policies, service and grace time; home always is."""
-    if g.fixed.home[i] == b:
+    if g.fixed.initial[i] == b:
         return not g.fixed.must[i]
     if not g.fixed.allowed[g.fixed.kind[i], b]:
         return False
@@ -81,7 +81,7 @@ def may_move(g, i, b):
         return False
     m = g.fixed.member[i]
     here = g.place[i]
-    if m < 0 or here < 0 or b == g.fixed.home[i]:
+    if m < 0 or here < 0 or b == g.fixed.initial[i]:
         return True
     around, on = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, b)
     around_here, on_here = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, here)
@@ -103,7 +103,7 @@ def move(g, i, b):
         g.near[m, g.fixed.domain[b]] += 1
 
 
-def new_board(arrays: Arrays, place: IntArray, usage: FloatArray, limits: Limits) -> BundlesBoard:
+def new_board(arrays: BundlesArrays, place: IntArray, usage: FloatArray, limits: UsageLimits) -> BundlesBoard:
     """A board of its own for an ownership; `usage` is that of the brokers under it."""
     brokers, members = len(usage), len(arrays.group)
     head, links = lists(place, brokers)
@@ -119,7 +119,7 @@ def new_board(arrays: Arrays, place: IntArray, usage: FloatArray, limits: Limits
         movable=arrays.movable,
         width=1,
         band=blank_band(arrays.inverse),
-        worth=np.zeros((brokers, 2)),
+        potentials=np.zeros((brokers, 2)),
         place=place.copy(),
         head=head,
         links=links,

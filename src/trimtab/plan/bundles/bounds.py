@@ -11,10 +11,10 @@ import numpy as np
 
 from trimtab.model.bundles.plan import BundleBound
 from trimtab.model.load import BoolArray, FloatArray
-from trimtab.plan.bundles.problem import ProblemData
+from trimtab.plan.bundles.problem import BundlesProblem
 from trimtab.plan.search.compiled import entry
 from trimtab.plan.search.covering import dual_bound
-from trimtab.plan.search.limits import Limits
+from trimtab.plan.search.limits import UsageLimits
 
 SWEEPS = 2
 SLACK = 1e-6
@@ -60,7 +60,7 @@ def departures(start, member, need, scale, use, cost, sweeps):
     return total
 
 
-def bound_of(problem: ProblemData, goal: Limits, load: FloatArray, fixed: BoolArray) -> BundleBound:
+def bound_of(problem: BundlesProblem, goal: UsageLimits, load: FloatArray, fixed: BoolArray) -> BundleBound:
     """The bound, with its proof in words.
 
     Parameters
@@ -79,18 +79,18 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray, fixed: BoolAr
         bottom = np.where(fixed, goal.low, -np.inf) * capacity * (1 - SLACK)
     asked = problem.counted
     # What must leave a broker in service takes its load along, and is paid for by `forced`.
-    forced_rows = np.flatnonzero(arrays.must & (arrays.home >= 0))
+    forced_rows = np.flatnonzero(arrays.must & (arrays.initial >= 0))
     stays = load.copy()
-    np.add.at(stays, arrays.home[forced_rows], -arrays.use[forced_rows])
+    np.add.at(stays, arrays.initial[forced_rows], -arrays.use[forced_rows])
     over = np.where(asked & np.isfinite(top), stays - top, -np.inf)
     under = np.where(asked & np.isfinite(bottom), np.maximum(bottom - load, 0.0), 0.0)
     scale = 1.0 / np.maximum(load.mean(axis=0), 1e-300)
-    rows = np.flatnonzero(arrays.movable & (arrays.home >= 0) & ~arrays.must)
-    rows = rows[np.argsort(arrays.home[rows], kind="stable")]
-    start = np.searchsorted(arrays.home[rows], np.arange(len(load) + 1))
+    rows = np.flatnonzero(arrays.movable & (arrays.initial >= 0) & ~arrays.must)
+    rows = rows[np.argsort(arrays.initial[rows], kind="stable")]
+    start = np.searchsorted(arrays.initial[rows], np.arange(len(load) + 1))
     leave = float(departures(start, rows, over, scale, arrays.use, arrays.cost, SWEEPS))
     # What an unowned bundle brings, or one that must leave its broker, is paid for by `forced`.
-    anyone = np.flatnonzero(arrays.movable & ((arrays.home >= 0) | arrays.must))
+    anyone = np.flatnonzero(arrays.movable & ((arrays.initial >= 0) | arrays.must))
     arrive = float(_covered(under.sum(axis=0), scale, anyone, arrays.use, arrays.cost, SWEEPS))
     least = max(forced + leave, arrive)
     proof = (

@@ -15,18 +15,18 @@ import numpy as np
 from trimtab.model.bundles.policies import IsolationPolicy
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.snapshot import RESOURCES, UNITS
-from trimtab.model.level import exceeds
+from trimtab.model.goals import exceeds
 from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
 from trimtab.model.plan import Problem
-from trimtab.plan.bundles.problem import ProblemData
-from trimtab.plan.search.confined import Confined, Indices, confined
+from trimtab.plan.bundles.problem import BundlesProblem
+from trimtab.plan.search.confined import ConfinedLoad, Indices, confined
 
 NAMED = 3
 """Namespaces, brokers or bundles that a text names; it counts the others."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class BrokerReach:
     """The brokers that each bundle may be on at the end of a plan.
 
     Attributes
@@ -51,7 +51,7 @@ class Reach:
 
 
 @dataclass(frozen=True, eq=False)
-class Causes:
+class InfeasibilityCauses:
     """What the rules make impossible.
 
     Attributes
@@ -73,13 +73,13 @@ class Causes:
     out: BoolArray
 
 
-def reach_of(problem: ProblemData, *, grace: bool) -> Reach:
+def reach_of(problem: BundlesProblem, *, grace: bool) -> BrokerReach:
     """The sets of brokers; with `grace` without those that a bundle left within the grace time."""
     arrays, service = problem.arrays, problem.snapshot.brokers.in_service
     brokers = len(service)
-    served = (arrays.home >= 0) & service[arrays.home]
+    served = (arrays.initial >= 0) & service[arrays.initial]
     free = np.asarray(arrays.movable & (served | arrays.must))
-    home = np.where(served & ~arrays.must, arrays.home, -1)
+    home = np.where(served & ~arrays.must, arrays.initial, -1)
     # Where policies allow the owner anyway, bundles of all owners have one set.
     beside = np.where((home >= 0) & ~arrays.allowed[arrays.kind, home], home, -1)
     code = arrays.kind.astype(np.int64) * (brokers + 1) + beside + 1
@@ -106,16 +106,18 @@ def reach_of(problem: ProblemData, *, grace: bool) -> Reach:
         rows.append(allowed)
     fixed = np.tile(problem.snapshot.brokers.base, (1, len(problem.snapshot.views)))
     stays = np.flatnonzero(~free & served)
-    np.add.at(fixed, arrays.home[stays], arrays.use[stays])
+    np.add.at(fixed, arrays.initial[stays], arrays.use[stays])
     sets = np.array(rows, dtype=np.bool_).reshape(len(rows), brokers)
     # What may be nowhere is no load of these brokers.
     if len(rows):
         nowhere = np.flatnonzero(~sets.any(axis=1))
         of[np.isin(of, nowhere)] = -1
-    return Reach(sets, of, fixed)
+    return BrokerReach(sets, of, fixed)
 
 
-def causes_of(problem: ProblemData, mean: FloatArray, over: BoolArray, out: BoolArray) -> Causes:
+def causes_of(
+    problem: BundlesProblem, mean: FloatArray, over: BoolArray, out: BoolArray
+) -> InfeasibilityCauses:
     """The misses of a final ownership that rules make unavoidable.
 
     Parameters
@@ -125,7 +127,7 @@ def causes_of(problem: ProblemData, mean: FloatArray, over: BoolArray, out: Bool
     over, out
         Shape (brokers, columns): above θ, and further than ε from the mean but not above θ.
     """
-    found = Causes([], [], [], np.zeros_like(over), np.zeros_like(out))
+    found = InfeasibilityCauses([], [], [], np.zeros_like(over), np.zeros_like(out))
     recent = (problem.arrays.barred >= 0).any()
     for grace in (False, True) if recent else (False,):
         reach = reach_of(problem, grace=grace)
@@ -134,19 +136,21 @@ def causes_of(problem: ProblemData, mean: FloatArray, over: BoolArray, out: Bool
     return found
 
 
-def _of_theta(problem: ProblemData, reach: Reach, over: BoolArray, found: Causes, *, grace: bool) -> None:
+def _of_theta(
+    problem: BundlesProblem, reach: BrokerReach, over: BoolArray, found: InfeasibilityCauses, *, grace: bool
+) -> None:
     """For each resource the worst column of every set of brokers that is too small for θ."""
-    worst: dict[tuple[int, tuple[int, ...]], tuple[float, int, Confined]] = {}
+    worst: dict[tuple[int, tuple[int, ...]], tuple[float, int, ConfinedLoad]] = {}
     service, theta = problem.snapshot.brokers.in_service, problem.goals.theta
     explained = found.over.copy()
     for column in np.flatnonzero(over.any(axis=0)).tolist():
-        room = _room(problem, reach, column, theta[column])
+        room = _free_capacity(problem, reach, column, theta[column])
         for one in confined(reach.amount(problem.arrays.use[:, column]), room, reach.sets):
             if not len(one.places) or len(one.places) == int(service.sum()):
                 continue  # All brokers together are too few: another proof.
             explained[one.places, column] = True
             key = column % len(RESOURCES), tuple(one.places.tolist())
-            ratio = (one.load - one.room) / float(problem.capacity[one.places, column].sum())
+            ratio = (one.load - one.capacity) / float(problem.capacity[one.places, column].sum())
             if key not in worst or ratio > worst[key][0]:
                 worst[key] = ratio, column, one
     if not grace:
@@ -158,7 +162,11 @@ def _of_theta(problem: ProblemData, reach: Reach, over: BoolArray, found: Causes
 
 
 def _of_fixed(
-    problem: ProblemData, reach: Reach, over: BoolArray, explained: BoolArray, found: Causes
+    problem: BundlesProblem,
+    reach: BrokerReach,
+    over: BoolArray,
+    explained: BoolArray,
+    found: InfeasibilityCauses,
 ) -> None:
     """Brokers that are above θ by load that does not move alone; for each resource the worst column."""
     with np.errstate(invalid="ignore"):
@@ -172,7 +180,7 @@ def _of_fixed(
             column = int(mine[usage[row, mine].argmax()])
             view, name = problem.column_name(column)
             base = float(problem.snapshot.brokers.base[row, resource])
-            stays = int(((problem.arrays.home == row) & ~problem.arrays.movable).sum())
+            stays = int(((problem.arrays.initial == row) & ~problem.arrays.movable).sum())
             broker, theta = problem.snapshot.brokers.name[row], float(problem.goals.theta[column])
             found.proven.append(
                 Problem(
@@ -195,7 +203,9 @@ def _of_fixed(
             )
 
 
-def _room(problem: ProblemData, reach: Reach, column: int, usage: float | FloatArray) -> FloatArray:
+def _free_capacity(
+    problem: BundlesProblem, reach: BrokerReach, column: int, usage: float | FloatArray
+) -> FloatArray:
     """Shape (brokers,): what each may carry besides what does not move; infinite where nothing is asked."""
     counted = problem.counted[:, column]
     with np.errstate(invalid="ignore"):
@@ -203,7 +213,9 @@ def _room(problem: ProblemData, reach: Reach, column: int, usage: float | FloatA
     return np.where(problem.snapshot.brokers.in_service, room, 0.0)
 
 
-def _too_small(problem: ProblemData, reach: Reach, column: int, one: Confined, *, grace: bool) -> Problem:
+def _too_small(
+    problem: BundlesProblem, reach: BrokerReach, column: int, one: ConfinedLoad, *, grace: bool
+) -> Problem:
     """θ cannot hold on these brokers: what they would have to carry, and how many of them it takes."""
     view, name = problem.column_name(column)
     capacity, theta = problem.capacity[one.places, column], float(problem.goals.theta[column])
@@ -254,18 +266,26 @@ def _too_small(problem: ProblemData, reach: Reach, column: int, one: Confined, *
 
 
 def _of_epsilon(
-    problem: ProblemData, reach: Reach, mean: FloatArray, out: BoolArray, found: Causes, *, grace: bool
+    problem: BundlesProblem,
+    reach: BrokerReach,
+    mean: FloatArray,
+    out: BoolArray,
+    found: InfeasibilityCauses,
+    *,
+    grace: bool,
 ) -> None:
     """Sets of brokers that must carry more than ε allows, or cannot be given what it asks for."""
     epsilon, theta = problem.goals.epsilon, problem.goals.theta
     service = problem.snapshot.brokers.in_service
     same = problem.fixed_mean(True)
-    told: dict[tuple[str, tuple[int, ...]], tuple[list[int], Confined]] = {}
+    told: dict[tuple[str, tuple[int, ...]], tuple[list[int], ConfinedLoad]] = {}
     explained = found.out.copy()
     for column in np.flatnonzero(out.any(axis=0) & same & np.isfinite(epsilon)).tolist():
         amount = reach.amount(problem.arrays.use[:, column])
-        high = _room(problem, reach, column, min(mean[column] * (1 + epsilon[column]), theta[column]))
-        low = _room(problem, reach, column, mean[column] * (1 - epsilon[column]))
+        high = _free_capacity(
+            problem, reach, column, min(mean[column] * (1 + epsilon[column]), theta[column])
+        )
+        low = _free_capacity(problem, reach, column, mean[column] * (1 - epsilon[column]))
         wanted = np.maximum(np.where(problem.counted[:, column], low, 0.0), 0.0)
         for side, one in (
             *(("most", one) for one in confined(amount, high, reach.sets)),
@@ -294,12 +314,12 @@ def _of_epsilon(
 
 
 def _uneven(
-    problem: ProblemData,
-    reach: Reach,
+    problem: BundlesProblem,
+    reach: BrokerReach,
     side: str,
     places: Indices,
     columns: list[int],
-    one: Confined,
+    one: ConfinedLoad,
     goals: str,
     *,
     grace: bool,
@@ -319,19 +339,19 @@ def _uneven(
     }
     if side == "most":
         rows = np.flatnonzero(np.isin(reach.of, one.loads))
-        asked, allowed = one.load, one.room
+        asked, allowed = one.load, one.capacity
         text = (
             f"{where} must take {asked:.6g} {unit} of {first} in {view}, more than the {allowed:.6g} that "
             f"{goals}"
         )
     else:
         rows = np.flatnonzero(np.isin(reach.of, one.places))
-        asked, allowed = one.load, one.room
+        asked, allowed = one.load, one.capacity
         text = (
             f"{where} can be given {allowed:.6g} {unit} of {first} in {view}, less than the {asked:.6g} that "
             f"epsilon {100 * limit:g}% asks for"
         )
-    proof |= {"bundles": len(rows), "load": one.load, "room": one.room}
+    proof |= {"bundles": len(rows), "load": one.load, "room": one.capacity}
     if grace:
         left = None if side == "most" else places
         back = rows if side == "most" else np.flatnonzero(np.isin(problem.arrays.barred, places).any(axis=1))
@@ -349,7 +369,7 @@ def _uneven(
     return Problem("confined_bundles", f"{which}: {text}: {why}", proof=proof)
 
 
-def _rules_against(problem: ProblemData, reach: Reach, rows: Indices, places: Indices) -> str:
+def _rules_against(problem: BundlesProblem, reach: BrokerReach, rows: Indices, places: Indices) -> str:
     """The rules that keep all bundles but `rows` away from brokers."""
     others = (reach.of >= 0) & ~np.isin(np.arange(len(reach.of)), rows)
     namespaces = _namespaces(problem, np.flatnonzero(others))
@@ -362,13 +382,15 @@ def _rules_against(problem: ProblemData, reach: Reach, rows: Indices, places: In
     if found:
         word = "the isolation policy" if len(found) == 1 else f"{len(found)} isolation policies:"
         said.append(f"{word} {'; '.join(map(_one_policy, found[:NAMED]))}")
-    stay = int(((reach.of < 0) & (problem.arrays.home >= 0) & ~problem.arrays.movable).sum())
+    stay = int(((reach.of < 0) & (problem.arrays.initial >= 0) & ~problem.arrays.movable).sum())
     if stay:
         said.append(f"{_some(stay, 'bundle')} that may not be moved")
     return " and by ".join(said) or "the size of the cluster's load"
 
 
-def grace_text(problem: ProblemData, rows: Indices, places: Indices | None) -> tuple[str, dict[str, object]]:
+def grace_text(
+    problem: BundlesProblem, rows: Indices, places: Indices | None
+) -> tuple[str, dict[str, object]]:
     """Which bundles the grace time keeps from which brokers, and until when; the same for a proof.
 
     Parameters
@@ -405,7 +427,7 @@ def time_of(at: float) -> str:
     return datetime.fromtimestamp(math.ceil(at), UTC).isoformat().replace("+00:00", "Z")
 
 
-def policy_text(problem: ProblemData, namespaces: Iterable[str]) -> str:
+def policy_text(problem: BundlesProblem, namespaces: Iterable[str]) -> str:
     """The isolation policies that cover namespaces; a snapshot does not hold their names."""
     found = _policies(problem, namespaces)
     if not found:
@@ -419,7 +441,7 @@ def _one_policy(policy: IsolationPolicy) -> str:
     return f"{' '.join(policy.namespaces)} (primary {' '.join(policy.primary)}{second})"
 
 
-def _policies(problem: ProblemData, namespaces: Iterable[str]) -> list[IsolationPolicy]:
+def _policies(problem: BundlesProblem, namespaces: Iterable[str]) -> list[IsolationPolicy]:
     found: dict[IsolationPolicy, None] = {}
     for namespace in namespaces:
         policy = problem.snapshot.policies.isolation_of(namespace)
@@ -437,11 +459,11 @@ def policy_fields(policy: IsolationPolicy) -> dict[str, list[str]]:
     }
 
 
-def _policy_fields(problem: ProblemData, namespaces: Iterable[str]) -> list[dict[str, list[str]]]:
+def _policy_fields(problem: BundlesProblem, namespaces: Iterable[str]) -> list[dict[str, list[str]]]:
     return [policy_fields(one) for one in _policies(problem, namespaces)]
 
 
-def _namespaces(problem: ProblemData, rows: Indices) -> list[str]:
+def _namespaces(problem: BundlesProblem, rows: Indices) -> list[str]:
     return sorted({namespace_of(problem.snapshot.bundles.key[row]) for row in rows.tolist()})
 
 
@@ -451,7 +473,7 @@ def _bundles(number: int, namespaces: list[str]) -> str:
     return f"{_some(number, 'bundle')} of {named}{more}"
 
 
-def _brokers(problem: ProblemData, places: Iterable[int]) -> str:
+def _brokers(problem: BundlesProblem, places: Iterable[int]) -> str:
     names = [problem.snapshot.brokers.name[place] for place in places]
     named = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
     return f"{_some(len(names), 'broker')} ({named})"

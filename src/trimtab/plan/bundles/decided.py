@@ -6,25 +6,25 @@ from typing import TypeGuard
 import numpy as np
 
 from trimtab.model.bundles.plan import (
+    BundleAssignment,
     BundleBound,
     BundleMove,
     BundleMoveKind,
     BundlePlan,
     BundleReason,
-    Ownership,
 )
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.model.plan import Prediction, settings_document
 from trimtab.plan.bundles.problem import problem_data
 from trimtab.plan.bundles.trim import cost_of, traffic_of
-from trimtab.plan.bundles.verdicts import judge
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.bundles.verdicts import evaluate
+from trimtab.plan.pulsar.decision import ShedDecision
 
 
 def plan_of_decision(
     snapshot: BundlesSnapshot,
-    decision: Decision,
+    decision: ShedDecision,
     strategy: str,
     placement: str | None,
     settings: BundlesSettings,
@@ -74,10 +74,10 @@ def plan_of_decision(
                 )
             )
     problem = problem_data(snapshot, settings)
-    judgement = judge(problem, place, bool(moves), None)
+    judgement = evaluate(problem, place, bool(moves), None)
     moved = np.flatnonzero(place != bundles.owner)
     return BundlePlan(
-        level="bundles",
+        balancer="bundles",
         strategy=strategy,
         seed=settings.seed,
         settings={**settings_document(settings, RESOURCES), "placement": placement, **more},
@@ -85,7 +85,7 @@ def plan_of_decision(
         verdict=judgement.verdict,
         moves=tuple(moves),
         assignments=tuple(
-            Ownership(bundles.key[row], names[bundles.owner[row]], names[place[row]])
+            BundleAssignment(bundles.key[row], names[bundles.owner[row]], names[place[row]])
             for row in moved.tolist()
         ),
         predicted=Prediction(snapshot.imbalance().measures(), snapshot.imbalance(place).measures()),
@@ -95,10 +95,10 @@ def plan_of_decision(
     )
 
 
-def _numbers(decision: Decision, source: str, bundle: str) -> str:
+def _numbers(decision: ShedDecision, source: str, bundle: str) -> str:
     """The reason for this broker and bundle, as far as the strategy says it by name."""
     said = []
-    for name, value in decision.why.items():
+    for name, value in decision.facts.items():
         one = value.get(source) if isinstance(value, Mapping) else None
         if isinstance(one, Mapping):
             said += [
@@ -110,7 +110,7 @@ def _numbers(decision: Decision, source: str, bundle: str) -> str:
             said.append(f"{name.replace('_', ' ')} {one:.4g}")
         elif _is_number(value):
             said.append(f"{name.replace('_', ' ')} {value:.4g}")
-    placements = decision.why.get("placements")
+    placements = decision.facts.get("placements")
     if isinstance(placements, Mapping) and isinstance(found := placements.get(bundle), Mapping):
         pool = found.get("pool") or ()
         said.append(f"placement among {len(pool)} equal" if len(pool) > 1 else "placement the only best")

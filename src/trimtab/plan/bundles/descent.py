@@ -21,11 +21,11 @@ def place_homeless(g, order):
         best = np.inf
         target = -1
         fewest_around, fewest_on = 1 << 30, 1 << 30
-        for b in range(len(g.worth)):
+        for b in range(len(g.potentials)):
             if not may_be_on(g, i, b):
                 continue
             potential, guidance = value(g.use, g.band, b, i, -1)
-            rise = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
+            rise = potential + guidance - g.potentials[b, 0] - g.potentials[b, 1]
             around, on = 0, 0
             if m >= 0:
                 around, on = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, b)
@@ -57,7 +57,7 @@ def exchange(g, h, floor):
     mine = sample(g.head, g.links, g.movable, g.width, h)
     best, best_mine, best_other = 0.0, -1, -1
     for b in opposites(g.band, h):
-        both = g.worth[h, 0] + g.worth[b, 0]
+        both = g.potentials[h, 0] + g.potentials[b, 0]
         others = sample(g.head, g.links, g.movable, g.width, b)
         for i in mine:
             for j in others:
@@ -79,7 +79,7 @@ def exchange(g, h, floor):
 
 
 @entry
-def level(g, floor, rounds):
+def balance(g, floor, rounds):
     """Make the potentials fall until all are negligible or no change of one or two bundles helps.
 
     Parameters
@@ -89,15 +89,15 @@ def level(g, floor, rounds):
     rounds
         How often brokers that found no help are tried again after others have changed.
     """
-    brokers = len(g.worth)
+    brokers = len(g.potentials)
     stuck = np.zeros(brokers, np.bool_)
     tries = np.array([rounds, 0])
     for _ in range(VISITS * brokers + 1000):
-        h = next_broker(g.worth, stuck, tries)
+        h = next_broker(g.potentials, stuck, tries)
         if h < 0:
             break
         changed = shed(g, h, floor)
-        if g.worth[h, 0] > NEGLIGIBLE:
+        if g.potentials[h, 0] > NEGLIGIBLE:
             changed += pull(g, h, floor)
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
@@ -106,7 +106,7 @@ def level(g, floor, rounds):
 
 
 @entry
-def send_home(g, order):
+def revert_bundle(g, order):
     """Undo every move that the goals do not need; returns how many.
 
     Parameters
@@ -117,11 +117,11 @@ def send_home(g, order):
     """
     undone = 0
     for i in order:
-        here, home = g.place[i], g.fixed.home[i]
+        here, home = g.place[i], g.fixed.initial[i]
         if here == home or home < 0 or here < 0 or not may_move(g, i, home):
             continue
         after = value(g.use, g.band, here, -1, i)[0] + value(g.use, g.band, home, i, -1)[0]
-        if after <= g.worth[here, 0] + g.worth[home, 0]:
+        if after <= g.potentials[here, 0] + g.potentials[home, 0]:
             move(g, i, home)
             undone += 1
     return undone
@@ -131,18 +131,23 @@ def send_home(g, order):
 def cheapen(g, order):
     """Move a cheaper bundle of the same broker instead where it does as well; returns how often.
 
-    `order` as for `send_home`.
+    `order` as for `revert_bundle`.
     """
     swapped = 0
     for i in order:
-        here, home = g.place[i], g.fixed.home[i]
+        here, home = g.place[i], g.fixed.initial[i]
         if here == home or home < 0 or here < 0 or g.fixed.must[i] or g.fixed.member[i] >= 0:
             continue
-        both = g.worth[here, 0] + g.worth[home, 0]
+        both = g.potentials[here, 0] + g.potentials[home, 0]
         best, instead = g.fixed.cost[i], -1
         j = g.head[home]
         while j >= 0:
-            if g.movable[j] and g.fixed.home[j] == home and g.fixed.cost[j] < best and g.fixed.member[j] < 0:
+            if (
+                g.movable[j]
+                and g.fixed.initial[j] == home
+                and g.fixed.cost[j] < best
+                and g.fixed.member[j] < 0
+            ):
                 after = value(g.use, g.band, here, j, i)[0]
                 if after <= both:
                     after += value(g.use, g.band, home, i, j)[0]

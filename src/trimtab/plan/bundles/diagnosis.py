@@ -8,31 +8,33 @@ import numpy as np
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.load import FloatArray
 from trimtab.model.plan import Problem
-from trimtab.plan.bundles.hot import Excess, excess_of, room_of, too_big
-from trimtab.plan.bundles.problem import ProblemData
-from trimtab.plan.bundles.splitting import FILL, bundles_of_namespace, shares_of, topics_of
-from trimtab.plan.search.limits import Limits
+from trimtab.plan.bundles.hot import UnplaceableLoad, excess_of, free_capacity, too_big
+from trimtab.plan.bundles.problem import BundlesProblem
+from trimtab.plan.bundles.splitting import TARGET_SHARE, bundles_of_namespace, shares_of, topics_of
+from trimtab.plan.search.limits import UsageLimits
 
-MOST_TOLD = 8
+MAX_LISTED = 8
 """Hot bundles described one by one."""
 
 _PARTITION = re.compile(r"(?P<topic>.*)-partition-(?P<number>\d+)")
 
 
-def hot_problems(problem: ProblemData, goal: Limits) -> tuple[list[Problem], list[Problem]]:
+def hot_problems(problem: BundlesProblem, goal: UsageLimits) -> tuple[list[Problem], list[Problem]]:
     """Bundles too big for every broker by the goals' own limits: beyond θ (no plan helps), or ε alone."""
-    proven = _told(problem, goal.theta, "theta")
+    proven = _problem_text(problem, goal.theta, "theta")
     known = {one.proof["bundle"] for one in proven}
-    uneven = [one for one in _told(problem, goal.high, "epsilon") if one.proof["bundle"] not in known]
+    uneven = [one for one in _problem_text(problem, goal.high, "epsilon") if one.proof["bundle"] not in known]
     return proven, uneven
 
 
-def _told(problem: ProblemData, top: FloatArray, goal: str) -> list[Problem]:
-    room = room_of(problem, top)
-    return [_told_one(problem, top, room, one, goal) for one in too_big(problem, top)[:MOST_TOLD]]
+def _problem_text(problem: BundlesProblem, top: FloatArray, goal: str) -> list[Problem]:
+    room = free_capacity(problem, top)
+    return [_bundle_text(problem, top, room, one, goal) for one in too_big(problem, top)[:MAX_LISTED]]
 
 
-def _told_one(problem: ProblemData, top: FloatArray, room: FloatArray, excess: Excess, goal: str) -> Problem:
+def _bundle_text(
+    problem: BundlesProblem, top: FloatArray, room: FloatArray, excess: UnplaceableLoad, goal: str
+) -> Problem:
     snapshot = problem.snapshot
     key = snapshot.bundles.key[excess.row]
     view, resource = problem.column_name(excess.column)
@@ -85,14 +87,14 @@ def _told_one(problem: ProblemData, top: FloatArray, room: FloatArray, excess: E
         )
     return Problem(
         "hot_bundle",
-        f"{alone}; topic {names[heaviest]} carries {share:.0%} of it; {_why_whole(problem, excess.row)}",
+        f"{alone}; topic {names[heaviest]} carries {share:.0%} of it; {_unsplit_reason(problem, excess.row)}",
         resource=resource,
         proof=proof,
     )
 
 
-def _partitions(problem: ProblemData, topic: str, excess: Excess) -> tuple[int, int]:
-    """Partitions that a topic needs so that each fills `FILL` of a broker at most; those it has."""
+def _partitions(problem: BundlesProblem, topic: str, excess: UnplaceableLoad) -> tuple[int, int]:
+    """Partitions that a topic needs so that each fills `TARGET_SHARE` of a broker at most; those it has."""
     found = _PARTITION.fullmatch(topic)
     now = 1
     if found is not None:
@@ -100,22 +102,22 @@ def _partitions(problem: ProblemData, topic: str, excess: Excess) -> tuple[int, 
         now = max(
             int(one["number"]) + 1 for one in alike if one is not None and one["topic"] == found["topic"]
         )
-    return max(now + 1, math.ceil(now * excess.times / FILL)), now
+    return max(now + 1, math.ceil(now * excess.times / TARGET_SHARE)), now
 
 
-def _why_whole(problem: ProblemData, row: int) -> str:
+def _unsplit_reason(problem: BundlesProblem, row: int) -> str:
     """Why a bundle that could be cut between its topics is still whole."""
     settings, snapshot = problem.settings, problem.snapshot
     namespace = namespace_of(snapshot.bundles.key[row])
     number = bundles_of_namespace(snapshot, namespace)
     if not problem.arrays.movable[row]:
         return "it may not be moved or split: its namespace is the system's or excluded"
-    if not settings.split:
-        return "a split between its topics would help: allow splits (bundles.split)"
-    if number >= settings.max_namespace_bundles:
+    if not settings.allow_splits:
+        return "a split between its topics would help: allow splits (bundles.allow_splits)"
+    if number >= settings.max_bundles_per_namespace:
         return (
             f"a split would help, but namespace {namespace} has {number} bundles, "
-            f"limit {settings.max_namespace_bundles} (loadBalancerNamespaceMaximumBundles); "
+            f"limit {settings.max_bundles_per_namespace} (loadBalancerNamespaceMaximumBundles); "
             "raise it or give the topic a namespace of its own"
         )
     if len(np.unique(snapshot.topics.hash[topics_of(snapshot, row)])) < 2:

@@ -7,23 +7,31 @@ from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.snapshot import RESOURCES, UNITS, BundlesSnapshot
 from trimtab.model.load import IntArray, resource_name
 from trimtab.plan.bundles.confinement import policy_text
-from trimtab.plan.bundles.hot import Excess
-from trimtab.plan.bundles.problem import ProblemData
-from trimtab.plan.bundles.splitting import Cut
+from trimtab.plan.bundles.hot import UnplaceableLoad
+from trimtab.plan.bundles.problem import BundlesProblem
+from trimtab.plan.bundles.splitting import SplitPoint
 from trimtab.plan.bundles.steps import DRAIN_GOAL, UNOWNED_GOAL
-from trimtab.plan.search.reasons import ROOM_GOAL, THETA_GOAL, Reasons, Scale, change, limit_text, rejections
+from trimtab.plan.search.reasons import (
+    ROOM_GOAL,
+    THETA_GOAL,
+    StepReasons,
+    UnitScale,
+    change,
+    limit_text,
+    rejections,
+)
 
 RULES = ("by policy or service", "left within the grace time", "for passing a limit")
 """Reasons not to be a destination, in the order of their codes in `steps`."""
 
 
 def narrator(
-    problem: ProblemData, order: IntArray, place: IntArray, reasons: Reasons
+    problem: BundlesProblem, order: IntArray, place: IntArray, reasons: StepReasons
 ) -> Callable[[int], BundleReason]:
     """A function from the number of a step to its reason; everything it needs is looked up once."""
     names = problem.snapshot.brokers.name
     sessions = problem.snapshot.bundles.sessions[order].tolist()
-    source, target = problem.arrays.home[order].tolist(), place[order].tolist()
+    source, target = problem.arrays.initial[order].tolist(), place[order].tolist()
     goal, column, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
     brokers = len(names)
@@ -33,11 +41,11 @@ def narrator(
         choices = brokers - (2 if source[k] >= 0 else 1)
         return rejections(choices, f"other{'s' * (choices != 1)}", rejected[k], RULES)
 
-    def scale_of(row: int, resource: str) -> Scale | None:
+    def scale_of(row: int, resource: str) -> UnitScale | None:
         if resource not in problem.snapshot.quality.nominal_capacity:
             return None
         capacity = problem.snapshot.brokers.capacity[row, RESOURCES.index(resource)]
-        return Scale(float(capacity), UNITS[resource])
+        return UnitScale(float(capacity), UNITS[resource])
 
     def by_load(k: int) -> BundleReason:
         before, after, limit = measure[k]
@@ -82,7 +90,7 @@ def narrator(
 
 
 def split_reason(
-    before: BundlesSnapshot, after_cut: BundlesSnapshot, cut: Cut, excess: Excess | None
+    before: BundlesSnapshot, after_cut: BundlesSnapshot, cut: SplitPoint, excess: UnplaceableLoad | None
 ) -> BundleReason:
     """Why a bundle is split.
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.plan.bundles.problem import ProblemData
+from trimtab.plan.bundles.problem import BundlesProblem
 
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Excess:
+class UnplaceableLoad:
     """Something that fits nowhere.
 
     Attributes
@@ -38,7 +38,7 @@ class Excess:
     times: float
 
 
-def room_of(problem: ProblemData, top: FloatArray) -> FloatArray:
+def free_capacity(problem: BundlesProblem, top: FloatArray) -> FloatArray:
     """The room of each broker if it carries nothing else, shape (brokers, columns), in `UNITS`.
 
     Parameters
@@ -53,11 +53,11 @@ def room_of(problem: ProblemData, top: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(room, 0.0))
 
 
-def too_big(problem: ProblemData, top: FloatArray) -> list[Excess]:
+def too_big(problem: BundlesProblem, top: FloatArray) -> list[UnplaceableLoad]:
     """The bundles that fit on no broker that they may be on, the biggest first."""
     arrays = problem.arrays
-    room = room_of(problem, top)
-    owned = (arrays.home >= 0) | arrays.must
+    room = free_capacity(problem, top)
+    owned = (arrays.initial >= 0) | arrays.must
     suspect = owned & (arrays.use > room.min(axis=0, initial=np.inf) * (1 + ROUNDING)).any(axis=1)
     found = []
     for row in np.flatnonzero(suspect).tolist():
@@ -68,8 +68,8 @@ def too_big(problem: ProblemData, top: FloatArray) -> list[Excess]:
 
 
 def excess_of(
-    problem: ProblemData, top: FloatArray, room: FloatArray, row: int, use: FloatArray
-) -> Excess | None:
+    problem: BundlesProblem, top: FloatArray, room: FloatArray, row: int, use: FloatArray
+) -> UnplaceableLoad | None:
     """The excess of a load over every broker that bundle `row` may be on; None if it fits on one."""
     brokers = _brokers_for(problem, row)
     if not len(brokers):
@@ -83,7 +83,7 @@ def excess_of(
     broker, column = int(brokers[best]), int(times[best].argmax())
     inverse = problem.arrays.inverse[broker, column]
     base = problem.snapshot.brokers.base[broker, column % problem.snapshot.brokers.base.shape[1]]
-    return Excess(
+    return UnplaceableLoad(
         row,
         broker,
         column,
@@ -93,11 +93,11 @@ def excess_of(
     )
 
 
-def _brokers_for(problem: ProblemData, row: int) -> IntArray:
+def _brokers_for(problem: BundlesProblem, row: int) -> IntArray:
     """The brokers in service that the bundle may be on; its own too, whatever the policies say by now."""
     arrays = problem.arrays
     allowed = arrays.allowed[arrays.kind[row]].copy()
-    home = arrays.home[row]
+    home = arrays.initial[row]
     if home >= 0 and problem.snapshot.brokers.in_service[home]:
         allowed[home] = True
     return np.flatnonzero(allowed).astype(np.int32)

@@ -1,6 +1,6 @@
 """A snapshot and its settings as the arrays that a search works on.
 
-What is levelled is a column for every pair of view and resource: a plan holds in all views at once.
+What is balanced is a column for every pair of view and resource: a plan holds in all views at once.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from trimtab.model.bundles.policies import DEFAULT_DOMAIN, ClusterMetadata, is_s
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
-from trimtab.model.errors import refuse_unknown_names
+from trimtab.model.errors import require_known_names
+from trimtab.model.goals import Goals, goals_of
 from trimtab.model.imbalance import mean_of
-from trimtab.model.level import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.plan.pulsar.assign.candidates import by_policies
-from trimtab.plan.search.limits import Limits, limits_around
+from trimtab.plan.search.limits import UsageLimits, limits_around
 
-NOBODY = -1
+NO_BROKER = -1
 
 
-class Arrays(NamedTuple):
+class BundlesArrays(NamedTuple):
     """The constants of a search; a named tuple, because compiled code takes it as it is.
 
     A column is a pair of view and resource: view · resources + resource.
@@ -38,7 +38,7 @@ class Arrays(NamedTuple):
         Shape (brokers, columns): 1 / capacity, 0 where not counted.
     cost
         Shape (bundles,): clients that an unload disconnects.
-    home
+    initial
         Shape (bundles,): owner in the snapshot, -1 for none.
     movable
         Shape (bundles,).
@@ -62,7 +62,7 @@ class Arrays(NamedTuple):
     use: FloatArray
     inverse: FloatArray
     cost: FloatArray
-    home: IntArray
+    initial: IntArray
     movable: BoolArray
     must: BoolArray
     kind: IntArray
@@ -74,7 +74,7 @@ class Arrays(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ProblemData:
+class BundlesProblem:
     """One planning problem.
 
     Attributes
@@ -90,7 +90,7 @@ class ProblemData:
 
     snapshot: BundlesSnapshot
     settings: BundlesSettings
-    arrays: Arrays
+    arrays: BundlesArrays
     counted: BoolArray
     outside: BoolArray
 
@@ -116,7 +116,7 @@ class ProblemData:
         """B̄ under a load, shape (columns,); NaN where no broker counts."""
         return mean_of(load, self.capacity, self.counted)
 
-    def limits(self, load: FloatArray, share: float = 1.0) -> Limits:
+    def limits(self, load: FloatArray, share: float = 1.0) -> UsageLimits:
         """The bounds around the mean under a load, with `share` of ε (1: the goal itself).
 
         The mean is taken from the load, so it should be that of the ownership aimed at.
@@ -139,14 +139,14 @@ class ProblemData:
         return self.snapshot.views[column // len(RESOURCES)], RESOURCES[column % len(RESOURCES)]
 
 
-def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> ProblemData:
+def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> BundlesProblem:
     """Arrays of the problem; nothing of the snapshot is changed."""
     brokers, bundles = snapshot.brokers, snapshot.bundles
     views = len(snapshot.views)
     in_service = brokers.in_service
     namespaces = [namespace_of(key) for key in bundles.key]
     distinct = sorted(set(namespaces))
-    refuse_unknown_names(
+    require_known_names(
         "bundles.excluded_namespaces",
         settings.excluded_namespaces,
         "namespace",
@@ -167,18 +167,18 @@ def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Proble
     movable = bundles.movable & ~system & ~claimed & ~stays
     outside = owned & ~leaving & ~system & ~claimed & ~allowed[kind, bundles.owner]
     outside &= ~_on_secondary(snapshot, outside)
-    wanted = leaving | outside if settings.outside_policy == "move" else leaving
-    if settings.unowned == "assign":
+    wanted = leaving | outside if settings.policy_violations == "move" else leaving
+    if settings.unowned_bundles == "assign":
         wanted = wanted | ~owned
     counted = np.tile(np.isfinite(brokers.capacity) & in_service[:, None], (1, views))
     with np.errstate(divide="ignore"):
         inverse = np.where(counted, 1.0 / np.tile(brokers.capacity, (1, views)), 0.0)
     use = bundles.load.transpose(1, 0, 2).reshape(len(bundles), views * len(RESOURCES))
-    arrays = Arrays(
+    arrays = BundlesArrays(
         use=np.ascontiguousarray(use, dtype=np.float64),
         inverse=np.ascontiguousarray(inverse),
         cost=bundles.sessions.astype(np.float64),
-        home=bundles.owner.astype(np.int32),
+        initial=bundles.owner.astype(np.int32),
         movable=np.ascontiguousarray(movable),
         must=np.ascontiguousarray(wanted & movable),
         kind=kind,
@@ -188,11 +188,11 @@ def problem_data(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Proble
         group=group,
         domain=_domains(snapshot),
     )
-    return ProblemData(snapshot, settings, arrays, counted, outside)
+    return BundlesProblem(snapshot, settings, arrays, counted, outside)
 
 
 def _excluded(distinct: Sequence[str], patterns: tuple[str, ...]) -> BoolArray:
-    """True for namespaces that settings exclude from levelling."""
+    """True for namespaces that settings exclude from balancing."""
     matchers = [compile_pattern(translate(pattern)) for pattern in patterns]
     return np.array([any(one.match(name) for one in matchers) for name in distinct], dtype=np.bool_)
 
@@ -231,7 +231,7 @@ def _allowed(snapshot: BundlesSnapshot, distinct: Sequence[str]) -> tuple[IntArr
 def _members(snapshot: BundlesSnapshot, distinct: Sequence[str]) -> tuple[IntArray, IntArray]:
     """Of each namespace its number among those of anti-affinity groups; the group of each of these."""
     groups: dict[str, int] = {}
-    member = np.full(len(distinct), NOBODY, dtype=np.int32)
+    member = np.full(len(distinct), NO_BROKER, dtype=np.int32)
     of: list[int] = []
     for place, namespace in enumerate(distinct):
         group = snapshot.policies.anti_affinity_group(namespace)
@@ -263,7 +263,7 @@ def _barred(snapshot: BundlesSnapshot, grace_seconds: float) -> IntArray:
         if recent and one.bundle in row and one.broker in broker:
             found.setdefault(row[one.bundle], set()).add(broker[one.broker])
     most = max(map(len, found.values()), default=0)
-    barred: IntArray = np.full((len(row), max(most, 1)), NOBODY, dtype=np.int32)
+    barred: IntArray = np.full((len(row), max(most, 1)), NO_BROKER, dtype=np.int32)
     for bundle, brokers in found.items():
         barred[bundle, : len(brokers)] = sorted(brokers)
     return barred

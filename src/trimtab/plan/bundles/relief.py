@@ -17,8 +17,8 @@ def price(g, i, b, floor):
 
     A bundle that was moved already, or has to move anyway, costs no more by going elsewhere.
     """
-    moved = g.place[i] != g.fixed.home[i] or g.fixed.must[i]
-    return floor if moved or b == g.fixed.home[i] else floor + g.fixed.cost[i]
+    moved = g.place[i] != g.fixed.initial[i] or g.fixed.must[i]
+    return floor if moved or b == g.fixed.initial[i] else floor + g.fixed.cost[i]
 
 
 @leaf
@@ -28,15 +28,15 @@ def _best(g, i, targets, floor):
     target = -1
     here = g.place[i]
     v1, g1 = value(g.use, g.band, here, -1, i)
-    fall_here = g.worth[here, 0] - v1
-    gain_here = fall_here + g.worth[here, 1] - g1
+    fall_here = g.potentials[here, 0] - v1
+    gain_here = fall_here + g.potentials[here, 1] - g1
     for b in targets:
         if b == here:
             continue
         v2, g2 = value(g.use, g.band, b, i, -1)
-        fall = fall_here + g.worth[b, 0] - v2
-        gain = gain_here + g.worth[b, 0] + g.worth[b, 1] - v2 - g2
-        if gain <= 0.0 or not helps(fall, g.worth[here, 0] + g.worth[b, 0]):
+        fall = fall_here + g.potentials[b, 0] - v2
+        gain = gain_here + g.potentials[b, 0] + g.potentials[b, 1] - v2 - g2
+        if gain <= 0.0 or not helps(fall, g.potentials[here, 0] + g.potentials[b, 0]):
             continue
         worth = gain / price(g, i, b, floor)
         if worth > best and may_move(g, i, b):
@@ -65,13 +65,13 @@ def _work_off(g, h, bundles, targets, floor):
     for i in bundles:
         worth, b = _best(g, i, targets, floor)
         if b >= 0:
-            keys[size], items[size], goals[size] = worth / pressure_at(g.worth, h), i, b
+            keys[size], items[size], goals[size] = worth / pressure_at(g.potentials, h), i, b
             size += 1
     order(keys, items, goals, size)
     changed = 0
-    while size > 0 and g.worth[h, 0] > NEGLIGIBLE:
+    while size > 0 and g.potentials[h, 0] > NEGLIGIBLE:
         i = items[0]
-        pressure = pressure_at(g.worth, h)
+        pressure = pressure_at(g.potentials, h)
         worth, b = _best(g, i, targets, floor)
         if b >= 0 and worth < STALE * keys[0] * pressure:
             keys[0], goals[0] = worth / pressure, b
@@ -95,8 +95,8 @@ def shed(g, h, floor):
     i = g.head[h]
     while i >= 0:
         if g.movable[i]:
-            fall = g.worth[h, 0] - value(g.use, g.band, h, -1, i)[0]
-            if helps(fall, g.worth[h, 0]):
+            fall = g.potentials[h, 0] - value(g.use, g.band, h, -1, i)[0]
+            if helps(fall, g.potentials[h, 0]):
                 gains[size], found[size] = -fall / price(g, i, -2, floor), i
                 size += 1
                 for r in range(len(probe)):

@@ -13,15 +13,15 @@ from trimtab.model.bundles.snapshot import BundlesSnapshot, Departure
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.plan.bundles.reported import VIEWS, Load, bundle_loads, departed, owners, snapshot_of
 from trimtab.plan.bundles.trim import plan_bundles
-from trimtab.plan.pulsar.decision import Decision, Shedder
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.decision import ShedDecision, Shedder
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 _UNNAMED = SnapshotReference("reports", "1970-01-01T00:00:00Z", "0" * 64)
 
 
 @dataclass(frozen=True)
-class TrimState:
+class TrimShedderState:
     """The memory from tick to tick.
 
     Attributes
@@ -39,24 +39,28 @@ class TrimState:
     departures: tuple[tuple[str, str, float], ...] = ()
 
 
-def noted(state: TrimState, view: LoadView, options: Options) -> TrimState:
+def noted(state: TrimShedderState, view: LeaderLoadView, options: PulsarBrokerConfig) -> TrimShedderState:
     """The state with what has changed hands since, whether anything is decided or not."""
     now = owners(view.reports)
     grace = options.shedding_grace_period_minutes * 60
     left = [(one.bundle, one.broker, one.at) for one in departed(state.owner, now, view.at)]
     kept = [one for one in (*state.departures, *left) if view.at - one[2] <= grace]
-    return TrimState(state.earlier, {**state.owner, **now}, tuple(kept))
+    return TrimShedderState(state.earlier, {**state.owner, **now}, tuple(kept))
 
 
 @dataclass(frozen=True)
-class Trims:
+class TrimShedder:
     """The decision, with the policies that bear on it."""
 
     metadata: ClusterMetadata
 
     def __call__(
-        self, view: LoadView, state: TrimState, options: Options, chance: np.random.Generator
-    ) -> tuple[Decision, TrimState]:
+        self,
+        view: LeaderLoadView,
+        state: TrimShedderState,
+        options: PulsarBrokerConfig,
+        chance: np.random.Generator,
+    ) -> tuple[ShedDecision, TrimShedderState]:
         """The unloads of the plan for the reports seen last; nothing is left to chance.
 
         A plan is made only where some broker was above θ, or further from the mean than `trimTrigger`, at
@@ -68,14 +72,14 @@ class Trims:
             epsilon=(options.trim_epsilon,) * 4,
             grace_seconds=options.shedding_grace_period_minutes * 60,
             excluded_namespaces=options.shedding_excluded_namespaces,
-            split=False,
+            allow_splits=False,
         )
         departures = [Departure(*one) for one in state.departures]
         snapshot = snapshot_of(
             view.reports, view.at, state.earlier, departures, _UNNAMED, self.metadata.policies
         )
         earlier = (bundle_loads(view.reports), *state.earlier)[: VIEWS - 1]
-        after = TrimState(earlier, state.owner, state.departures)
+        after = TrimShedderState(earlier, state.owner, state.departures)
         worst = [_worst(snapshot, row, settings) for row in range(len(snapshot.views))]
         if len(worst) < VIEWS or min(worst) <= options.trim_trigger:
             why = {
@@ -83,7 +87,7 @@ class Trims:
                 "trigger": options.trim_trigger,
                 "worst_deviation_by_tick": worst,
             }
-            return Decision(why=why), after
+            return ShedDecision(facts=why), after
         plan = plan_bundles(snapshot, settings)
         unloads: dict[str, tuple[str, ...]] = {}
         destinations: dict[str, str] = {}
@@ -102,7 +106,7 @@ class Trims:
             "problems": [one.text for one in plan.problems],
             "reasons": reasons,
         }
-        return Decision(unloads, destinations, why), after
+        return ShedDecision(unloads, destinations, why), after
 
 
 def _worst(snapshot: BundlesSnapshot, view: int, settings: BundlesSettings) -> float:
@@ -110,10 +114,10 @@ def _worst(snapshot: BundlesSnapshot, view: int, settings: BundlesSettings) -> f
     measured = snapshot.imbalance(view=view)
     if (measured.counted & (measured.usage > np.array(settings.theta))).any():
         return math.inf
-    levelled = measured.counted.any(axis=0) & (measured.mean >= settings.idle_usage)
-    return float(np.where(levelled, measured.worst_deviation, 0.0).max(initial=0.0))
+    balanced = measured.counted.any(axis=0) & (measured.mean >= settings.min_utilization)
+    return float(np.where(balanced, measured.worst_deviation, 0.0).max(initial=0.0))
 
 
-def trim_shedder(metadata: ClusterMetadata) -> Shedder[TrimState]:
+def trim_shedder(metadata: ClusterMetadata) -> Shedder[TrimShedderState]:
     """`trim` in a cluster with these policies, and what else there is to know besides its load."""
-    return Shedder(Trims(metadata), TrimState(), True, noted)
+    return Shedder(TrimShedder(metadata), TrimShedderState(), True, noted)

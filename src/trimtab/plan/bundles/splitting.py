@@ -22,12 +22,12 @@ from trimtab.model.bundles.snapshot import (
 )
 from trimtab.model.load import FloatArray
 
-FILL = 0.6
+TARGET_SHARE = 0.6
 """A part should take at most this share of what a broker has room for, so that others fit beside it."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class SplitPoint:
     """One bundle, and where it is cut.
 
     Attributes
@@ -63,7 +63,7 @@ def shares_of(snapshot: BundlesSnapshot, row: int) -> FloatArray:
     return np.tile(share, (1, len(snapshot.views)))
 
 
-def best_cut(snapshot: BundlesSnapshot, row: int, room: FloatArray, most_parts: int) -> Cut | None:
+def best_cut(snapshot: BundlesSnapshot, row: int, room: FloatArray, most_parts: int) -> SplitPoint | None:
     """The cuts of a bundle that make its biggest part as small as can be, in as few parts as needed.
 
     None if the topics that carry traffic all have one hash, or fewer than two parts are allowed.
@@ -85,7 +85,7 @@ def best_cut(snapshot: BundlesSnapshot, row: int, room: FloatArray, most_parts: 
         return None
     grouped = np.zeros((len(distinct), size.shape[1]))
     np.add.at(grouped, index, size)
-    wanted = int(np.ceil(min(grouped.sum(axis=0).max() / FILL, 1e6)))
+    wanted = int(np.ceil(min(grouped.sum(axis=0).max() / TARGET_SHARE, 1e6)))
     parts = max(2, min(wanted, most_parts, len(distinct)))
     ends = _most_even(grouped, parts)
     whole = parse_bundle(snapshot.bundles.key[row])
@@ -95,7 +95,7 @@ def best_cut(snapshot: BundlesSnapshot, row: int, room: FloatArray, most_parts: 
         boundary = before + (after - before + 1) // 2
         if whole.low < boundary < whole.high:
             boundaries.append(boundary)
-    return Cut(whole.key, tuple(boundaries)) if boundaries else None
+    return SplitPoint(whole.key, tuple(boundaries)) if boundaries else None
 
 
 def _most_even(size: FloatArray, parts: int) -> list[int]:
@@ -130,7 +130,7 @@ def _filled(size: FloatArray, limit: float) -> list[int]:
     return ends
 
 
-def after_cut(snapshot: BundlesSnapshot, cut: Cut) -> BundlesSnapshot:
+def after_cut(snapshot: BundlesSnapshot, cut: SplitPoint) -> BundlesSnapshot:
     """The snapshot as if the bundle had been split already; its parts are with its owner.
 
     Sessions and topics that are not known by topic are dealt out by what is known, or by the width of the
@@ -216,7 +216,7 @@ def carried_out(snapshot: BundlesSnapshot, plan: BundlePlan) -> BundlesSnapshot:
     """The snapshot with bundles split and owned as at the end of a plan made from it; loads go with them."""
     for move in plan.moves:
         if move.kind is BundleMoveKind.SPLIT:
-            snapshot = after_cut(snapshot, Cut(move.bundle, move.boundaries))
+            snapshot = after_cut(snapshot, SplitPoint(move.bundle, move.boundaries))
     broker = {name: row for row, name in enumerate(snapshot.brokers.name)}
     after = {one.bundle: NO_OWNER if one.after is None else broker[one.after] for one in plan.assignments}
     owner = [

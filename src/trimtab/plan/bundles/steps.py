@@ -73,7 +73,7 @@ def schedule(use, inverse, home, place, usage, ceiling, queue):
 def _reject(a, usage, ceiling, i, target, counts):
     """Count the other brokers that could not have been the destination, by why."""
     for b in range(len(usage)):
-        if b == a.home[i] or b == target:
+        if b == a.initial[i] or b == target:
             continue
         if not a.allowed[a.kind[i], b]:
             counts[POLICY_REJECTED] += 1
@@ -99,12 +99,12 @@ def reasons_of(a, limits, order, place, usage, ceiling, owned, out):
     owned
         Shape (brokers,): how many bundles each owns at the start; changed.
     out
-        `Reasons`, written.
+        `StepReasons`, written.
     """
     before = np.zeros((2, usage.shape[1]))
     for k in range(len(order)):
         i = order[k]
-        source, target = a.home[i], place[i]
+        source, target = a.initial[i], place[i]
         _reject(a, usage, ceiling, i, target, out.rejected[k])
         for r in range(usage.shape[1]):
             before[0, r] = usage[source, r] if source >= 0 else 0.0

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trimtab.model.bundles.plan import (
+    BundleAssignment,
     BundleBound,
     BundleCost,
     BundleMove,
     BundleMoveKind,
     BundlePlan,
-    Ownership,
 )
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.settings import BundlesSettings
@@ -20,16 +20,16 @@ from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Prediction, Problem, settings_document
 from trimtab.plan.bundles.bounds import bound_of
-from trimtab.plan.bundles.budget import within_budget
+from trimtab.plan.bundles.budget import apply_limits
 from trimtab.plan.bundles.explain import narrator, split_reason
-from trimtab.plan.bundles.hot import Excess, room_of, too_big
+from trimtab.plan.bundles.hot import UnplaceableLoad, free_capacity, too_big
 from trimtab.plan.bundles.improve import rating_of, searched
-from trimtab.plan.bundles.problem import ProblemData, problem_data
-from trimtab.plan.bundles.splitting import Cut, after_cut, best_cut, bundles_of_namespace
+from trimtab.plan.bundles.problem import BundlesProblem, problem_data
+from trimtab.plan.bundles.splitting import SplitPoint, after_cut, best_cut, bundles_of_namespace
 from trimtab.plan.bundles.steps import reasons_of, schedule
-from trimtab.plan.bundles.verdicts import judge
+from trimtab.plan.bundles.verdicts import evaluate
 from trimtab.plan.search.board import NEGLIGIBLE
-from trimtab.plan.search.limits import Limits
+from trimtab.plan.search.limits import UsageLimits
 from trimtab.plan.search.reasons import blank_reasons
 from trimtab.plan.search.rounds import Rating
 
@@ -42,7 +42,7 @@ WORTHWHILE = 0.7
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class TrimResult:
     """The end of the search.
 
     Attributes
@@ -55,10 +55,10 @@ class Outcome:
         The splits, in order, with how far each bundle was too big.
     """
 
-    problem: ProblemData
+    problem: BundlesProblem
     place: IntArray
     rating: Rating
-    cuts: tuple[tuple[Cut, Excess | None], ...] = ()
+    cuts: tuple[tuple[SplitPoint, UnplaceableLoad | None], ...] = ()
 
 
 def plan_bundles(snapshot: BundlesSnapshot, settings: BundlesSettings) -> BundlePlan:
@@ -67,19 +67,21 @@ def plan_bundles(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Bundle
     Every goal has to hold in all views of the snapshot; what cannot be met is a result, not an error.
     """
     outcome = _with_splits(_solved(problem_data(snapshot, settings)))
-    place, cut = within_budget(outcome.problem, outcome.place)
+    place, cut = apply_limits(outcome.problem, outcome.place)
     return _plan_of(snapshot, outcome, place, cut)
 
 
-def _solved(problem: ProblemData, cuts: tuple[tuple[Cut, Excess | None], ...] = ()) -> Outcome:
+def _solved(
+    problem: BundlesProblem, cuts: tuple[tuple[SplitPoint, UnplaceableLoad | None], ...] = ()
+) -> TrimResult:
     place = searched(problem)
-    return Outcome(problem, place, rating_of(problem, place), cuts)
+    return TrimResult(problem, place, rating_of(problem, place), cuts)
 
 
-def _with_splits(first: Outcome) -> Outcome:
+def _with_splits(first: TrimResult) -> TrimResult:
     """The outcome after splits that bring the cluster nearer to its goals; the same one where none does."""
     best = first
-    if first.rating.breach <= NEGLIGIBLE or not first.problem.settings.split:
+    if first.rating.violation <= NEGLIGIBLE or not first.problem.settings.allow_splits:
         return first
     problem, cuts = first.problem, first.cuts
     for excess in _hot(first):
@@ -92,25 +94,25 @@ def _with_splits(first: Outcome) -> Outcome:
             cuts = (*cuts, (found, excess))
     if cuts:
         split = _solved(problem, cuts)
-        if split.rating.breach < best.rating.breach:
+        if split.rating.violation < best.rating.violation:
             best = split
-    tries = COARSE_TRIES if len(first.problem.arrays.home) <= SMALL else 0
+    tries = COARSE_TRIES if len(first.problem.arrays.initial) <= SMALL else 0
     for _ in range(tries):
-        if best.rating.breach <= NEGLIGIBLE:
+        if best.rating.violation <= NEGLIGIBLE:
             break
         finer = _finer(best)
-        if finer is None or finer.rating.breach > WORTHWHILE * best.rating.breach:
+        if finer is None or finer.rating.violation > WORTHWHILE * best.rating.violation:
             break
         best = finer
     return best
 
 
-def _hot(outcome: Outcome) -> list[Excess]:
+def _hot(outcome: TrimResult) -> list[UnplaceableLoad]:
     goal = outcome.problem.limits(outcome.problem.load(outcome.place))
     return [one for one in too_big(outcome.problem, goal.high) if outcome.problem.arrays.movable[one.row]]
 
 
-def _finer(outcome: Outcome) -> Outcome | None:
+def _finer(outcome: TrimResult) -> TrimResult | None:
     """The search again with the biggest bundle of the broker that is furthest out cut in two."""
     problem = outcome.problem
     goal = problem.limits(problem.load(outcome.place))
@@ -131,19 +133,21 @@ def _finer(outcome: Outcome) -> Outcome | None:
 
 
 def _cut(
-    problem: ProblemData, row: int, broker: int, outcome: Outcome, *, halves: bool = False
-) -> Cut | None:
+    problem: BundlesProblem, row: int, broker: int, outcome: TrimResult, *, halves: bool = False
+) -> SplitPoint | None:
     snapshot, settings = problem.snapshot, problem.settings
     if not problem.arrays.movable[row] or snapshot.bundles.owner[row] == NO_OWNER:
         return None
     goal = outcome.problem.limits(outcome.problem.load(outcome.place))
-    room = room_of(outcome.problem, goal.high)[broker]
+    room = free_capacity(outcome.problem, goal.high)[broker]
     number = bundles_of_namespace(snapshot, namespace_of(snapshot.bundles.key[row]))
-    most = settings.max_namespace_bundles - number + 1
+    most = settings.max_bundles_per_namespace - number + 1
     return best_cut(snapshot, row, room, min(most, 2) if halves else most)
 
 
-def _plan_of(before: BundlesSnapshot, outcome: Outcome, place: IntArray, cut: Problem | None) -> BundlePlan:
+def _plan_of(
+    before: BundlesSnapshot, outcome: TrimResult, place: IntArray, cut: Problem | None
+) -> BundlePlan:
     """Steps, reasons, cost, predictions and verdict of an outcome."""
     problem = outcome.problem
     snapshot, settings = problem.snapshot, problem.settings
@@ -152,9 +156,9 @@ def _plan_of(before: BundlesSnapshot, outcome: Outcome, place: IntArray, cut: Pr
     unordered = [*_splits(before, outcome), *_unloads(problem, place, goal)]
     moves = tuple(replace(move, order=order) for order, move in enumerate(unordered, start=1))
     cost = cost_of(moves)
-    judgement = judge(problem, place, bool(moves), cut)
-    placed = not (problem.arrays.must & (place == problem.arrays.home)).any()
-    bound = bound_of(problem, goal, problem.load(problem.arrays.home), problem.fixed_mean(placed))
+    judgement = evaluate(problem, place, bool(moves), cut)
+    placed = not (problem.arrays.must & (place == problem.arrays.initial)).any()
+    bound = bound_of(problem, goal, problem.load(problem.arrays.initial), problem.fixed_mean(placed))
     if not judgement.goals_met and bound.sessions > cost.sessions:
         # Fewer than the goals would take: no bound on this plan, so none above its cost is claimed.
         bound = BundleBound(
@@ -162,7 +166,7 @@ def _plan_of(before: BundlesSnapshot, outcome: Outcome, place: IntArray, cut: Pr
             f"not all goals are met; to meet them disturbs at least {bound.sessions} clients: {bound.proof}",
         )
     return BundlePlan(
-        level="bundles",
+        balancer="bundles",
         strategy="trim",
         seed=settings.seed,
         settings=settings_document(settings, RESOURCES),
@@ -187,7 +191,7 @@ def cost_of(moves: Sequence[BundleMove]) -> BundleCost:
     )
 
 
-def _splits(before: BundlesSnapshot, outcome: Outcome) -> list[BundleMove]:
+def _splits(before: BundlesSnapshot, outcome: TrimResult) -> list[BundleMove]:
     """The splits; the extensible load manager cuts at one boundary at a time."""
     made = []
     owner = before.brokers.name
@@ -215,28 +219,28 @@ def _splits(before: BundlesSnapshot, outcome: Outcome) -> list[BundleMove]:
     return made
 
 
-def _unloads(problem: ProblemData, place: IntArray, goal: Limits) -> list[BundleMove]:
+def _unloads(problem: BundlesProblem, place: IntArray, goal: UsageLimits) -> list[BundleMove]:
     """The unloads in the order of execution, each with its reason."""
     arrays, bundles, names = problem.arrays, problem.snapshot.bundles, problem.snapshot.brokers.name
-    moved = np.flatnonzero(place != arrays.home).astype(np.int32)
+    moved = np.flatnonzero(place != arrays.initial).astype(np.int32)
     if not len(moved):
         return []
-    usage = problem.load(arrays.home) * arrays.inverse
+    usage = problem.load(arrays.initial) * arrays.inverse
     after = problem.load(place) * arrays.inverse
     theta = problem.goals.theta
     ceiling = np.maximum(np.maximum(usage, after) * (1 + 1e-12), theta)
     distance = np.maximum(usage - goal.high, 0.0).sum(axis=1)
-    far = np.where(arrays.home[moved] >= 0, distance[arrays.home[moved]], np.inf)
+    far = np.where(arrays.initial[moved] >= 0, distance[arrays.initial[moved]], np.inf)
     queue = moved[np.lexsort((moved, -far, ~arrays.must[moved]))]
-    order = schedule(arrays.use, arrays.inverse, arrays.home, place, usage.copy(), ceiling, queue)
+    order = schedule(arrays.use, arrays.inverse, arrays.initial, place, usage.copy(), ceiling, queue)
     reasons = blank_reasons(len(order), rules=3)
-    owned = np.bincount(arrays.home[arrays.home >= 0], minlength=len(names)).astype(np.float64)
+    owned = np.bincount(arrays.initial[arrays.initial >= 0], minlength=len(names)).astype(np.float64)
     reasons_of(arrays, goal, order, place, usage.copy(), ceiling, owned, reasons)
     reason = narrator(problem, order, place, reasons)
     traffic = traffic_of(problem.snapshot)[order].tolist()
     columns = zip(
         order.tolist(),
-        arrays.home[order].tolist(),
+        arrays.initial[order].tolist(),
         place[order].tolist(),
         bundles.sessions[order].tolist(),
         bundles.topics[order].tolist(),
@@ -267,8 +271,8 @@ def traffic_of(snapshot: BundlesSnapshot) -> FloatArray:
 
 
 def _assignments(
-    before: BundlesSnapshot, outcome: Outcome, place: IntArray, moves: tuple[BundleMove, ...]
-) -> tuple[Ownership, ...]:
+    before: BundlesSnapshot, outcome: TrimResult, place: IntArray, moves: tuple[BundleMove, ...]
+) -> tuple[BundleAssignment, ...]:
     """Every bundle that is moved, split or made, by key."""
     names, snapshot = before.brokers.name, outcome.problem.snapshot
     there = {key: row for row, key in enumerate(before.bundles.key)}
@@ -276,13 +280,13 @@ def _assignments(
     keys = {move.bundle for move in moves}
     for move in moves:
         if move.kind is BundleMoveKind.SPLIT:
-            keys |= {part.key for part in Cut(move.bundle, move.boundaries).parts}
+            keys |= {part.key for part in SplitPoint(move.bundle, move.boundaries).parts}
 
     def name(owner: int) -> str | None:
         return None if owner == NO_OWNER else names[owner]
 
     return tuple(
-        Ownership(
+        BundleAssignment(
             key,
             name(int(before.bundles.owner[there[key]])) if key in there else None,
             name(int(place[later[key]])) if key in later else None,

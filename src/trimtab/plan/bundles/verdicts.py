@@ -9,32 +9,32 @@ from trimtab.model.bundles.policies import IsolationPolicy, is_heartbeat_or_sla,
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES, UNITS, BundlesSnapshot
-from trimtab.model.level import beyond, exceeds, percent_beyond
+from trimtab.model.goals import exceeds, percent_above, violations
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.bundles.confinement import NAMED, causes_of, grace_text, policy_fields, policy_text
 from trimtab.plan.bundles.diagnosis import hot_problems
-from trimtab.plan.bundles.problem import ProblemData, problem_data
+from trimtab.plan.bundles.problem import BundlesProblem, problem_data
 from trimtab.plan.search.confined import Indices
-from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
+from trimtab.plan.search.verdicts import Evaluation, evaluation, too_few_brokers
 
 
-def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | None) -> Judgement:
+def evaluate(problem: BundlesProblem, place: IntArray, any_move: bool, cut: Problem | None) -> Evaluation:
     """Hold a final ownership against the goals.
 
     Parameters
     ----------
     any_move, cut
-        As `trimtab.plan.search.verdicts.judgement_of` takes them.
+        As `trimtab.plan.search.verdicts.evaluation` takes them.
     """
     load = problem.load(place)
-    usage, before = (_usage(problem, each) for each in (load, problem.load(problem.arrays.home)))
+    usage, before = (_usage(problem, each) for each in (load, problem.load(problem.arrays.initial)))
     impossible, undone = _undone(problem, place, cut is not None)
     goal = problem.limits(load)
     asked, mean = problem.goals, problem.mean(load)
     with np.errstate(invalid="ignore", divide="ignore"):
         deviation = np.where(problem.counted & (mean > 0), np.abs(usage - mean) / mean, 0.0)
-    over, out = beyond(usage, deviation, mean, asked)
+    over, out = violations(usage, deviation, mean, asked)
     proven: list[Problem] = []
     open_: list[Problem] = []
     settled: list[Problem] = []
@@ -52,7 +52,7 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
         settled = [one for one in causes.uneven if one.kind == "confined_bundles"]
         open_ += causes.uneven
         open_ += _unmet(problem, "epsilon", out & ~over & ~causes.out, deviation, asked.epsilon, known, mean)
-    judgement = judgement_of(
+    judgement = evaluation(
         (*impossible, *proven, *undone, *open_),
         proven=bool(impossible or proven),
         overloads=bool((over & ~exceeds(before, asked.theta)).any()),
@@ -61,30 +61,30 @@ def judge(problem: ProblemData, place: IntArray, any_move: bool, cut: Problem | 
         incomplete=bool(undone) or bool(over.any()),
         settled=settled,
     )
-    return replace(judgement, problems=(*judgement.problems, *notices(problem, place)))
+    return replace(judgement, problems=(*judgement.problems, *policy_findings(problem, place)))
 
 
-def _usage(problem: ProblemData, load: FloatArray) -> FloatArray:
+def _usage(problem: BundlesProblem, load: FloatArray) -> FloatArray:
     """Shape of `load`: the share of capacity that it takes, 0 where that is not limited."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(problem.counted, load / problem.capacity, 0.0)
 
 
-def notices(problem: ProblemData, place: IntArray) -> list[Problem]:
+def policy_findings(problem: BundlesProblem, place: IntArray) -> list[Problem]:
     """Findings that miss no goal: bundles outside their policy, and bundles that several brokers report."""
     snapshot = problem.snapshot
     found = []
-    left = np.flatnonzero(problem.outside & (place == problem.arrays.home))
+    left = np.flatnonzero(problem.outside & (place == problem.arrays.initial))
     for policy, rows in _by_policy(problem, left).items():
         on = {key: snapshot.brokers.name[snapshot.bundles.owner[row]] for key, row in rows.items()}
         remedy = (
-            "they stay until Pulsar loads them anew; bundles.outside_policy=move moves them"
-            if problem.settings.outside_policy == "leave"
+            "they stay until Pulsar loads them anew; bundles.policy_violations=move moves them"
+            if problem.settings.policy_violations == "leave"
             else "they stay"
         )
         found.append(
             Problem(
-                "outside_policy",
+                "policy_violations",
                 f"{_listed(on)}: {policy_text(problem, [namespace_of(next(iter(rows)))])} "
                 f"{'does' if policy is not None else 'do'} not allow that; {remedy}",
                 proof={
@@ -118,17 +118,17 @@ def notices(problem: ProblemData, place: IntArray) -> list[Problem]:
 
 def findings(snapshot: BundlesSnapshot, settings: BundlesSettings) -> list[Problem]:
     """The notices about a snapshot as it is."""
-    return notices(problem_data(snapshot, settings), snapshot.bundles.owner)
+    return policy_findings(problem_data(snapshot, settings), snapshot.bundles.owner)
 
 
-def _listed(where: Mapping[str, str], how: str = "on") -> str:
+def _listed(context: Mapping[str, str], how: str = "on") -> str:
     """Bundles with their brokers, the first ones by name."""
-    named = ", ".join(f"{key} {how} {broker}" for key, broker in list(where.items())[:NAMED])
-    more = f" and {len(where) - NAMED} more" if len(where) > NAMED else ""
-    return f"{len(where)} bundle{'' if len(where) == 1 else 's'} ({named}{more})"
+    named = ", ".join(f"{key} {how} {broker}" for key, broker in list(context.items())[:NAMED])
+    more = f" and {len(context) - NAMED} more" if len(context) > NAMED else ""
+    return f"{len(context)} bundle{'' if len(context) == 1 else 's'} ({named}{more})"
 
 
-def _by_policy(problem: ProblemData, rows: Indices) -> dict[IsolationPolicy | None, dict[str, int]]:
+def _by_policy(problem: BundlesProblem, rows: Indices) -> dict[IsolationPolicy | None, dict[str, int]]:
     """Bundles by the policy that covers them: key and row of each."""
     found: dict[IsolationPolicy | None, dict[str, int]] = {}
     for row in rows.tolist():
@@ -138,12 +138,12 @@ def _by_policy(problem: ProblemData, rows: Indices) -> dict[IsolationPolicy | No
     return found
 
 
-def _undone(problem: ProblemData, place: IntArray, limited: bool) -> tuple[list[Problem], list[Problem]]:
+def _undone(problem: BundlesProblem, place: IntArray, limited: bool) -> tuple[list[Problem], list[Problem]]:
     """Bundles that must get another broker and do not, by cause: proven to have none, and the others."""
     arrays, snapshot = problem.arrays, problem.snapshot
     impossible: list[Problem] = []
     undone = _unmovable(problem)
-    left = np.flatnonzero(arrays.must & (place == arrays.home))
+    left = np.flatnonzero(arrays.must & (place == arrays.initial))
     if not snapshot.brokers.in_service.any():
         impossible.append(
             Problem(
@@ -193,22 +193,22 @@ def _undone(problem: ProblemData, place: IntArray, limited: bool) -> tuple[list[
     return impossible, undone
 
 
-def _named(problem: ProblemData, rows: Mapping[str, int]) -> str:
+def _named(problem: BundlesProblem, rows: Mapping[str, int]) -> str:
     """Bundles that should go, by where they are."""
     where = {}
     for key, row in rows.items():
-        home = problem.arrays.home[row]
+        home = problem.arrays.initial[row]
         service = "" if home < 0 or problem.snapshot.brokers.in_service[home] else ", which is not in service"
         where[key] = "no broker" if home < 0 else f"{problem.snapshot.brokers.name[home]}{service}"
     return _listed(where)
 
 
-def _unmovable(problem: ProblemData) -> list[Problem]:
+def _unmovable(problem: BundlesProblem) -> list[Problem]:
     """Bundles that should get another broker and are not moved; a broker's own end with it."""
     arrays, snapshot, settings = problem.arrays, problem.snapshot, problem.settings
-    home, key = arrays.home, snapshot.bundles.key
+    home, key = arrays.initial, snapshot.bundles.key
     gone = (home >= 0) & ~arrays.movable & ~snapshot.brokers.in_service[home]
-    if settings.outside_policy == "move":
+    if settings.policy_violations == "move":
         gone |= problem.outside & ~arrays.movable
     causes: dict[str, dict[str, int]] = {}
     for row in np.flatnonzero(gone).tolist():
@@ -234,7 +234,7 @@ def _unmovable(problem: ProblemData) -> list[Problem]:
     ]
 
 
-def _too_few_brokers(problem: ProblemData, load: FloatArray, over: BoolArray) -> list[Problem]:
+def _too_few_brokers(problem: BundlesProblem, load: FloatArray, over: BoolArray) -> list[Problem]:
     """Totals that are more than all brokers may carry: how many more of their kind it takes, at most."""
     found: dict[str, Problem] = {}
     fixed = problem.fixed_mean(True)
@@ -252,7 +252,7 @@ def _too_few_brokers(problem: ProblemData, load: FloatArray, over: BoolArray) ->
 
 
 def _unmet(
-    problem: ProblemData,
+    problem: BundlesProblem,
     goal: str,
     out: BoolArray,
     measure: FloatArray,
@@ -274,7 +274,7 @@ def _unmet(
         value, view = float(measure[worst, column]), problem.column_name(column)[0]
         broker = problem.snapshot.brokers.name[int(worst)]
         number = int(out[:, columns].any(axis=1).sum())
-        figure = percent_beyond(value, limit[column])
+        figure = percent_above(value, limit[column])
         who = "1 broker stays" if number == 1 else f"{number} brokers stay"
         said = (
             f"above theta {100 * limit[column]:g}%, the worst {broker} at {figure} in {view}"

@@ -1,1 +1,1 @@
-"""Plans of the level `keys`: routing tables."""
+"""Plans of the balancer `keys`: routing tables."""

@@ -1,35 +1,39 @@
-"""Why a plan of the level `keys` falls short: what stands under its problems."""
+"""Why a plan of the balancer `keys` falls short: what stands under its problems."""
 
 from __future__ import annotations
 
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.imbalance import Imbalance
-from trimtab.model.keys.naming import key_shown
+from trimtab.model.keys.naming import short_key_text
 from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
 from trimtab.model.plan import Problem
-from trimtab.online.keys.known_hashes import WHOSE
-from trimtab.plan.keys.levelling import Board, keyed_loads
-from trimtab.plan.keys.table_room import SPLIT_KEY_BYTES, TABLE_BYTES
+from trimtab.online.keys.known_hashes import HASH_SOURCE
+from trimtab.plan.keys.rebalance import RoutingBoard, keyed_loads
+from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TABLE_BYTES
 
 
 def long_key(key: HotKey, size: int) -> Problem:
     """A key that is to be split, and is too long for a table."""
     return Problem(
         "long_key",
-        f"key {key_shown(key.key)} is to be split and has {size:,} bytes, and a table names keys of "
+        f"key {short_key_text(key.key)} is to be split and has {size:,} bytes, and a table names keys of "
         f"{SPLIT_KEY_BYTES:,} at most, since every client reads the whole table: give its records a shorter "
         "key",
         proof={"key_bytes": size, "most_bytes": SPLIT_KEY_BYTES},
     )
 
 
-def large_table(told: str, first: HotKey | None = None) -> Problem:
+def large_table(text: str, first: HotKey | None = None) -> Problem:
     """What has no room in a table."""
-    named = "" if first is None else f" {key_shown(first.key)} with {first.records_per_second:,.0f} records/s"
+    named = (
+        ""
+        if first is None
+        else f" {short_key_text(first.key)} with {first.records_per_second:,.0f} records/s"
+    )
     return Problem(
         "large_table",
-        f"{told}{named}: the table would have more than {TABLE_BYTES:,} bytes, and brokers take a record of "
-        "1,048,588 (message.max.bytes): lower pipeline.keys.keys_most or raise keys.split_above, so that "
+        f"{text}{named}: the table would have more than {TABLE_BYTES:,} bytes, and brokers take a record of "
+        "1,048,588 (message.max.bytes): lower pipeline.keys.max_keys or raise keys.split_above, so that "
         "only the hottest are split",
         proof={"most_bytes": TABLE_BYTES},
     )
@@ -39,7 +43,7 @@ def serial_key(key: HotKey, capacity: float, count: int) -> Problem:
     """A key with which consumers keep up only if its effects cost little."""
     return Problem(
         "serial_key",
-        f"one key is more than one consumer can do serially: {key_shown(key.key)} gets "
+        f"one key is more than one consumer can do serially: {short_key_text(key.key)} gets "
         f"{key.records_per_second:,.0f} records/s, a consumer does {capacity:,.0f}; over {count} partitions "
         "its records are received and prepared side by side, but effects come one after the other: if these "
         "are what takes the time, no table helps; divide the key, or make its effects cheaper",
@@ -48,7 +52,7 @@ def serial_key(key: HotKey, capacity: float, count: int) -> Problem:
 
 
 def unmet_goal(
-    snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance, goal: str, row: int, board: Board
+    snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance, goal: str, row: int, board: RoutingBoard
 ) -> Problem:
     """A goal that is missed at its worst partition, and what fills that."""
     if goal == "theta":
@@ -58,8 +62,8 @@ def unmet_goal(
     rates = [rate for rate, place in zip(board.rates, board.places, strict=True) if place == row]
     largest, keyless = max(rates, default=0.0), _keyless(snapshot, row)
     why = (
-        f"its largest key group has {largest:,.0f} records/s, and at most {settings.groups_most} groups move "
-        "(keys.groups_most)"
+        f"its largest key group has {largest:,.0f} records/s, and at most {settings.max_groups} groups move "
+        "(keys.max_groups)"
     )
     if keyless > largest:
         why = (
@@ -106,12 +110,14 @@ def another_partitioner(snapshot: KeysSnapshot, settings: KeysSettings) -> Probl
         return None
     extra = dict(snapshot.quality.extra)
     name = str(extra.get("x_partitioner", ""))
-    which = f": {name} fits ({WHOSE[name]})" if name in WHOSE else ", and no known one fits"
+    which = f": {name} fits ({HASH_SOURCE[name]})" if name in HASH_SOURCE else ", and no known one fits"
     if "x_partitioner" not in extra:
         which = ""
     example = extra.get("x_elsewhere")
     if isinstance(example, list | tuple) and len(example) == 3:
-        which += f"; key {key_shown(str(example[0]))} lies in partition {example[1]}, not in {example[2]}"
+        which += (
+            f"; key {short_key_text(str(example[0]))} lies in partition {example[1]}, not in {example[2]}"
+        )
     proof |= {"placed_share": share, "partitioner": name}
     return Problem(
         "another_partitioner",

@@ -1,4 +1,4 @@
-"""A plan of the level `keys`: hot keys are split, partitions added where it must be, key groups moved."""
+"""A plan of the balancer `keys`: hot keys are split, partitions added where it must be, key groups moved."""
 
 from __future__ import annotations
 
@@ -8,38 +8,44 @@ from math import ceil, inf
 import numpy as np
 
 from trimtab.files.keys.settings import KeysSettings
+from trimtab.model.goals import ROUNDING, goals_of, violations
 from trimtab.model.imbalance import Imbalance
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import (
-    Drain,
     KeysPlan,
-    MoveKind,
+    PartitionDrain,
     Places,
-    RouteStanding,
+    RouteAssignment,
     RoutingBound,
     RoutingCost,
     RoutingMove,
+    RoutingMoveKind,
     RoutingReason,
 )
 from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
-from trimtab.model.level import ROUNDING, beyond, goals_of
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
-from trimtab.plan.keys.levelling import INNER_MARGIN, Board, board_of, level
 from trimtab.plan.keys.problems import another_partitioner, large_table, long_key, serial_key, unmet_goal
-from trimtab.plan.keys.table_room import SPLIT_KEY_BYTES, TableRoom
+from trimtab.plan.keys.rebalance import INNER_MARGIN, RoutingBoard, board_of, rebalance
+from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TableCapacity
 
 
 @dataclass
-class Draft:
+class PlanDraft:
     """A plan in the making: changes in their order, what cannot be, and how many records a second move."""
 
-    room: TableRoom
+    table_capacity: TableCapacity
     moves: list[RoutingMove] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     moved: float = 0.0
 
     def add(
-        self, kind: MoveKind, name: str, before: Places, after: Places, rate: float, reason: RoutingReason
+        self,
+        kind: RoutingMoveKind,
+        name: str,
+        before: Places,
+        after: Places,
+        rate: float,
+        reason: RoutingReason,
     ) -> None:
         """One change more."""
         self.moves.append(RoutingMove(len(self.moves) + 1, kind, name, before, after, rate, reason))
@@ -50,9 +56,9 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
 
     Where records lie elsewhere than the table in force puts them, nothing changes: see `another_partitioner`.
     Groups move only where a goal is missed as it is, and then to nine tenths of ε; a key that is split stays
-    so until it is down to `join_below`; so the next plan does not take back what this one did.
+    so until it is down to `merge_below`; so the next plan does not take back what this one did.
     """
-    draft = Draft(TableRoom.beside(snapshot))
+    draft = PlanDraft(TableCapacity.remaining(snapshot))
     doubt = another_partitioner(snapshot, settings)
     count = len(snapshot.partitions) if doubt else _partitions(snapshot, settings, draft)
     board = board_of(snapshot, count)
@@ -70,7 +76,7 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
     moves = tuple(draft.moves)
     kinds = [move.kind for move in moves]
     return KeysPlan(
-        level="keys",
+        balancer="keys",
         strategy="trim",
         seed=0,
         settings=settings_document(settings, RESOURCES),
@@ -85,10 +91,10 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
         version=snapshot.version,
         base=snapshot.base,
         partitions=count,
-        assignments=tuple(RouteStanding(one.kind, one.name, one.before, one.after) for one in moves),
+        assignments=tuple(RouteAssignment(one.kind, one.name, one.before, one.after) for one in moves),
         cost=RoutingCost(
-            kinds.count(MoveKind.GROUP),
-            kinds.count(MoveKind.KEY),
+            kinds.count(RoutingMoveKind.GROUP),
+            kinds.count(RoutingMoveKind.KEY),
             count - len(snapshot.partitions),
             draft.moved,
         ),
@@ -100,7 +106,7 @@ def plan_keys(snapshot: KeysSnapshot, settings: KeysSettings) -> KeysPlan:
     )
 
 
-def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) -> int:
+def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: PlanDraft) -> int:
     """How many partitions there are to be, by what consumers can do.
 
     Some are added above θ only, and then as many as nine tenths of θ ask for: else a load that grows would
@@ -124,7 +130,7 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) ->
         return count
     told += f", with a partition each, and there are {count}"
     roomy = ceil(total / (INNER_MARGIN * theta * one) - ROUNDING)
-    wanted = min(roomy, max(count, settings.partitions_most))
+    wanted = min(roomy, max(count, settings.max_partitions))
     since, pause = snapshot.added_seconds, settings.cooldown_seconds
     if wanted > count and since is not None and since < pause:
         told += (
@@ -137,25 +143,25 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: Draft) ->
         if wanted > needed:
             told += f"; {wanted} leave room to grow, each at {total / (wanted * one):.0%}"
         reason = RoutingReason("capacity", RESOURCES[0], told)
-        draft.add(MoveKind.ADD, snapshot.topic, (count,), (wanted,), 0.0, reason)
+        draft.add(RoutingMoveKind.ADD, snapshot.topic, (count,), (wanted,), 0.0, reason)
     if wanted < needed:
-        remedy = f"; keys.partitions_most is {settings.partitions_most}: raise it, or make consumers faster"
+        remedy = f"; keys.max_partitions is {settings.max_partitions}: raise it, or make consumers faster"
         draft.problems.append(
             Problem("add_partitions", told + remedy, needed - wanted, RESOURCES[0], dict(proof))
         )
     return wanted
 
 
-def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: Draft) -> None:
+def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, draft: PlanDraft) -> None:
     """Split keys that are too hot for one partition, and put together those that are no longer hot."""
     capacity, theta, epsilon = snapshot.capacity, settings.theta[0], settings.epsilon[0]
     carries = board.mean * (1 + epsilon)
     # Of a topic that is idle a key may have all: its partition is as idle.
-    if capacity is not None and board.mean < settings.idle_usage * capacity:
+    if capacity is not None and board.mean < settings.min_utilization * capacity:
         carries = theta * capacity
     part = carries if capacity is None else settings.split_above * capacity
-    join = settings.join_below / settings.split_above * part
-    most = min(settings.split_most or len(board.loads), len(board.loads))
+    join = settings.merge_below / settings.split_above * part
+    most = min(settings.max_split_partitions or len(board.loads), len(board.loads))
     beyond_table: list[HotKey] = []
     for key in sorted(snapshot.keys, key=lambda one: (-one.records_per_second, one.key)):
         rate, now = key.records_per_second, key.partitions
@@ -171,7 +177,7 @@ def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: 
         if snapshot.hashed:
             told = f"key {key.key} is to be split, and keys were observed as hashes: a table has to name it; "
             draft.problems.append(
-                Problem("hashed_keys", told + "observe the topic again without pipeline.keys.hashed")
+                Problem("hashed_keys", told + "observe the topic again without pipeline.keys.hash_keys")
             )
             continue
         home = (board.places[key.group],)
@@ -183,20 +189,22 @@ def _split(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: 
         if size > SPLIT_KEY_BYTES:
             draft.problems.append(long_key(key, size))
             continue
-        if size and not draft.room.take_key(size, now, after):
+        if size and not draft.table_capacity.reserve_key(size, now, after):
             beyond_table.append(key)
             continue
         if now == home:
             board.rates[key.group] = max(0.0, board.rates[key.group] - rate)
         draft.moved += board.shift(now, after, rate)
-        draft.add(MoveKind.KEY, key.key, now, after, rate, _key_reason(key, capacity, carries, len(after)))
+        draft.add(
+            RoutingMoveKind.KEY, key.key, now, after, rate, _key_reason(key, capacity, carries, len(after))
+        )
     if beyond_table:
         draft.problems.append(
             large_table(f"{len(beyond_table)} keys are not split, the first", beyond_table[0])
         )
 
 
-def _places(board: Board, now: Places, count: int, rate: float) -> Places:
+def _places(board: RoutingBoard, now: Places, count: int, rate: float) -> Places:
     """Up to so many partitions for a key, none of which gets fuller than the fullest is."""
     fullest = max(board.loads)
     for number in range(count, len(now), -1):
@@ -218,19 +226,19 @@ def _key_reason(key: HotKey, capacity: float | None, carries: float, count: int)
     return RoutingReason("hot_key", None, f"{told}: {each}")
 
 
-def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: Draft) -> None:
+def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, draft: PlanDraft) -> None:
     capacity, mean = snapshot.capacity, board.mean
     ceiling = inf if capacity is None else settings.theta[0] * capacity
     if ceiling < mean:
-        # No table can keep θ: partitions are as level as ε asks.
+        # No table can keep θ: partitions are as balanced as ε asks.
         ceiling = inf
     epsilon = settings.epsilon[0]
-    if capacity is not None and mean < settings.idle_usage * capacity:
+    if capacity is not None and mean < settings.min_utilization * capacity:
         # ε is not asked where partitions are idle, but θ is.
         epsilon = inf
-    most = min(settings.groups_most, draft.room.groups)
-    shifts = level(board, epsilon, ceiling, most)
-    if len(shifts) == most < settings.groups_most:
+    most = min(settings.max_groups, draft.table_capacity.groups)
+    shifts = rebalance(board, epsilon, ceiling, most)
+    if len(shifts) == most < settings.max_groups:
         draft.problems.append(large_table(f"only {most} key groups move"))
     for one in shifts:
         goal = "theta" if one.source_load > ceiling else "epsilon"
@@ -240,13 +248,13 @@ def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: Board, draft: D
         )
         draft.moved += one.rate
         reason = RoutingReason(goal, RESOURCES[0], told)
-        draft.add(MoveKind.GROUP, str(one.group), (one.source,), (one.target,), one.rate, reason)
+        draft.add(RoutingMoveKind.GROUP, str(one.group), (one.source,), (one.target,), one.rate, reason)
 
 
 def _missed(snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance) -> list[tuple[str, int]]:
     """Goals that are missed, each with the row of its worst partition."""
     goals = goals_of(settings, RESOURCES, snapshot.quality.nominal_capacity)
-    above, off = beyond(found.usage, found.deviation, found.mean, goals)
+    above, off = violations(found.usage, found.deviation, found.mean, goals)
     missed = []
     if snapshot.capacity is not None and above.any():
         missed.append(("theta", int(found.usage[:, 0].argmax())))
@@ -255,18 +263,18 @@ def _missed(snapshot: KeysSnapshot, settings: KeysSettings, found: Imbalance) ->
     return missed
 
 
-def _verdict(draft: Draft) -> Verdict:
+def _verdict(draft: PlanDraft) -> Verdict:
     kinds = {one.kind for one in draft.problems}
     if kinds & {"add_partitions", "add_consumers"}:
         return Verdict.INFEASIBLE
     if kinds & {"unmet_goal", "hashed_keys", "long_key", "large_table", "another_partitioner"}:
         return Verdict.IMPROVED if draft.moves else Verdict.INCOMPLETE
-    return Verdict.LEVELLED if draft.moves else Verdict.LEVEL
+    return Verdict.BALANCED
 
 
 def _bound(snapshot: KeysSnapshot, settings: KeysSettings, mean: float, count: int) -> float:
     capacity = snapshot.capacity
-    if capacity is not None and mean < settings.idle_usage * capacity:
+    if capacity is not None and mean < settings.min_utilization * capacity:
         limit = settings.theta[0] * capacity
     else:
         limit = mean * (1 + settings.epsilon[0])
@@ -275,7 +283,7 @@ def _bound(snapshot: KeysSnapshot, settings: KeysSettings, mean: float, count: i
     return sum(max(0.0, one.records_per_second - limit) for one in snapshot.partitions)
 
 
-def _drains(snapshot: KeysSnapshot, board: Board) -> tuple[Drain, ...]:
+def _drains(snapshot: KeysSnapshot, board: RoutingBoard) -> tuple[PartitionDrain, ...]:
     """Each partition's backlog, and how long it takes: what waits there stays there."""
     found = []
     for number, after in enumerate(board.loads):
@@ -287,5 +295,5 @@ def _drains(snapshot: KeysSnapshot, board: Board) -> tuple[Drain, ...]:
             backlog / (capacity - rate) if capacity is not None and rate < capacity else None
             for rate in (before, after)
         ]
-        found.append(Drain(number, backlog, before, max(0.0, after), times[0], times[1]))
+        found.append(PartitionDrain(number, backlog, before, max(0.0, after), times[0], times[1]))
     return tuple(found)

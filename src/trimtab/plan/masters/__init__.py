@@ -1,1 +1,1 @@
-"""Planners of the level `masters`: who is to be master of which group."""
+"""Planners of the balancer `masters`: who is to be master of which group."""

@@ -1,4 +1,4 @@
-"""Masterships on a board: what each node carries, and what a takeover or a swap would change."""
+"""Masterships on a board: what each node carries, and what a transfer or a swap would change."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.model.level import exceeds
-from trimtab.model.masters.snapshot import NOBODY, MastersSnapshot, NodeState
+from trimtab.model.goals import exceeds
+from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot, NodeState
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from trimtab.files.masters.settings import MastersSettings
     from trimtab.model.load import BoolArray, FloatArray
 
-    Whole = NDArray[np.integer[Any]]
+    Integers = NDArray[np.integer[Any]]
 
 COMPARED: Final = 512
 """Groups of a node that are tried in swaps: the largest ones."""
 
 
-class Change(NamedTuple):
+class MastershipChange(NamedTuple):
     """Groups that change their master, each with its target, and what that changes of the value."""
 
-    takeovers: tuple[tuple[int, int], ...]
+    transfers: tuple[tuple[int, int], ...]
     delta: float
 
 
-class Board:
-    """Who is master, changed takeover by takeover.
+class MastershipBoard:
+    """Who is master, changed transfer by transfer.
 
     Unevenness is Σ w (u - 1)² over nodes in service and resources, where u is a node's load over its share by
     weight w, of what all nodes in service carry. Groups that must leave their node and that no node may have
@@ -37,7 +37,7 @@ class Board:
 
     Attributes
     ----------
-    masters, home
+    masters, initial
         Shape (groups,): places of nodes now, and before the plan; -1 for nobody.
     share
         Shape (groups, resources): what each group is of all that nodes in service carry.
@@ -58,25 +58,25 @@ class Board:
     """
 
     def __init__(self, snapshot: MastersSnapshot, settings: MastersSettings) -> None:
-        self.home: Whole = np.array(snapshot.masters, dtype=np.int32)
+        self.initial: Integers = np.array(snapshot.masters, dtype=np.int32)
         self.in_service: BoolArray = snapshot.in_service
         weight = np.array([one.weight for one in snapshot.nodes]) * self.in_service
         self.target: FloatArray = weight / max(float(weight.sum()), 1e-300)
         self.epsilon: FloatArray = np.array(settings.epsilon)
         open_to = self.in_service & np.array([one.state is NodeState.ALIVE for one in snapshot.nodes])
-        rows = np.arange(len(self.home))
-        self.able: BoolArray = np.zeros((len(self.home), len(snapshot.nodes)), dtype=np.bool_)
+        rows = np.arange(len(self.initial))
+        self.able: BoolArray = np.zeros((len(self.initial), len(snapshot.nodes)), dtype=np.bool_)
         for row, group in enumerate(snapshot.groups):
             self.able[row, list(group.able)] = True
         self.able &= open_to
-        led = self.home != NOBODY
-        self.able[rows[led], self.home[led]] = False
+        led = self.initial != NO_MASTER
+        self.able[rows[led], self.initial[led]] = False
         served = led.copy()
-        served[led] = self.in_service[self.home[led]]
+        served[led] = self.in_service[self.initial[led]]
         movable = self.able.any(axis=1)
         settled = np.array(
             [
-                group.held_seconds is None or group.held_seconds >= settings.settle_seconds
+                group.held_seconds is None or group.held_seconds >= settings.cooldown_seconds
                 for group in snapshot.groups
             ],
             dtype=np.bool_,
@@ -91,10 +91,10 @@ class Board:
 
     def reset(self) -> None:
         """Put every group back to where it was before the plan."""
-        self.masters: Whole = self.home.copy()
+        self.masters: Integers = self.initial.copy()
         self.carried: FloatArray = np.zeros((len(self.target), self.share.shape[1]))
-        led = self.home != NOBODY
-        np.add.at(self.carried, self.home[led], self.share[led])
+        led = self.initial != NO_MASTER
+        np.add.at(self.carried, self.initial[led], self.share[led])
 
     @property
     def usage(self) -> FloatArray:
@@ -113,26 +113,26 @@ class Board:
         return exceeds(np.abs(self.usage - 1), self.epsilon)
 
     @property
-    def takeovers(self) -> int:
+    def transfers(self) -> int:
         """Groups that are not where they were and could have stayed."""
-        return int((self.optional & (self.masters != self.home)).sum())
+        return int((self.optional & (self.masters != self.initial)).sum())
 
     @property
     def _price(self) -> FloatArray:
         """Shape (nodes,): 1 / w, the factor of a squared distance from the share."""
         return np.where(self.in_service, 1.0 / np.where(self.in_service, self.target, 1.0), 0.0)
 
-    def take(self, group: int, node: int) -> None:
+    def assign(self, group: int, node: int) -> None:
         """Give a group to a node."""
-        if self.masters[group] != NOBODY:
+        if self.masters[group] != NO_MASTER:
             self.carried[self.masters[group]] -= self.share[group]
         self.masters[group] = node
         self.carried[node] += self.share[group]
 
-    def put(self, masters: Whole) -> None:
+    def put(self, masters: Integers) -> None:
         """Give every group to the node named for it."""
         for group in np.flatnonzero(self.masters != masters):
-            self.take(int(group), int(masters[group]))
+            self.assign(int(group), int(masters[group]))
 
     def largest_first(self, which: BoolArray) -> list[int]:
         """Places of some groups, by what they cost."""
@@ -144,7 +144,7 @@ class Board:
         grows = (self._price[:, None] * (2 * away * x + x**2)).sum(axis=1)
         return int(np.where(self.able[group], grows, np.inf).argmin())
 
-    def takes(self, groups: Whole) -> FloatArray:
+    def takes(self, groups: Integers) -> FloatArray:
         """Shape (groups, nodes): by how much unevenness changes if a node takes a group; ∞ if it may not."""
         away, price, x = self.carried - self.target[:, None], self._price, self.share[groups]
         source = self.masters[groups]
@@ -154,8 +154,8 @@ class Board:
         delta[np.arange(len(groups)), source] = np.inf
         return np.asarray(delta)
 
-    def best(self, worth: float, most: int) -> Change | None:
-        """The takeover after which unevenness · worth^takeovers is least, with at most so many takeovers."""
+    def best(self, worth: float, most: int) -> MastershipChange | None:
+        """The transfer after which unevenness · worth^transfers is least, with at most so many transfers."""
         groups = np.flatnonzero(self.must | self.optional)
         if not groups.size:
             return None
@@ -167,7 +167,7 @@ class Board:
         row, node = divmod(int(value.argmin()), value.shape[1])
         return _change(((int(groups[row]), node),), value[row, node])
 
-    def best_swap(self, worth: float, most: int) -> Change | None:
+    def best_swap(self, worth: float, most: int) -> MastershipChange | None:
         """The best swap of two groups, one of them of the node furthest above its share; as `best`."""
         source = int(self.usage.max(axis=1).argmax())
         may = self.must | self.optional
@@ -194,23 +194,23 @@ class Board:
         one, other = int(ours[row]), int(others[column])
         return _change(((one, int(node[column])), (other, source)), value[row, column])
 
-    def _open(self, groups: Whole) -> BoolArray:
+    def _open(self, groups: Integers) -> BoolArray:
         """Shape (groups, nodes): where groups may be; one that could stay may come back."""
         found = self.able[groups].copy()
         stays = self.optional[groups]
-        found[np.flatnonzero(stays), self.home[groups][stays]] = True
+        found[np.flatnonzero(stays), self.initial[groups][stays]] = True
         return found
 
-    def _away(self, groups: Whole, nodes: Whole) -> Whole:
+    def _away(self, groups: Integers, nodes: Integers) -> Integers:
         """1 for a group that could stay and is on another node, else 0."""
-        return np.asarray(self.optional[groups] & (nodes != self.home[groups]), dtype=np.int64)
+        return np.asarray(self.optional[groups] & (nodes != self.initial[groups]), dtype=np.int64)
 
-    def _value(self, delta: FloatArray, more: Whole, worth: float, most: int) -> FloatArray:
-        """By how much unevenness · worth^takeovers changes, over worth^(takeovers now)."""
+    def _value(self, delta: FloatArray, more: Integers, worth: float, most: int) -> FloatArray:
+        """By how much unevenness · worth^transfers changes, over worth^(transfers now)."""
         now = self.unevenness
-        within = self.takeovers + more <= most
+        within = self.transfers + more <= most
         return np.where(within, (now + np.where(within, delta, 0.0)) * worth**more - now, np.inf)
 
 
-def _change(takeovers: tuple[tuple[int, int], ...], delta: float) -> Change | None:
-    return Change(takeovers, float(delta)) if np.isfinite(delta) else None
+def _change(transfers: tuple[tuple[int, int], ...], delta: float) -> MastershipChange | None:
+    return MastershipChange(transfers, float(delta)) if np.isfinite(delta) else None

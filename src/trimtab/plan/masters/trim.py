@@ -1,7 +1,7 @@
-"""The planner `trim`: masterships that must leave their nodes, and the takeovers that make loads even.
+"""The planner `trim`: masterships that must leave their nodes, and the transfers that make loads even.
 
-Of all plans the one that brings every node within ε with the fewest takeovers, and of those the most even.
-Where none does, the one with the least unevenness, of which each takeover that need not be must take a share.
+Of all plans the one that brings every node within ε with the fewest transfers, and of those the most even.
+Where none does, the one with the least unevenness, of which each transfer that need not be must take a share.
 All plans are compared where the cluster is small enough; else a search changes one or two groups at a time.
 """
 
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.model.errors import refuse_unknown_names
-from trimtab.model.level import ROUNDING, exceeds
+from trimtab.model.errors import require_known_names
+from trimtab.model.goals import ROUNDING, exceeds
 from trimtab.model.masters.plan import (
-    Mastership,
+    MastershipAssignment,
+    MastershipMoveKind,
+    MastershipTransfer,
     MastersPlan,
-    MoveKind,
-    Takeover,
-    TakeoverBound,
-    TakeoverCost,
-    TakeoverReason,
+    TransferBound,
+    TransferCost,
+    TransferReason,
 )
-from trimtab.model.masters.snapshot import NOBODY, RESOURCES, MastersSnapshot, NodeState
+from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot, NodeState
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
-from trimtab.plan.masters.board import Board
-from trimtab.plan.masters.exact import Comparison, TooManyError
+from trimtab.plan.masters.board import MastershipBoard
+from trimtab.plan.masters.exact import ExactSearch, TooManyPlansError
 
 if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 PROPOSALS: Final = {"expire": 3, "instate": 1}
 """Proposals in a row for which a group has no master, by scheme; other schemes wait for leases as well."""
 STEPS: Final = 16
-"""Changes that one pass of the search may make beyond the takeovers that the plan may have."""
+"""Changes that one pass of the search may make beyond the transfers that the plan may have."""
 SMALL: Final = 1e-12
 """A change of unevenness that rounding makes."""
 
 
-class Proven(NamedTuple):
-    """What is proven of the takeovers of groups that could stay.
+class ProvenTransfers(NamedTuple):
+    """What is proven of the transfers of groups that could stay.
 
     Attributes
     ----------
-    least
+    minimum
         With fewer of them some node stays further than ε from its share.
     none
         No plan brings every node within ε with as many as may be made.
     """
 
-    least: int
+    minimum: int
     none: bool
 
 
@@ -62,16 +62,16 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
     PlanError
         If settings name a node that is not in the snapshot.
     """
-    _refuse_unknown(snapshot, settings)
-    seen = snapshot.as_asked(vars(settings))
-    board = Board(seen, settings)
-    most = max(0, settings.takeovers_most - int(board.must.sum()))
-    proven = _solve(board, most, 1 / (1 - settings.gain_least))
-    moves = tuple(_takeover(seen, order, *one) for order, one in enumerate(_takeovers(seen, board), 1))
+    _reject_unknown(snapshot, settings)
+    seen = snapshot.with_overrides(vars(settings))
+    board = MastershipBoard(seen, settings)
+    most = max(0, settings.max_moves - int(board.must.sum()))
+    proven = _solve(board, most, 1 / (1 - settings.min_gain))
+    moves = tuple(_transfer(seen, order, *one) for order, one in enumerate(_transfers(seen, board), 1))
     problems = (*_without_target(seen, board), *_unmet(seen, settings, board, most, proven))
     before, after = seen.imbalance(), seen.imbalance(board.masters.tolist())
     return MastersPlan(
-        level="masters",
+        balancer="masters",
         strategy="trim",
         seed=0,
         settings=settings_document(settings, RESOURCES),
@@ -83,19 +83,19 @@ def plan_masters(snapshot: MastersSnapshot, settings: MastersSettings) -> Master
         system=snapshot.system,
         version=snapshot.version,
         assignments=tuple(
-            Mastership(group.group, _name(seen, group.master), _name(seen, int(after_place)))
+            MastershipAssignment(group.group, _name(seen, group.master), _name(seen, int(after_place)))
             for group, after_place in zip(seen.groups, board.masters, strict=True)
         ),
-        cost=TakeoverCost(len(moves), sum(move.pause_seconds or 0.0 for move in moves)),
+        cost=TransferCost(len(moves), sum(move.pause_seconds or 0.0 for move in moves)),
         bound=_bound(board, proven),
     )
 
 
-def _refuse_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> None:
-    """Refuse nodes that are not there: passed over, they would make a plan say that all is level."""
+def _reject_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> None:
+    """Refuse nodes that are not there: passed over, they would make a plan say that all is balanced."""
     there = [one.node for one in snapshot.nodes]
-    for name in ("drain", "muted", "weights"):
-        refuse_unknown_names(
+    for name in ("drain", "excluded_nodes", "weights"):
+        require_known_names(
             f"masters.{name}", getattr(settings, name), "node", there, snapshot.reference.taken_at
         )
 
@@ -103,36 +103,36 @@ def _refuse_unknown(snapshot: MastersSnapshot, settings: MastersSettings) -> Non
 # ------------------------------------------------------------ who is to be master
 
 
-def _solve(board: Board, most: int, worth: float) -> Proven:
-    """Leave the best plan that is found on the board, with at most so many takeovers that need not be."""
-    least = _least(board)
+def _solve(board: MastershipBoard, most: int, worth: float) -> ProvenTransfers:
+    """Leave the best plan that is found on the board, with at most so many transfers that need not be."""
+    least = _min_transfers(board)
     _search(board, most, worth)
     most = min(most, int(board.optional.sum()))
-    upto = most if board.off.any() else board.takeovers
-    comparison = Comparison(board)
+    upto = most if board.off.any() else board.transfers
+    comparison = ExactSearch(board)
     masters = None
     try:
         try:
-            masters = comparison.within(upto)
+            masters = comparison.best_within_epsilon(upto)
             least = upto + 1
-        except TooManyError:
-            # Plans with few takeovers are fewer: each number for which none is found is proven.
+        except TooManyPlansError:
+            # Plans with few transfers are fewer: each number for which none is found is proven.
             while masters is None and least <= upto:
-                masters = comparison.within(least)
+                masters = comparison.best_within_epsilon(least)
                 least += masters is None
         if masters is not None:
             board.put(masters)
-            least = board.takeovers
+            least = board.transfers
         elif board.off.any():
-            known = board.unevenness * worth**board.takeovers
+            known = board.unevenness * worth**board.transfers
             board.put(comparison.most_even(most, worth, known))
-    except TooManyError:
+    except TooManyPlansError:
         pass
     off = bool(board.off.any())
-    return Proven(least if off else min(least, board.takeovers), none=off and least > most)
+    return ProvenTransfers(least if off else min(least, board.transfers), none=off and least > most)
 
 
-def _least(board: Board) -> int:
+def _min_transfers(board: MastershipBoard) -> int:
     """Groups that could stay and have to leave nodes in service, in any plan within ε: a lower bound.
 
     Each such node must give what is above its share and ε; its largest groups are the fewest that do.
@@ -149,53 +149,53 @@ def _least(board: Board) -> int:
     return least
 
 
-def _search(board: Board, most: int, worth: float) -> None:
-    """One takeover after another, or a swap where none helps, of groups that have moved before as well.
+def _search(board: MastershipBoard, most: int, worth: float) -> None:
+    """One transfer after another, or a swap where none helps, of groups that have moved before as well.
 
-    First each takeover has to be worth its while; where that does not bring every node within ε, whatever
+    First each transfer has to be worth its while; where that does not bring every node within ε, whatever
     makes loads more even is done, and then what was not worth it is taken back.
     """
     for row in board.largest_first(board.must):
-        board.take(row, board.best_target(row))
+        board.assign(row, board.best_target(row))
     for price in (worth, 1.0, worth):
         for _ in range(most + STEPS):
             if not board.off.any() or not _change(board, price, most):
                 break
     if not board.off.any():
-        _take_back(board)
+        _revert_unneeded(board)
         for _ in range(STEPS):
             before = board.masters.copy()
-            if not _change(board, 1.0, board.takeovers):
+            if not _change(board, 1.0, board.transfers):
                 return
             if board.off.any():
                 board.put(before)
                 return
 
 
-def _change(board: Board, worth: float, most: int) -> bool:
-    """Make the takeover that helps most, or the swap; False if neither helps."""
+def _change(board: MastershipBoard, worth: float, most: int) -> bool:
+    """Make the transfer that helps most, or the swap; False if neither helps."""
     found = board.best(worth, most)
     if found is None or found.delta >= -SMALL:
         found = board.best_swap(worth, most)
     if found is None or found.delta >= -SMALL:
         return False
-    for row, node in found.takeovers:
-        board.take(row, node)
+    for row, node in found.transfers:
+        board.assign(row, node)
     return True
 
 
-def _take_back(board: Board) -> None:
-    """Leave groups where they were whose takeovers are not needed for ε, those that cost least first."""
+def _revert_unneeded(board: MastershipBoard) -> None:
+    """Leave groups where they were whose transfers are not needed for ε, those that cost least first."""
     while True:
-        rows = np.flatnonzero(board.optional & (board.masters != board.home))
-        back = board.takes(rows)[np.arange(len(rows)), board.home[rows]]
+        rows = np.flatnonzero(board.optional & (board.masters != board.initial))
+        back = board.takes(rows)[np.arange(len(rows)), board.initial[rows]]
         for place in np.argsort(back, kind="stable"):
             row = int(rows[place])
             away = int(board.masters[row])
-            board.take(row, int(board.home[row]))
+            board.assign(row, int(board.initial[row]))
             if not board.off.any():
                 break
-            board.take(row, away)
+            board.assign(row, away)
         else:
             return
 
@@ -203,8 +203,10 @@ def _take_back(board: Board) -> None:
 # ------------------------------------------------------------ in which order, why, and what is left
 
 
-def _takeovers(snapshot: MastersSnapshot, board: Board) -> list[tuple[int, int, int, TakeoverReason]]:
-    """Each takeover as (group, source, target, reason): what must leave, the largest first, then the rest.
+def _transfers(
+    snapshot: MastersSnapshot, board: MastershipBoard
+) -> list[tuple[int, int, int, TransferReason]]:
+    """Each transfer as (group, source, target, reason): what must leave, the largest first, then the rest.
 
     Of the rest the one comes next that makes loads most even.
     """
@@ -213,31 +215,35 @@ def _takeovers(snapshot: MastersSnapshot, board: Board) -> list[tuple[int, int, 
     found = []
     for row in board.largest_first(board.must):
         target = int(masters[row])
-        found.append((row, int(board.home[row]), target, _must(snapshot, int(board.home[row]))))
-        board.take(row, target)
+        found.append(
+            (row, int(board.initial[row]), target, _forced_groups(snapshot, int(board.initial[row])))
+        )
+        board.assign(row, target)
     usage = board.usage
     rest = np.flatnonzero(masters != board.masters)
     while rest.size:
         place = int(board.takes(rest)[np.arange(len(rest)), masters[rest]].argmin())
         row = int(rest[place])
-        source, target = int(board.home[row]), int(masters[row])
-        found.append((row, source, target, _why(snapshot, board, usage, row, target)))
-        board.take(row, target)
+        source, target = int(board.initial[row]), int(masters[row])
+        found.append((row, source, target, _transfer_reason(snapshot, board, usage, row, target)))
+        board.assign(row, target)
         rest = np.delete(rest, place)
     return found
 
 
-def _must(snapshot: MastersSnapshot, source: int) -> TakeoverReason:
-    if source == NOBODY:
-        return TakeoverReason("nobody", None, "no node is its master")
+def _forced_groups(snapshot: MastersSnapshot, source: int) -> TransferReason:
+    if source == NO_MASTER:
+        return TransferReason("nobody", None, "no node is its master")
     if snapshot.nodes[source].state is NodeState.DEAD:
-        return TakeoverReason("dead", None, f"node {_name(snapshot, source)} does not answer")
-    return TakeoverReason("drain", None, f"node {_name(snapshot, source)} is being emptied")
+        return TransferReason("dead", None, f"node {_name(snapshot, source)} does not answer")
+    return TransferReason("drain", None, f"node {_name(snapshot, source)} is being emptied")
 
 
-def _why(snapshot: MastersSnapshot, board: Board, usage: FloatArray, row: int, target: int) -> TakeoverReason:
+def _transfer_reason(
+    snapshot: MastersSnapshot, board: MastershipBoard, usage: FloatArray, row: int, target: int
+) -> TransferReason:
     """By the loads once all has left that must: from a node with more to one with less, or in a swap."""
-    source = int(board.home[row])
+    source = int(board.initial[row])
     place = int((usage[source] - usage[target]).argmax())
     text = (
         f"node {_name(snapshot, source)} has {usage[source, place]:.2f} times its share of "
@@ -245,21 +251,25 @@ def _why(snapshot: MastersSnapshot, board: Board, usage: FloatArray, row: int, t
         f"this group is {board.share[row, place]:.1%} of all"
     )
     goal = "epsilon" if usage[source, place] > usage[target, place] else "order"
-    return TakeoverReason(goal, RESOURCES[place], text)
+    return TransferReason(goal, RESOURCES[place], text)
 
 
-def _without_target(snapshot: MastersSnapshot, board: Board) -> list[Problem]:
+def _without_target(snapshot: MastersSnapshot, board: MastershipBoard) -> list[Problem]:
     found = []
     for row in np.flatnonzero(board.stuck):
         group = snapshot.groups[row]
-        stays = "" if group.master == NOBODY else "; it stays"
+        stays = "" if group.master == NO_MASTER else "; it stays"
         text = f"{group.group}: no node that is alive and not behind may have it{stays}"
         found.append(Problem("no_target", text))
     return found
 
 
 def _unmet(
-    snapshot: MastersSnapshot, settings: MastersSettings, board: Board, most: int, proven: Proven
+    snapshot: MastersSnapshot,
+    settings: MastersSettings,
+    board: MastershipBoard,
+    most: int,
+    proven: ProvenTransfers,
 ) -> list[Problem]:
     found = []
     deviation = np.abs(board.usage - 1)
@@ -269,7 +279,7 @@ def _unmet(
             continue
         node, largest = int(off.argmax()), int(board.share[:, place].argmax())
         limited = most < int(board.optional.sum())
-        limit = f" with {settings.takeovers_most} takeovers (masters.takeovers_most)" if limited else ""
+        limit = f" with {settings.max_moves} transfers (masters.max_moves)" if limited else ""
         if proven.none:
             why = f"no plan{limit} brings every node within epsilon"
         else:
@@ -287,24 +297,24 @@ def _unmet(
     return found
 
 
-def _bound(board: Board, proven: Proven) -> TakeoverBound:
+def _bound(board: MastershipBoard, proven: ProvenTransfers) -> TransferBound:
     must = int(board.must.sum())
     leave = f"{must} must leave their nodes or have no master"
-    if proven.least > board.optional.sum():
-        return TakeoverBound(must, f"{leave}; no plan brings every node within epsilon")
-    rest = f"; with fewer than {proven.least} others some node stays further than epsilon from its share"
-    return TakeoverBound(must + proven.least, leave + rest * bool(proven.least))
+    if proven.minimum > board.optional.sum():
+        return TransferBound(must, f"{leave}; no plan brings every node within epsilon")
+    rest = f"; with fewer than {proven.minimum} others some node stays further than epsilon from its share"
+    return TransferBound(must + proven.minimum, leave + rest * bool(proven.minimum))
 
 
-def _takeover(
-    snapshot: MastersSnapshot, order: int, row: int, source: int, target: int, reason: TakeoverReason
-) -> Takeover:
+def _transfer(
+    snapshot: MastersSnapshot, order: int, row: int, source: int, target: int, reason: TransferReason
+) -> MastershipTransfer:
     group = snapshot.groups[row]
     proposals = PROPOSALS.get(snapshot.scheme)
     known = proposals is not None and group.propose_seconds is not None
-    return Takeover(
+    return MastershipTransfer(
         order=order,
-        kind=MoveKind.TAKEOVER,
+        kind=MastershipMoveKind.TRANSFER,
         group=group.group,
         source=_name(snapshot, source),
         target=snapshot.nodes[target].node,
@@ -316,7 +326,7 @@ def _takeover(
 
 
 def _name(snapshot: MastersSnapshot, place: int) -> str | None:
-    return None if place == NOBODY else snapshot.nodes[place].node
+    return None if place == NO_MASTER else snapshot.nodes[place].node
 
 
 def _verdict(problems: tuple[Problem, ...], *, any_move: bool) -> Verdict:
@@ -325,4 +335,4 @@ def _verdict(problems: tuple[Problem, ...], *, any_move: bool) -> Verdict:
         return Verdict.INFEASIBLE
     if kinds:
         return Verdict.IMPROVED if any_move else Verdict.INCOMPLETE
-    return Verdict.LEVELLED if any_move else Verdict.LEVEL
+    return Verdict.BALANCED

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.model.bundles.reports import BrokerReport
-from trimtab.plan.pulsar.decision import Decision
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.decision import ShedDecision
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Disagreement:
 
 
 def disagreements(
-    decision: Decision, reports: Mapping[str, BrokerReport], options: Options
+    decision: ShedDecision, reports: Mapping[str, BrokerReport], options: PulsarBrokerConfig
 ) -> tuple[Disagreement, ...]:
     """All that the placement does against what the shedder wants.
 
@@ -45,7 +45,7 @@ def disagreements(
     """
     found: list[Disagreement] = []
     owner = {bundle: name for name, report in reports.items() for bundle in report.bundles}
-    refused: Mapping[str, Any] = decision.why.get("refused", {})
+    refused: Mapping[str, Any] = decision.facts.get("refused", {})
     for bundle, why in refused.items():
         source = owner.get(bundle, "?")
         if why == "the placement would put it back on its broker":
@@ -77,7 +77,7 @@ def disagreements(
     return tuple(found)
 
 
-def _brought(source: BrokerReport, bundle: str, options: Options) -> float:
+def _brought(source: BrokerReport, bundle: str, options: PulsarBrokerConfig) -> float:
     """The usage that a bundle would add to a broker alike, by its share of its own broker's traffic."""
     stats = source.last_stats.get(bundle)
     if stats is None or not source.throughput > 0:

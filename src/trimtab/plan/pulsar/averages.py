@@ -73,9 +73,9 @@ class BundleTable:
 
     def in_order(self, names: tuple[str, ...]) -> "BundleTable":
         """The same bundles in another order."""
-        return self.taken(names, [self.row[name] for name in names])
+        return self.with_rows(names, [self.row[name] for name in names])
 
-    def taken(self, names: tuple[str, ...], rows: "list[int] | IndexArray") -> "BundleTable":
+    def with_rows(self, names: tuple[str, ...], rows: "list[int] | IndexArray") -> "BundleTable":
         """These rows, under these names."""
         return BundleTable(names, *(array[rows] for array in self._arrays))
 
@@ -128,13 +128,13 @@ def table_of(bundles: Mapping[str, BundleData]) -> BundleTable:
         np.array([one.long.samples for one in different], dtype=np.int32),
         np.array([one.topics for one in different], dtype=np.int32),
     )
-    return found.taken(tuple(bundles), np.array(rows, dtype=np.intp))
+    return found.with_rows(tuple(bundles), np.array(rows, dtype=np.intp))
 
 
 EMPTY_TABLE = table_of({})
 
 
-def take_in(
+def updated(
     table: BundleTable,
     reports: Mapping[str, BrokerReport],
     quotas: Mapping[str, BundleData] = MappingProxyType({}),
@@ -188,18 +188,18 @@ def _with_rows(
     """The table with rows for just these bundles: those it has in its order, then new ones in theirs."""
     kept = [row for row, name in enumerate(table.names) if name in active]
     fresh = [name for name in active if name not in table.row]
-    begun = _begun(fresh, quotas)
-    old = table.taken(tuple(table.names[row] for row in kept), kept)
+    begun = _initial_table(fresh, quotas)
+    old = table.with_rows(tuple(table.names[row] for row in kept), kept)
     arrays = (np.concatenate(pair) for pair in zip(old._arrays, begun._arrays, strict=True))
     return BundleTable((*old.names, *fresh), *arrays)
 
 
-def _begun(names: list[str], quotas: Mapping[str, BundleData]) -> BundleTable:
+def _initial_table(names: list[str], quotas: Mapping[str, BundleData]) -> BundleTable:
     """The table of these bundles before their first sample."""
     if any(name in quotas for name in names):
         return table_of({name: quotas.get(name, UNKNOWN_BUNDLE) for name in names})
     one = table_of({"": UNKNOWN_BUNDLE})
-    return one.taken(tuple(names), np.zeros(len(names), dtype=np.intp))
+    return one.with_rows(tuple(names), np.zeros(len(names), dtype=np.intp))
 
 
 def _sampled(table: BundleTable, sample: Mapping[str, BundleStats]) -> BundleTable:

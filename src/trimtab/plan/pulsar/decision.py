@@ -11,27 +11,27 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView
 
-Why = Mapping[str, Any]
+DecisionFacts = Mapping[str, Any]
 """The numbers that decided, as JSON values under snake-case names; averages and thresholds as fractions."""
 
 S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Nothing:
+class NoState:
     """The state of a strategy that remembers nothing."""
 
 
-def nothing_noted(state: S, view: LoadView, options: Options) -> S:
+def nothing_noted(state: S, view: LeaderLoadView, options: PulsarBrokerConfig) -> S:
     """The reaction of most strategies to new reports: nothing before they are asked."""
     return state
 
 
 @dataclass(frozen=True)
-class Decision:
+class ShedDecision:
     """The unloads that a shedder wants.
 
     Attributes
@@ -40,32 +40,32 @@ class Decision:
         Bundles to unload, by the broker that owns them, each list in the order of choice.
     destinations
         Where bundles should go, for shedders that choose it themselves; others leave it to the placement.
-    why
+    facts
         The numbers that decided.
     """
 
     unloads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     destinations: Mapping[str, str] = field(default_factory=dict)
-    why: Why = field(default_factory=dict)
+    facts: DecisionFacts = field(default_factory=dict)
 
     @property
-    def splits(self) -> Mapping[str, Why]:
+    def splits(self) -> Mapping[str, DecisionFacts]:
         """The bundles that Pulsar would split beside it, with their figures, in a replay."""
-        return {name: one for name, one in self.why.get("splits", {}).items() if one["outcome"] == "split"}
+        return {name: one for name, one in self.facts.get("splits", {}).items() if one["outcome"] == "split"}
 
 
-class Shed(Protocol[S]):
+class ShedFunction(Protocol[S]):
     """Chooses bundles to unload (`LoadSheddingStrategy`, `NamespaceUnloadStrategy`)."""
 
     def __call__(
-        self, view: LoadView, state: S, options: Options, chance: np.random.Generator
-    ) -> tuple[Decision, S]:
+        self, view: LeaderLoadView, state: S, options: PulsarBrokerConfig, chance: np.random.Generator
+    ) -> tuple[ShedDecision, S]:
         """Decide; pure but for what it draws from `chance`."""
         ...
 
 
 @dataclass(frozen=True)
-class Placement:
+class BrokerChoice:
     """The broker that a bundle should go to, None where there is none, and the numbers that decided.
 
     Attributes
@@ -76,21 +76,21 @@ class Placement:
 
     broker: str | None
     pool: tuple[str, ...] = ()
-    why: Why = field(default_factory=dict)
+    facts: DecisionFacts = field(default_factory=dict)
 
 
-class Place(Protocol[S]):
+class PlacementFunction(Protocol[S]):
     """Chooses a broker for a bundle (`ModularLoadManagerStrategy`, `BrokerSelectionStrategy`)."""
 
     def __call__(
         self,
         bundle: str,
         candidates: Sequence[str],
-        view: LoadView,
+        view: LeaderLoadView,
         state: S,
-        options: Options,
+        options: PulsarBrokerConfig,
         chance: np.random.Generator,
-    ) -> tuple[Placement, S]:
+    ) -> tuple[BrokerChoice, S]:
         """Choose among `candidates`, in their order; pure but for what it draws from `chance`."""
         ...
 
@@ -115,10 +115,10 @@ class Shedder(Generic[S]):
         published. Before every decision, and also where none is asked for.
     """
 
-    decide: Shed[S]
+    decide: ShedFunction[S]
     initial: S
     extensible: bool = False
-    noted: Callable[[S, LoadView, Options], S] = nothing_noted
+    noted: Callable[[S, LeaderLoadView, PulsarBrokerConfig], S] = nothing_noted
     owners_split: bool = False
 
 
@@ -132,14 +132,14 @@ class Placer(Generic[S]):
         Whether it is of the extensible load manager, by whose filters candidates are found.
     """
 
-    choose: Place[S]
+    choose: PlacementFunction[S]
     initial: S
-    noted: Callable[[S, LoadView, Options], S] = nothing_noted
+    noted: Callable[[S, LeaderLoadView, PulsarBrokerConfig], S] = nothing_noted
     extensible: bool = False
 
 
-def drawn(pool: Sequence[str], why: Why, chance: np.random.Generator) -> Placement:
+def drawn(pool: Sequence[str], why: DecisionFacts, chance: np.random.Generator) -> BrokerChoice:
     """Any of the pool, each with the same chance; none where it is empty (`ThreadLocalRandom.nextInt`)."""
     if not pool:
-        return Placement(None, (), why)
-    return Placement(pool[int(chance.integers(len(pool)))], tuple(pool), why)
+        return BrokerChoice(None, (), why)
+    return BrokerChoice(pool[int(chance.integers(len(pool)))], tuple(pool), why)

@@ -48,11 +48,11 @@ def hash_map_order(names: Iterable[str], most: int = 0) -> list[str]:
 def concurrent_hash_map_order(names: Iterable[str]) -> list[str]:
     """The order in which a new `ConcurrentHashMap` gives these keys back, put in their order."""
     given = tuple(names)
-    return list(HeldKeys().after(given).names)
+    return list(ConcurrentHashMapKeys().after(given).names)
 
 
 @dataclass(frozen=True)
-class HeldKeys:
+class ConcurrentHashMapKeys:
     """The keys of a `ConcurrentHashMap` that lives on while they come and go.
 
     It grows one entry earlier than `HashMap`, and its growing turns around some entries of one place, so that
@@ -69,10 +69,10 @@ class HeldKeys:
     names: tuple[str, ...] = ()
     table: int = SMALLEST_TABLE
 
-    def after(self, wanted: Collection[str]) -> "HeldKeys":
+    def after(self, desired: Collection[str]) -> "ConcurrentHashMapKeys":
         """After those that are new were put, in their order, and those not wanted any more were removed."""
-        held, kept = set(self.names), set(wanted)
-        fresh = [name for name in wanted if name not in held]
+        held, kept = set(self.names), set(desired)
+        fresh = [name for name in desired if name not in held]
         if not fresh:
             return self if kept == held else replace(self, names=self._without(self.names, kept))
         names = (*self.names, *fresh)
@@ -83,11 +83,11 @@ class HeldKeys:
             if at >= len(self.names) and (at + 1) * 4 >= len(places) * 3:
                 places = _grown(places, hashes)
         ordered = tuple(names[at] for place in places for at in _entries(place))
-        return HeldKeys(self._without(ordered, kept), len(places))
+        return ConcurrentHashMapKeys(self._without(ordered, kept), len(places))
 
     @staticmethod
-    def _without(names: tuple[str, ...], kept: set[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if name in kept)
+    def _without(names: tuple[str, ...], retained: set[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if name in retained)
 
 
 # A list for every place would keep the garbage collector busy: most have one entry, or none.

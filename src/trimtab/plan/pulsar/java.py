@@ -40,7 +40,7 @@ def rounded(value: float) -> int:
     return whole + (value - whole >= 0.5)
 
 
-class ContradictionError(ValueError):
+class ComparisonContractError(ValueError):
     """Java has noticed that the order contradicts itself, and throws `IllegalArgumentException`."""
 
 
@@ -221,7 +221,7 @@ def _merge(array: list[T], runs: list[tuple[int, int]], place: int, gallop: int,
                     gallop = max(gallop, 0) + 2
                     break
     if not rest[copied]:
-        raise ContradictionError("the order contradicts itself")
+        raise ComparisonContractError("the order contradicts itself")
     for run in (other, copied):
         take(run, len(rest[run]))
     array[start : start + len(out)] = out if upwards else out[::-1]

@@ -23,15 +23,23 @@ from trimtab.plan.pulsar.assign.select import (
     select_broker_extensible,
 )
 from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated
-from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable, take_in
-from trimtab.plan.pulsar.decision import Decision, Placer, Shedder
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import BrokerLoad, LoadView, MapOrder, is_bound_to_broker, shedding_order
+from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable, updated
+from trimtab.plan.pulsar.decision import Placer, ShedDecision, Shedder
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import (
+    BrokerLoad,
+    HashMapOrder,
+    LeaderLoadView,
+    is_bound_to_broker,
+    shedding_order,
+)
 
 S = TypeVar("S")
 
 
-def unexpired(recently_unloaded: Mapping[str, float], at: float, options: Options) -> dict[str, float]:
+def unexpired(
+    recently_unloaded: Mapping[str, float], at: float, options: PulsarBrokerConfig
+) -> dict[str, float]:
     """Bundles whose unload still counts as recent: the grace time is not over, or ends this instant.
 
     Times are seconds since 1970.
@@ -41,12 +49,12 @@ def unexpired(recently_unloaded: Mapping[str, float], at: float, options: Option
 
 
 def shed_round(
-    decision: Decision,
-    view: LoadView,
+    decision: ShedDecision,
+    view: LeaderLoadView,
     rules: PlacementRules[S],
     assignment: AssignmentState[S],
     chance: np.random.Generator,
-) -> tuple[Decision, AssignmentState[S]]:
+) -> tuple[ShedDecision, AssignmentState[S]]:
     """`ModularLoadManagerImpl.doLoadShedding` for the bundles that a shedder chose.
 
     A bundle stays where it is if its namespace is excluded from shedding (4.2), if policies leave no other
@@ -66,7 +74,7 @@ def shed_round(
             )
         else:
             found, assignment = select_broker(bundle, view, rules, assignment, chance)
-        placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.why}
+        placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.facts}
         if found.broker is None:
             refused[bundle] = "there is no broker for it"
         elif found.broker == owner:
@@ -74,17 +82,17 @@ def shed_round(
         else:
             destinations[bundle] = found.broker
             unloads[owner] = (*unloads.get(owner, ()), bundle)
-    why = {**decision.why, "placements": placements, "refused": refused}
-    return Decision(unloads, destinations, why), assignment
+    why = {**decision.facts, "placements": placements, "refused": refused}
+    return ShedDecision(unloads, destinations, why), assignment
 
 
 def completed(
-    decision: Decision,
-    view: LoadView,
+    decision: ShedDecision,
+    view: LeaderLoadView,
     rules: PlacementRules[S],
     assignment: AssignmentState[S],
     chance: np.random.Generator,
-) -> tuple[Decision, AssignmentState[S]]:
+) -> tuple[ShedDecision, AssignmentState[S]]:
     """A decision whose shedder left destinations open, with those of the extensible manager's placement.
 
     There an unload without a destination releases the bundle, and the next lookup has it placed, by the same
@@ -98,16 +106,18 @@ def completed(
             found, assignment = select_broker_extensible(
                 bundle, view, rules, assignment, chance, excluded=(owner,)
             )
-            placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.why}
+            placements[bundle] = {"broker": found.broker, "pool": list(found.pool), **found.facts}
             if found.broker is not None:
                 destinations[bundle] = found.broker
     if not placements:
         return decision, assignment
-    why = {**decision.why, "placements": placements}
-    return replace(decision, destinations=destinations, why=why), assignment
+    why = {**decision.facts, "placements": placements}
+    return replace(decision, destinations=destinations, facts=why), assignment
 
 
-def permitted(decision: Decision, view: LoadView, metadata: ClusterMetadata, options: Options) -> Decision:
+def permitted(
+    decision: ShedDecision, view: LeaderLoadView, metadata: ClusterMetadata, options: PulsarBrokerConfig
+) -> ShedDecision:
     """A shedder's decision without the bundles that must stay whatever a placement would say.
 
     Where no placement is asked; `why` says under `refused` what stays, if anything does.
@@ -119,11 +129,15 @@ def permitted(decision: Decision, view: LoadView, metadata: ClusterMetadata, opt
     if not refused:
         return decision
     destinations = {one: broker for one, broker in decision.destinations.items() if one not in refused}
-    return Decision(unloads, destinations, {**decision.why, "refused": refused})
+    return ShedDecision(unloads, destinations, {**decision.facts, "refused": refused})
 
 
 def _allowed(
-    decision: Decision, view: LoadView, metadata: ClusterMetadata, options: Options, refused: dict[str, str]
+    decision: ShedDecision,
+    view: LeaderLoadView,
+    metadata: ClusterMetadata,
+    options: PulsarBrokerConfig,
+    refused: dict[str, str],
 ) -> Iterator[tuple[str, str]]:
     """Broker and bundle of what may be unloaded; the reasons why others must stay go to `refused`."""
     for owner, chosen in decision.unloads.items():
@@ -136,7 +150,7 @@ def _allowed(
 
 
 def _forbidden(
-    bundle: str, owner: str, view: LoadView, metadata: ClusterMetadata, options: Options
+    bundle: str, owner: str, view: LeaderLoadView, metadata: ClusterMetadata, options: PulsarBrokerConfig
 ) -> str | None:
     """The reason why a bundle must stay with its broker before any placement is asked, if there is one."""
     if len(available_brokers(view, metadata)) <= 1:
@@ -176,7 +190,7 @@ class LeaderRules:
     """
 
     shedder: Shedder[Any]
-    options: Options
+    options: PulsarBrokerConfig
     placer: Placer[Any] | None = None
     metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
     java_order: bool = True
@@ -209,7 +223,7 @@ class LeaderMemory:
     bundles: BundleTable = EMPTY_TABLE
     recently_unloaded: Mapping[str, float] = field(default_factory=dict)
     recently_unloaded_brokers: Mapping[str, float] = field(default_factory=dict)
-    order: MapOrder = field(default_factory=MapOrder)
+    order: HashMapOrder = field(default_factory=HashMapOrder)
 
 
 M = TypeVar("M", bound=LeaderMemory)
@@ -222,7 +236,7 @@ def inform(
     rules: LeaderRules,
     preallocated: Preallocated = MappingProxyType({}),
     leader_owns: Collection[str] = (),
-) -> tuple[LoadView, M]:
+) -> tuple[LeaderLoadView, M]:
     """Take everybody's reports in as one more sample of each bundle.
 
     Parameters
@@ -240,9 +254,9 @@ def inform(
     """
     order = memory.order.with_brokers(reports)
     names = order.brokers.names if rules.java_order else tuple(reports)
-    bundles, in_between = take_in(memory.bundles, {name: reports[name] for name in names}, rules.quotas)
+    bundles, in_between = updated(memory.bundles, {name: reports[name] for name in names}, rules.quotas)
     order = order.with_bundles(bundles.names)
-    view = LoadView(
+    view = LeaderLoadView(
         at,
         {name: BrokerLoad(reports[name], preallocated.get(name, {})) for name in names},
         bundles.in_order(shedding_order(order.bundles.names)) if rules.java_order else bundles,
@@ -267,7 +281,7 @@ def inform(
     return view, informed
 
 
-def idle(view: LoadView, rules: LeaderRules) -> str | None:
+def idle(view: LeaderLoadView, rules: LeaderRules) -> str | None:
     """The reason why the shedder is not even asked (`ModularLoadManagerImpl.doLoadShedding`), if any."""
     if not rules.options.enabled:
         return "loadBalancerEnabled is false"
@@ -277,11 +291,13 @@ def idle(view: LoadView, rules: LeaderRules) -> str | None:
     return "a lone broker sheds nothing" if alone else None
 
 
-def shed(view: LoadView, memory: M, rules: LeaderRules, chance: np.random.Generator) -> tuple[Decision, M]:
+def shed(
+    view: LeaderLoadView, memory: M, rules: LeaderRules, chance: np.random.Generator
+) -> tuple[ShedDecision, M]:
     """Choose what is unloaded now and where it goes, and remember it."""
     reason = idle(view, rules)
     if reason is not None:
-        return Decision(why={"outcome": reason}), memory
+        return ShedDecision(facts={"outcome": reason}), memory
     decision, shedder = rules.shedder.decide(view, memory.shedder, rules.options, chance)
     memory = with_shedder(memory, shedder, rules)
     if not rules.destination_first:

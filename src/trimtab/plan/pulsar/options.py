@@ -26,7 +26,7 @@ def _named(name: str, default: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Options:
+class PulsarBrokerConfig:
     """The part of Pulsar's `broker.conf` that is about load balancing.
 
     Percentages are percent, as in Pulsar; `..._weight` multiply a percentage; throughputs are MB where
@@ -171,7 +171,7 @@ _VARIANT_DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
 @cache
 def fields_by_name() -> Mapping[str, "dataclasses.Field[Any]"]:
     """Every option by Pulsar's name."""
-    options = [field for field in dataclasses.fields(Options) if field.name != "variant"]
+    options = [field for field in dataclasses.fields(PulsarBrokerConfig) if field.name != "variant"]
     return {field.metadata.get("pulsar") or _usual_name(field.name): field for field in options}
 
 
@@ -179,12 +179,12 @@ def _usual_name(field: str) -> str:
     return "loadBalancer" + "".join(word.capitalize() for word in field.split("_"))
 
 
-def make_options(given: Mapping[str, object], variant: str = DEFAULT_VARIANT) -> Options:
+def make_options(overrides: Mapping[str, object], variant: str = DEFAULT_VARIANT) -> PulsarBrokerConfig:
     """The options in force.
 
     Parameters
     ----------
-    given
+    overrides
         By Pulsar's names: values of their type, or the text that `broker.conf` would hold.
     variant
         Whose defaults hold for the rest.
@@ -198,7 +198,7 @@ def make_options(given: Mapping[str, object], variant: str = DEFAULT_VARIANT) ->
         raise SettingsError(f"variant {variant!r} is not known: choose one of {', '.join(VARIANTS)}")
     known = fields_by_name()
     values: dict[str, Any] = {"variant": variant, **_VARIANT_DEFAULTS[variant]}
-    for name, value in given.items():
+    for name, value in overrides.items():
         if name not in known:
             near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
             remedy = (
@@ -208,7 +208,7 @@ def make_options(given: Mapping[str, object], variant: str = DEFAULT_VARIANT) ->
             )
             raise SettingsError(f"option {name} is not one that decides anything here; {remedy}")
         values[known[name].name] = _read(name, value, known[name].default)
-    return Options(**values)
+    return PulsarBrokerConfig(**values)
 
 
 def _read(name: str, value: object, default: object) -> object:

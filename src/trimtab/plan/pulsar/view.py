@@ -16,8 +16,8 @@ from trimtab.model.bundles.reports import (
     BundleData,
 )
 from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable
-from trimtab.plan.pulsar.hash_order import HeldKeys, hash_map_order
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.hash_order import ConcurrentHashMapKeys, hash_map_order
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class BrokerLoad:
 
 
 @dataclass(frozen=True, eq=False)
-class LoadView:
+class LeaderLoadView:
     """All that a strategy may know besides its own state and the options (`LoadData`).
 
     Attributes
@@ -115,7 +115,7 @@ class LoadView:
         """The means of a bundle; the defaults where nothing is known (`getBundleDataOrDefault`)."""
         return self.bundles[bundle] if bundle in self.bundles.row else UNKNOWN_BUNDLE
 
-    def with_preallocated(self, bundle: str, data: BundleData, broker: str) -> "LoadView":
+    def with_preallocated(self, bundle: str, data: BundleData, broker: str) -> "LeaderLoadView":
         """The view after a bundle was given to a broker, which has not reported it yet."""
         load = self.brokers[broker]
         given = replace(load, preallocated={**load.preallocated, bundle: data})
@@ -164,7 +164,7 @@ class PublishedLoad:
 
 
 def publish(
-    view: LoadView, before: Mapping[str, PublishedLoad], options: Options
+    view: LeaderLoadView, before: Mapping[str, PublishedLoad], options: PulsarBrokerConfig
 ) -> dict[str, PublishedLoad]:
     """The loads that brokers of the view have published, once new reports were taken into the means.
 
@@ -194,17 +194,17 @@ def publish(
 
 
 @dataclass(frozen=True)
-class MapOrder:
+class HashMapOrder:
     """In which order the two maps of a leader's `LoadData` give their keys back, from its election on."""
 
-    brokers: HeldKeys = field(default_factory=HeldKeys)
-    bundles: HeldKeys = field(default_factory=HeldKeys)
+    brokers: ConcurrentHashMapKeys = field(default_factory=ConcurrentHashMapKeys)
+    bundles: ConcurrentHashMapKeys = field(default_factory=ConcurrentHashMapKeys)
 
-    def with_brokers(self, names: Collection[str]) -> "MapOrder":
+    def with_brokers(self, names: Collection[str]) -> "HashMapOrder":
         """Once just these have reported (`updateAllBrokerData`)."""
         return replace(self, brokers=self.brokers.after(names))
 
-    def with_bundles(self, names: Collection[str]) -> "MapOrder":
+    def with_bundles(self, names: Collection[str]) -> "HashMapOrder":
         """Once just these were reported (`updateBundleData`)."""
         return replace(self, bundles=self.bundles.after(names))
 

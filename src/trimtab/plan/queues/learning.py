@@ -40,13 +40,13 @@ def publications(snapshot: QueuesSnapshot, settings: QueuesSettings) -> tuple[Pu
 
 def is_new(one: ClassLoad, settings: QueuesSettings) -> bool:
     """Whether what was measured of a class is to be published: enough, far enough, and sure enough."""
-    if one.mean_seconds is None or one.mean_seconds <= 0 or one.samples < settings.samples_least:
+    if one.mean_seconds is None or one.mean_seconds <= 0 or one.samples < settings.min_samples:
         return False
     error = one.standard_error_seconds or 0.0
     if one.weight is None or one.weight <= 0:
         return True
     apart = abs(one.mean_seconds - one.weight)
-    return apart >= settings.change_least * one.weight and apart > settings.confidence * error
+    return apart >= settings.min_change * one.weight and apart > settings.confidence * error
 
 
 def weight_of(one: ClassLoad) -> float:
@@ -62,7 +62,7 @@ def _reason(one: ClassLoad, settings: QueuesSettings) -> PublicationReason:
         ratio = mean / one.weight
         text = (
             f"{measured}, {ratio:.2f} times the {one.weight:.4g} s in force; "
-            f"a change of {settings.change_least:.0%} and {settings.confidence:g} standard errors is needed"
+            f"a change of {settings.min_change:.0%} and {settings.confidence:g} standard errors is needed"
         )
     else:
         text = f"{measured}; no weight is in force"

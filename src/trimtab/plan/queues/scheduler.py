@@ -8,32 +8,34 @@ from trimtab.files.queues.settings import QueuesSettings
 from trimtab.model.errors import SettingsError
 from trimtab.model.queues.plan import QueueForecast, SchedulerOrder
 from trimtab.model.queues.snapshot import QueuesSnapshot
-from trimtab.online.queues.messages import Move, Order, Pause, QueuesSeen, Resume
-from trimtab.online.queues.scheduling import Schedule, handle
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.messages import Effect, MoveMessages, PauseQueue, QueuesObserved, ResumeQueue
+from trimtab.online.queues.scheduling import SchedulerState, handle
+from trimtab.online.queues.settings import SchedulingSettings
 
 UNLIMITED = 2**53
 
 
-def asked_now(
+def current_orders(
     snapshot: QueuesSnapshot, settings: QueuesSettings
 ) -> tuple[tuple[QueueForecast, ...], tuple[SchedulerOrder, ...], list[float]]:
     """Forecast and state of each queue, what would be ordered, and the work of each queue after that.
 
     The window that ends with the snapshot is given to the machine twice: at the beginning of a cycle, where
-    only overload moves it, and if that orders no move, at its end, where queues are levelled all the same.
+    only overload moves it, and if that orders no move, at its end, where queues are balanced all the same.
     """
     scheduling = scheduling_of(snapshot, settings)
-    schedule, orders = _looked(snapshot, scheduling, begun_before=scheduling.window_seconds)
+    schedule, orders = _observed_schedule(snapshot, scheduling, started_before=scheduling.window_seconds)
     when, shown = "now", schedule
-    if not any(isinstance(one, Move) for one in orders):
-        ending = _looked(snapshot, scheduling, begun_before=scheduling.cycle_seconds)[1]
-        moves = tuple(one for one in ending if isinstance(one, Move))
-        told = [_told(one, "now") for one in orders] + [_told(one, "end of cycle") for one in moves]
+    if not any(isinstance(one, MoveMessages) for one in orders):
+        ending = _observed_schedule(snapshot, scheduling, started_before=scheduling.cycle_seconds)[1]
+        moves = tuple(one for one in ending if isinstance(one, MoveMessages))
+        told = [_order_text(one, "now") for one in orders] + [
+            _order_text(one, "end of cycle") for one in moves
+        ]
         orders = (*orders, *moves)
     else:
-        told = [_told(one, when) for one in orders]
-    seen = shown.seen
+        told = [_order_text(one, when) for one in orders]
+    seen = shown.last_observation
     assert seen is not None
     forecasts = tuple(
         QueueForecast(
@@ -50,14 +52,14 @@ def asked_now(
     )
     work = [one.work_seconds for one in snapshot.queues]
     for order in orders:
-        if isinstance(order, Move):
+        if isinstance(order, MoveMessages):
             part = order.work if order.work is not None else _work_of(snapshot, order)
             work[order.source] -= part
             work[order.target] += part
     return forecasts, tuple(told), work
 
 
-def scheduling_of(snapshot: QueuesSnapshot, settings: QueuesSettings) -> Scheduling:
+def scheduling_of(snapshot: QueuesSnapshot, settings: QueuesSettings) -> SchedulingSettings:
     """Settings of scheduling as processes run by, where they told; else those of the plan."""
     if settings.publish_settings or not snapshot.scheduling:
         return settings.scheduling
@@ -67,13 +69,13 @@ def scheduling_of(snapshot: QueuesSnapshot, settings: QueuesSettings) -> Schedul
         return settings.scheduling
 
 
-def _looked(
-    snapshot: QueuesSnapshot, scheduling: Scheduling, begun_before: float
-) -> tuple[Schedule, tuple[Order, ...]]:
+def _observed_schedule(
+    snapshot: QueuesSnapshot, scheduling: SchedulingSettings, started_before: float
+) -> tuple[SchedulerState, tuple[Effect, ...]]:
     """The machine after a window with the snapshot's rates, in a cycle that began so many seconds before."""
     window, queues = scheduling.window_seconds, snapshot.queues
     anyone = any(one.alive for one in queues)
-    before = QueuesSeen(
+    before = QueuesObserved(
         at=0.0,
         capacity=tuple(one.capacity or UNLIMITED for one in queues),
         length=tuple(one.messages for one in queues),
@@ -90,22 +92,22 @@ def _looked(
         arrived=tuple((one.arrived_seconds_per_second or 0.0) * window for one in queues),
         served=tuple((one.served_seconds_per_second or 0.0) * window for one in queues),
     )
-    schedule, _ = handle(Schedule(), before, scheduling)
-    return handle(replace(schedule, began=window - begun_before), now, scheduling)
+    schedule, _ = handle(SchedulerState(), before, scheduling)
+    return handle(replace(schedule, cycle_started_at=window - started_before), now, scheduling)
 
 
-def _work_of(snapshot: QueuesSnapshot, move: Move) -> float:
+def _work_of(snapshot: QueuesSnapshot, move: MoveMessages) -> float:
     source = snapshot.queues[move.source]
     return source.work_seconds * (move.messages or 0) / max(1, source.messages)
 
 
-def _told(order: Order, when: str) -> SchedulerOrder:
+def _order_text(order: Effect, when: str) -> SchedulerOrder:
     match order:
-        case Pause(queue):
+        case PauseQueue(queue):
             return SchedulerOrder(when, "pause", queue, "its forecast is overload: it receives nothing")
-        case Resume(queue):
+        case ResumeQueue(queue):
             return SchedulerOrder(when, "resume", queue, "its forecast is no overload any more")
-        case Move(source, target, messages, work):
+        case MoveMessages(source, target, messages, work):
             why = (
                 "an overloaded queue with the lightest light one, what it has above their mean"
                 if when == "now"

@@ -1,23 +1,23 @@
-"""A plan of the level `queues`: weights that are worth publishing, and what the scheduler would do now."""
+"""A plan of the balancer `queues`: weights that are worth publishing, and what the scheduler would do now."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from trimtab.files.queues.settings import QueuesSettings
-from trimtab.model.level import standing_of
+from trimtab.model.goals import goal_status
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
 from trimtab.model.queues.plan import (
     Publication,
+    PublicationAssignment,
     PublicationBound,
     PublicationCost,
     PublicationKind,
     QueuesPlan,
-    Standing,
 )
 from trimtab.model.queues.snapshot import RESOURCES, QueuesSnapshot
 from trimtab.plan.queues.learning import publications
-from trimtab.plan.queues.scheduler import asked_now
+from trimtab.plan.queues.scheduler import current_orders
 
 
 def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPlan:
@@ -26,9 +26,9 @@ def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPla
     `predicted` is about the work in the queues, before and after what the scheduler would do.
     """
     moves = publications(snapshot, settings)
-    forecasts, orders, work = asked_now(snapshot, settings)
+    forecasts, orders, work = current_orders(snapshot, settings)
     before, after = snapshot.imbalance(), snapshot.imbalance(np.array(work))
-    breaches = standing_of(snapshot, settings).breaches
+    breaches = goal_status(snapshot, settings).violations
     problems = tuple(
         Problem(
             "unmet_goal",
@@ -40,7 +40,7 @@ def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPla
     )
     kinds = [move.kind for move in moves]
     return QueuesPlan(
-        level="queues",
+        balancer="queues",
         strategy="trim",
         seed=0,
         settings=settings_document(settings, RESOURCES),
@@ -61,15 +61,17 @@ def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPla
 def _verdict(any_change: bool, problems: tuple[Problem, ...]) -> Verdict:
     if problems:
         return Verdict.IMPROVED if any_change else Verdict.INCOMPLETE
-    return Verdict.LEVELLED if any_change else Verdict.LEVEL
+    return Verdict.BALANCED
 
 
-def _assignments(snapshot: QueuesSnapshot, moves: tuple[Publication, ...]) -> tuple[Standing, ...]:
+def _assignments(
+    snapshot: QueuesSnapshot, moves: tuple[Publication, ...]
+) -> tuple[PublicationAssignment, ...]:
     """All that is published after the moves: weights that stay, and what changes."""
     changed = {(move.kind, move.name): move for move in moves}
     stays = {(PublicationKind.WEIGHT, name): value for name, value in snapshot.weights.items()}
     return tuple(
-        Standing(
+        PublicationAssignment(
             kind,
             name,
             changed[kind, name].before if (kind, name) in changed else stays[kind, name],

@@ -1,1 +1,1 @@
-"""The level `replicas`: Kafka leaders and replicas to brokers."""
+"""The balancer `replicas`: Kafka leaders and replicas to brokers."""

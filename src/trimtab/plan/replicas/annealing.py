@@ -17,7 +17,7 @@ LEADERSHIP, REPLICA = 0.35, 0.3
 def _try_leadership(g, p, s, heat, chance):
     old = g.lead[p]
     b = g.place[p, s]
-    if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
+    if old < 0 or old == s or b < 0 or not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
         return
     before, after = outcome(g, g.place[p, old], b, 2 * p + 1, 2 * p)
     if accepted(after - before, heat, chance):
@@ -30,7 +30,7 @@ def _try_replica(g, p, s, b, price, heat, chance):
     if here < 0 or here == b:
         return
     before, after = outcome(g, here, b, row_of(g.lead, p, s), NOTHING)
-    rise = after - before + price[p] * copies_more(g.home, g.place, p, s, b)
+    rise = after - before + price[p] * copies_more(g.initial, g.place, p, s, b)
     if accepted(rise, heat, chance) and may_move(g, p, s, b):
         move(g, p, s, b)
 
@@ -41,8 +41,8 @@ def _try_exchange(g, p, s, q, t, price, heat, chance):
     if p == q or a < 0 or b < 0 or a == b or not g.movable[q]:
         return
     before, after = outcome(g, a, b, row_of(g.lead, p, s), row_of(g.lead, q, t))
-    copied = price[p] * copies_more(g.home, g.place, p, s, b)
-    copied += price[q] * copies_more(g.home, g.place, q, t, a)
+    copied = price[p] * copies_more(g.initial, g.place, p, s, b)
+    copied += price[q] * copies_more(g.initial, g.place, q, t, a)
     rise = after - before + copied
     if accepted(rise, heat, chance) and may_move(g, p, s, b) and may_move(g, q, t, a):
         move(g, p, s, b)
@@ -63,7 +63,7 @@ def anneal(g, price, heats, chances):
         Shape (changes, 6): uniform in [0, 1).
     """
     partitions, width = g.place.shape
-    brokers = len(g.seat)
+    brokers = len(g.broker_traits)
     for i in range(len(chances)):
         kind, chance, heat = chances[i, 0], chances[i, 5], heats[i]
         p = int(chances[i, 1] * partitions)

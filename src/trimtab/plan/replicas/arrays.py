@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import NOBODY, LogDirState, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState, ReplicasSnapshot
 
 UNBOUNDED = 1 << 20
 """A group cap that no replication factor reaches: the goal is not asked for."""
 
 
-class Arrays(NamedTuple):
+class ReplicasArrays(NamedTuple):
     """The constants of a search; a named tuple, because compiled code takes it as it is.
 
     Attributes
@@ -26,9 +26,9 @@ class Arrays(NamedTuple):
         Shape (partitions,): bytes that a copy of the partition takes.
     price
         Shape (partitions,): bytes that such a copy is deemed to be worth: more where one came lately.
-    home
-        Shape (partitions, widest replication factor): broker indices of the snapshot, `NOBODY` in padding.
-    home_ready
+    initial
+        Shape (partitions, widest replication factor): broker indices of the snapshot, `NO_BROKER` in padding.
+    initial_in_sync
         Shape of `home`: the replica there is online and in sync, so leadership may go to it at once.
     movable
         Shape (partitions,): replicas and leadership may move at all (not excluded, and there is data to copy
@@ -53,8 +53,8 @@ class Arrays(NamedTuple):
     inverse: FloatArray
     size: FloatArray
     price: FloatArray
-    home: IntArray
-    home_ready: BoolArray
+    initial: IntArray
+    initial_in_sync: BoolArray
     movable: BoolArray
     pinned: IntArray
     may_lead: BoolArray
@@ -70,8 +70,8 @@ class Arrays(NamedTuple):
 
 def settling_price(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> FloatArray:
     """Shape (partitions,): how many times its bytes a copy is worth."""
-    young = snapshot.partitions.settled_seconds < settings.settle_hours * 3600
-    return np.where(young, settings.settle_price, 1.0)
+    young = snapshot.partitions.settled_seconds < settings.recent_move_hours * 3600
+    return np.where(young, settings.recent_move_cost_factor, 1.0)
 
 
 def pinned_slots(home_lead: IntArray, stands_in: BoolArray) -> IntArray:
@@ -92,7 +92,7 @@ def on_offline_dirs(snapshot: ReplicasSnapshot) -> BoolArray:
     if not len(snapshot.log_dirs):
         return np.zeros(where.shape, dtype=np.bool_)
     offline = snapshot.log_dirs.state == LogDirState.OFFLINE
-    return np.asarray((where != NOBODY) & offline[where])
+    return np.asarray((where != NO_BROKER) & offline[where])
 
 
 def has_online_dir(snapshot: ReplicasSnapshot) -> BoolArray:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.plan.replicas.arrays import Arrays
-from trimtab.plan.replicas.topics import NO_TOPICS, SPREAD, TopicTable, hand_topic, topic_potential
+from trimtab.plan.replicas.arrays import ReplicasArrays
+from trimtab.plan.replicas.topics import NO_TOPICS, SPREAD, TopicTable, topic_potential, transfer_topic_counts
 from trimtab.plan.search.board import INVERSE, USAGE, blank_band, carry, lists, refresh, set_limits
 from trimtab.plan.search.compiled import entry, leaf
-from trimtab.plan.search.limits import Limits
+from trimtab.plan.search.limits import UsageLimits
 
 RECEIVES, LEADS, RACK, HOST, HOST_ROW = range(5)
 READY, LEAVING, STAYING = 1, 2, 4
@@ -32,7 +32,7 @@ class ReplicasBoard(NamedTuple):
         Shape (partitions,): bytes of a copy.
     seat
         Shape (brokers, 5): may receive, may lead, rack, host, the host's row in `band` (-1 for none).
-    home
+    initial
         Shape (partitions, width): broker of each slot in the snapshot, -1 in padding.
     flags
         Shape of `home`: bits `READY` (in sync and online), `LEAVING` and `STAYING`.
@@ -51,7 +51,7 @@ class ReplicasBoard(NamedTuple):
     tiers
         Empty where brokers alone bear load, else one number, that of the hosts. Its length is part of the
         type, so that kernels are compiled for each, and hosts cost nothing where there are none.
-    tally, bounds, counted
+    counts, bounds, counted
         As in `trimtab.plan.replicas.topics.TopicTable`.
     spreads
         As `tiers`: one number, that of the topics, where goals are about some.
@@ -60,19 +60,19 @@ class ReplicasBoard(NamedTuple):
     use: FloatArray
     movable: BoolArray
     size: FloatArray
-    seat: IntArray
-    home: IntArray
+    broker_traits: IntArray
+    initial: IntArray
     flags: IntArray
     rule: IntArray
     width: int
     band: FloatArray
-    worth: FloatArray
+    potentials: FloatArray
     place: IntArray
     lead: IntArray
     head: IntArray
     links: IntArray
     tiers: tuple[int, ...]
-    tally: IntArray
+    counts: IntArray
     bounds: FloatArray
     counted: BoolArray
     spreads: tuple[int, ...]
@@ -94,7 +94,7 @@ def holds(place, p, b):
 
 
 @leaf
-def fits_groups(seat, rule, place, p, s, b):
+def fits_groups(lock, rule, place, p, s, b):
     """True if the slot may go to `b` without worsening rack or host spread."""
     here = place[p, s]
     in_rack = 0
@@ -103,17 +103,17 @@ def fits_groups(seat, rule, place, p, s, b):
         other = place[p, t]
         if other < 0 or t == s:
             continue
-        if seat[other, RACK] == seat[b, RACK]:
+        if lock[other, RACK] == lock[b, RACK]:
             in_rack += 1
-        if seat[other, HOST] == seat[b, HOST]:
+        if lock[other, HOST] == lock[b, HOST]:
             in_host += 1
-    if in_rack >= rule[p, RACK_CAP] and seat[here, RACK] != seat[b, RACK]:
+    if in_rack >= rule[p, RACK_CAP] and lock[here, RACK] != lock[b, RACK]:
         return False
-    return not (in_host >= rule[p, HOST_CAP] and seat[here, HOST] != seat[b, HOST])
+    return not (in_host >= rule[p, HOST_CAP] and lock[here, HOST] != lock[b, HOST])
 
 
 @leaf
-def home_slot(home, p, b):
+def initial_slot(home, p, b):
     """Slot that broker `b` holds in the snapshot, -1 if none."""
     for s in range(home.shape[1]):
         if home[p, s] == b:
@@ -122,11 +122,11 @@ def home_slot(home, p, b):
 
 
 @leaf
-def may_take_lead(seat, home, flags, p, b):
+def may_take_lead(lock, home, flags, p, b):
     """True if leadership may go to `b`: by its state, and in sync (as every fresh copy is)."""
-    if seat[b, LEADS] == 0:
+    if lock[b, LEADS] == 0:
         return False
-    s = home_slot(home, p, b)
+    s = initial_slot(home, p, b)
     return s < 0 or (flags[p, s] & READY) != 0
 
 
@@ -135,21 +135,21 @@ def may_move(g, p, s, b):
     """True if every hard rule allows the slot's replica, with its role, to go to `b`."""
     if g.rule[p, PINNED] == s or holds(g.place, p, b):
         return False
-    t = home_slot(g.home, p, b)
+    t = initial_slot(g.initial, p, b)
     if t < 0:
-        if g.seat[b, RECEIVES] == 0:
+        if g.broker_traits[b, RECEIVES] == 0:
             return False
     elif g.flags[p, t] & LEAVING:
         return False
-    if g.lead[p] == s and (g.seat[b, LEADS] == 0 or (t >= 0 and (g.flags[p, t] & READY) == 0)):
+    if g.lead[p] == s and (g.broker_traits[b, LEADS] == 0 or (t >= 0 and (g.flags[p, t] & READY) == 0)):
         return False
-    return fits_groups(g.seat, g.rule, g.place, p, s, b)
+    return fits_groups(g.broker_traits, g.rule, g.place, p, s, b)
 
 
 @leaf
 def copies_more(home, place, p, s, b):
     """Copies that the plan has more if the slot's replica goes to `b`: 1, 0, or -1 when it goes back home."""
-    return (home_slot(home, p, b) < 0) * 1 - (home_slot(home, p, place[p, s]) < 0) * 1
+    return (initial_slot(home, p, b) < 0) * 1 - (initial_slot(home, p, place[p, s]) < 0) * 1
 
 
 @leaf
@@ -160,9 +160,11 @@ def move(g, p, s, b):
     row = row_of(g.lead, p, s)
     carry(g, p * g.width + s, row, here, b)
     if len(g.tiers) > 0:
-        _hosts_trade(g, g.seat[here, HOST_ROW], g.seat[b, HOST_ROW], row, -1)
+        _hosts_trade(g, g.broker_traits[here, HOST_ROW], g.broker_traits[b, HOST_ROW], row, -1)
     if len(g.spreads) > 0 and g.rule[p, TOPIC] >= 0:
-        hand_topic(g.tally, g.bounds, g.counted, g.worth, g.rule[p, TOPIC], here, b, 1, row - 2 * p)
+        transfer_topic_counts(
+            g.counts, g.bounds, g.counted, g.potentials, g.rule[p, TOPIC], here, b, 1, row - 2 * p
+        )
 
 
 @leaf
@@ -198,19 +200,21 @@ def give_lead(g, p, s):
         refresh(g, g.place[p, old])
     refresh(g, there)
     if len(g.tiers) > 0:
-        here = g.seat[g.place[p, old], HOST_ROW] if old >= 0 else -1
-        _hosts_trade(g, here, g.seat[there, HOST_ROW], 2 * p + 1, 2 * p)
+        here = g.broker_traits[g.place[p, old], HOST_ROW] if old >= 0 else -1
+        _hosts_trade(g, here, g.broker_traits[there, HOST_ROW], 2 * p + 1, 2 * p)
     if len(g.spreads) > 0 and g.rule[p, TOPIC] >= 0:
         giver = g.place[p, old] if old >= 0 else -1
-        hand_topic(g.tally, g.bounds, g.counted, g.worth, g.rule[p, TOPIC], giver, there, 0, 1)
+        transfer_topic_counts(
+            g.counts, g.bounds, g.counted, g.potentials, g.rule[p, TOPIC], giver, there, 0, 1
+        )
 
 
 def new_board(
-    arrays: Arrays,
+    arrays: ReplicasArrays,
     place: IntArray,
     lead: IntArray,
     usage: FloatArray,
-    limits: Limits,
+    limits: UsageLimits,
     topic: IntArray | None = None,
     table: TopicTable = NO_TOPICS,
 ) -> ReplicasBoard:
@@ -229,24 +233,27 @@ def new_board(
         use=arrays.use.reshape(-1, arrays.use.shape[2]),
         movable=arrays.movable,
         size=arrays.price,
-        seat=_columns(arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row),
-        home=arrays.home,
+        broker_traits=_columns(
+            arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row
+        ),
+        initial=arrays.initial,
         flags=np.ascontiguousarray(
-            READY * arrays.home_ready + LEAVING * arrays.leaving + STAYING * arrays.staying, dtype=np.int32
+            READY * arrays.initial_in_sync + LEAVING * arrays.leaving + STAYING * arrays.staying,
+            dtype=np.int32,
         ),
         rule=_columns(arrays.rack_cap, arrays.host_cap, arrays.pinned, row),
         width=place.shape[1],
         band=blank_band(arrays.inverse),
-        worth=np.zeros((len(usage), 3)),
+        potentials=np.zeros((len(usage), 3)),
         place=place.copy(),
         lead=lead.copy(),
         head=head,
         links=links,
         tiers=(len(usage) - len(arrays.rack),) if len(usage) > len(arrays.rack) else (),
-        tally=table.tally,
+        counts=table.counts,
         bounds=table.bounds,
         counted=table.counted,
-        spreads=() if topic is None else (len(table.tally),),
+        spreads=() if topic is None else (len(table.counts),),
     )
     set_limits(board, usage, limits)
     set_topics(board, table)
@@ -257,7 +264,7 @@ def set_topics(board: ReplicasBoard, table: TopicTable) -> None:
     """Take other bounds of topics, for the placement that the board has."""
     if board.spreads:
         board.bounds[:] = table.bounds
-        board.worth[: len(board.counted), SPREAD] = topic_potential(table)
+        board.potentials[: len(board.counted), SPREAD] = topic_potential(table)
 
 
 def _columns(*columns: BoolArray | IntArray) -> IntArray:
@@ -265,12 +272,12 @@ def _columns(*columns: BoolArray | IntArray) -> IntArray:
 
 
 @entry
-def move_once(g, p, s, b):
+def move_interpreted(g, p, s, b):
     """`move`, for callers that are not compiled."""
     move(g, p, s, b)
 
 
 @entry
-def give_lead_once(g, p, s):
+def give_lead_interpreted(g, p, s):
     """`give_lead`, for callers that are not compiled."""
     give_lead(g, p, s)

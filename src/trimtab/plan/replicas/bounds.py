@@ -9,12 +9,12 @@ other side: what underloaded brokers lack must arrive. The bigger of the two is 
 import numpy as np
 
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.plan import Bound
+from trimtab.model.replicas.plan import ReplicaBound
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.search.compiled import entry
 from trimtab.plan.search.covering import dual_bound
-from trimtab.plan.search.limits import Limits
+from trimtab.plan.search.limits import UsageLimits
 
 WIDE = len(RESOURCES)
 SWEEPS = 3
@@ -116,7 +116,7 @@ def arrivals(place, lead_slot, use, size, movable, need, sweeps):
     return dual_bound(total, items, cost, sweeps)
 
 
-def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
+def bound_of(problem: ReplicasProblem, goal: UsageLimits, load: FloatArray) -> ReplicaBound:
     """The bound, with its proof in words.
 
     Parameters
@@ -132,7 +132,7 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
     if problem.resizes:
         copies = int(arrays.leaving[arrays.movable].sum())
         proof = f"{forced:.0f} bytes of {copies} replicas to be added, each of which has to be copied"
-        return Bound(int(np.floor(forced * (1 - SLACK))), proof)
+        return ReplicaBound(int(np.floor(forced * (1 - SLACK))), proof)
     crowded = _crowded_bytes(problem)
     capacity = problem.snapshot.brokers.capacity
     high, low, theta = (limit[: len(load), :WIDE] for limit in (goal.high, goal.low, goal.theta))
@@ -144,9 +144,9 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
         floor = np.where(asked & np.isfinite(bottom), bottom * capacity * (1 - SLACK), -np.inf)
     rest = (arrays.use, arrays.size, arrays.movable)
     lead = problem.first_lead
-    over = float(departures(arrays.home, lead, arrays.leaving, *rest, load - ceiling, SWEEPS))
+    over = float(departures(arrays.initial, lead, arrays.leaving, *rest, load - ceiling, SWEEPS))
     lack = np.maximum(floor - load, 0.0)
-    under = float(arrivals(arrays.home, lead, *rest, lack, SWEEPS))
+    under = float(arrivals(arrays.initial, lead, *rest, lack, SWEEPS))
     least = max(forced + max(over, crowded), under)
     proof = (
         f"{forced:.0f} bytes of replicas that must leave their brokers, "
@@ -154,23 +154,23 @@ def bound_of(problem: ProblemData, goal: Limits, load: FloatArray) -> Bound:
         f"free), {crowded:.0f} out of crowded racks and hosts, {under:.0f} to lift every broker to its lower "
         "limits; bound = max(first + max(second, third), fourth)"
     )
-    return Bound(int(np.floor(least * (1 - SLACK))), proof)
+    return ReplicaBound(int(np.floor(least * (1 - SLACK))), proof)
 
 
-def _forced_bytes(problem: ProblemData) -> float:
+def _forced_bytes(problem: ReplicasProblem) -> float:
     """Replicas that must leave, where they can be copied at all."""
     arrays = problem.arrays
     return float((arrays.leaving.sum(axis=1) * arrays.size)[arrays.movable].sum())
 
 
-def _crowded_bytes(problem: ProblemData) -> float:
+def _crowded_bytes(problem: ReplicasProblem) -> float:
     """Replicas that must leave a rack or a host, counting only what need not leave its broker anyway."""
     arrays = problem.arrays
-    stays = (arrays.home >= 0) & ~arrays.leaving & arrays.movable[:, None]
-    most = np.zeros(len(arrays.home))
+    stays = (arrays.initial >= 0) & ~arrays.leaving & arrays.movable[:, None]
+    most = np.zeros(len(arrays.initial))
     for group, cap in ((arrays.rack, arrays.rack_cap), (arrays.host, arrays.host_cap)):
-        of = np.where(stays, group[arrays.home], -1)
-        excess = np.zeros(len(arrays.home))
+        of = np.where(stays, group[arrays.initial], -1)
+        excess = np.zeros(len(arrays.initial))
         for column in range(of.shape[1]):
             before = (of[:, :column] == of[:, column : column + 1]).sum(axis=1)
             excess += (of[:, column] >= 0) & (before >= cap)

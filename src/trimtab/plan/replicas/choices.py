@@ -18,11 +18,11 @@ from trimtab.plan.replicas.arrays import UNBOUNDED
 from trimtab.plan.replicas.dirs import dir_data
 from trimtab.plan.replicas.headroom import ceiling
 from trimtab.plan.replicas.placement import Placement, crowding
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.search.compiled import entry, leaf
-from trimtab.plan.search.limits import WITHIN
+from trimtab.plan.search.limits import TOLERANCE
 
-MOST_CHOICES = 60_000
+MAX_CHOICES = 60_000
 """Of all partitions together; clusters that have more are left to the descent."""
 
 WORK = 4_000_000
@@ -35,7 +35,7 @@ BYTES_WEIGHT = 1e-6
 """Weight of all bytes against one unit of utilisation, so that the cheaper of two equal choices is taken."""
 
 
-class Choices(NamedTuple):
+class ReplicaSetChoices(NamedTuple):
     """Sets of brokers that may hold the partitions, and who leads.
 
     Attributes
@@ -56,13 +56,13 @@ class Choices(NamedTuple):
     fresh: BoolArray
 
 
-def within_theta(problem: ProblemData) -> Placement | None:
+def feasible_below_theta(problem: ReplicasProblem) -> Placement | None:
     """A placement that does all that is asked, with brokers below θ and room on the way; None if unknown.
 
     Of those that are found it is the one that copies least.
     """
-    small = len(problem.arrays.home) * problem.brokers <= MOST_CHOICES
-    choices = _choices_of(problem) if small and problem.bearers.plain else None
+    small = len(problem.arrays.initial) * problem.brokers <= MAX_CHOICES
+    choices = _choices_of(problem) if small and problem.carriers.plain else None
     if choices is None:
         return None
     arrays, brokers = problem.arrays, problem.brokers
@@ -70,8 +70,8 @@ def within_theta(problem: ProblemData) -> Placement | None:
     theta = np.where(problem.counted, problem.goals.theta, np.inf)
     if problem.scoped:
         theta = np.maximum(theta, problem.first_usage)
-    arrivals = np.where(disk > 0, np.nan_to_num(_room(problem)[:, None], posinf=1e300) * disk, np.inf)
-    top = np.hstack([theta, arrivals])[:brokers] * WITHIN
+    arrivals = np.where(disk > 0, np.nan_to_num(_free_bytes(problem)[:, None], posinf=1e300) * disk, np.inf)
+    top = np.hstack([theta, arrivals])[:brokers] * TOLERANCE
     of = np.repeat(np.arange(len(size)), np.diff(choices.first))
     price = problem.copies(choices.broker, of.astype(np.int32)) * size[of]
     chosen = np.zeros(len(size), dtype=np.int32)
@@ -86,9 +86,9 @@ def within_theta(problem: ProblemData) -> Placement | None:
     return None
 
 
-def _room(problem: ProblemData) -> FloatArray:
+def _free_bytes(problem: ReplicasProblem) -> FloatArray:
     """Shape (brokers,): bytes that may arrive before anything leaves, all of them in one log dir."""
-    held = problem.load(Placement(problem.arrays.home, problem.first_lead))[:, DISK]
+    held = problem.load(Placement(problem.arrays.initial, problem.first_lead))[:, DISK]
     counted, capacity = problem.counted[:, DISK], problem.snapshot.brokers.capacity[:, DISK]
     room = np.full(len(held), np.inf)
     room[counted] = np.maximum(
@@ -102,45 +102,47 @@ def _room(problem: ProblemData) -> FloatArray:
     return np.asarray(room)
 
 
-def _choices_of(problem: ProblemData) -> Choices | None:
+def _choices_of(problem: ReplicasProblem) -> ReplicaSetChoices | None:
     """All choices; None if some partition has none, or all have too many."""
     arrays = problem.arrays
     asked = problem.needed.copy()
     for group, cap in ((arrays.rack, arrays.rack_cap), (arrays.host, arrays.host_cap)):
-        asked |= crowding(arrays.home, group, cap)
+        asked |= crowding(arrays.initial, group, cap)
     first = [0]
     rows: list[tuple[list[int], int]] = []
-    for p in range(len(arrays.home)):
-        found = _of_partition(problem, p, bool(asked[p]), MOST_CHOICES - len(rows))
+    for p in range(len(arrays.initial)):
+        found = _of_partition(problem, p, bool(asked[p]), MAX_CHOICES - len(rows))
         if not found:
             return None
         rows += found
         first.append(len(rows))
-    width = arrays.home.shape[1]
+    width = arrays.initial.shape[1]
     broker = np.full((len(rows), width), -1, dtype=np.int32)
     lead = np.full(len(rows), -1, dtype=np.int32)
     for at, (held, leader) in enumerate(rows):
         broker[at, : len(held)] = held
         if leader >= 0:
             lead[at] = held.index(leader)
-    home = np.repeat(arrays.home, np.diff(first), axis=0)
+    home = np.repeat(arrays.initial, np.diff(first), axis=0)
     fresh = (broker >= 0) & ~(broker[:, :, None] == home[:, None, :]).any(axis=2)
-    return Choices(np.array(first, dtype=np.int32), broker, lead, np.ascontiguousarray(fresh))
+    return ReplicaSetChoices(np.array(first, dtype=np.int32), broker, lead, np.ascontiguousarray(fresh))
 
 
-def _of_partition(problem: ProblemData, p: int, asked: bool, most: int) -> list[tuple[list[int], int]]:
+def _of_partition(problem: ReplicasProblem, p: int, request: bool, most: int) -> list[tuple[list[int], int]]:
     """Sets of brokers with their leaders, those that copy least first; none if there are more than `most`."""
     arrays = problem.arrays
-    slots = np.flatnonzero(arrays.home[p] >= 0).tolist()
-    home = arrays.home[p, slots].tolist()
+    slots = np.flatnonzero(arrays.initial[p] >= 0).tolist()
+    home = arrays.initial[p, slots].tolist()
     leader = int(problem.first_leader[p])
-    if not (arrays.movable[p] or (problem.free[p] and problem.home_lead[p] >= 0)):
+    if not (arrays.movable[p] or (problem.free[p] and problem.initial_leader[p] >= 0)):
         return [(home, leader if leader in home else -1)]
     excluded = bool(problem.excluded[p])
     leaves = {home[i] for i, s in enumerate(slots) if arrays.leaving[p, s]}
-    heirs = {home[i] for i, s in enumerate(slots) if arrays.home_ready[p, s] and arrays.may_lead[home[i]]}
+    heirs = {
+        home[i] for i, s in enumerate(slots) if arrays.initial_in_sync[p, s] and arrays.may_lead[home[i]]
+    }
     heirs -= leaves
-    keeps = leader if problem.home_lead[p] >= 0 and leader not in leaves else -1
+    keeps = leader if problem.initial_leader[p] >= 0 and leader not in leaves else -1
     service = problem.snapshot.brokers.in_service
     bound = {b for b in home if b not in leaves and not service[b]}
     if excluded:
@@ -148,7 +150,7 @@ def _of_partition(problem: ProblemData, p: int, asked: bool, most: int) -> list[
     pinned = home[slots.index(int(arrays.pinned[p]))] if arrays.pinned[p] >= 0 else -1
     opened = np.flatnonzero(arrays.may_receive[: problem.brokers]).tolist()
     opens = set(opened)
-    if problem.settings.add and not asked:
+    if problem.settings.add and not request:
         # What need not move is copied to the added brokers alone.
         ids = problem.snapshot.brokers.id
         opened = [b for b in opened if int(ids[b]) in problem.settings.add]
@@ -161,7 +163,7 @@ def _of_partition(problem: ProblemData, p: int, asked: bool, most: int) -> list[
     found = []
     for more in combinations(others, left):
         held = [*bound, *more]
-        if not excluded and any(cap < UNBOUNDED and _most_of(group, held) > cap for group, cap in caps):
+        if not excluded and any(cap < UNBOUNDED and _largest(group, held) > cap for group, cap in caps):
             continue
         if pinned >= 0 and pinned not in held and set(home) - {pinned} <= set(held) - opens:
             # Somebody has to make room for a copy that leads before the leader can go, if only for a while.
@@ -174,14 +176,14 @@ def _of_partition(problem: ProblemData, p: int, asked: bool, most: int) -> list[
     return found
 
 
-def _most_of(group: IntArray, held: list[int]) -> int:
+def _largest(group: IntArray, held: list[int]) -> int:
     of: list[int] = group[held].tolist()
     return max(of.count(one) for one in of)
 
 
-def _placed(problem: ProblemData, choices: Choices, chosen: IntArray) -> Placement:
+def _placed(problem: ReplicasProblem, choices: ReplicaSetChoices, chosen: IntArray) -> Placement:
     """The placement of chosen sets, those that stay in their slots."""
-    place, lead = problem.arrays.home.copy(), problem.home_lead.copy()
+    place, lead = problem.arrays.initial.copy(), problem.initial_leader.copy()
     for p, choice in enumerate(chosen.tolist()):
         row = choices.broker[choice].tolist()
         leader = row[choices.lead[choice]] if choices.lead[choice] >= 0 else -1
@@ -213,7 +215,7 @@ def _change(c, use, size, inverse, usage, p, choice, sign):
 
 
 @leaf
-def _harm(c, use, size, inverse, usage, top, weight, p, choice):
+def _potential_increase(c, use, size, inverse, usage, top, weight, p, choice):
     """Rise of the weighted excess over the tops, if the choice were added."""
     columns = usage.shape[1] - 1
     worse = 0.0
@@ -308,7 +310,7 @@ def choose(c, use, size, inverse, top, price, most, work, best):
                 continue
             _change(c, use, size, inverse, usage, p, at[p], -1.0)
             rest = spent - price[at[p]]
-            now = _harm(c, use, size, inverse, usage, top, weight, p, at[p])
+            now = _potential_increase(c, use, size, inverse, usage, top, weight, p, at[p])
             now += of_bytes * max(spent - most, 0.0) / total + BYTES_WEIGHT * spent / total
             for i in range(c.first[p], c.first[p + 1]):
                 if price[i] - cheapest[p] > limit - least:
@@ -316,7 +318,7 @@ def choose(c, use, size, inverse, top, price, most, work, best):
                 after = rest + price[i]
                 then = of_bytes * max(after - most, 0.0) / total + BYTES_WEIGHT * after / total
                 if then - now < gain:
-                    then += _harm(c, use, size, inverse, usage, top, weight, p, i)
+                    then += _potential_increase(c, use, size, inverse, usage, top, weight, p, i)
                     if then - now < gain:
                         gain, which, choice = then - now, p, i
             work -= c.first[p + 1] - c.first[p]

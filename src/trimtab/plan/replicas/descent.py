@@ -26,10 +26,10 @@ from trimtab.plan.search.compiled import entry, inner, leaf
 
 
 @leaf
-def _best_pair(g, h, b, floor, mine, others, least):
+def _best_pair(g, h, b, floor, own, others, least):
     """The exchange of `h` and `b` that is worth most per byte, more than `least`: (worth, code, code)."""
     best, best_mine, best_other = least, -1, -1
-    for x in mine:
+    for x in own:
         p, s = x // g.width, x % g.width
         rp = row_of(g.lead, p, s)
         for y in others:
@@ -40,8 +40,8 @@ def _best_pair(g, h, b, floor, mine, others, least):
             fall = gain(g, h, b, rp, rq)[0]
             if fall == 0.0:
                 continue
-            copied = max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p]
-            copied += max(copies_more(g.home, g.place, q, t, h), 0) * g.size[q]
+            copied = max(copies_more(g.initial, g.place, p, s, b), 0) * g.size[p]
+            copied += max(copies_more(g.initial, g.place, q, t, h), 0) * g.size[q]
             worth = fall / (2 * floor + copied)
             if worth > best and may_move(g, p, s, b) and may_move(g, q, t, h):
                 best, best_mine, best_other = worth, x, y
@@ -69,7 +69,7 @@ def exchange(g, h, floor):
 
 
 @entry
-def level(g, floor, rounds):
+def balance(g, floor, rounds):
     """Make the potentials fall until all are negligible or no change of one or two replicas helps.
 
     Parameters
@@ -79,7 +79,7 @@ def level(g, floor, rounds):
     rounds
         How often brokers that found no help are tried again after others have changed.
     """
-    brokers = len(g.seat)
+    brokers = len(g.broker_traits)
     stuck = np.zeros(brokers, np.bool_)
     burdens = np.empty((brokers, 1))
     tries = np.array([rounds, 0])
@@ -101,7 +101,7 @@ def level(g, floor, rounds):
 
 
 @entry
-def send_home(g, order, home_lead):
+def revert_partition(g, order, home_lead):
     """Undo every move and every change of leader that the goals do not need; returns how many.
 
     Parameters
@@ -114,7 +114,7 @@ def send_home(g, order, home_lead):
     undone = 0
     for p in order:
         for s in range(g.place.shape[1]):
-            home = g.home[p, s]
+            home = g.initial[p, s]
             here = g.place[p, s]
             if here < 0 or here == home or g.flags[p, s] & LEAVING or holds(g.place, p, home):
                 continue
@@ -128,10 +128,10 @@ def send_home(g, order, home_lead):
     for p in order:
         s = home_lead[p]
         old = g.lead[p]
-        if s < 0 or old < 0 or old == s or g.place[p, s] != g.home[p, s]:
+        if s < 0 or old < 0 or old == s or g.place[p, s] != g.initial[p, s]:
             continue
         b = g.place[p, s]
-        if not may_take_lead(g.seat, g.home, g.flags, p, b):
+        if not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
             continue
         before, after = outcome(g, g.place[p, old], b, 2 * p + 1, 2 * p)
         if after <= before:

@@ -7,16 +7,21 @@ once; the total of a broker's dirs, and so their mean, stays what it is.
 import numpy as np
 
 from trimtab.plan.replicas.dirs import dir_data
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ReplicasProblem
 
 SLACK = 1e-6
 """Relative: rounding must not lift a bound above the truth."""
 
 
-def log_dir_bound(problem: ProblemData) -> int:
+def log_dir_bound(problem: ReplicasProblem) -> int:
     """Bytes, for plans that meet the goal `log_dirs`; 0 where replicas may leave their brokers."""
     data = dir_data(problem)
-    if data is None or not data.asked or not problem.settings.to_disks or problem.settings.fix_offline:
+    if (
+        data is None
+        or not data.is_goal
+        or not problem.settings.intra_broker_only
+        or problem.settings.fix_offline_replicas
+    ):
         return 0
     least = 0.0
     for all_dirs in data.of_broker:

@@ -2,21 +2,21 @@
 
 import numpy as np
 
-from trimtab.model.level import percent_beyond
+from trimtab.model.goals import percent_above
 from trimtab.model.load import BoolArray, FloatArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.log_dirs import counted_dirs, dir_balance
 from trimtab.model.replicas.resources import DISK
 from trimtab.model.replicas.snapshot import LogDirState
-from trimtab.plan.replicas.dir_way import GOAL, DirWay
+from trimtab.plan.replicas.dir_schedule import GOAL, LogDirSchedule
 from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ReplicasProblem
 
 ROUNDING = 1 + 1e-9
 
 
 def dir_problems(
-    problem: ProblemData, placement: Placement, way: DirWay
+    problem: ReplicasProblem, placement: Placement, log_dir_schedule: LogDirSchedule
 ) -> tuple[list[Problem], list[Problem]]:
     """Problems of log dirs that no plan solves, and those that this one leaves.
 
@@ -25,18 +25,18 @@ def dir_problems(
     placement
         The placement at the end.
     """
-    data = way.data
-    if data is None or not data.asked:
+    data = log_dir_schedule.data
+    if data is None or not data.is_goal:
         return [], []
     settings = problem.settings
     theta, epsilon = settings.theta[DISK], settings.epsilon[DISK]
-    balance = dir_balance(problem.snapshot, way.held)
-    above, off = balance.beyond(theta, epsilon, settings.idle_usage)
+    balance = dir_balance(problem.snapshot, log_dir_schedule.held)
+    above, off = balance.violations_by_row(theta, epsilon, settings.min_utilization)
     proven: list[Problem] = []
     if above.any():
         proven += _too_big(problem, theta)
-        if settings.to_disks and not settings.fix_offline:
-            proven += _too_much(problem, way, theta)
+        if settings.intra_broker_only and not settings.fix_offline_replicas:
+            proven += _too_much(problem, log_dir_schedule, theta)
     open_: list[Problem] = []
     if above.any() and not proven:
         open_.append(_unmet(problem, above, balance.usage, "theta", theta))
@@ -49,19 +49,19 @@ def dir_problems(
     return proven, open_
 
 
-def _too_big(problem: ProblemData, theta: float) -> list[Problem]:
+def _too_big(problem: ReplicasProblem, theta: float) -> list[Problem]:
     """A partition that is more than θ of any log dir that it could lie in.
 
     On a broker whose dirs do not count it could, for all that this goal asks.
     """
-    snapshot, dirs, home = problem.snapshot, problem.snapshot.log_dirs, problem.arrays.home
+    snapshot, dirs, home = problem.snapshot, problem.snapshot.log_dirs, problem.arrays.initial
     service, number = snapshot.brokers.in_service, len(snapshot.brokers)
     counted = counted_dirs(snapshot)
     biggest = np.zeros(number)
     np.maximum.at(biggest, dirs.broker[counted], dirs.capacity[counted])
     biggest = np.where(np.bincount(dirs.broker[counted], minlength=number) > 0, biggest, np.inf)
     held = (home >= 0) & service[home]
-    stays = problem.settings.to_disks and not problem.settings.fix_offline
+    stays = problem.settings.intra_broker_only and not problem.settings.fix_offline_replicas
     # Where nothing leaves its broker, the dirs of each holder; else the biggest of all that could hold it.
     rooms = np.where(held, biggest[home] if stays else biggest[service].max(initial=0.0), np.inf)
     room_of = rooms.min(axis=1, initial=np.inf)
@@ -86,9 +86,9 @@ def _too_big(problem: ProblemData, theta: float) -> list[Problem]:
     return [Problem("indivisible_replica", text, resource="disk", proof=proof)]
 
 
-def _too_much(problem: ProblemData, way: DirWay, theta: float) -> list[Problem]:
+def _too_much(problem: ReplicasProblem, log_dir_schedule: LogDirSchedule, theta: float) -> list[Problem]:
     """Brokers that nothing leaves whose log dirs hold more in all than θ of them."""
-    snapshot, data = problem.snapshot, way.data
+    snapshot, data = problem.snapshot, log_dir_schedule.data
     assert data is not None
     found = []
     for b, all_dirs in enumerate(data.of_broker):
@@ -98,7 +98,8 @@ def _too_much(problem: ProblemData, way: DirWay, theta: float) -> list[Problem]:
             broker = int(snapshot.brokers.id[b])
             text = (
                 f"disk: the {len(dirs)} log dirs of broker {broker} hold {total:.6g} bytes, more than "
-                f"{100 * theta:g}% of their {room:.6g}, and nothing may leave it: plan without to_disks"
+                f"{100 * theta:g}% of their {room:.6g}, and nothing may leave it: plan without "
+                "intra_broker_only"
             )
             proof: dict[str, object] = {
                 "goal": GOAL,
@@ -111,7 +112,7 @@ def _too_much(problem: ProblemData, way: DirWay, theta: float) -> list[Problem]:
     return found
 
 
-def _too_few(problem: ProblemData, placement: Placement, off: BoolArray) -> Problem | None:
+def _too_few(problem: ReplicasProblem, placement: Placement, off: BoolArray) -> Problem | None:
     """Every broker that misses ε holds fewer replicas than log dirs: one must stay empty."""
     dirs = problem.snapshot.log_dirs
     place = placement.place[(problem.arrays.size > 0)]
@@ -133,7 +134,9 @@ def _too_few(problem: ProblemData, placement: Placement, off: BoolArray) -> Prob
     )
 
 
-def _unmet(problem: ProblemData, which: BoolArray, figure: FloatArray, goal: str, limit: float) -> Problem:
+def _unmet(
+    problem: ReplicasProblem, which: BoolArray, figure: FloatArray, goal: str, limit: float
+) -> Problem:
     snapshot = problem.snapshot
     d = int(np.argmax(np.where(which, figure, -1.0)))
     number = int(which.sum())
@@ -147,7 +150,7 @@ def _unmet(problem: ProblemData, which: BoolArray, figure: FloatArray, goal: str
     return Problem(
         "unmet_goal",
         f"disk: {dirs} {far}, the worst {snapshot.log_dirs.path[d]} of broker {broker} "
-        f"{'at' if goal == 'theta' else 'by'} {percent_beyond(figure[d], limit)}; no move or exchange "
+        f"{'at' if goal == 'theta' else 'by'} {percent_above(figure[d], limit)}; no move or exchange "
         "between its dirs that was tried helps",
         resource="disk",
         proof={"goal": GOAL, "log_dirs": number, "worst": float(figure[d]), "limit": limit, "of": goal},

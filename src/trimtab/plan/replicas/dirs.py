@@ -1,6 +1,6 @@
 """Log dirs as a planner sees them, and the dir that every replica should end in.
 
-Brokers do not share dirs, so each is levelled for itself (`trimtab.plan.replicas.dir_levels`), after it is
+Brokers do not share dirs, so each is balanced for itself (`trimtab.plan.replicas.dir_balance`), after it is
 known which replicas come and go.
 """
 
@@ -13,10 +13,10 @@ from trimtab.model.load import BoolArray, FloatArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.log_dirs import counted_dirs, dir_bytes
 from trimtab.model.replicas.resources import DISK
-from trimtab.model.replicas.snapshot import NOBODY, LogDirState
-from trimtab.plan.replicas.dir_levels import ARRIVING, NEGLIGIBLE, BrokerDirs, breach, placed
-from trimtab.plan.replicas.moves import REPLICA_STEP, Steps
-from trimtab.plan.replicas.problem import ProblemData, excluded_partitions
+from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState
+from trimtab.plan.replicas.dir_balance import ARRIVING, NEGLIGIBLE, BrokerDirs, placed, violation
+from trimtab.plan.replicas.moves import REPLICA_STEP, StepArrays
+from trimtab.plan.replicas.problem import ReplicasProblem, excluded_partitions
 
 ROUNDING = 1 + 1e-9
 
@@ -37,18 +37,18 @@ class DirData:
 
     Attributes
     ----------
-    asked
-        Whether dirs are to be levelled.
+    is_goal
+        Whether dirs are to be balanced.
     counted, open
-        Shape (dirs,): levelled against one another, and may be given replicas.
+        Shape (dirs,): balanced against one another, and may be given replicas.
     held
         Shape (dirs,), bytes.
     capacity
         Shape (dirs,), bytes; infinite where not known.
     """
 
-    problem: ProblemData
-    asked: bool
+    problem: ReplicasProblem
+    is_goal: bool
     counted: BoolArray
     open: BoolArray
     held: FloatArray
@@ -58,7 +58,11 @@ class DirData:
     def theta(self) -> float:
         """The most that a dir should be filled; the whole dir where nobody asks for less."""
         settings = self.problem.settings
-        limited = {"theta", "log_dirs"} & set(settings.goals) or settings.fix_offline or self.problem.resizes
+        limited = (
+            {"theta", "log_dirs"} & set(settings.goals)
+            or settings.fix_offline_replicas
+            or self.problem.resizes
+        )
         return settings.theta[DISK] if limited else 1.0
 
     @cached_property
@@ -81,13 +85,13 @@ class DirData:
         snapshot = self.problem.snapshot
         where = snapshot.partitions.log_dir
         excluded = excluded_partitions(snapshot, self.problem.settings.excluded_topics)
-        return np.asarray((where != NOBODY) & self.counted[where] & ~excluded[:, None])
+        return np.asarray((where != NO_BROKER) & self.counted[where] & ~excluded[:, None])
 
     def dir_of(self, p: int, b: int) -> int:
-        """The dir of a replica in the snapshot, `NOBODY` where that is not known."""
+        """The dir of a replica in the snapshot, `NO_BROKER` where that is not known."""
         parts = self.problem.snapshot.partitions
         slots = np.flatnonzero(parts.replicas[p] == b)
-        return int(parts.log_dir[p, slots[0]]) if len(slots) else NOBODY
+        return int(parts.log_dir[p, slots[0]]) if len(slots) else NO_BROKER
 
     def broker_dirs(self, dirs: list[int], fixed: FloatArray, total: float) -> BrokerDirs:
         """Goals of one broker's counted dirs, which are to hold `total` bytes in the end.
@@ -99,7 +103,7 @@ class DirData:
         """
         settings, number = self.problem.settings, len(dirs)
         mean = total / float(self.capacity[dirs].sum())
-        asked = mean >= settings.idle_usage
+        asked = mean >= settings.min_utilization
         epsilon = settings.epsilon[DISK]
         return BrokerDirs(
             fixed=fixed,
@@ -111,7 +115,7 @@ class DirData:
         )
 
 
-def dir_data(problem: ProblemData) -> DirData | None:
+def dir_data(problem: ReplicasProblem) -> DirData | None:
     """Log dirs of a problem; None where none are declared."""
     snapshot = problem.snapshot
     if not len(snapshot.log_dirs):
@@ -127,13 +131,13 @@ def dir_data(problem: ProblemData) -> DirData | None:
 
 
 @dataclass(frozen=True, eq=False)
-class DirAims:
+class LogDirTargets:
     """Where replicas should end.
 
     Attributes
     ----------
     arriving
-        Dir of each (partition, broker) that is copied, on brokers whose dirs are levelled.
+        Dir of each (partition, broker) that is copied, on brokers whose dirs are balanced.
     changes
         Of replicas that stay on their broker, those of the fullest brokers first.
     cut
@@ -145,10 +149,10 @@ class DirAims:
     cut: Problem | None = None
 
 
-def aims_of(data: DirData, steps: Steps) -> DirAims:
+def aims_of(data: DirData, steps: StepArrays) -> LogDirTargets:
     """The dirs that replicas should end in, after steps that bring and take some."""
-    if not data.asked:
-        return DirAims({}, [])
+    if not data.is_goal:
+        return LogDirTargets({}, [])
     log_dir = data.problem.snapshot.partitions.log_dir
     size = data.problem.arrays.size
     stays = data.movable.copy()
@@ -160,7 +164,7 @@ def aims_of(data: DirData, steps: Steps) -> DirAims:
     ):
         comes.setdefault(target, []).append(p)
         slots = np.flatnonzero(data.problem.snapshot.partitions.replicas[p] == source)
-        if len(slots) and log_dir[p, slots[0]] != NOBODY:
+        if len(slots) and log_dir[p, slots[0]] != NO_BROKER:
             held[log_dir[p, slots[0]]] -= size[p]
             stays[p, slots[0]] = False
     rows, columns = np.nonzero(stays)
@@ -175,7 +179,7 @@ def aims_of(data: DirData, steps: Steps) -> DirAims:
         coming = comes.get(b, [])
         total = float(held[dirs].sum() + size[coming].sum())
         goal = data.broker_dirs(dirs, held[dirs], total)
-        far = float(breach(goal, held[dirs] / goal.capacity))
+        far = float(violation(goal, held[dirs] / goal.capacity))
         if not coming and far <= NEGLIGIBLE:
             continue
         members = [rows[first[d] : first[d + 1]] for d in dirs]
@@ -200,10 +204,10 @@ def aims_of(data: DirData, steps: Steps) -> DirAims:
 
 def _within_budget(
     data: DirData,
-    steps: Steps,
+    steps: StepArrays,
     arriving: dict[tuple[int, int], int],
     found: list[tuple[float, list[tuple[DirChange, float]]]],
-) -> DirAims:
+) -> LogDirTargets:
     """The changes of the brokers furthest out first, as far as bytes and moves go that copies leave."""
     settings, size = data.problem.settings, np.rint(data.problem.arrays.size)
     copied = float(size[steps.partition[steps.kind == REPLICA_STEP]].sum())
@@ -221,13 +225,13 @@ def _within_budget(
         kept += [change for change, _ in changes]
     everything = sum(len(changes) for _, changes in found)
     if len(kept) == everything:
-        return DirAims(arriving, kept)
+        return LogDirTargets(arriving, kept)
     limits = {"max_bytes": settings.max_bytes, "max_moves": settings.max_moves}
     told = " or ".join(f"{name} {limit}" for name, limit in limits.items())
     text = (
         f"{everything - len(kept)} of {everything} moves between log dirs were left out: they and the copies "
         f"between brokers are more than {told} allow"
     )
-    return DirAims(
+    return LogDirTargets(
         arriving, kept, Problem("limit_reached", text, proof={"log_dir_moves": everything, **limits})
     )

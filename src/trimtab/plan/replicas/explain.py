@@ -1,22 +1,22 @@
-"""From a step's reason in numbers to `Reason`, with the text that people read."""
+"""From a step's reason in numbers to `ReplicaReason`, with the text that people read."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 from trimtab.model.load import resource_name
-from trimtab.model.replicas.numbers import NUMBERS, numbers_asked
-from trimtab.model.replicas.plan import Reason
+from trimtab.model.replicas.numbers import NUMBERS, requested_counts
+from trimtab.model.replicas.plan import ReplicaReason
 from trimtab.model.replicas.resources import RESOURCES, UNITS
-from trimtab.plan.replicas.moves import LEADER_STEP, Steps
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
+from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.replicas.reasons import DEMOTE_GOAL, DRAIN_GOAL, HOST_GOAL, OFFLINE_GOAL, RACK_GOAL
 from trimtab.plan.replicas.topic_reasons import TOPIC_LEADERS_GOAL, TOPIC_REPLICAS_GOAL
 from trimtab.plan.search.reasons import (
     EPSILON_GOAL,
     ROOM_GOAL,
     THETA_GOAL,
-    Reasons,
-    Scale,
+    StepReasons,
+    UnitScale,
     change,
     limit_text,
     rejections,
@@ -37,15 +37,15 @@ NAMES = {
 RULES = ("by state or exclusion", "for holding a sibling", "for rack or host spread", "for passing a limit")
 """Reasons not to be a destination, in the order of their codes in `reasons`."""
 
-SEEN = 5e-4
+OBSERVED = 5e-4
 """A leadership that relieves nobody by more than this share of a broker is told by what it lets happen."""
 
 SPREAD_GOALS = {RACK_GOAL: "rack", HOST_GOAL: "host"}
 
 
 def narrator(
-    problem: ProblemData, steps: Steps, reasons: Reasons, order: list[int]
-) -> Callable[[int], Reason]:
+    problem: ReplicasProblem, steps: StepArrays, reasons: StepReasons, order: list[int]
+) -> Callable[[int], ReplicaReason]:
     """A function from the number of a step to its reason; everything it needs is looked up once.
 
     Parameters
@@ -69,8 +69,8 @@ def narrator(
 
     added = problem.settings.add
     parts, asked = problem.snapshot.partitions, problem.topics
-    rows, goals = len(ids), numbers_asked(problem.settings)
-    hosts, nominal = problem.bearers.hosts, problem.snapshot.quality.nominal_capacity
+    rows, goals = len(ids), requested_counts(problem.settings)
+    hosts, nominal = problem.carriers.hosts, problem.snapshot.quality.nominal_capacity
 
     def called(row: int) -> str:
         return f"broker {ids[row]}" if hosts is None or row < rows else f"host {hosts.name[row - rows]}"
@@ -81,9 +81,9 @@ def narrator(
             return RESOURCES[column]
         return "network_out" if goals[column - len(RESOURCES)] == "potential_network_out" else None
 
-    def scale_of(row: int, column: int, name: str) -> Scale | None:
+    def scale_of(row: int, column: int, name: str) -> UnitScale | None:
         known = name not in nominal or problem.arrays.inverse[row, column] == 0
-        return None if known else Scale(1.0 / float(problem.arrays.inverse[row, column]), UNITS[name])
+        return None if known else UnitScale(1.0 / float(problem.arrays.inverse[row, column]), UNITS[name])
 
     def change_of(row: int, column: int, pair: tuple[float, float]) -> str:
         name = resource_of(column)
@@ -98,7 +98,7 @@ def narrator(
     def others(i: int) -> str:
         return rejections(len(ids) - 2, "others", rejected[i], RULES)
 
-    def by_load(i: int) -> Reason:
+    def by_load(i: int) -> ReplicaReason:
         before, after, limit = measure[i]
         column, what = resource[i], broker[i]
         number = goals[column - len(RESOURCES)] if column >= len(RESOURCES) else None
@@ -113,7 +113,7 @@ def narrator(
             there = target[i] if what == source[i] else source[i]
             relieved, of = what == source[i], what
         copy = departure.get((partition[i], source[i]), -1) if kind[i] == LEADER_STEP else -1
-        if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < SEEN):
+        if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < OBSERVED):
             moved = f"{load_name} of {called(what)} {change_of(what, column, (before, after))}"
             moved = moved if before != after else "no load moves yet"
             text = (
@@ -134,9 +134,9 @@ def narrator(
         named = "host_load" if of_host else number or (NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback)
         if ids[target[i]] in problem.settings.add:
             named = "add"
-        return Reason(named, name, ids[of], before, after, bounded, text)
+        return ReplicaReason(named, name, ids[of], before, after, bounded, text)
 
-    def by_place(i: int) -> Reason:
+    def by_place(i: int) -> ReplicaReason:
         what, why = ids[broker[i]], goal[i]
         if kind[i] == LEADER_STEP:
             text = (
@@ -144,10 +144,10 @@ def narrator(
                 if source[i] < 0
                 else f"broker {what} must not lead: broker {ids[target[i]]} holds the partition in sync"
             )
-            return Reason(NAMES[why], None, what, None, None, None, text)
+            return ReplicaReason(NAMES[why], None, what, None, None, None, text)
         before, after, limit = measure[i]
         if why == DEMOTE_GOAL:
-            return Reason(
+            return ReplicaReason(
                 "demote", None, what, None, None, None, f"nobody else in sync may lead; {others(i)}"
             )
         if why in SPREAD_GOALS:
@@ -158,9 +158,9 @@ def narrator(
             state = "is to be emptied" if why == DRAIN_GOAL else "is dead or its log dir offline"
             text = f"broker {what} {state}: {before:.0f} -> {after:.0f} replicas left"
         text = f"{text}; broker {ids[target[i]]} bears it best; {others(i)}"
-        return Reason(NAMES[why], None, what, before, after, limit, text)
+        return ReplicaReason(NAMES[why], None, what, before, after, limit, text)
 
-    def by_topic(i: int) -> Reason:
+    def by_topic(i: int) -> ReplicaReason:
         before, after, limit = measure[i]
         p, b = partition[i], broker[i]
         topic, row = parts.topics[parts.topic[p]], int(asked.row[p]) if asked else -1
@@ -169,7 +169,7 @@ def narrator(
             of == "leaders"
             and asked
             and after > before
-            and (before < asked.least[row] or not asked.even[row, 1])
+            and (before < asked.minimum[row] or not asked.even[row, 1])
         ):
             named = "min_leaders_per_topic"
         named = "add" if ids[target[i]] in added else named
@@ -180,16 +180,16 @@ def narrator(
             f"broker {ids[b]} {aim}: {of} of topic {topic} {before:.0f} -> {after:.0f}, limit {limit:.0f}"
             f"{far}{tail}"
         )
-        return Reason(named, None, ids[b], before, after, limit, text)
+        return ReplicaReason(named, None, ids[b], before, after, limit, text)
 
-    def for_a_role(i: int, later: int) -> Reason:
+    def for_a_role(i: int, later: int) -> ReplicaReason:
         text = (
             f"broker {ids[target[i]]} gets a replica, so that it can lead the partition "
             f"(move {order[later]}); {others(i)}"
         )
         return replace(by_topic(later), before=None, after=None, text=text)
 
-    def reason(i: int) -> Reason:
+    def reason(i: int) -> ReplicaReason:
         later = promotion.get((partition[i], target[i]), -1) if kind[i] != LEADER_STEP else -1
         if later > i and goal[i] == ROOM_GOAL:
             return for_a_role(i, later)

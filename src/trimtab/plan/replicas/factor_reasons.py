@@ -5,19 +5,19 @@ from collections.abc import Callable
 import numpy as np
 
 from trimtab.model.load import FloatArray, resource_name
-from trimtab.model.replicas.plan import Reason
+from trimtab.model.replicas.plan import ReplicaReason
 from trimtab.model.replicas.resources import RESOURCES, UNITS
-from trimtab.model.replicas.snapshot import BrokerState
+from trimtab.model.replicas.snapshot import ReplicaBrokerState
 from trimtab.plan.replicas.explain import RULES
 from trimtab.plan.replicas.factor_verdicts import GOAL
-from trimtab.plan.replicas.moves import LEADER_STEP, Steps
-from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.search.reasons import Reasons, Scale, change, rejections
+from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
+from trimtab.plan.replicas.problem import ReplicasProblem
+from trimtab.plan.search.reasons import StepReasons, UnitScale, change, rejections
 
 
 def factor_narrator(
-    problem: ProblemData, steps: Steps, reasons: Reasons, usage: FloatArray, order: list[int]
-) -> Callable[[int], Reason]:
+    problem: ReplicasProblem, steps: StepArrays, reasons: StepReasons, usage: FloatArray, order: list[int]
+) -> Callable[[int], ReplicaReason]:
     """A function from the number of a step to its reason.
 
     Parameters
@@ -32,11 +32,16 @@ def factor_narrator(
 
 class _Narrator:
     def __init__(
-        self, problem: ProblemData, steps: Steps, reasons: Reasons, usage: FloatArray, order: list[int]
+        self,
+        problem: ReplicasProblem,
+        steps: StepArrays,
+        reasons: StepReasons,
+        usage: FloatArray,
+        order: list[int],
     ) -> None:
         self.problem, self.steps, self.reasons, self.order = problem, steps, reasons, order
         self.ids = problem.snapshot.brokers.id.tolist()
-        held = (problem.arrays.home >= 0) & (problem.arrays.home < problem.brokers)
+        held = (problem.arrays.initial >= 0) & (problem.arrays.initial < problem.brokers)
         self.number = held.sum(axis=1).tolist()
         self.usage = usage[: problem.brokers, : len(RESOURCES)].copy()
         self.departs = {
@@ -45,11 +50,11 @@ class _Narrator:
             if kind != LEADER_STEP
         }
 
-    def __call__(self, i: int) -> Reason:
+    def __call__(self, i: int) -> ReplicaReason:
         """The reason of a step; to be asked for one after the other."""
         problem = self.problem
         kind, p, source, target, role = (int(column[i]) for column in self.steps)
-        wanted = int(problem.wanted[p])
+        wanted = int(problem.target_factor[p])
         if kind == LEADER_STEP:
             use = problem.arrays.use[p, 1] - problem.arrays.use[p, 0]
             text = "the partition's leader is offline"
@@ -62,7 +67,9 @@ class _Narrator:
             if source >= 0:
                 self._bear(source, -use)
             told = f"{text}; broker {self.ids[target]} holds the partition in sync"
-            return Reason(GOAL, None, self.ids[source if source >= 0 else target], None, None, None, told)
+            return ReplicaReason(
+                GOAL, None, self.ids[source if source >= 0 else target], None, None, None, told
+            )
         use, before = problem.arrays.use[p, role], self.number[p]
         if target >= problem.brokers:
             self.number[p] -= 1
@@ -79,7 +86,7 @@ class _Narrator:
             rejected = self.reasons.rejected[i].tolist()
             rejected[0] -= problem.vacancies - 1
             text = f"{text}; {rejections(problem.brokers - 1, 'others', rejected, RULES)}"
-        return Reason(GOAL, None, self.ids[what], float(before), float(after), float(wanted), text)
+        return ReplicaReason(GOAL, None, self.ids[what], float(before), float(after), float(wanted), text)
 
     def _bear(self, b: int, use: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Add a load to a broker; its usage before and after."""
@@ -89,24 +96,24 @@ class _Narrator:
 
     def _load(self, b: int, use: FloatArray) -> str:
         """The resource of the broker that changes most, before and after; nothing of a dead broker."""
-        if self.problem.snapshot.brokers.state[b] == BrokerState.DEAD:
+        if self.problem.snapshot.brokers.state[b] == ReplicaBrokerState.DEAD:
             return ""
         was, now = self._bear(b, use)
         r = int(np.argmax(np.abs(now - was)))
         name, scale = RESOURCES[r], None
         if name in self.problem.snapshot.quality.nominal_capacity:
-            scale = Scale(float(self.problem.snapshot.brokers.capacity[b, r]), UNITS[name])
+            scale = UnitScale(float(self.problem.snapshot.brokers.capacity[b, r]), UNITS[name])
         return f": {resource_name(name)} {change(float(was[r]), max(0.0, float(now[r])), scale)}"
 
     def _state(self, p: int, b: int) -> str:
         """Why the replica of a broker goes first, or that its going levels best."""
         problem = self.problem
-        s = int(np.flatnonzero(problem.arrays.home[p] == b)[0])
+        s = int(np.flatnonzero(problem.arrays.initial[p] == b)[0])
         state = problem.snapshot.brokers.state[b]
-        if state == BrokerState.DEAD:
+        if state == ReplicaBrokerState.DEAD:
             return "is dead"
         if problem.offline[p, s]:
             return "holds it in a log dir that is offline"
-        if state == BrokerState.DRAINING:
+        if state == ReplicaBrokerState.DRAINING:
             return "is to be emptied"
         return "can spare it best" if problem.snapshot.partitions.in_sync[p, s] else "is not in sync"

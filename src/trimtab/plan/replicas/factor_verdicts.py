@@ -8,16 +8,16 @@ from trimtab.model.load import BoolArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import DISK
 from trimtab.plan.replicas.headroom import ROUNDING, ceiling, too_few_holders
+from trimtab.plan.replicas.infeasible import PinnedPartitions, counted, named
 from trimtab.plan.replicas.placement import Placement, crowding
-from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.replicas.unlawful import Kept, counted, named
+from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.replicas.vacancies import unmet
 
 GOAL = "replication_factor"
 
 
 def factor_problems(
-    problem: ProblemData, place: IntArray, lead: IntArray, kept: Kept
+    problem: ReplicasProblem, place: IntArray, lead: IntArray, retained: PinnedPartitions
 ) -> tuple[list[Problem], list[Problem]]:
     """Problems proven to be beyond every plan of this kind, and those that this one only leaves undone.
 
@@ -25,15 +25,15 @@ def factor_problems(
     ----------
     place, lead
         The placement in slots.
-    kept
+    retained
         What stays for limits, and for want of room on the way.
     """
     proven: list[Problem] = []
     open_: list[Problem] = []
     left = unmet(problem, place)
-    have = ((problem.arrays.home >= 0) & (problem.arrays.home < problem.brokers)).sum(axis=1)
+    have = ((problem.arrays.initial >= 0) & (problem.arrays.initial < problem.brokers)).sum(axis=1)
     orphaned = left & problem.orphaned
-    short = left & ~orphaned & (problem.wanted > have)
+    short = left & ~orphaned & (problem.target_factor > have)
     if orphaned.any():
         text = (
             "keep the replicas that they have: no broker that runs holds them in sync, so there is nothing "
@@ -44,13 +44,13 @@ def factor_problems(
         )
     too_few, where = _too_few(problem, short)
     proven += where
-    no_room = [] if where else _no_room(problem, short & ~too_few, place, lead)
+    no_room = [] if where else _no_disk_space(problem, short & ~too_few, place, lead)
     if not where and not no_room and (short & ~too_few).any():
-        copies = np.where(problem.wanted > 0, problem.wanted, have).astype(np.int32)
+        copies = np.where(problem.target_factor > 0, problem.target_factor, have).astype(np.int32)
         one = too_few_holders(problem, copies)
         no_room = [] if one is None else [_of_partitions(problem, one, short & ~too_few)]
     proven += no_room
-    limited, held = (np.isin(np.arange(len(left)), rows) for rows in kept)
+    limited, held = (np.isin(np.arange(len(left)), rows) for rows in retained)
     reasons = (
         (limited, "a limit on moves or bytes left them out"),
         (held, "their copies would fill a disk on the way"),
@@ -71,7 +71,7 @@ def factor_problems(
     return proven, open_
 
 
-def _of_partitions(problem: ProblemData, proven: Problem, which: BoolArray) -> Problem:
+def _of_partitions(problem: ReplicasProblem, proven: Problem, which: BoolArray) -> Problem:
     """A proof about disks, with the partitions that it keeps from what they are to have."""
     number = int(which.sum())
     kept = f"{counted(number)} ({named(problem, which)}) cannot all get the replicas that are asked for"
@@ -79,16 +79,16 @@ def _of_partitions(problem: ProblemData, proven: Problem, which: BoolArray) -> P
     return replace(proven, text=f"{kept}: {proven.text}", proof=proof)
 
 
-def _too_few(problem: ProblemData, short: BoolArray) -> tuple[BoolArray, list[Problem]]:
+def _too_few(problem: ReplicasProblem, short: BoolArray) -> tuple[BoolArray, list[Problem]]:
     """Partitions that are to have more replicas than there are brokers that may hold them."""
-    arrays, home = problem.arrays, problem.arrays.home
+    arrays, home = problem.arrays, problem.arrays.initial
     open_ = int(arrays.may_receive.sum())
     closed = ((home >= 0) & (home < problem.brokers) & ~arrays.may_receive[home]).sum(axis=1)
-    which = short & (problem.wanted > open_ + closed)
+    which = short & (problem.target_factor > open_ + closed)
     if not which.any():
         return which, []
-    need = int(problem.wanted[which].max())
-    have = open_ + int(closed[which & (problem.wanted == need)].min())
+    need = int(problem.target_factor[which].max())
+    have = open_ + int(closed[which & (problem.target_factor == need)].min())
     more, s = need - have, "s" if need - have > 1 else ""
     text = (
         f"are to have {need} replicas on {need} different brokers, but only {have} brokers may hold them: "
@@ -104,7 +104,9 @@ def _too_few(problem: ProblemData, short: BoolArray) -> tuple[BoolArray, list[Pr
     return which, [_problem(problem, which, "add_brokers", text, count=more, proof=proof)]
 
 
-def _no_room(problem: ProblemData, short: BoolArray, place: IntArray, lead: IntArray) -> list[Problem]:
+def _no_disk_space(
+    problem: ReplicasProblem, short: BoolArray, place: IntArray, lead: IntArray
+) -> list[Problem]:
     """More bytes are to be added than all disks together have room for below θ."""
     arrays = problem.arrays
     if not short.any():
@@ -115,10 +117,10 @@ def _no_room(problem: ProblemData, short: BoolArray, place: IntArray, lead: IntA
         return []
     capacity = problem.snapshot.brokers.capacity[: problem.brokers, DISK]
     # What is dropped in the same plan makes room.
-    without = Placement(np.where(arrays.home >= problem.brokers, arrays.home, place), lead)
+    without = Placement(np.where(arrays.initial >= problem.brokers, arrays.initial, place), lead)
     held = problem.load(without)[: problem.brokers, DISK]
     free = float(np.maximum(top[open_] * capacity[open_] - held[open_], 0.0).sum())
-    missing = ((arrays.home >= problem.brokers) * arrays.size[:, None]).sum()
+    missing = ((arrays.initial >= problem.brokers) * arrays.size[:, None]).sum()
     if missing <= free * ROUNDING:
         return []
     theta = problem.settings.theta[DISK]
@@ -139,12 +141,12 @@ def _no_room(problem: ProblemData, short: BoolArray, place: IntArray, lead: IntA
     return [_problem(problem, short, "add_brokers", text, count=more, resource="disk", proof=proof)]
 
 
-def _crowded(problem: ProblemData, place: IntArray, left: BoolArray, name: str) -> list[Problem]:
+def _crowded(problem: ReplicasProblem, place: IntArray, left: BoolArray, name: str) -> list[Problem]:
     """Partitions that crowd a rack or a host with the number of replicas that they have now."""
     arrays = problem.arrays
     group, cap = getattr(arrays, name), getattr(arrays, f"{name}_cap")
     real = np.where(place < problem.brokers, place, -1)
-    which = (problem.wanted > 0) & ~left & crowding(real, group, cap)
+    which = (problem.target_factor > 0) & ~left & crowding(real, group, cap)
     if not which.any():
         return []
     text = (
@@ -155,7 +157,7 @@ def _crowded(problem: ProblemData, place: IntArray, left: BoolArray, name: str) 
 
 
 def _problem(
-    problem: ProblemData,
+    problem: ReplicasProblem,
     which: BoolArray,
     kind: str,
     text: str,

@@ -6,7 +6,7 @@ Room on disks comes before racks and hosts, and before every other goal: a full 
 and with it more than one replica. Where what must move finds no room by the rules, racks and hosts give way
 for as few partitions as the excess takes (biggest first), and if that is not enough, replicas stay where they
 are: on a draining broker, or missing on a dead one. The plans of all strategies are held to it (`too_full`);
-only `trim` searches again (`given_way`).
+only `trim` searches again (`relax_constraints`).
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from trimtab.model.plan import Problem
 from trimtab.model.replicas.hosts import Hosts, hosts_of
 from trimtab.model.replicas.resources import DISK
 from trimtab.plan.replicas.arrays import UNBOUNDED
-from trimtab.plan.replicas.moves import LEADER_STEP, Steps
+from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
 from trimtab.plan.replicas.placement import Placement, crowding
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ReplicasProblem
 
 ROUNDS = 3
 """Searches again for each thing that gives way; each round takes three times the excess of the one before."""
@@ -29,23 +29,23 @@ ROUNDS = 3
 ROUNDING = 1 + 1e-9
 
 
-def ceiling(problem: ProblemData) -> FloatArray:
+def ceiling(problem: ReplicasProblem) -> FloatArray:
     """Shape (disks,): the most that each may hold, infinite where that is not limited; brokers, then hosts.
 
     θ (the whole disk, if nobody asks for θ), or what it holds already where that is more.
     """
-    asked = _theta_asked(problem)
+    asked = _required_theta(problem)
     theta = problem.settings.theta[DISK] if asked else 1.0
     counted, most = problem.counted[:, DISK], np.full(len(problem.counted), theta)
     if (hosts := _hosts(problem)) is not None:
         own = problem.settings.host_theta[DISK] or theta
         counted = np.concatenate([counted, hosts.declared[:, DISK]])
         most = np.concatenate([most, np.full(len(hosts), own)])
-    return np.where(counted, np.maximum(most, _disk(problem, problem.home)) * ROUNDING, np.inf)
+    return np.where(counted, np.maximum(most, _disk(problem, problem.initial_placement)) * ROUNDING, np.inf)
 
 
-def given_way(
-    problem: ProblemData, placement: Placement, search: Callable[[ProblemData], Placement]
+def relax_constraints(
+    problem: ReplicasProblem, placement: Placement, search: Callable[[ReplicasProblem], Placement]
 ) -> Placement:
     """The placement, or one found anew for which rules on racks and hosts, then moves that must be, gave way.
 
@@ -56,9 +56,9 @@ def given_way(
     """
     rules = problem
     for give, may in (
-        (_spread_given, _spread_asked),
+        (_available_spread, _required_spread),
         (_still_leading, _copied_to_lead),
-        (_staying, _must_leave),
+        (_staying, _forced_bytes),
     ):
         for turn in range(ROUNDS):
             rows = _arrivals_in_excess(rules, placement, may(rules), 3.0**turn)
@@ -69,7 +69,7 @@ def given_way(
     return placement
 
 
-def too_full(problem: ProblemData, steps: Steps) -> IntArray:
+def too_full(problem: ReplicasProblem, steps: StepArrays) -> IntArray:
     """Partitions a step of which fills a disk above its ceiling, when the steps are made one after the other.
 
     A copy is on its new broker before it leaves the old one.
@@ -87,24 +87,24 @@ def too_full(problem: ProblemData, steps: Steps) -> IntArray:
     change = change * np.where(broker >= 0, _inverse(problem)[broker], 0.0)
     order = np.lexsort((which, broker))
     broker, change = broker[order], change[order]
-    usage, top = _disk(problem, problem.home), ceiling(problem)
+    usage, top = _disk(problem, problem.initial_placement), ceiling(problem)
     level, first = np.cumsum(change), np.searchsorted(broker, broker)
     level += usage[broker] - (level[first] - change[first])
     over = (broker >= 0) & (change > 0) & (level > top[broker])
     return np.unique(steps.partition[which[order]][over])
 
 
-def sent_home(problem: ProblemData, placement: Placement, rows: IntArray) -> Placement:
+def reverted(problem: ReplicasProblem, placement: Placement, rows: IntArray) -> Placement:
     """The placement with some partitions where the snapshot has them.
 
     A leader that must leave, or that is missing, is still replaced by a replica in sync that may lead.
     """
     place, lead = placement.place.copy(), placement.lead.copy()
-    place[rows], lead[rows] = problem.arrays.home[rows], problem.home_lead[rows]
-    return handed_over(problem, Placement(place, lead))
+    place[rows], lead[rows] = problem.arrays.initial[rows], problem.initial_leader[rows]
+    return with_leaders_moved(problem, Placement(place, lead))
 
 
-def handed_over(problem: ProblemData, placement: Placement) -> Placement:
+def with_leaders_moved(problem: ReplicasProblem, placement: Placement) -> Placement:
     """The placement with leaders handed over where they stay on a broker that must lose them.
 
     The new leader is a replica in sync that may lead, on the broker with most room below θ. A partition
@@ -113,22 +113,22 @@ def handed_over(problem: ProblemData, placement: Placement) -> Placement:
     arrays, wide = problem.arrays, problem.wide
     place, lead = placement.place, placement.lead.copy()
     rows, slot = np.arange(len(lead)), np.maximum(lead, 0)
-    left = (lead >= 0) & arrays.leaving[rows, slot] & (place[rows, slot] == arrays.home[rows, slot])
+    left = (lead >= 0) & arrays.leaving[rows, slot] & (place[rows, slot] == arrays.initial[rows, slot])
     waits = arrays.movable & (left | ((lead < 0) & (place >= 0).any(axis=1)))
     if not waits.any():
         return placement
     more = wide.use[:, 1] - wide.use[:, 0]
     start = np.where(lead >= 0, lead, np.where(problem.demoted, problem.first_lead, -1)).astype(np.int32)
-    borne = problem.borne(Placement(place, start))
+    borne = problem.carried_load(Placement(place, start))
     usage, theta = borne * wide.inverse, problem.limits(borne).theta
     order = np.flatnonzero(waits)
     order = order[np.argsort(-more[order].max(axis=1), kind="stable")]
     for p in order.tolist():
-        homes = arrays.home[p].tolist()
+        homes = arrays.initial[p].tolist()
         best, room = -1, -np.inf
         for t, b in enumerate(place[p].tolist()):
             at = homes.index(b) if b in homes else -1
-            if b < 0 or not arrays.may_lead[b] or (at >= 0 and not arrays.home_ready[p, at]):
+            if b < 0 or not arrays.may_lead[b] or (at >= 0 and not arrays.initial_in_sync[p, at]):
                 continue
             if at >= 0 and arrays.leaving[p, at]:
                 continue
@@ -147,7 +147,7 @@ def handed_over(problem: ProblemData, placement: Placement) -> Placement:
     return Placement(place, lead)
 
 
-def held_back(problem: ProblemData, rows: IntArray) -> Problem | None:
+def held_back(problem: ReplicasProblem, rows: IntArray) -> Problem | None:
     """The problem that says which partitions stay home because a disk would be filled for them."""
     if not len(rows):
         return None
@@ -165,7 +165,7 @@ def held_back(problem: ProblemData, rows: IntArray) -> Problem | None:
     )
 
 
-def no_room(problem: ProblemData, place: IntArray) -> tuple[list[Problem], BoolArray]:
+def insufficient_space(problem: ReplicasProblem, place: IntArray) -> tuple[list[Problem], BoolArray]:
     """Racks, hosts or clusters whose disks cannot hold within θ what the rules ask of them, with the choices.
 
     Parameters
@@ -181,9 +181,9 @@ def no_room(problem: ProblemData, place: IntArray) -> tuple[list[Problem], BoolA
     arrays, service = problem.arrays, problem.snapshot.brokers.in_service
     found: list[Problem] = []
     explained = np.zeros(len(place), dtype=np.bool_)
-    if not _theta_asked(problem):
+    if not _required_theta(problem):
         return found, explained
-    stayed = (arrays.leaving & (place == arrays.home)).any(axis=1) & arrays.movable
+    stayed = (arrays.leaving & (place == arrays.initial)).any(axis=1) & arrays.movable
     for name, group, cap in (
         ("rack", arrays.rack, arrays.rack_cap),
         ("host", arrays.host, arrays.host_cap),
@@ -199,13 +199,13 @@ def no_room(problem: ProblemData, place: IntArray) -> tuple[list[Problem], BoolA
 
 
 def _shortage(
-    problem: ProblemData,
+    problem: ReplicasProblem,
     place: IntArray,
     name: str,
     group: IntArray,
     cap: IntArray,
     number: int,
-    gave_way: BoolArray,
+    relaxed: BoolArray,
 ) -> Problem | None:
     """The problem of a group that must hold more than θ of its disks by the rules; None if it need not.
 
@@ -220,7 +220,7 @@ def _shortage(
     sizes = np.bincount(group[brokers.in_service], minlength=int(group.max()) + 1)
     sizes[number] = 0
     elsewhere = np.minimum(sizes[None, :], cap[:, None]).sum(axis=1)
-    copies = ((arrays.home >= 0) & (arrays.leaving | brokers.in_service[arrays.home])).sum(axis=1)
+    copies = ((arrays.initial >= 0) & (arrays.leaving | brokers.in_service[arrays.initial])).sum(axis=1)
     must = np.maximum(copies - elsewhere, 0) * problem.free
     needed, capacity = float((must * arrays.size).sum()), float(brokers.capacity[here, DISK].sum())
     already = ""
@@ -236,10 +236,12 @@ def _shortage(
     label = f"{name} {names[int(np.flatnonzero(here)[0])]}" if names else "the cluster"
     typical = capacity / int(here.sum())
     count = max(1, int(np.ceil((needed - room) / theta / typical - 1e-9)))
-    left = int((gave_way & (arrays.leaving & (place == arrays.home)).any(axis=1)).sum())
-    moved = int(gave_way.sum()) - left
-    without = Placement(np.where(problem.arrived(place) & gave_way[:, None], -1, place), problem.home_lead)
-    peak, apart = (_peak(problem, Placement(each, problem.home_lead)) for each in (place, without.place))
+    left = int((relaxed & (arrays.leaving & (place == arrays.initial)).any(axis=1)).sum())
+    moved = int(relaxed.sum()) - left
+    without = Placement(
+        np.where(problem.arrived(place) & relaxed[:, None], -1, place), problem.initial_leader
+    )
+    peak, apart = (_peak(problem, Placement(each, problem.initial_leader)) for each in (place, without.place))
     with_more = needed / (capacity + count * typical)
     choices: dict[str, object] = {"add_brokers": {"count": count, "disk": with_more}}
     told = [
@@ -274,7 +276,7 @@ def _shortage(
     )
 
 
-def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
+def too_few_holders(problem: ReplicasProblem, copies: IntArray) -> Problem | None:
     """The proof that no plan can place all copies within θ of the disks; None where there is none.
 
     A broker holds at most one copy of a partition. So the k brokers with most room hold at most k copies of
@@ -286,13 +288,13 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
         Shape (partitions,): how many copies are to be placed on brokers in service.
     """
     brokers, arrays, theta = problem.brokers, problem.arrays, problem.settings.theta[DISK]
-    if not _theta_asked(problem) or problem.bearers.hosts is not None:
+    if not _required_theta(problem) or problem.carriers.hosts is not None:
         return None
     service = problem.snapshot.brokers.in_service[:brokers]
     capacity = problem.snapshot.brokers.capacity[:brokers, DISK]
     if not np.isfinite(capacity[service]).any():
         return None
-    held = problem.load(Placement(arrays.home, problem.first_lead))[:brokers, DISK]
+    held = problem.load(Placement(arrays.initial, problem.first_lead))[:brokers, DISK]
     most = theta * capacity * ROUNDING
     if problem.scoped or problem.resizes or "theta" not in problem.settings.goals:
         # Nobody has to come down to θ.
@@ -300,15 +302,15 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
     room = np.where(arrays.may_receive[:brokers], most, held)
     ids = np.flatnonzero(service)
     ids = ids[np.argsort(-room[ids], kind="stable")]
-    found = _most_short(arrays.size, copies, room[ids])
+    found = _tightest_brokers(arrays.size, copies, room[ids])
     if found is None:
         return None
     biggest, needed, allowed = found
     typical = float(np.median(capacity[ids][np.isfinite(capacity[ids])]))
     more = 1
-    while more < MOST_ADDED:
+    while more < MAX_ADDED:
         with_more = np.sort(np.append(room[ids], [theta * typical] * more))[::-1]
-        if _most_short(arrays.size, copies, with_more) is None:
+        if _tightest_brokers(arrays.size, copies, with_more) is None:
             break
         more += 1
     names = [int(problem.snapshot.brokers.id[b]) for b in ids]
@@ -341,21 +343,23 @@ def too_few_holders(problem: ProblemData, copies: IntArray) -> Problem | None:
     )
 
 
-def too_big(problem: ProblemData) -> tuple[float, BoolArray]:
+def too_big(problem: ReplicasProblem) -> tuple[float, BoolArray]:
     """The most that a broker open for replicas may hold within θ, and shape (partitions,): those above it."""
     open_, counted = problem.arrays.may_receive[: problem.brokers], problem.counted[: problem.brokers, DISK]
-    if not _theta_asked(problem) or not open_.any() or (open_ & ~counted).any():
+    if not _required_theta(problem) or not open_.any() or (open_ & ~counted).any():
         return np.inf, np.zeros(len(problem.arrays.size), dtype=np.bool_)
     capacity = problem.snapshot.brokers.capacity[: problem.brokers, DISK]
     most = float((ceiling(problem)[: problem.brokers][open_] * capacity[open_]).max())
     return most, np.asarray(problem.arrays.size > most * ROUNDING)
 
 
-MOST_ADDED = 100
+MAX_ADDED = 100
 """Most brokers that a proof proposes to add."""
 
 
-def _most_short(size: FloatArray, copies: IntArray, room: FloatArray) -> tuple[int, float, float] | None:
+def _tightest_brokers(
+    size: FloatArray, copies: IntArray, room: FloatArray
+) -> tuple[int, float, float] | None:
     """The k, and the bytes needed and allowed outside the k brokers with most room; None where all fits.
 
     Parameters
@@ -371,26 +375,26 @@ def _most_short(size: FloatArray, copies: IntArray, room: FloatArray) -> tuple[i
     return worst
 
 
-def _theta_asked(problem: ProblemData) -> bool:
-    return "theta" in problem.settings.goals or problem.settings.fix_offline or problem.resizes
+def _required_theta(problem: ReplicasProblem) -> bool:
+    return "theta" in problem.settings.goals or problem.settings.fix_offline_replicas or problem.resizes
 
 
-def _hosts(problem: ProblemData) -> Hosts | None:
+def _hosts(problem: ReplicasProblem) -> Hosts | None:
     """The hosts, if some declare a disk of their own, and anybody asks."""
-    if problem.bearers.hosts is None and not problem.scoped:
+    if problem.carriers.hosts is None and not problem.scoped:
         return None
     hosts = hosts_of(problem.snapshot)
     return hosts if hosts is not None and hosts.declared[:, DISK].any() else None
 
 
-def _inverse(problem: ProblemData) -> FloatArray:
+def _inverse(problem: ReplicasProblem) -> FloatArray:
     """Shape (disks,): 1 / capacity."""
     of_brokers = problem.arrays.inverse[:, DISK]
     hosts = _hosts(problem)
     return of_brokers if hosts is None else np.concatenate([of_brokers, 1.0 / hosts.capacity[:, DISK]])
 
 
-def _disk(problem: ProblemData, placement: Placement) -> FloatArray:
+def _disk(problem: ReplicasProblem, placement: Placement) -> FloatArray:
     """Shape (disks,): how full the disks are; brokers, then hosts."""
     load = problem.load(placement)[:, DISK : DISK + 1]
     hosts = _hosts(problem)
@@ -398,12 +402,14 @@ def _disk(problem: ProblemData, placement: Placement) -> FloatArray:
     return np.asarray(held[:, 0] * _inverse(problem))
 
 
-def _peak(problem: ProblemData, placement: Placement) -> float:
+def _peak(problem: ReplicasProblem, placement: Placement) -> float:
     brokers = _disk(problem, placement)[: len(problem.counted)]
     return float(np.where(problem.counted[:, DISK], brokers, 0.0).max())
 
 
-def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArray, share: float) -> IntArray:
+def _arrivals_in_excess(
+    problem: ReplicasProblem, placement: Placement, may: BoolArray, share: float
+) -> IntArray:
     """Partitions that arrived on disks above their ceilings: the biggest, as many as the excess takes.
 
     Parameters
@@ -427,42 +433,48 @@ def _arrivals_in_excess(problem: ProblemData, placement: Placement, may: BoolArr
     return np.unique(np.array(rows, dtype=np.int64))
 
 
-def _on_host(problem: ProblemData, number: int) -> list[int]:
+def _on_host(problem: ReplicasProblem, number: int) -> list[int]:
     """Brokers of a host."""
     hosts = _hosts(problem)
     found: list[int] = [] if hosts is None else np.flatnonzero(hosts.of == number).tolist()
     return found
 
 
-def _spread_asked(problem: ProblemData) -> BoolArray:
+def _required_spread(problem: ReplicasProblem) -> BoolArray:
     arrays = problem.arrays
     return np.asarray((arrays.rack_cap < UNBOUNDED) | (arrays.host_cap < UNBOUNDED))
 
 
-def _spread_given(problem: ProblemData, rows: IntArray) -> ProblemData:
+def _available_spread(problem: ReplicasProblem, rows: IntArray) -> ReplicasProblem:
     caps = {name: getattr(problem.arrays, name).copy() for name in ("rack_cap", "host_cap")}
     for cap in caps.values():
         cap[rows] = UNBOUNDED
     return replace(problem, arrays=problem.arrays._replace(**caps))
 
 
-def _copied_to_lead(problem: ProblemData) -> BoolArray:
+def _copied_to_lead(problem: ReplicasProblem) -> BoolArray:
     """Partitions of which a copy is made only because their leader is demoted."""
     return np.asarray(problem.demoted & ~problem.arrays.leaving.any(axis=1))
 
 
-def _still_leading(problem: ProblemData, rows: IntArray) -> ProblemData:
+def _still_leading(problem: ReplicasProblem, rows: IntArray) -> ReplicasProblem:
     """The problem with some demoted leaders left in place."""
-    movable, free, home_lead = problem.arrays.movable.copy(), problem.free.copy(), problem.home_lead.copy()
+    movable, free, home_lead = (
+        problem.arrays.movable.copy(),
+        problem.free.copy(),
+        problem.initial_leader.copy(),
+    )
     movable[rows], free[rows], home_lead[rows] = False, False, problem.first_lead[rows]
-    return replace(problem, arrays=problem.arrays._replace(movable=movable), free=free, home_lead=home_lead)
+    return replace(
+        problem, arrays=problem.arrays._replace(movable=movable), free=free, initial_leader=home_lead
+    )
 
 
-def _must_leave(problem: ProblemData) -> BoolArray:
+def _forced_bytes(problem: ReplicasProblem) -> BoolArray:
     return np.asarray(problem.arrays.leaving.any(axis=1))
 
 
-def _staying(problem: ProblemData, rows: IntArray) -> ProblemData:
+def _staying(problem: ReplicasProblem, rows: IntArray) -> ReplicasProblem:
     leaving = problem.arrays.leaving.copy()
     leaving[rows] = False
     return replace(problem, arrays=problem.arrays._replace(leaving=leaving))

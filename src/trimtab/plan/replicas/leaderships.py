@@ -14,7 +14,7 @@ def _lead_gain(g, p, s):
     """Fall of potential with guidance if slot `s` took the lead; 0 where it may not or does no good."""
     old = g.lead[p]
     b = g.place[p, s]
-    if old < 0 or old == s or b < 0 or not may_take_lead(g.seat, g.home, g.flags, p, b):
+    if old < 0 or old == s or b < 0 or not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
         return 0.0
     return max(gain(g, g.place[p, old], b, 2 * p + 1, 2 * p)[1], 0.0)
 
@@ -55,7 +55,7 @@ def _list_leaderships(g, h, keys, items, targets):
 
 
 @leaf
-def _take_leaderships(g, h, keys, items, targets, size):
+def _pull_leaderships(g, h, keys, items, targets, size):
     """Work the queue off while `h` is out of its band; returns how many leaders changed."""
     changed = 0
     while size > 0 and burden(g, h) > NEGLIGIBLE:
@@ -81,4 +81,4 @@ def change_leaders(g, h):
     items = np.empty(number, np.int32)
     targets = np.empty(number, np.int32)
     size = _list_leaderships(g, h, keys, items, targets)
-    return _take_leaderships(g, h, keys, items, targets, size)
+    return _pull_leaderships(g, h, keys, items, targets, size)

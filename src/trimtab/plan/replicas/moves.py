@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from trimtab.model.load import IntArray
 from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.search.compiled import entry, leaf
 
 LEADER_STEP, REPLICA_STEP = 0, 1
 
 
-class Steps(NamedTuple):
+class StepArrays(NamedTuple):
     """Moves as arrays, in the order of execution; broker indices, -1 for no source.
 
     Attributes
@@ -48,14 +48,14 @@ def _ready(a, p, b):
     """True if `b` may take the lead at once."""
     if not a.may_lead[b]:
         return False
-    for s in range(a.home.shape[1]):
-        if a.home[p, s] == b:
-            return a.home_ready[p, s]
+    for s in range(a.initial.shape[1]):
+        if a.initial[p, s] == b:
+            return a.initial_in_sync[p, s]
     return False
 
 
 @leaf
-def _stand_in(a, p, row, final, but):
+def _substitute_leader(a, p, row, final, but):
     """A member that may lead at once, preferably one that stays; -1 if none."""
     spare = -1
     for b in row:
@@ -194,7 +194,7 @@ def _write_steps(a, home_lead, first_leader, place, lead, chosen, out, rows, lea
     first_leader
         Shape (partitions,): broker index of the snapshot's leader as it stands there, -1 for none.
     out, rows, leaders
-        Written: see `Path`.
+        Written: see `PartitionPath`.
     arriving, taken
         Shape (width,): brokers new to the partition, and which of them replaced another; room to work in.
     """
@@ -205,10 +205,10 @@ def _write_steps(a, home_lead, first_leader, place, lead, chosen, out, rows, lea
         leader = first_leader[p]
         # Who shall lead in the end.
         aim = final[lead[p]] if lead[p] >= 0 else -1
-        m = _start(a.home[p], final, row, arriving, taken)
+        m = _start(a.initial[p], final, row, arriving, taken)
         if aim >= 0 and home_lead[p] < 0:
             # The leader is offline: whoever may lead at once does, before anything is copied.
-            b = aim if _among(row, aim) else _stand_in(a, p, row, final, -1)
+            b = aim if _among(row, aim) else _substitute_leader(a, p, row, final, -1)
             if b >= 0:
                 n = _pass_lead(out, n, p, row, leader, b)
                 leader = b
@@ -222,9 +222,9 @@ def _write_steps(a, home_lead, first_leader, place, lead, chosen, out, rows, lea
                 # role on with its copy; else somebody has to lead meanwhile.
                 carries = row[0] == leader
                 if not carries:
-                    b = _stand_in(a, p, row, final, leader)
+                    b = _substitute_leader(a, p, row, final, leader)
                     if b < 0:
-                        slot = a.home[p, lead[p]]
+                        slot = a.initial[p, lead[p]]
                         n = _lead_from_outside(
                             a, out, n, p, row, final, leader, aim, slot, arriving[:m], taken
                         )
@@ -242,7 +242,7 @@ def _write_steps(a, home_lead, first_leader, place, lead, chosen, out, rows, lea
     return n
 
 
-class Path(NamedTuple):
+class PartitionPath(NamedTuple):
     """From the snapshot to a placement, partition by partition.
 
     Attributes
@@ -255,28 +255,28 @@ class Path(NamedTuple):
         Shape (changed, width) and (changed,): replica list and leader after all steps.
     """
 
-    steps: Steps
+    steps: StepArrays
     chosen: IntArray
     rows: IntArray
     leaders: IntArray
 
 
-def path_to(problem: ProblemData, placement: Placement) -> Path:
+def path_to(problem: ReplicasProblem, placement: Placement) -> PartitionPath:
     """The steps from the snapshot to a placement."""
     arrays, first_leader, width = problem.arrays, problem.first_leader, placement.place.shape[1]
-    chosen = changed_partitions(arrays.home, first_leader, *placement)
+    chosen = changed_partitions(arrays.initial, first_leader, *placement)
     room = len(chosen) * (width + 3)
     partition, source, target = (np.zeros(room, np.int32) for _ in range(3))
-    out = Steps(np.zeros(room, np.int8), partition, source, target, np.zeros(room, np.int8))
+    out = StepArrays(np.zeros(room, np.int8), partition, source, target, np.zeros(room, np.int8))
     rows, leaders = np.empty((len(chosen), width), np.int32), np.empty(len(chosen), np.int32)
     work = np.empty(width, np.int32), np.empty(width, np.bool_)
     number = _write_steps(
-        arrays, problem.home_lead, first_leader, *placement, chosen, out, rows, leaders, *work
+        arrays, problem.initial_leader, first_leader, *placement, chosen, out, rows, leaders, *work
     )
-    steps = Steps(
+    steps = StepArrays(
         out.kind[:number], out.partition[:number], out.source[:number], out.target[:number], out.role[:number]
     )
-    return Path(steps, chosen, rows, leaders)
+    return PartitionPath(steps, chosen, rows, leaders)
 
 
 def changed_partitions(home: IntArray, first_leader: IntArray, place: IntArray, lead: IntArray) -> IntArray:

@@ -8,13 +8,13 @@ import numpy as np
 
 from trimtab.model.load import IntArray
 from trimtab.model.plan import Problem
-from trimtab.model.replicas.plan import Reason
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.model.replicas.plan import ReplicaReason
+from trimtab.plan.replicas.problem import ReplicasProblem
 
 GOAL = "preferred_order"
 
 
-def misordered(problem: ProblemData, rows: IntArray, leaders: IntArray) -> IntArray:
+def misordered(problem: ReplicasProblem, rows: IntArray, leaders: IntArray) -> IntArray:
     """Partitions whose leader is not the first of its list, ascending; none if nobody asks.
 
     Excluded topics keep their order, and nobody is preferred who is to lead nothing.
@@ -37,7 +37,9 @@ def put_first(rows: IntArray, leaders: IntArray) -> IntArray:
     return np.take_along_axis(rows, behind, axis=1)
 
 
-def within_limit(problem: ProblemData, wrong: IntArray, spent: int) -> tuple[IntArray, Problem | None]:
+def apply_move_limit(
+    problem: ReplicasProblem, wrong: IntArray, spent: int
+) -> tuple[IntArray, Problem | None]:
     """As many of the partitions as `max_moves` leaves, and the problem of those left out."""
     most = problem.settings.max_moves
     left = len(wrong) if most is None else max(0, most - spent)
@@ -48,7 +50,7 @@ def within_limit(problem: ProblemData, wrong: IntArray, spent: int) -> tuple[Int
     return wrong[:left], Problem("limit_reached", text, proof={"goal": GOAL, "partitions": number})
 
 
-def reason_of(broker: int, first: int) -> Reason:
+def reason_of(broker: int, first: int) -> ReplicaReason:
     """Of a list of which `broker` leads and `first` is the first; Kafka's ids."""
     text = f"broker {broker} leads, and broker {first} is the first of the list: an election would undo it"
-    return Reason(GOAL, None, broker, None, None, None, text)
+    return ReplicaReason(GOAL, None, broker, None, None, None, text)

@@ -24,9 +24,9 @@ import numpy as np
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.search.board import NEGLIGIBLE
-from trimtab.plan.search.limits import Limits, potential
+from trimtab.plan.search.limits import UsageLimits, potential
 
 PASSES = 4
 PAIRS = 8
@@ -34,7 +34,7 @@ PAIRS = 8
 
 
 def worthwhile(
-    problem: ProblemData,
+    problem: ReplicasProblem,
     lawful: Callable[[], Placement],
     placement: Placement,
     earlier: Problem | None = None,
@@ -49,10 +49,10 @@ def worthwhile(
     earlier
         Says what was left out before, and is returned if nothing else is.
     """
-    if "epsilon" not in problem.settings.goals or not problem.bearers.plain or problem.topics is not None:
+    if "epsilon" not in problem.settings.goals or not problem.carriers.plain or problem.topics is not None:
         return placement, earlier
-    borne = problem.borne(placement)
-    limits, usage = problem.limits(borne), borne * problem.bearers.inverse
+    borne = problem.carried_load(placement)
+    limits, usage = problem.limits(borne), borne * problem.carriers.inverse
     if potential(problem.bare_limits(borne, stretched=False), usage) <= NEGLIGIBLE:
         return placement, earlier
     least, total, start = problem.settings.min_gain_per_copy, float(_held_bytes(problem).sum()), lawful()
@@ -61,7 +61,7 @@ def worthwhile(
         return placement, earlier
     gain = _unevenness(problem, limits, problem.usage(start)) - _unevenness(problem, limits, usage)
     paid = float(extra.sum()) / total
-    pruning = _Pruning(problem, start, limits, usage, placement, extra / total, least)
+    pruning = _PrunedPlacement(problem, start, limits, usage, placement, extra / total, least)
     before = np.inf
     while len(pruning.left) < before:
         before = len(pruning.left)
@@ -73,10 +73,10 @@ def worthwhile(
     return Placement(pruning.place, pruning.lead), _left_out(pruning, total, earlier)
 
 
-def _left_out(pruning: "_Pruning", total: float, earlier: Problem | None) -> Problem:
+def _left_out(pruning: "_PrunedPlacement", total: float, earlier: Problem | None) -> Problem:
     """The problem that says what was left out, `earlier` with it."""
-    saved = pruning.saved + _told(earlier, "copied_share")
-    lost, least = pruning.lost + _told(earlier, "fall_of_unevenness"), pruning.least
+    saved = pruning.saved + _price_text(earlier, "copied_share")
+    lost, least = pruning.lost + _price_text(earlier, "fall_of_unevenness"), pruning.minimum
     return Problem(
         "limit_reached",
         f"copies of {saved:.2%} of all data, {saved * total:.6g} bytes, are left out: their gain is "
@@ -91,43 +91,43 @@ def _left_out(pruning: "_Pruning", total: float, earlier: Problem | None) -> Pro
     )
 
 
-def _told(earlier: Problem | None, name: str) -> float:
+def _price_text(earlier: Problem | None, name: str) -> float:
     found = 0.0 if earlier is None else earlier.proof[name]
     assert isinstance(found, float)
     return found
 
 
-def _held_bytes(problem: ProblemData) -> FloatArray:
+def _held_bytes(problem: ReplicasProblem) -> FloatArray:
     """Shape (partitions,): bytes of all replicas of each."""
-    return np.asarray((problem.arrays.home >= 0).sum(axis=1) * problem.arrays.size)
+    return np.asarray((problem.arrays.initial >= 0).sum(axis=1) * problem.arrays.size)
 
 
-def _copied(problem: ProblemData, placement: Placement) -> FloatArray:
+def _copied(problem: ReplicasProblem, placement: Placement) -> FloatArray:
     """Shape (partitions,): bytes that a placement copies of each."""
     return np.asarray(problem.arrived(placement.place).sum(axis=1) * problem.arrays.size)
 
 
-def _asked(problem: ProblemData, limits: Limits) -> BoolArray:
+def _requested(problem: ReplicasProblem, limits: UsageLimits) -> BoolArray:
     """Shape (columns,): resources that ε is asked of."""
     return np.asarray((problem.counted & np.isfinite(limits.low)).any(axis=0))
 
 
-def _unevenness(problem: ProblemData, limits: Limits, usage: FloatArray) -> float:
+def _unevenness(problem: ReplicasProblem, limits: UsageLimits, usage: FloatArray) -> float:
     """The mean of γ² over the brokers, summed over the resources that ε is asked of."""
     counted = problem.counted
     each = np.where(counted, usage, 0.0)
-    return _of_sums(counted.sum(axis=0), each.sum(axis=0), (each**2).sum(axis=0), _asked(problem, limits))
+    return _of_sums(counted.sum(axis=0), each.sum(axis=0), (each**2).sum(axis=0), _requested(problem, limits))
 
 
-def _of_sums(number: FloatArray, first: FloatArray, second: FloatArray, asked: BoolArray) -> float:
+def _of_sums(number: FloatArray, first: FloatArray, second: FloatArray, request: BoolArray) -> float:
     """The unevenness from the numbers of brokers, and the sums of utilisations and of their squares."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        square = np.where(asked & (first > 0), number * second / first**2 - 1.0, 0.0)
+        square = np.where(request & (first > 0), number * second / first**2 - 1.0, 0.0)
     return float(square.sum())
 
 
 @dataclass(eq=False)
-class _Pruning:
+class _PrunedPlacement:
     """A placement of which partitions go back to where they lawfully were.
 
     Attributes
@@ -138,38 +138,38 @@ class _Pruning:
         Share of data no longer copied, and fall of the unevenness that this gives up.
     """
 
-    problem: ProblemData
+    problem: ReplicasProblem
     lawful: Placement
-    limits: Limits
+    limits: UsageLimits
     usage: FloatArray
     placement: Placement
     share: FloatArray
-    least: float
+    minimum: float
     saved: float = 0.0
     lost: float = 0.0
 
     def __post_init__(self) -> None:
         self.place, self.lead = self.placement.place.copy(), self.placement.lead.copy()
-        self.asked = _asked(self.problem, self.limits)
+        self.requested = _requested(self.problem, self.limits)
         self.number = self.problem.counted.sum(axis=0)
         self.unevenness = _unevenness(self.problem, self.limits, self.usage)
         each = np.where(self.problem.counted, self.usage, 0.0)
         self.first, self.second = each.sum(axis=0), (each**2).sum(axis=0)
         self.left = set(np.flatnonzero(self.share > 0).tolist())
-        self.ways = {p: _ways(self.lawful.place[p], self.place[p]) for p in sorted(self.left)}
-        self.by_way: dict[tuple[int, int], list[int]] = {}
-        for p, ways in self.ways.items():
+        self.broker_pairs = {p: _broker_pairs(self.lawful.place[p], self.place[p]) for p in sorted(self.left)}
+        self.by_broker_pair: dict[tuple[int, int], list[int]] = {}
+        for p, ways in self.broker_pairs.items():
             for way in ways:
-                self.by_way.setdefault(way, []).append(p)
+                self.by_broker_pair.setdefault(way, []).append(p)
 
     def leave_out(self) -> None:
         """Send home what costs too much, dearest first."""
         for _ in range(PASSES):
             before = len(self.left)
             for p in self._dearest():
-                if not self._try([p], self.least):
+                if not self._try([p], self.minimum):
                     for q in self._in_exchange(p):
-                        if self._try([p, q], self.least):
+                        if self._try([p, q], self.minimum):
                             break
             if len(self.left) == before:
                 return
@@ -183,7 +183,7 @@ class _Pruning:
             Fall of the unevenness that the whole lacks.
         """
         for p in self._dearest():
-            if excess - 2 * self.least * self.saved + self.lost <= 0.0:
+            if excess - 2 * self.minimum * self.saved + self.lost <= 0.0:
                 return
             self._try([p], np.inf)
 
@@ -193,13 +193,17 @@ class _Pruning:
 
     def _in_exchange(self, p: int) -> list[int]:
         """Partitions that were copied the other way, those of nearly the same size first."""
-        back = {q for source, target in self.ways[p] for q in self.by_way.get((target, source), ())}
+        back = {
+            q
+            for source, target in self.broker_pairs[p]
+            for q in self.by_broker_pair.get((target, source), ())
+        }
         near = [(abs(self.share[q] - self.share[p]), q) for q in back & self.left if q != p]
         return [q for _, q in sorted(near)[:PAIRS]]
 
     def _after(self, rows: list[int]) -> FloatArray:
         """Utilisations once these are home."""
-        use, inverse = self.problem.arrays.use, self.problem.bearers.inverse
+        use, inverse = self.problem.arrays.use, self.problem.carriers.inverse
         after = self.usage.copy()
         for p in rows:
             for place, lead, sign in (
@@ -217,7 +221,7 @@ class _Pruning:
         was, now = np.where(counted, self.usage[touched], 0.0), np.where(counted, after[touched], 0.0)
         first = self.first + (now - was).sum(axis=0)
         second = self.second + (now**2 - was**2).sum(axis=0)
-        return _of_sums(self.number, first, second, self.asked) - self.unevenness
+        return _of_sums(self.number, first, second, self.requested) - self.unevenness
 
     def _try(self, rows: list[int], least: float) -> bool:
         """Send these home if they gain less than `least`, and θ is kept."""
@@ -238,7 +242,7 @@ class _Pruning:
         return True
 
 
-def _ways(before: IntArray, after: IntArray) -> list[tuple[int, int]]:
+def _broker_pairs(before: IntArray, after: IntArray) -> list[tuple[int, int]]:
     """Pairs of a broker that a partition left and one that it came to."""
     then, now = set(before.tolist()) - {-1}, set(after.tolist()) - {-1}
     return [(source, target) for source in sorted(then - now) for target in sorted(now - then)]

@@ -5,17 +5,17 @@ from functools import cached_property
 
 import numpy as np
 
+from trimtab.model.goals import Goals, goals_of
 from trimtab.model.imbalance import mean_of
-from trimtab.model.level import Goals, goals_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.hosts import hosts_of
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import NOBODY, BrokerState, ReplicasSnapshot
-from trimtab.model.replicas.topics import AskedTopics, asked_topics, matched
+from trimtab.model.replicas.snapshot import NO_BROKER, ReplicaBrokerState, ReplicasSnapshot
+from trimtab.model.replicas.topics import TopicGoals, matched, topic_goals
 from trimtab.plan.replicas.arrays import (
     UNBOUNDED,
-    Arrays,
+    ReplicasArrays,
     group_cap,
     has_online_dir,
     numbered_groups,
@@ -24,25 +24,25 @@ from trimtab.plan.replicas.arrays import (
     raised_caps,
     settling_price,
 )
-from trimtab.plan.replicas.bearers import Bearers, bearers_of
-from trimtab.plan.replicas.maintenance import as_asked
+from trimtab.plan.replicas.load_carriers import LoadCarriers, load_carriers
+from trimtab.plan.replicas.maintenance import with_overrides
 from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.shares import Shares
-from trimtab.plan.search.limits import Limits, limits_around
+from trimtab.plan.replicas.shares import MinimumShares
+from trimtab.plan.search.limits import UsageLimits, limits_around
 
 OF_LEADERS = (CPU, NETWORK_OUT)
 """Resources of which a demoted broker need not use as much as the others."""
 
 
 @dataclass(frozen=True, eq=False)
-class ProblemData:
+class ReplicasProblem:
     """One planning problem.
 
     Attributes
     ----------
     arrays
         For compiled code.
-    home_lead
+    initial_leader
         Shape (partitions,): slot of `home` whose replica leads now, -1 where none does, its broker is dead or
         is to lead nothing: then whoever may lead at once does before anything is copied.
     counted
@@ -59,10 +59,10 @@ class ProblemData:
         Shape (partitions,): a replica must leave its broker, or the partition needs another leader, excluded
         or not. Where a plan is scoped, `arrays.movable` holds only such partitions.
     free
-        Shape (partitions,): levelling may move it, as its topic is not excluded and there is data to copy.
-    bearers
-        Rows and columns that are levelled besides brokers and resources, if any.
-    wanted
+        Shape (partitions,): balancing may move it, as its topic is not excluded and there is data to copy.
+    carriers
+        Rows and columns that are balanced besides brokers and resources, if any.
+    target_factor
         Where another replication factor is asked for (`trimtab.plan.replicas.vacancies`), shape
         (partitions,): the number of replicas that each is to have, 0 where nothing is asked; else empty.
     vacancies
@@ -73,8 +73,8 @@ class ProblemData:
 
     snapshot: ReplicasSnapshot
     settings: ReplicasSettings
-    arrays: Arrays
-    home_lead: IntArray
+    arrays: ReplicasArrays
+    initial_leader: IntArray
     counted: BoolArray
     excluded: BoolArray
     orphaned: BoolArray
@@ -83,10 +83,10 @@ class ProblemData:
     demoted: BoolArray
     needed: BoolArray
     free: BoolArray
-    bearers: Bearers
-    wanted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    carriers: LoadCarriers
+    target_factor: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     vacancies: int = 0
-    topics: AskedTopics | None = None
+    topics: TopicGoals | None = None
 
     @property
     def brokers(self) -> int:
@@ -96,7 +96,7 @@ class ProblemData:
     @property
     def resizes(self) -> bool:
         """Whether the plan is for another replication factor, and for nothing else."""
-        return len(self.wanted) > 0
+        return len(self.target_factor) > 0
 
     @property
     def scoped(self) -> bool:
@@ -115,7 +115,7 @@ class ProblemData:
     @cached_property
     def first_usage(self) -> FloatArray:
         """Utilisations under the snapshot, shape (brokers, resources)."""
-        return self.load(Placement(self.arrays.home, self.first_lead)) * self.arrays.inverse
+        return self.load(Placement(self.arrays.initial, self.first_lead)) * self.arrays.inverse
 
     @property
     def offline(self) -> BoolArray:
@@ -123,14 +123,14 @@ class ProblemData:
         return on_offline_dirs(self.snapshot)
 
     @property
-    def wide(self) -> Arrays:
+    def wide(self) -> ReplicasArrays:
         """`arrays` with the rows and columns of `bearers`."""
-        return self.arrays._replace(use=self.bearers.use, inverse=self.bearers.inverse)
+        return self.arrays._replace(use=self.carriers.use, inverse=self.carriers.inverse)
 
     @property
-    def home(self) -> Placement:
+    def initial_placement(self) -> Placement:
         """The placement of the snapshot."""
-        return Placement(self.arrays.home, self.home_lead)
+        return Placement(self.arrays.initial, self.initial_leader)
 
     @property
     def biggest_first(self) -> IntArray:
@@ -142,17 +142,19 @@ class ProblemData:
     def first_leader(self) -> IntArray:
         """Shape (partitions,): leader's broker index in the snapshot; -1 if it is dead and leads nothing."""
         leader, state = self.snapshot.partitions.leader, self.snapshot.brokers.state
-        return np.where((leader >= 0) & (state[leader] == BrokerState.DEAD), -1, leader).astype(np.int32)
+        return np.where((leader >= 0) & (state[leader] == ReplicaBrokerState.DEAD), -1, leader).astype(
+            np.int32
+        )
 
     @property
     def first_lead(self) -> IntArray:
         """Shape (partitions,): slot of `first_leader`, -1 for none."""
-        leads = (self.arrays.home == self.first_leader[:, None]) & (self.arrays.home >= 0)
+        leads = (self.arrays.initial == self.first_leader[:, None]) & (self.arrays.initial >= 0)
         return np.where(leads.any(axis=1), leads.argmax(axis=1), -1).astype(np.int32)
 
     @property
-    def filling(self) -> "ProblemData":
-        """The problem of levelling: where there are brokers to be filled, copies go to these alone."""
+    def filling(self) -> "ReplicasProblem":
+        """The problem of balancing: where there are brokers to be filled, copies go to these alone."""
         if not self.settings.add:
             return self
         fills = self.arrays.may_receive & np.isin(self.snapshot.brokers.id, self.settings.add)
@@ -166,7 +168,7 @@ class ProblemData:
 
     def arrived(self, place: IntArray) -> BoolArray:
         """Shape of `place`: replicas on brokers that do not hold the partition in the snapshot."""
-        return np.asarray((place >= 0) & ~(place[:, :, None] == self.arrays.home[:, None, :]).any(axis=2))
+        return np.asarray((place >= 0) & ~(place[:, :, None] == self.arrays.initial[:, None, :]).any(axis=2))
 
     def copies(self, place: IntArray, of: IntArray | slice = slice(None)) -> IntArray:
         """Shape (places,): copies that the way to each place takes, of all partitions or of those in `of`.
@@ -174,7 +176,7 @@ class ProblemData:
         A leader that is not first in its list, and for which nobody can stand in, goes after another replica
         has made room for its successor. That is one copy more where this replica comes back.
         """
-        home, pinned = self.arrays.home[of], self.arrays.pinned[of]
+        home, pinned = self.arrays.initial[of], self.arrays.pinned[of]
         same = place[:, :, None] == home[:, None, :]
         arrived = (place >= 0) & ~same.any(axis=2)
         gone = (home >= 0) & ~same.any(axis=1)
@@ -185,37 +187,37 @@ class ProblemData:
         """Load of every broker, shape (brokers, resources)."""
         return self.snapshot.broker_load(placement.place, placement.leader)
 
-    def borne(self, placement: Placement) -> FloatArray:
-        """Load of all that is levelled, shape (rows, columns) of `bearers`."""
-        return self.bearers.load(self.load(placement), placement.place, placement.leader)
+    def carried_load(self, placement: Placement) -> FloatArray:
+        """Load of all that is balanced, shape (rows, columns) of `bearers`."""
+        return self.carriers.load(self.load(placement), placement.place, placement.leader)
 
     def usage(self, placement: Placement) -> FloatArray:
-        """Utilisation of all that is levelled, shape (rows, columns) of `bearers`."""
-        return np.asarray(self.borne(placement) * self.bearers.inverse)
+        """Utilisation of all that is balanced, shape (rows, columns) of `bearers`."""
+        return np.asarray(self.carried_load(placement) * self.carriers.inverse)
 
     def changed(self, placement: Placement) -> BoolArray:
         """Shape (partitions,): held or led otherwise than in the snapshot."""
-        moved = (placement.place != self.arrays.home).any(axis=1)
-        return np.asarray(moved | (placement.lead != self.home_lead))
+        moved = (placement.place != self.arrays.initial).any(axis=1)
+        return np.asarray(moved | (placement.lead != self.initial_leader))
 
     def mean(self, load: FloatArray) -> FloatArray:
         """B̄ under a load, shape (resources,), without `relieved`; NaN where no broker counts."""
         return mean_of(load, self.snapshot.brokers.capacity, self.counted & ~self.relieved)
 
-    def limits(self, borne: FloatArray, share: float = 1.0) -> Limits:
+    def limits(self, carried: FloatArray, share: float = 1.0) -> UsageLimits:
         """The bounds around the mean under a load, with `share` of ε (1: the goal itself).
 
         Parameters
         ----------
-        borne
+        carried
             Shape (rows, columns) of `bearers`. The mean is taken from it, so it should be that of the
             placement aimed at.
         """
         brokers, resources = self.counted.shape
-        bare = self.bare_limits(borne[:brokers, :resources], share)
-        return self.bearers.widened(bare, borne, share, self.shares.stretch)
+        bare = self.bare_limits(carried[:brokers, :resources], share)
+        return self.carriers.widened(bare, carried, share, self.shares.stretch)
 
-    def bare_limits(self, load: FloatArray, share: float = 1.0, *, stretched: bool = True) -> Limits:
+    def bare_limits(self, load: FloatArray, share: float = 1.0, *, stretched: bool = True) -> UsageLimits:
         """Those of brokers and resources alone; `load` of shape (brokers, resources).
 
         Parameters
@@ -238,9 +240,9 @@ class ProblemData:
         return found._replace(theta=theta, high=np.where(np.isfinite(found.high), theta, np.inf))
 
     @cached_property
-    def shares(self) -> Shares:
+    def shares(self) -> MinimumShares:
         """What rules on racks, hosts and replicas make brokers carry."""
-        inverse, service = self.bearers.inverse[: len(self.counted)], self.snapshot.brokers.in_service
+        inverse, service = self.carriers.inverse[: len(self.counted)], self.snapshot.brokers.in_service
         known = np.asarray((inverse[service] > 0).all(axis=0))
         if self.resizes or not service.any():
             known[:] = False
@@ -254,7 +256,7 @@ class ProblemData:
             inverse=inverse, rack_cap=rack_cap, host_cap=host_cap, movable=self.arrays.movable | self.free
         )
         led = self.arrays.movable | (self.first_lead >= 0)
-        return Shares(arrays, service, self.first_lead, led, known)
+        return MinimumShares(arrays, service, self.first_lead, led, known)
 
     @property
     def goals(self) -> Goals:
@@ -262,7 +264,7 @@ class ProblemData:
         return goals_of(self.settings, RESOURCES, self.snapshot.quality.nominal_capacity)
 
 
-def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ProblemData:
+def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ReplicasProblem:
     """Arrays of the problem; nothing of the snapshot is changed.
 
     Raises
@@ -272,14 +274,14 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     """
     # A copy takes what lies there now, whatever load the plan is made for.
     size = np.maximum(snapshot.partitions.leader_load[:, DISK], snapshot.partitions.follower_load[:, DISK])
-    snapshot, settings = as_asked(snapshot, settings)
+    snapshot, settings = with_overrides(snapshot, settings)
     if "host_load" in settings.goals and hosts_of(snapshot) is None:
         # Nothing to be asked, and so nothing to be told of.
         settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal != "host_load"))
     brokers, parts = snapshot.brokers, snapshot.partitions
     home = np.ascontiguousarray(parts.replicas, dtype=np.int32)
-    held = home != NOBODY
-    dead = brokers.state == BrokerState.DEAD
+    held = home != NO_BROKER
+    dead = brokers.state == ReplicaBrokerState.DEAD
     offline_dir = on_offline_dirs(snapshot)
     online = held & ~dead[home] & ~offline_dir
     leads = held & (home == parts.leader[:, None]) & online
@@ -288,7 +290,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     orphaned = (home_lead < 0) & ~ready.any(axis=1)
     excluded = excluded_partitions(snapshot, settings.excluded_topics)
     evacuates = settings.evacuate_excluded_topics
-    if settings.to_disks and not settings.fix_offline:
+    if settings.intra_broker_only and not settings.fix_offline_replicas:
         excluded[:] = True
         evacuates = False
     factor = parts.replication_factor
@@ -318,14 +320,14 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         # What stays is spread as before where nobody asks for more.
         caps[name] = np.where(excluded | scoped, raised_caps(cap, group, home, held & ~leaving), cap)
     use = np.ascontiguousarray(np.stack([parts.follower_load, parts.leader_load], axis=1), dtype=np.float64)
-    bearers = bearers_of(snapshot, settings, use, np.ascontiguousarray(inverse))
-    arrays = Arrays(
+    bearers = load_carriers(snapshot, settings, use, np.ascontiguousarray(inverse))
+    arrays = ReplicasArrays(
         use=use,
         inverse=np.ascontiguousarray(inverse),
         size=np.ascontiguousarray(size, dtype=np.float64),
         price=np.ascontiguousarray(size * settling_price(snapshot, settings), dtype=np.float64),
-        home=home,
-        home_ready=np.ascontiguousarray(ready),
+        initial=home,
+        initial_in_sync=np.ascontiguousarray(ready),
         movable=movable,
         pinned=pinned_slots(home_lead, ready & may_lead[home]),
         may_lead=may_lead,
@@ -342,7 +344,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
     )
     counted = np.isfinite(brokers.capacity) & brokers.in_service[:, None]
     home_lead = np.where(demoted, -1, home_lead).astype(np.int32)
-    return ProblemData(
+    return ReplicasProblem(
         snapshot,
         settings,
         arrays,
@@ -356,7 +358,7 @@ def problem_data(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Prob
         needed,
         free,
         bearers,
-        topics=asked_topics(snapshot, settings),
+        topics=topic_goals(snapshot, settings),
     )
 
 

@@ -70,7 +70,7 @@ def _reject(a, usage, ceiling, place, p, source, target, role, counts):
 def _placement_goal(a, place, p, source, target, held, draining, measure):
     """Goal code of a replica step that the hard goals ask for, -1 if they do not; fills `measure`."""
     for s in range(place.shape[1]):
-        if a.home[p, s] == source and a.leaving[p, s]:
+        if a.initial[p, s] == source and a.leaving[p, s]:
             measure[0], measure[1], measure[2] = held[source], held[source] - 1.0, 0.0
             return DRAIN_GOAL if draining[source] else OFFLINE_GOAL
     in_rack = _in_group(place, a.rack, p, a.rack[source])
@@ -103,7 +103,7 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held,
     held
         Shape (brokers,): how many replicas each holds at the start; changed.
     out
-        `Reasons`, written.
+        `StepReasons`, written.
     """
     before = np.zeros((2, usage.shape[1]))
     of_hosts = np.zeros((2, usage.shape[1]))
@@ -123,7 +123,7 @@ def reasons_of(a, limits, steps, usage, ceiling, draining, demoted, place, held,
                 out.goal[i] = OFFLINE_GOAL
             else:
                 for s in range(place.shape[1]):
-                    if a.home[p, s] == source and a.leaving[p, s]:
+                    if a.initial[p, s] == source and a.leaving[p, s]:
                         out.goal[i] = DRAIN_GOAL if draining[source] else OFFLINE_GOAL
             if demoted[p]:
                 out.goal[i] = DEMOTE_GOAL

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trimtab.plan.replicas.board import RACK, RECEIVES, copies_more, home_slot, may_move, move, row_of
+from trimtab.plan.replicas.board import RACK, RECEIVES, copies_more, initial_slot, may_move, move, row_of
 from trimtab.plan.replicas.partners import fit_donors, fit_takers
 from trimtab.plan.replicas.trade import NOTHING, burden, gain, known, relief, side
 from trimtab.plan.search.board import NEGLIGIBLE, count, helps
@@ -25,7 +25,7 @@ def _nearest(g, h, keys):
     for b in np.argsort(keys, kind="mergesort"):
         if keys[b] == np.inf or (near == CANDIDATES and far == 2 * CANDIDATES):
             break
-        if g.seat[b, RACK] != g.seat[h, RACK]:
+        if g.broker_traits[b, RACK] != g.broker_traits[h, RACK]:
             if far < 2 * CANDIDATES:
                 chosen[far] = b
                 far += 1
@@ -47,7 +47,7 @@ def _best_destination(g, p, s, destinations, floor):
         found = known(g, here, b, row, NOTHING, v1, g1)[1]
         if found <= 0.0:
             continue
-        worth = found / (floor + max(copies_more(g.home, g.place, p, s, b), 0) * g.size[p])
+        worth = found / (floor + max(copies_more(g.initial, g.place, p, s, b), 0) * g.size[p])
         if worth > best and may_move(g, p, s, b):
             best, target = worth, b
     return best, target
@@ -64,7 +64,7 @@ def _list_replicas(g, h, floor, first, codes, probe):
             row = row_of(g.lead, p, s)
             fall = relief(g, h, row)
             if helps(fall, burden(g, h)):
-                copied = g.size[p] if home_slot(g.home, p, h) >= 0 else 0.0
+                copied = g.size[p] if initial_slot(g.initial, p, h) >= 0 else 0.0
                 first[size] = -fall / (floor + copied)
                 codes[size] = code
                 size += 1
@@ -91,12 +91,12 @@ def _list_departures(g, h, floor, ranked, codes, destinations, keys, items, targ
 
 
 @leaf
-def _pull_worth(g, p, s, h, floor):
+def _pull_gain(g, p, s, h, floor):
     """Gain per byte of fetching a slot to `h`; 0 where it does no good or is not allowed."""
     found = gain(g, h, g.place[p, s], NOTHING, row_of(g.lead, p, s))[1]
     if found <= 0.0 or not may_move(g, p, s, h):
         return 0.0
-    return found / (floor + max(copies_more(g.home, g.place, p, s, h), 0) * g.size[p])
+    return found / (floor + max(copies_more(g.initial, g.place, p, s, h), 0) * g.size[p])
 
 
 @leaf
@@ -112,7 +112,7 @@ def _work_off(g, h, floor, destinations, keys, items, targets, size):
         if len(destinations):
             worth, b = _best_destination(g, p, s, destinations, floor)
         else:
-            worth = _pull_worth(g, p, s, h, floor)
+            worth = _pull_gain(g, p, s, h, floor)
             b = h if worth > 0.0 else -1
         if b >= 0 and worth < STALE * keys[0] * pressure:
             keys[0], targets[0] = worth / pressure, b
@@ -155,7 +155,7 @@ def _list_arrivals(g, h, floor, givers, first, codes):
         while code >= 0:
             p, s = code // g.width, code % g.width
             if g.movable[p]:
-                worth = _pull_worth(g, p, s, h, floor)
+                worth = _pull_gain(g, p, s, h, floor)
                 if worth > 0.0:
                     first[size], codes[size] = -worth, code
                     size += 1
@@ -166,7 +166,7 @@ def _list_arrivals(g, h, floor, givers, first, codes):
 @inner
 def pull(g, h, floor):
     """Fetch replicas from brokers that can spare them while `h` is out of its band; returns how many."""
-    if g.seat[h, RECEIVES] == 0:
+    if g.broker_traits[h, RECEIVES] == 0:
         return 0
     givers = _nearest(g, h, fit_donors(g, h))
     number = 0

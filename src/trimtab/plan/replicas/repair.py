@@ -15,35 +15,35 @@ from trimtab.plan.replicas.board import (
     STAYING,
     give_lead,
     holds,
-    home_slot,
+    initial_slot,
     may_take_lead,
     move,
 )
-from trimtab.plan.replicas.lawful import place_exactly
-from trimtab.plan.replicas.trade import NOTHING, harm
+from trimtab.plan.replicas.feasible import place_exactly
+from trimtab.plan.replicas.trade import NOTHING, potential_increase
 from trimtab.plan.search.compiled import entry, leaf
 
 ANY_SPREAD = 1 << 30
 
 
 @leaf
-def _least_harmful_leader(g, p, without):
+def _cheapest_leader(g, p, without):
     """Slot that may lead with the least harm, -1 if none; `without` is a slot that may not."""
     best = -1
     least = 0.0
     old = g.lead[p]
     for s in range(g.place.shape[1]):
         b = g.place[p, s]
-        if b < 0 or s == without or s == old or not may_take_lead(g.seat, g.home, g.flags, p, b):  # noqa: SIM109
+        if b < 0 or s == without or s == old or not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):  # noqa: SIM109
             continue
-        worse = harm(g, b, 2 * p + 1, 2 * p)
+        worse = potential_increase(g, b, 2 * p + 1, 2 * p)
         if best < 0 or worse < least:
             best, least = s, worse
     return best
 
 
 @leaf
-def spread(seat, rule, place, p, s, b):
+def spread(lock, rule, place, p, s, b):
     """Excess of the partition over the caps of racks (first) and hosts with slot `s` on broker `b`."""
     over = 0
     for t in range(place.shape[1]):
@@ -55,8 +55,8 @@ def spread(seat, rule, place, p, s, b):
         for u in range(t + 1):
             other = b if u == s else place[p, u]
             if other >= 0:
-                in_rack += seat[other, RACK] == seat[one, RACK]
-                in_host += seat[other, HOST] == seat[one, HOST]
+                in_rack += lock[other, RACK] == lock[one, RACK]
+                in_host += lock[other, HOST] == lock[one, HOST]
         over += (in_rack > rule[p, RACK_CAP]) * 1024 + (in_host > rule[p, HOST_CAP])
     return over
 
@@ -67,19 +67,19 @@ def destination(g, p, s, role, spread_limit):
     best = -1
     least = 0.0
     fewest = spread_limit
-    for b in range(len(g.seat)):
-        if g.seat[b, RECEIVES] == 0 or holds(g.place, p, b):
+    for b in range(len(g.broker_traits)):
+        if g.broker_traits[b, RECEIVES] == 0 or holds(g.place, p, b):
             continue
-        t = home_slot(g.home, p, b)
+        t = initial_slot(g.initial, p, b)
         if t >= 0 and g.flags[p, t] & LEAVING:
             # Another replica of the partition has just left it, off a dir that is offline.
             continue
-        if role == 1 and not may_take_lead(g.seat, g.home, g.flags, p, b):
+        if role == 1 and not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
             continue
-        over = spread(g.seat, g.rule, g.place, p, s, b)
+        over = spread(g.broker_traits, g.rule, g.place, p, s, b)
         if over > fewest or over >= spread_limit:
             continue
-        worse = harm(g, b, 2 * p + role, NOTHING)
+        worse = potential_increase(g, b, 2 * p + role, NOTHING)
         if best < 0 or over < fewest or worse < least:
             best, least, fewest = b, worse, over
     return best
@@ -91,10 +91,10 @@ def _relocate(g, p, s, spread_limit):
     if g.rule[p, PINNED] == s and g.lead[p] == s and not _copy_a_leader(g, p, s):
         return False
     role = 1 if g.lead[p] == s else 0
-    if role == 1 and s > 0 and g.place[p, s] == g.home[p, s]:
+    if role == 1 and s > 0 and g.place[p, s] == g.initial[p, s]:
         # Not first in its list, so its role cannot travel with the copy: whoever it is handed to keeps it.
-        t = _least_harmful_leader(g, p, s)
-        if t >= 0 and g.place[p, t] == g.home[p, t] and (g.flags[p, t] & LEAVING) == 0:
+        t = _cheapest_leader(g, p, s)
+        if t >= 0 and g.place[p, t] == g.initial[p, t] and (g.flags[p, t] & LEAVING) == 0:
             b = destination(g, p, s, 0, spread_limit)
             if b < 0:
                 return False
@@ -103,7 +103,7 @@ def _relocate(g, p, s, spread_limit):
             return True
     b = destination(g, p, s, role, spread_limit)
     if b < 0 and role == 1:
-        t = _least_harmful_leader(g, p, s)
+        t = _cheapest_leader(g, p, s)
         if t < 0:
             return False
         b = destination(g, p, s, 0, spread_limit)
@@ -126,7 +126,7 @@ def _copy_a_leader(g, p, without):
     for turn in range(6):
         for s in range(g.width):
             here = g.place[p, s]
-            if here < 0 or s == without or here != g.home[p, s]:
+            if here < 0 or s == without or here != g.initial[p, s]:
                 continue
             if turn % 3 == 0 and (g.flags[p, s] & LEAVING) == 0:
                 continue
@@ -134,7 +134,7 @@ def _copy_a_leader(g, p, without):
                 continue
             limit = ANY_SPREAD
             if turn < 3:
-                limit = spread(g.seat, g.rule, g.place, p, s, here) + 1
+                limit = spread(g.broker_traits, g.rule, g.place, p, s, here) + 1
             b = destination(g, p, s, 1, limit)
             if b >= 0:
                 move(g, p, s, b)
@@ -152,9 +152,9 @@ def _lawful(g, p):
         here = g.place[p, s]
         if here < 0:
             continue
-        if (g.flags[p, s] & LEAVING) and here == g.home[p, s]:
+        if (g.flags[p, s] & LEAVING) and here == g.initial[p, s]:
             return False
-        if spread(g.seat, g.rule, g.place, p, s, here) > 0:
+        if spread(g.broker_traits, g.rule, g.place, p, s, here) > 0:
             return False
     return True
 
@@ -162,7 +162,7 @@ def _lawful(g, p):
 @leaf
 def _stays(g, p, s):
     """True if the slot's replica is at home and must stay there."""
-    return (g.flags[p, s] & STAYING) != 0 and g.place[p, s] == g.home[p, s]
+    return (g.flags[p, s] & STAYING) != 0 and g.place[p, s] == g.initial[p, s]
 
 
 @leaf
@@ -188,18 +188,18 @@ def repair(g, order):
             continue
         leader = g.place[p, g.lead[p]] if g.lead[p] >= 0 else -1
         if g.lead[p] < 0:
-            s = _least_harmful_leader(g, p, -1)
+            s = _cheapest_leader(g, p, -1)
             if s >= 0:
                 give_lead(g, p, s)
             else:
                 _copy_a_leader(g, p, -1)
         for s in range(g.width):
-            if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.home[p, s]:
+            if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.initial[p, s]:
                 _relocate(g, p, s, ANY_SPREAD)
         for _ in range(g.width):
             for s in range(g.width):
                 if g.place[p, s] >= 0 and not _stays(g, p, s):
-                    over = spread(g.seat, g.rule, g.place, p, s, g.place[p, s])
+                    over = spread(g.broker_traits, g.rule, g.place, p, s, g.place[p, s])
                     if over > 0:
                         _relocate(g, p, s, over)
         if not _lawful(g, p) and not _any_stays(g, p):

@@ -5,7 +5,7 @@ Nothing else moves, but for a leadership that its own replica's going takes alon
 
 from trimtab.plan.replicas.board import LEAVING, READY, RECEIVES, give_lead, holds, may_take_lead, move
 from trimtab.plan.replicas.repair import ANY_SPREAD, destination, spread
-from trimtab.plan.replicas.trade import NOTHING, gain, harm
+from trimtab.plan.replicas.trade import NOTHING, gain, potential_increase
 from trimtab.plan.search.board import THETA, USAGE
 from trimtab.plan.search.compiled import entry, leaf
 
@@ -45,7 +45,7 @@ def add_missing(g, order, first, passes):
         moved = 0
         for p in order:
             for s in range(g.width):
-                if g.home[p, s] >= first and g.place[p, s] < first:
+                if g.initial[p, s] >= first and g.place[p, s] < first:
                     moved += _better_placed(g, p, s, first)
         if moved == 0:
             break
@@ -55,21 +55,21 @@ def add_missing(g, order, first, passes):
 def _give_back(g, p, first):
     """Send the partition's added replicas back to their vacancies."""
     for s in range(g.width):
-        if g.home[p, s] >= first and g.place[p, s] < first:
-            move(g, p, s, g.home[p, s])
+        if g.initial[p, s] >= first and g.place[p, s] < first:
+            move(g, p, s, g.initial[p, s])
 
 
 @leaf
 def _better_placed(g, p, s, first):
     """Move an added replica to the broker that gains most, none that breaks more rules; 1 if it moved."""
     here = g.place[p, s]
-    now = spread(g.seat, g.rule, g.place, p, s, here)
+    now = spread(g.broker_traits, g.rule, g.place, p, s, here)
     best = -1
     most = 0.0
     for b in range(first):
-        if g.seat[b, RECEIVES] == 0 or holds(g.place, p, b):
+        if g.broker_traits[b, RECEIVES] == 0 or holds(g.place, p, b):
             continue
-        if spread(g.seat, g.rule, g.place, p, s, b) > now:
+        if spread(g.broker_traits, g.rule, g.place, p, s, b) > now:
             continue
         fall, guided = gain(g, here, b, 2 * p, NOTHING)
         if fall > 0.0 and guided > most:
@@ -127,7 +127,7 @@ def _keep_all(g, p, lead, first):
     """Put the partition where the snapshot has it."""
     for s in range(g.width):
         if g.place[p, s] >= first:
-            move(g, p, s, g.home[p, s])
+            move(g, p, s, g.initial[p, s])
     if lead >= 0 and g.lead[p] != lead:
         give_lead(g, p, lead)
 
@@ -149,10 +149,12 @@ def _spare(g, p, rank, vacancy, first):
             t = _heir(g, p, s, first)
             if t < 0:
                 continue
-            worse = harm(g, b, NOTHING, 2 * p + 1) + harm(g, g.place[p, t], 2 * p + 1, 2 * p)
+            worse = potential_increase(g, b, NOTHING, 2 * p + 1) + potential_increase(
+                g, g.place[p, t], 2 * p + 1, 2 * p
+            )
         else:
-            worse = harm(g, b, NOTHING, 2 * p)
-        over = spread(g.seat, g.rule, g.place, p, s, vacancy)
+            worse = potential_increase(g, b, NOTHING, 2 * p)
+        over = spread(g.broker_traits, g.rule, g.place, p, s, vacancy)
         if rank[p, s] < lowest or over < crowding or (over == crowding and worse < least):
             best, heir, lowest, crowding, least = s, t, rank[p, s], over, worse
     return best, heir
@@ -183,9 +185,9 @@ def _heir(g, p, s, first):
     least = 0.0
     for t in range(g.width):
         b = g.place[p, t]
-        if t == s or b < 0 or b >= first or not may_take_lead(g.seat, g.home, g.flags, p, b):
+        if t == s or b < 0 or b >= first or not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
             continue
-        worse = harm(g, b, 2 * p + 1, 2 * p)
+        worse = potential_increase(g, b, 2 * p + 1, 2 * p)
         if best < 0 or worse < least:
             best, least = t, worse
     return best

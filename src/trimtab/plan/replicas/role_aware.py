@@ -23,13 +23,13 @@ from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.plan.replicas.board import ReplicasBoard, give_lead_once, move_once, new_board
-from trimtab.plan.replicas.budget import within_budget
+from trimtab.plan.replicas.board import ReplicasBoard, give_lead_interpreted, move_interpreted, new_board
+from trimtab.plan.replicas.budget import apply_limits
 from trimtab.plan.replicas.outcome import plan_of
 from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.problem import ProblemData, problem_data
+from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 from trimtab.plan.replicas.repair import repair
-from trimtab.plan.search.limits import WITHIN
+from trimtab.plan.search.limits import TOLERANCE
 
 ORDER: Final = (CPU, NETWORK_OUT, DISK, NETWORK_IN)
 
@@ -48,13 +48,13 @@ REPAIRS: Final = {
 }
 """Repairs that `literal=False` makes, by name."""
 
-MOST_PASSES = 10
+MAX_PASSES = 10
 
 
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     """Plan with the paper's procedure."""
-    if settings.to_disks:
-        raise PlanError("to_disks: role_aware knows no log dirs; plan with the strategy trim")
+    if settings.intra_broker_only:
+        raise PlanError("intra_broker_only: role_aware knows no log dirs; plan with the strategy trim")
     if settings.replication_factor:
         raise PlanError(
             "replication_factor: role_aware adds and drops no replicas; plan with the strategy trim"
@@ -63,7 +63,7 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     settings = replace(settings, goals=tuple(goal for goal in settings.goals if goal != "log_dirs"))
     problem = problem_data(snapshot, settings)
     run = _leveled(problem)
-    kept, cut = within_budget(problem, Placement(run.board.place, run.board.lead))
+    kept, cut = apply_limits(problem, Placement(run.board.place, run.board.lead))
     plan = plan_of(problem, "role_aware", kept, cut)
     switches = {
         "literal": settings.role_aware.literal,
@@ -90,24 +90,24 @@ def repairs_of(settings: ReplicasSettings) -> frozenset[str]:
     return frozenset(REPAIRS if named is None else named)
 
 
-def _leveled(problem: ProblemData) -> "_Run":
+def _leveled(problem: ReplicasProblem) -> "_RoleAwareRun":
     """The run of the procedure, at its end."""
-    run = _Run.start(problem)
-    passes = MOST_PASSES if "passes" in run.repairs else 1
+    run = _RoleAwareRun.start(problem)
+    passes = MAX_PASSES if "passes" in run.repairs else 1
     for _ in range(passes):
         changed = run.changed
         for b in run.brokers_in_turn():
             for r in ORDER:
                 run.relieve(b, r)
                 if "pull" in run.repairs:
-                    run.fill(b, r)
+                    run.pull_load(b, r)
         if run.changed == changed:
             break
     return run
 
 
 @dataclass(eq=False)
-class _Run:
+class _RoleAwareRun:
     """One run of the procedure over a board.
 
     Attributes
@@ -118,7 +118,7 @@ class _Run:
         Shape (brokers, resources): its replicas ran out, at its latest turn, before it was within θ and ε.
     """
 
-    problem: ProblemData
+    problem: ReplicasProblem
     board: ReplicasBoard
     repairs: frozenset[str]
     mean: FloatArray
@@ -129,13 +129,15 @@ class _Run:
     changed: int = field(default=0)
 
     @classmethod
-    def start(cls, problem: ProblemData) -> "_Run":
+    def start(cls, problem: ReplicasProblem) -> "_RoleAwareRun":
         settings, arrays = problem.settings, problem.arrays
         repairs = repairs_of(settings)
         load = problem.snapshot.broker_load()
         # The source knows neither hosts nor numbers; the verdict does.
         arrays = arrays._replace(host_row=np.full_like(arrays.host_row, -1))
-        board = new_board(arrays, *problem.home, load * arrays.inverse, problem.bare_limits(load))
+        board = new_board(
+            arrays, *problem.initial_placement, load * arrays.inverse, problem.bare_limits(load)
+        )
         if "placement" in repairs:
             repair(board, problem.biggest_first)
         run = cls(
@@ -145,11 +147,11 @@ class _Run:
             np.zeros(len(ORDER)),
             np.where(
                 "theta" in settings.goals and not settings.is_scoped,
-                np.array(settings.theta) * WITHIN,
+                np.array(settings.theta) * TOLERANCE,
                 np.inf,
             ),
             # Finite where it is not asked: infinitely often a mean of zero is no number.
-            np.where("epsilon" in settings.goals, np.array(settings.epsilon) * WITHIN, 1e300),
+            np.where("epsilon" in settings.goals, np.array(settings.epsilon) * TOLERANCE, 1e300),
             np.zeros(problem.counted.shape, dtype=np.bool_),
             np.zeros(problem.counted.shape, dtype=np.bool_),
         )
@@ -176,7 +178,7 @@ class _Run:
         order: list[int] = np.argsort(-out.max(axis=1), kind="stable").tolist()
         return order
 
-    def within(self, usage: FloatArray) -> BoolArray:
+    def is_within_goals(self, usage: FloatArray) -> BoolArray:
         """True where utilisations, of shape (..., resources), meet θ and ε."""
         low = -np.inf if "signed_deviation" in self.repairs else self.mean * (1 - self.epsilon)
         high = np.where(self.mean > 0, self.mean * (1 + self.epsilon), np.inf)
@@ -189,19 +191,19 @@ class _Run:
 
     def relieve(self, b: int, r: int) -> None:
         """Steps 3 and 4 for a broker and resource: leaderships, then replicas, until within θ and ε."""
-        if not self.problem.counted[b, r] or self.within(self.usage[b])[r]:
+        if not self.problem.counted[b, r] or self.is_within_goals(self.usage[b])[r]:
             return
         if self.usage[b, r] < self.mean[r] and "signed_deviation" in self.repairs:
             return
         if self.leadership_first(r):
             self._shed_leaders(b, r)
-        if not self.within(self.usage[b])[r]:
+        if not self.is_within_goals(self.usage[b])[r]:
             self._shed_replicas(b, r)
-        self.completed[b, r] = bool(self.within(self.usage[b])[r])
+        self.completed[b, r] = bool(self.is_within_goals(self.usage[b])[r])
         self.run_out[b, r] = not self.completed[b, r]
 
     def _sitting(self, b: int, r: int, leading_only: bool) -> list[tuple[int, int]]:
-        """(partition, slot) of the broker's replicas that levelling may move, by descending use."""
+        """(partition, slot) of the broker's replicas that balancing may move, by descending use."""
         rows, slots = np.nonzero(self.board.place == b)
         leads = self.board.lead[rows] == slots
         keep = (self.problem.free & self.problem.arrays.movable)[rows] & (leads | (not leading_only))
@@ -211,12 +213,12 @@ class _Run:
 
     def _spoils(self, brokers: "np.ndarray", after: FloatArray) -> BoolArray:
         """Shape (len(brokers),): whether a completed goal of theirs would no longer be met."""
-        return np.asarray((self.completed[brokers] & ~self.within(after)).any(axis=1))
+        return np.asarray((self.completed[brokers] & ~self.is_within_goals(after)).any(axis=1))
 
     def _accepts(self, brokers: "np.ndarray", after: FloatArray, r: int) -> BoolArray:
         """True where destinations stay within θ and ε of the resource and nothing completed is spoiled."""
         free = ~self.problem.counted[brokers, r]
-        return np.asarray((self.within(after)[:, r] | free) & ~self._spoils(brokers, after))
+        return np.asarray((self.is_within_goals(after)[:, r] | free) & ~self._spoils(brokers, after))
 
     def _shed_leaders(self, b: int, r: int) -> None:
         arrays, board = self.problem.arrays, self.board
@@ -234,15 +236,15 @@ class _Run:
             if more[r] <= 0 or not allowed.any() or self._spoils(np.array([b]), mine)[0]:
                 continue
             chosen = min(np.flatnonzero(allowed).tolist(), key=lambda i: (self.usage[followers[i], r], i))
-            give_lead_once(board, p, int(others[chosen]))
+            give_lead_interpreted(board, p, int(others[chosen]))
             self.changed += 1
-            if self.within(self.usage[b])[r]:
+            if self.is_within_goals(self.usage[b])[r]:
                 return
 
     def _in_sync(self, p: int, followers: "np.ndarray") -> BoolArray:
         arrays = self.problem.arrays
-        ready = set(arrays.home[p][arrays.home_ready[p]].tolist())
-        known = set(arrays.home[p].tolist())
+        ready = set(arrays.initial[p][arrays.initial_in_sync[p]].tolist())
+        known = set(arrays.initial[p].tolist())
         return np.array([f in ready or f not in known for f in followers.tolist()], dtype=np.bool_)
 
     def _destinations(self, p: int, s: int, r: int) -> BoolArray:
@@ -257,8 +259,8 @@ class _Run:
         allowed[board.place[p][board.place[p] >= 0]] = False
         if role:
             allowed &= arrays.may_lead
-        returning = arrays.home[p][
-            (arrays.home[p] >= 0) & (arrays.leaving[p] | (bool(role) & ~arrays.home_ready[p]))
+        returning = arrays.initial[p][
+            (arrays.initial[p] >= 0) & (arrays.leaving[p] | (bool(role) & ~arrays.initial_in_sync[p]))
         ]
         allowed[returning] = False
         if "placement" in self.repairs:
@@ -286,9 +288,9 @@ class _Run:
             if not allowed.any() or self._spoils(np.array([b]), mine)[0]:
                 continue
             target = int(np.argmin(np.where(allowed, self.usage[:, r], np.inf)))
-            move_once(board, p, s, target)
+            move_interpreted(board, p, s, target)
             self.changed += 1
-            if self.within(self.usage[b])[r]:
+            if self.is_within_goals(self.usage[b])[r]:
                 return
 
     def verdicts(self) -> tuple[Problem, ...]:
@@ -306,7 +308,7 @@ class _Run:
             if (out := self.run_out[:, r]).any()
         )
 
-    def fill(self, b: int, r: int) -> None:
+    def pull_load(self, b: int, r: int) -> None:
         """The repair `pull`: fetch from the fullest brokers, biggest first, until in the band."""
         counted, low = self.problem.counted, self.mean * (1 - self.epsilon)
         if not counted[b, r] or self.usage[b, r] >= low[r] or not self.problem.arrays.may_receive[b]:
@@ -319,7 +321,7 @@ class _Run:
                 left = self.usage[[donor]] - load * self.problem.arrays.inverse[[donor]]
                 if load[r] <= 0 or left[0, r] < low[r] or not self._destinations(p, s, r)[b]:
                     continue
-                move_once(self.board, p, s, b)
+                move_interpreted(self.board, p, s, b)
                 self.changed += 1
                 if self.usage[b, r] >= low[r]:
                     return

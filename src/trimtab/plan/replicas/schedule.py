@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK
-from trimtab.plan.replicas.moves import LEADER_STEP, Steps
+from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
 from trimtab.plan.search.compiled import entry, leaf
 
 DISK_WEIGHT = 1e3
@@ -125,7 +125,7 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
     return order
 
 
-def urgency(steps: Steps, leaving: NDArray[np.bool_], potential: FloatArray) -> IntArray:
+def urgency(steps: StepArrays, leaving: NDArray[np.bool_], potential: FloatArray) -> IntArray:
     """All steps: leaderships, then replicas that must leave, then from the brokers furthest out."""
     source = np.where(steps.source >= 0, steps.source, 0)
     group = np.where(steps.kind == LEADER_STEP, 0, np.where(leaving, 1, 2))

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from trimtab.model.level import exceeds
+from trimtab.model.goals import exceeds
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import RESOURCES, UNITS
-from trimtab.plan.replicas.problem import ProblemData
-from trimtab.plan.replicas.shares import Prefix, whole_groups
+from trimtab.plan.replicas.problem import ReplicasProblem
+from trimtab.plan.replicas.shares import BrokerPrefix, whole_groups
 
 NAMED = 5
 """Brokers named in a text, at most."""
 
 
-def must_exceed_theta(problem: ProblemData, r: int) -> Problem | None:
+def must_exceed_theta(problem: ReplicasProblem, r: int) -> Problem | None:
     """The problem of brokers that must carry more than θ allows by the rules; None where none must."""
     theta, name = problem.settings.theta[r], RESOURCES[r]
     found = problem.shares.fullest(r)
@@ -32,7 +32,7 @@ def must_exceed_theta(problem: ProblemData, r: int) -> Problem | None:
     )
 
 
-def must_be_uneven(problem: ProblemData, r: int) -> Problem | None:
+def must_be_uneven(problem: ReplicasProblem, r: int) -> Problem | None:
     """The problem of brokers that the rules keep further than ε from the mean; None where none are."""
     epsilon, name, shares = problem.settings.epsilon[r], RESOURCES[r], problem.shares
     found, others = shares.fullest(r), shares.emptiest(r)
@@ -43,7 +43,7 @@ def must_be_uneven(problem: ProblemData, r: int) -> Problem | None:
         return None
     mean = total / capacity
 
-    def rest(of: Prefix) -> float:
+    def rest(of: BrokerPrefix) -> float:
         return 1 - (total - of.needed) / (capacity - of.capacity) / mean
 
     if not exceeds(found.usage / mean - 1, epsilon):
@@ -67,7 +67,7 @@ def must_be_uneven(problem: ProblemData, r: int) -> Problem | None:
     )
 
 
-def _which(problem: ProblemData, found: Prefix) -> tuple[str, list[str]]:
+def _which(problem: ReplicasProblem, found: BrokerPrefix) -> tuple[str, list[str]]:
     """What the set is made of: racks, hosts or brokers, and their names."""
     brokers, service = problem.snapshot.brokers, problem.snapshot.brokers.in_service
     for kind, group, names in (
@@ -81,7 +81,7 @@ def _which(problem: ProblemData, found: Prefix) -> tuple[str, list[str]]:
     return "broker", [str(brokers.id[b]) for b in sorted(found.brokers.tolist())]
 
 
-def _described(problem: ProblemData, found: Prefix) -> str:
+def _described(problem: ReplicasProblem, found: BrokerPrefix) -> str:
     """The set, how many brokers it has, and what it must hold."""
     brokers, service = problem.snapshot.brokers, problem.snapshot.brokers.in_service
     kind, which = _which(problem, found)
@@ -113,7 +113,7 @@ def _remedy(kind: str, which: list[str], more: str) -> str:
     return f"Add {more} to {where}, or take {kind} out of replicas.goals"
 
 
-def _proof(problem: ProblemData, found: Prefix) -> dict[str, object]:
+def _proof(problem: ReplicasProblem, found: BrokerPrefix) -> dict[str, object]:
     kind, which = _which(problem, found)
     ids = problem.snapshot.brokers.id
     return {

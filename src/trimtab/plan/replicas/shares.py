@@ -13,14 +13,14 @@ from functools import cached_property
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.plan.replicas.arrays import Arrays
+from trimtab.plan.replicas.arrays import ReplicasArrays
 from trimtab.plan.search.even import even_usage
 
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Prefix:
+class BrokerPrefix:
     """A set of brokers with the load that it must carry of one column.
 
     Attributes
@@ -45,7 +45,7 @@ class Prefix:
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class MinimumShares:
     """The least loads of sets of brokers.
 
     Attributes
@@ -60,7 +60,7 @@ class Shares:
         Shape (columns,): every broker in service has a capacity, so that the mean is known.
     """
 
-    arrays: Arrays
+    arrays: ReplicasArrays
     service: BoolArray
     lead: IntArray
     led: BoolArray
@@ -73,9 +73,9 @@ class Shares:
         Rules are (replicas, cap of racks, cap of hosts); roles are follower, leader, and the lighter of both.
         """
         arrays = self.arrays
-        held = arrays.home >= 0
+        held = arrays.initial >= 0
         # A demotion alone leaves replicas on brokers out of service, and leaders with them.
-        number = (held & (arrays.leaving | self.service[arrays.home])).sum(axis=1).astype(np.int64)
+        number = (held & (arrays.leaving | self.service[arrays.initial])).sum(axis=1).astype(np.int64)
         led = (number == held.sum(axis=1)) & self.led
         caps = [np.minimum(cap, number) for cap in (arrays.rack_cap, arrays.host_cap)]
         wide = int(number.max(initial=0)) + 1
@@ -97,10 +97,10 @@ class Shares:
         arrays = self.arrays
         load = np.zeros((len(self.service), arrays.use.shape[2]))
         rows = np.flatnonzero(~arrays.movable)
-        for slot in range(arrays.home.shape[1]):
-            at = rows[arrays.home[rows, slot] >= 0]
+        for slot in range(arrays.initial.shape[1]):
+            at = rows[arrays.initial[rows, slot] >= 0]
             role = (self.lead[at] == slot).astype(np.int64)
-            np.add.at(load, arrays.home[at, slot], arrays.use[at, role])
+            np.add.at(load, arrays.initial[at, slot], arrays.use[at, role])
         return load
 
     def _nested(self) -> bool:
@@ -130,7 +130,7 @@ class Shares:
                 gains[row, at] = 1
         return gains
 
-    def _least(self, order: IntArray, column: int) -> tuple[FloatArray, IntArray]:
+    def _lower_bounds(self, order: IntArray, column: int) -> tuple[FloatArray, IntArray]:
         """Least load and least replicas of the first 0, 1, ... brokers.
 
         Shape (brokers + 1,) and (rules, brokers + 1).
@@ -173,7 +173,7 @@ class Shares:
         with np.errstate(divide="ignore"):
             return np.asarray(1.0 / self.arrays.inverse[: len(self.service)])
 
-    def _asked(self, column: int) -> bool:
+    def _requested(self, column: int) -> bool:
         return bool(self.known[column]) and len(self._classes[0]) > 0
 
     @cached_property
@@ -185,10 +185,10 @@ class Shares:
         high = np.ones((len(self.service), self.arrays.use.shape[2]))
         low = high.copy()
         for column in range(high.shape[1]):
-            if not self._asked(column):
+            if not self._requested(column):
                 continue
             for order in self._orders(column):
-                least, _ = self._least(order, column)
+                least, _ = self._lower_bounds(order, column)
                 capacity = self._capacity[order, column]
                 if least[-1] <= 0.0:
                     continue
@@ -201,20 +201,20 @@ class Shares:
     def total(self, column: int) -> tuple[float, float]:
         """Load and capacity of all brokers in service, where they are known."""
         order = np.flatnonzero(self.service).astype(np.int32)
-        return float(self._least(order, column)[0][-1]), float(self._capacity[order, column].sum())
+        return float(self._lower_bounds(order, column)[0][-1]), float(self._capacity[order, column].sum())
 
-    def fullest(self, column: int) -> Prefix | None:
+    def fullest(self, column: int) -> BrokerPrefix | None:
         """The set of brokers that must be fullest on average; None where nothing is known."""
         return self._best(column, most=True)
 
-    def emptiest(self, column: int) -> Prefix | None:
+    def emptiest(self, column: int) -> BrokerPrefix | None:
         """The set of brokers besides which the others must be emptiest on average."""
         return self._best(column, most=False)
 
-    def _best(self, column: int, *, most: bool) -> Prefix | None:
-        best: tuple[float, Prefix] | None = None
-        for order in self._orders(column) if self._asked(column) else []:
-            least, held = self._least(order, column)
+    def _best(self, column: int, *, most: bool) -> BrokerPrefix | None:
+        best: tuple[float, BrokerPrefix] | None = None
+        for order in self._orders(column) if self._requested(column) else []:
+            least, held = self._lower_bounds(order, column)
             width = np.cumsum(self._capacity[order, column])
             for end in range(1, len(order)):
                 if most:
@@ -223,7 +223,10 @@ class Shares:
                     figure = -(least[-1] - least[end]) / (width[-1] - width[end - 1])
                 if best is None or figure > best[0] + ROUNDING * abs(best[0]):
                     replicas = int(held[:, end].min()), int(held[:, end].max())
-                    best = figure, Prefix(order[:end], float(least[end]), float(width[end - 1]), replicas)
+                    best = (
+                        figure,
+                        BrokerPrefix(order[:end], float(least[end]), float(width[end - 1]), replicas),
+                    )
         return None if best is None else best[1]
 
 

@@ -21,15 +21,15 @@ def _of_load(out, i, limits):
 
 
 @leaf
-def _tell(table, t, what, b, change, other, out, i):
+def _write_count(table, t, what, b, change, other, out, i):
     """Write the number of a topic at `b`, before and after it changes by so much, and at the other side."""
-    number = table.tally[t, b, what]
+    number = table.counts[t, b, what]
     out.goal[i] = TOPIC_REPLICAS_GOAL if what == 0 else TOPIC_LEADERS_GOAL
     out.broker[i], out.column[i] = b, -1
     limit = table.bounds[t, what, HIGH] if change < 0 else table.bounds[t, what, LOW]
     out.measure[i, 0], out.measure[i, 1], out.measure[i, 2] = number, number + change, limit
     if other >= 0:
-        there = table.tally[t, other, what]
+        there = table.counts[t, other, what]
         out.other[i, 0], out.other[i, 1] = there, there - change
 
 
@@ -44,7 +44,7 @@ def topic_reasons(table, row, limits, steps, out):
     row
         Shape (partitions,): row of the topic, -1 for none.
     out
-        `Reasons` by load and placement; goals of placement stay, and those of θ.
+        `StepReasons` by load and placement; goals of placement stay, and those of θ.
     """
     for i in range(len(steps.kind)):
         p = steps.partition[i]
@@ -65,15 +65,15 @@ def topic_reasons(table, row, limits, steps, out):
                         continue
                     more = -number if side == 0 else number
                     of = (more, 0) if what == 0 else (0, more)
-                    fall = topic_term(table.tally, table.bounds, table.counted, t, b, 0, 0)
-                    fall -= topic_term(table.tally, table.bounds, table.counted, t, b, of[0], of[1])
+                    fall = topic_term(table.counts, table.bounds, table.counted, t, b, 0, 0)
+                    fall -= topic_term(table.counts, table.bounds, table.counted, t, b, of[0], of[1])
                     if fall > best:
                         best, chosen, broker, change = fall, what, b, more
             if chosen >= 0:
                 other = target if broker == source else source
-                _tell(table, t, chosen, broker, change, other, out, i)
+                _write_count(table, t, chosen, broker, change, other, out, i)
         if source >= 0:
-            table.tally[t, source, 0] -= replicas
-            table.tally[t, source, 1] -= leaders
-        table.tally[t, target, 0] += replicas
-        table.tally[t, target, 1] += leaders
+            table.counts[t, source, 0] -= replicas
+            table.counts[t, source, 1] -= leaders
+        table.counts[t, target, 0] += replicas
+        table.counts[t, target, 1] += leaders

@@ -1,35 +1,35 @@
 """Goals per topic held against a plan: what it predicts of them, and what it misses."""
 
-from trimtab.model.level import topic_breach_text
+from trimtab.model.goals import topic_violation_text
 from trimtab.model.load import IntArray
 from trimtab.model.plan import Problem
-from trimtab.model.replicas.plan import TopicsMissed
-from trimtab.model.replicas.topics import TopicNumbers, topic_numbers
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.model.replicas.plan import TopicGoalPrediction
+from trimtab.model.replicas.topics import TopicCounts, topic_numbers
+from trimtab.plan.replicas.problem import ReplicasProblem
 
 NAMED = 5
 """Topics named in a text; the proof names them all."""
 
-TopicPair = tuple[TopicNumbers, TopicNumbers]
+TopicPair = tuple[TopicCounts, TopicCounts]
 """The topics under the snapshot, and under the plan."""
 
 
-def topic_pair(problem: ProblemData, replicas: IntArray, leader: IntArray) -> TopicPair | None:
+def topic_pair(problem: ReplicasProblem, replicas: IntArray, leader: IntArray) -> TopicPair | None:
     """The topics that goals are about, under the snapshot and a plan's end, broker indices; None for none."""
     snapshot, settings = problem.snapshot, problem.settings
-    before = topic_numbers(snapshot, settings, problem.arrays.home, problem.first_leader)
+    before = topic_numbers(snapshot, settings, problem.arrays.initial, problem.first_leader)
     after = topic_numbers(snapshot, settings, replicas, leader)
     return None if before is None or after is None else (before, after)
 
 
-def predicted_topics(pair: TopicPair | None) -> dict[str, TopicsMissed] | None:
+def predicted_topics(pair: TopicPair | None) -> dict[str, TopicGoalPrediction] | None:
     """How many topics miss each goal, before and after; None where no goal is about topics."""
     if pair is None:
         return None
     before, after = (
-        {goal: sum(breach.goal == goal for breach in one.breaches()) for goal in one.goals} for one in pair
+        {goal: sum(breach.goal == goal for breach in one.violations()) for goal in one.goals} for one in pair
     )
-    return {goal: TopicsMissed(pair[1].about(goal), before[goal], after[goal]) for goal in after}
+    return {goal: TopicGoalPrediction(pair[1].about(goal), before[goal], after[goal]) for goal in after}
 
 
 def topic_problems(pair: TopicPair | None) -> tuple[list[Problem], list[Problem]]:
@@ -41,12 +41,12 @@ def topic_problems(pair: TopicPair | None) -> tuple[list[Problem], list[Problem]
     if short:
         proven.append(_too_few(after, short))
     for goal in after.goals:
-        found = [breach for breach in after.breaches() if breach.goal == goal]
+        found = [breach for breach in after.violations() if breach.goal == goal]
         if goal == "min_leaders_per_topic":
             found = [breach for breach in found if breach.resource not in short]
         if not found:
             continue
-        told = "; ".join(topic_breach_text(breach) for breach in found[:NAMED])
+        told = "; ".join(topic_violation_text(breach) for breach in found[:NAMED])
         more = f"; and {len(found) - NAMED} more topics" if len(found) > NAMED else ""
         open_.append(
             Problem(
@@ -58,12 +58,12 @@ def topic_problems(pair: TopicPair | None) -> tuple[list[Problem], list[Problem]
     return proven, open_
 
 
-def _too_few(after: TopicNumbers, short: dict[str, int]) -> Problem:
+def _too_few(after: TopicCounts, short: dict[str, int]) -> Problem:
     """Fewer partitions than brokers need to lead: no plan makes more."""
-    number = int(after.asked.counted[:, 1].sum())
-    rows = {name: row for row, name in enumerate(after.asked.name)}
-    least = {name: int(after.asked.least[rows[name]]) for name in short}
-    has = {name: int(after.asked.partitions[rows[name]]) for name in short}
+    number = int(after.topic_goals.counted[:, 1].sum())
+    rows = {name: row for row, name in enumerate(after.topic_goals.name)}
+    least = {name: int(after.topic_goals.minimum[rows[name]]) for name in short}
+    has = {name: int(after.topic_goals.partitions[rows[name]]) for name in short}
     told = "; ".join(
         f"topic {name} has {has[name]} partitions, and {number} brokers are to lead {least[name]} each: add "
         f"{lack}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.replicas.topics import AskedTopics
+from trimtab.model.replicas.topics import TopicGoals
 from trimtab.plan.search.board import NEGLIGIBLE
 from trimtab.plan.search.compiled import entry, leaf
 
@@ -29,7 +29,7 @@ class TopicTable(NamedTuple):
 
     Attributes
     ----------
-    tally
+    counts
         Shape (rows, brokers, 2): replicas and leaders; changed as they move.
     bounds
         Shape (rows, 2, 3): least, most, weight.
@@ -37,7 +37,7 @@ class TopicTable(NamedTuple):
         Shape (brokers, 2): the number is asked to be within its bounds there.
     """
 
-    tally: IntArray
+    counts: IntArray
     bounds: FloatArray
     counted: BoolArray
 
@@ -45,20 +45,20 @@ class TopicTable(NamedTuple):
 NO_TOPICS = TopicTable(np.zeros((0, 0, 2), np.int32), np.zeros((0, 2, 3)), np.zeros((0, 2), np.bool_))
 
 
-def topic_table(asked: AskedTopics, replicas: IntArray, leader: IntArray, share: float = 1.0) -> TopicTable:
+def topic_table(request: TopicGoals, replicas: IntArray, leader: IntArray, share: float = 1.0) -> TopicTable:
     """The numbers of a placement, with bounds around its own means of `share` of ε."""
-    tally = asked.tally(replicas, leader)
-    bounds = np.empty((len(asked.name), 2, 3))
-    bounds[:, :, :WEIGHT] = asked.bounds(tally, share)
-    weight = 1.0 / np.maximum(asked.mean(tally), SMALL) ** 2
+    counts = request.counts(replicas, leader)
+    bounds = np.empty((len(request.name), 2, 3))
+    bounds[:, :, :WEIGHT] = request.bounds(counts, share)
+    weight = 1.0 / np.maximum(request.mean(counts), SMALL) ** 2
     bounds[:, :, WEIGHT] = np.maximum(np.rint(weight / UNIT), 1.0) * UNIT
-    return TopicTable(tally, bounds, asked.counted)
+    return TopicTable(counts, bounds, request.counted)
 
 
 def topic_potential(table: TopicTable) -> FloatArray:
     """Shape (brokers,): the sum of the terms of all topics."""
     found = np.zeros(len(table.counted))
-    _weigh(table.tally, table.bounds, table.counted, found)
+    _weigh(table.counts, table.bounds, table.counted, found)
     return found
 
 
@@ -66,7 +66,7 @@ def topic_rise(table: TopicTable, t: int, change: IntArray) -> float:
     """Rise of all potentials if a topic's numbers changed by so much, of shape (brokers, 2)."""
     rows = np.flatnonzero(change.any(axis=1))
     low, high, weight = (table.bounds[t, :, column] for column in (LOW, HIGH, WEIGHT))
-    before = table.tally[t, rows]
+    before = table.counts[t, rows]
     was, now = (
         (weight * np.maximum(np.maximum(one - high, low - one), 0.0) ** 2 * table.counted[rows]).sum()
         for one in (before, before + change[rows])
@@ -75,67 +75,67 @@ def topic_rise(table: TopicTable, t: int, change: IntArray) -> float:
 
 
 @leaf
-def topic_term(tally, bounds, counted, t, b, replicas, leaders):
+def topic_term(counts, bounds, counted, t, b, replicas, leaders):
     """A topic's part of a broker's potential, if it had so many replicas and leaders more."""
     total = 0.0
     for what in range(2):
         if counted[b, what]:
-            number = tally[t, b, what] + (replicas if what == 0 else leaders)
+            number = counts[t, b, what] + (replicas if what == 0 else leaders)
             off = max(number - bounds[t, what, HIGH], bounds[t, what, LOW] - number, 0.0)
             total += bounds[t, what, WEIGHT] * off * off
     return total
 
 
 @leaf
-def topic_trade(tally, bounds, counted, t, a, b, replicas, leaders):
+def topic_trade(counts, bounds, counted, t, a, b, replicas, leaders):
     """Terms of a topic at `a` and `b` (-1: nobody) before and after `a` hands so many to `b`."""
     before, after = 0.0, 0.0
     if a >= 0:
-        before += topic_term(tally, bounds, counted, t, a, 0, 0)
-        after += topic_term(tally, bounds, counted, t, a, -replicas, -leaders)
+        before += topic_term(counts, bounds, counted, t, a, 0, 0)
+        after += topic_term(counts, bounds, counted, t, a, -replicas, -leaders)
     if b >= 0:
-        before += topic_term(tally, bounds, counted, t, b, 0, 0)
-        after += topic_term(tally, bounds, counted, t, b, replicas, leaders)
+        before += topic_term(counts, bounds, counted, t, b, 0, 0)
+        after += topic_term(counts, bounds, counted, t, b, replicas, leaders)
     return before, after
 
 
 @leaf
-def hand_topic(tally, bounds, counted, worth, t, a, b, replicas, leaders):
+def transfer_topic_counts(counts, bounds, counted, worth, t, a, b, replicas, leaders):
     """Let the numbers follow a change, and what rests on both brokers."""
     if a >= 0:
-        worth[a, SPREAD] += topic_term(tally, bounds, counted, t, a, -replicas, -leaders) - topic_term(
-            tally, bounds, counted, t, a, 0, 0
+        worth[a, SPREAD] += topic_term(counts, bounds, counted, t, a, -replicas, -leaders) - topic_term(
+            counts, bounds, counted, t, a, 0, 0
         )
-        tally[t, a, 0] -= replicas
-        tally[t, a, 1] -= leaders
-    worth[b, SPREAD] += topic_term(tally, bounds, counted, t, b, replicas, leaders) - topic_term(
-        tally, bounds, counted, t, b, 0, 0
+        counts[t, a, 0] -= replicas
+        counts[t, a, 1] -= leaders
+    worth[b, SPREAD] += topic_term(counts, bounds, counted, t, b, replicas, leaders) - topic_term(
+        counts, bounds, counted, t, b, 0, 0
     )
-    tally[t, b, 0] += replicas
-    tally[t, b, 1] += leaders
+    counts[t, b, 0] += replicas
+    counts[t, b, 1] += leaders
 
 
 @leaf
-def add_topic_keys(tally, bounds, counted, worth, h, keys):
+def add_topic_keys(counts, bounds, counted, worth, h, keys):
     """Add to each broker's key how little it fits as a partner of `h`, by the topics that are off there.
 
     Who has few of what `h` has too many of fits, and who has many of what `h` lacks.
     """
     if worth[h, SPREAD] <= NEGLIGIBLE:
         return
-    for t in range(len(tally)):
+    for t in range(len(counts)):
         for what in range(2):
             if not counted[h, what]:
                 continue
-            mine = tally[t, h, what]
+            mine = counts[t, h, what]
             off = max(mine - bounds[t, what, HIGH], 0.0) - max(bounds[t, what, LOW] - mine, 0.0)
             if off != 0.0:
                 for b in range(len(keys)):
-                    keys[b] += bounds[t, what, WEIGHT] * off * (tally[t, b, what] - mine)
+                    keys[b] += bounds[t, what, WEIGHT] * off * (counts[t, b, what] - mine)
 
 
 @entry
-def _weigh(tally, bounds, counted, out):
-    for t in range(len(tally)):
+def _weigh(counts, bounds, counted, out):
+    for t in range(len(counts)):
         for b in range(len(out)):
-            out[b] += topic_term(tally, bounds, counted, t, b, 0, 0)
+            out[b] += topic_term(counts, bounds, counted, t, b, 0, 0)

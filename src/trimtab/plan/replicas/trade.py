@@ -12,7 +12,7 @@ from trimtab.plan.replicas.topics import SPREAD, topic_trade
 from trimtab.plan.search.board import helps, value
 from trimtab.plan.search.compiled import leaf
 
-NOTHING, NOBODY = -1, -1
+NOTHING, NO_BROKER = -1, -1
 """The row of a side that gains or loses none, and a side that nothing is asked of."""
 
 
@@ -25,37 +25,41 @@ def side(g, b, add, drop):
 @leaf
 def burden(g, b):
     """The potential that rests on a broker and its host: what a descent is to bring down there."""
-    total = g.worth[b, 0]
-    if len(g.tiers) > 0 and g.seat[b, HOST_ROW] >= 0:
-        total += g.worth[g.seat[b, HOST_ROW], 0]
+    total = g.potentials[b, 0]
+    if len(g.tiers) > 0 and g.broker_traits[b, HOST_ROW] >= 0:
+        total += g.potentials[g.broker_traits[b, HOST_ROW], 0]
     if len(g.spreads) > 0:
-        total += g.worth[b, SPREAD]
+        total += g.potentials[b, SPREAD]
     return total
 
 
 @leaf
 def relief(g, a, row):
     """Fall of the potential that rests on broker `a` if the row went elsewhere, to another host."""
-    fall = g.worth[a, 0] - side(g, a, NOTHING, row)[0]
+    fall = g.potentials[a, 0] - side(g, a, NOTHING, row)[0]
     if len(g.tiers) > 0:
-        before, after, _ = at_hosts(g.use, g.band, g.worth, g.seat[a, HOST_ROW], -1, row, NOTHING)
+        before, after, _ = at_hosts(
+            g.use, g.band, g.potentials, g.broker_traits[a, HOST_ROW], -1, row, NOTHING
+        )
         fall += before - after
     if len(g.spreads) > 0:
-        before, after = at_topics(g, a, NOBODY, row, NOTHING)
+        before, after = at_topics(g, a, NO_BROKER, row, NOTHING)
         fall += before - after
     return fall
 
 
 @leaf
-def harm(g, b, add, drop):
+def potential_increase(g, b, add, drop):
     """Rise of potential with guidance at broker `b` if it gained one row and lost one, from anywhere."""
     potential, guidance = side(g, b, add, drop)
-    worse = potential + guidance - g.worth[b, 0] - g.worth[b, 1]
+    worse = potential + guidance - g.potentials[b, 0] - g.potentials[b, 1]
     if len(g.tiers) > 0:
-        before, after, guided = at_hosts(g.use, g.band, g.worth, -1, g.seat[b, HOST_ROW], add, drop)
+        before, after, guided = at_hosts(
+            g.use, g.band, g.potentials, -1, g.broker_traits[b, HOST_ROW], add, drop
+        )
         worse += after - before - guided
     if len(g.spreads) > 0:
-        before, after = at_topics(g, NOBODY, b, add, drop)
+        before, after = at_topics(g, NO_BROKER, b, add, drop)
         worse += after - before
     return worse
 
@@ -82,7 +86,7 @@ def at_hosts(use, band, worth, one, two, gives, gets):
 
 @leaf
 def at_topics(g, a, b, gives, gets):
-    """Terms of the topics at two brokers (`NOBODY`: none) before and after a trade."""
+    """Terms of the topics at two brokers (`NO_BROKER`: none) before and after a trade."""
     given, got = -1, -1
     if gives >= 0:
         given = g.rule[gives // 2, TOPIC]
@@ -91,11 +95,11 @@ def at_topics(g, a, b, gives, gets):
     before, after = 0.0, 0.0
     if given >= 0 and given == got:
         # An exchange within a topic, or a leadership: as many replicas here and there as before.
-        return topic_trade(g.tally, g.bounds, g.counted, given, a, b, 0, gives % 2 - gets % 2)
+        return topic_trade(g.counts, g.bounds, g.counted, given, a, b, 0, gives % 2 - gets % 2)
     if given >= 0:
-        before, after = topic_trade(g.tally, g.bounds, g.counted, given, a, b, 1, gives % 2)
+        before, after = topic_trade(g.counts, g.bounds, g.counted, given, a, b, 1, gives % 2)
     if got >= 0:
-        one, other = topic_trade(g.tally, g.bounds, g.counted, got, a, b, -1, -(gets % 2))
+        one, other = topic_trade(g.counts, g.bounds, g.counted, got, a, b, -1, -(gets % 2))
         before += one
         after += other
     return before, after
@@ -104,11 +108,11 @@ def at_topics(g, a, b, gives, gets):
 @leaf
 def known(g, a, b, gives, gets, v1, g1):
     """`gain` where the potential and guidance of `a` after the trade (`side`) are known already."""
-    was = g.worth[a, 0] + g.worth[b, 0]
+    was = g.potentials[a, 0] + g.potentials[b, 0]
     before, after, guided = 0.0, 0.0, 0.0
     if len(g.tiers) > 0:
-        one, two = g.seat[a, HOST_ROW], g.seat[b, HOST_ROW]
-        before, after, guided = at_hosts(g.use, g.band, g.worth, one, two, gives, gets)
+        one, two = g.broker_traits[a, HOST_ROW], g.broker_traits[b, HOST_ROW]
+        before, after, guided = at_hosts(g.use, g.band, g.potentials, one, two, gives, gets)
     if len(g.spreads) > 0:
         those, these = at_topics(g, a, b, gives, gets)
         before += those
@@ -119,7 +123,7 @@ def known(g, a, b, gives, gets, v1, g1):
     fall = was - v1 - v2 + (before - after)
     if not helps(fall, was + before):
         return 0.0, 0.0
-    return fall, fall + g.worth[a, 1] + g.worth[b, 1] - g1 - g2 + guided
+    return fall, fall + g.potentials[a, 1] + g.potentials[b, 1] - g1 - g2 + guided
 
 
 @leaf
@@ -138,11 +142,11 @@ def gain(g, a, b, gives, gets):
 @leaf
 def outcome(g, a, b, gives, gets):
     """The potentials on which a trade bears, before and after it."""
-    was = g.worth[a, 0] + g.worth[b, 0]
+    was = g.potentials[a, 0] + g.potentials[b, 0]
     now = side(g, a, gets, gives)[0] + side(g, b, gives, gets)[0]
     if len(g.tiers) > 0:
-        one, two = g.seat[a, HOST_ROW], g.seat[b, HOST_ROW]
-        before, after, _ = at_hosts(g.use, g.band, g.worth, one, two, gives, gets)
+        one, two = g.broker_traits[a, HOST_ROW], g.broker_traits[b, HOST_ROW]
+        before, after, _ = at_hosts(g.use, g.band, g.potentials, one, two, gives, gets)
         was += before
         now += after
     if len(g.spreads) > 0:

@@ -16,22 +16,22 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.annealing import anneal
 from trimtab.plan.replicas.board import ReplicasBoard, new_board, set_topics
-from trimtab.plan.replicas.budget import breaks_rules, within_budget
-from trimtab.plan.replicas.choices import within_theta
-from trimtab.plan.replicas.descent import level, send_home
+from trimtab.plan.replicas.budget import apply_limits, breaks_rules
+from trimtab.plan.replicas.choices import feasible_below_theta
+from trimtab.plan.replicas.descent import balance, revert_partition
 from trimtab.plan.replicas.factor import resized
-from trimtab.plan.replicas.headroom import given_way, handed_over
-from trimtab.plan.replicas.outcome import Path, path_of, plan_of
+from trimtab.plan.replicas.headroom import relax_constraints, with_leaders_moved
+from trimtab.plan.replicas.outcome import PlanPath, path_of, plan_of
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.price import worthwhile
-from trimtab.plan.replicas.problem import ProblemData, problem_data
+from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 from trimtab.plan.replicas.repair import repair
 from trimtab.plan.replicas.topics import SPREAD, topic_potential, topic_table
 from trimtab.plan.search.board import NEGLIGIBLE, set_limits
 from trimtab.plan.search.limits import MARGIN, potential
-from trimtab.plan.search.rounds import CHANGES, MOVE_COSTS, RETRIES, Effort, Rating, heats, improved
+from trimtab.plan.search.rounds import CHANGES, MOVE_COSTS, RETRIES, Rating, SearchBudget, heats, improved
 
-EFFORT = Effort(free=100_000, per_second=200_000)
+EFFORT = SearchBudget(free=100_000, per_second=200_000)
 LEAST_CHANGES, MOST_CHANGES = 200_000, 600_000
 """Random changes of one annealing, at least and at most."""
 
@@ -60,30 +60,30 @@ def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
     return _with_choices(problem, made) if _misses(made) or _may_copy_less(problem, made) else made
 
 
-def _plan_to(problem: ProblemData, path: Path, dear: Problem | None) -> Plan:
-    kept, cut = within_budget(problem, path.placement)
+def _plan_to(problem: ReplicasProblem, path: PlanPath, dear: Problem | None) -> Plan:
+    kept, cut = apply_limits(problem, path.placement)
     return plan_of(problem, "trim", kept, cut, dear, path if cut is None else None)
 
 
 def _misses(made: Plan) -> bool:
     """Whether a request or θ is missed, and nothing proves that it must be."""
     missed = {one.proof.get("goal") for one in made.problems if one.kind == "unmet_goal"}
-    return made.verdict in (Verdict.INCOMPLETE, Verdict.OVERLOADED) and bool(missed & MISSED)
+    return made.verdict is Verdict.INCOMPLETE and bool(missed & MISSED)
 
 
-def _may_copy_less(problem: ProblemData, made: Plan) -> bool:
+def _may_copy_less(problem: ReplicasProblem, made: Plan) -> bool:
     """Whether a request is done for more bytes than it is proven to need, and nothing but bytes counts."""
     arrays, dear = problem.arrays, made.cost.bytes > made.bound.bytes
     return problem.scoped and dear and made.verdict.is_complete and np.array_equal(arrays.price, arrays.size)
 
 
-def _with_choices(problem: ProblemData, made: Plan) -> Plan:
+def _with_choices(problem: ReplicasProblem, made: Plan) -> Plan:
     """A plan that misses nothing, if one is found among all lawful sets of brokers of a small cluster.
 
-    It is levelled where that is asked for, as far as nothing is missed for it. Where the first plan misses
+    It is balanced where that is asked for, as far as nothing is missed for it. Where the first plan misses
     nothing either, the one that copies less is taken.
     """
-    found = within_theta(problem)
+    found = feasible_below_theta(problem)
     if found is None:
         return made
     if not problem.scoped:
@@ -95,13 +95,15 @@ def _with_choices(problem: ProblemData, made: Plan) -> Plan:
     return plan if better and not _misses(plan) else made
 
 
-def searched(problem: ProblemData) -> Placement:
+def searched(problem: ReplicasProblem) -> Placement:
     """The placement that `trim` ends with; where a disk would be filled above θ, other rules give way."""
     search = _scoped_search if problem.scoped else _searched
-    return handed_over(problem, given_way(problem, search(problem), search))
+    return with_leaders_moved(problem, relax_constraints(problem, search(problem), search))
 
 
-def _worthwhile(problem: ProblemData, rest: ProblemData, placement: Placement) -> tuple[Path, Problem | None]:
+def _worthwhile(
+    problem: ReplicasProblem, rest: ReplicasProblem, placement: Placement
+) -> tuple[PlanPath, Problem | None]:
     """The way to what remains of a placement without copies that cost too much; and what says so.
 
     The price is asked again of what disks have room for on the way: that gains something else than the whole,
@@ -114,7 +116,7 @@ def _worthwhile(problem: ProblemData, rest: ProblemData, placement: Placement) -
     """
 
     def lawful() -> Placement:
-        return repaired(rest) if breaks_rules(rest).any() else rest.home
+        return repaired(rest) if breaks_rules(rest).any() else rest.initial_placement
 
     placement, dear = worthwhile(rest, lawful, placement)
     path = path_of(problem, placement)
@@ -129,18 +131,18 @@ def _worthwhile(problem: ProblemData, rest: ProblemData, placement: Placement) -
     return path, dear
 
 
-def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
+def _passable(problem: ReplicasProblem) -> tuple[PlanPath, Problem | None]:
     """The way to the placement found; where disks are too full for a part of it, the way to another one.
 
     Copies wait for one another where disks are nearly full: each would fill its destination before what makes
-    room there has gone. What is held back stays home in the next search, which levels by other moves.
+    room there has gone. What is held back stays home in the next search, which balancers by other moves.
     """
     path, cut = _worthwhile(problem, problem, searched(problem))
     best = path
     held = np.zeros(len(problem.arrays.movable), dtype=np.bool_)
     for _ in range(DETOURS):
         blocked = path.held[~problem.arrays.leaving[path.held].any(axis=1)]
-        blocked = blocked[problem.home_lead[blocked] >= 0]
+        blocked = blocked[problem.initial_leader[blocked] >= 0]
         if not len(blocked):
             break
         held[blocked] = True
@@ -152,7 +154,7 @@ def _passable(problem: ProblemData) -> tuple[Path, Problem | None]:
     return best, cut
 
 
-def _scoped_search(problem: ProblemData) -> Placement:
+def _scoped_search(problem: ReplicasProblem) -> Placement:
     """The placement after the moves that a request needs.
 
     Other partitions change only if a broker would be above θ without that: first leaders, then replicas. The
@@ -181,14 +183,14 @@ def _scoped_search(problem: ProblemData) -> Placement:
 
 
 def _searched(
-    problem: ProblemData, lawful: Placement | None = None, movable: BoolArray | None = None
+    problem: ReplicasProblem, lawful: Placement | None = None, movable: BoolArray | None = None
 ) -> Placement:
     """The best placement found from a lawful one, with changes to the movable partitions alone."""
     lawful = repaired(problem) if lawful is None else lawful
-    replicas = int((problem.arrays.home >= 0).sum())
+    replicas = int((problem.arrays.initial >= 0).sum())
     settled = _settled(problem.filling, lawful, problem.free if movable is None else movable)
-    search = TrimSearch(settled, lawful, _changes(replicas))
-    first = search.levelled(lawful, MARGIN, MOVE_COSTS[0])
+    search = ReplicasSearch(settled, lawful, _changes(replicas))
+    first = search.balanced(lawful, MARGIN, MOVE_COSTS[0])
     settings = problem.settings
     return improved(
         search,
@@ -201,16 +203,16 @@ def _searched(
     )
 
 
-def repaired(problem: ProblemData) -> Placement:
+def repaired(problem: ReplicasProblem) -> Placement:
     """The placement after what must move whatever it costs."""
-    board = board_of(problem, problem.home, MARGIN)
+    board = board_of(problem, problem.initial_placement, MARGIN)
     repair(board, problem.biggest_first)
     return Placement(board.place, board.lead)
 
 
-def board_of(problem: ProblemData, start: Placement, share: float) -> ReplicasBoard:
+def board_of(problem: ReplicasProblem, start: Placement, share: float) -> ReplicasBoard:
     """A board for a placement, with `share` of ε around its own mean."""
-    borne, arrays = problem.borne(start), problem.wide
+    borne, arrays = problem.carried_load(start), problem.wide
     limits, topics = problem.limits(borne, share), problem.topics
     if topics is None:
         return new_board(arrays, *start, borne * arrays.inverse, limits)
@@ -218,7 +220,7 @@ def board_of(problem: ProblemData, start: Placement, share: float) -> ReplicasBo
     return new_board(arrays, *start, borne * arrays.inverse, limits, topics.row, table)
 
 
-def _settled(problem: ProblemData, lawful: Placement, movable: BoolArray) -> ProblemData:
+def _settled(problem: ReplicasProblem, lawful: Placement, movable: BoolArray) -> ReplicasProblem:
     """The same problem, but pinned leaders that could be freed stay as `repair` left them.
 
     They needed a copy to hand over to, and a later change of that copy would leave them stranded again. So do
@@ -228,19 +230,19 @@ def _settled(problem: ProblemData, lawful: Placement, movable: BoolArray) -> Pro
     rows = np.arange(len(pinned))
     slot = np.maximum(pinned, 0)
     freed = (pinned >= 0) & problem.demoted
-    freed |= (pinned >= 0) & (lawful.place[rows, slot] != problem.arrays.home[rows, slot])
+    freed |= (pinned >= 0) & (lawful.place[rows, slot] != problem.arrays.initial[rows, slot])
     return replace(problem, arrays=problem.arrays._replace(movable=movable & ~freed))
 
 
-def _rating(problem: ProblemData, placement: Placement) -> Rating:
+def _rating(problem: ReplicasProblem, placement: Placement) -> Rating:
     """Distance from the goals, bytes copied, moves made."""
-    borne = problem.borne(placement)
-    breach = potential(problem.limits(borne), borne * problem.bearers.inverse)
+    borne = problem.carried_load(placement)
+    breach = potential(problem.limits(borne), borne * problem.carriers.inverse)
     if problem.topics is not None:
         table = topic_table(problem.topics, placement.place, placement.leader)
         breach += float(topic_potential(table).sum())
     copies = problem.copies(placement.place)
-    new_leaders = int((placement.leader != problem.home.leader).sum())
+    new_leaders = int((placement.leader != problem.initial_placement.leader).sum())
     copied, moves = float((copies * problem.arrays.price).sum()), int(copies.sum()) + new_leaders
     return Rating(breach, copied, moves, breach <= NEGLIGIBLE and copied == 0 and moves <= 1)
 
@@ -253,8 +255,8 @@ def _changes(replicas: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class TrimSearch:
-    """The steps of a round, see `trimtab.plan.search.rounds.Search`.
+class ReplicasSearch:
+    """The steps of a round, see `trimtab.plan.search.rounds.RoundSearch`.
 
     Attributes
     ----------
@@ -264,7 +266,7 @@ class TrimSearch:
         Random changes of one annealing.
     """
 
-    problem: ProblemData
+    problem: ReplicasProblem
     lawful: Placement
     changes: int
 
@@ -272,12 +274,12 @@ class TrimSearch:
         """Distance from the goals, bytes copied, moves made."""
         return _rating(self.problem, placement)
 
-    def levelled(self, start: Placement, margin: float, move_cost: float) -> Placement:
+    def balanced(self, start: Placement, margin: float, move_cost: float) -> Placement:
         """Descend to `margin` of the band, then send home what the goals do not need."""
         problem = self.problem
-        board = board_of(problem, start.in_slots_of(problem.arrays.home), margin)
+        board = board_of(problem, start.in_slots_of(problem.arrays.initial), margin)
         self._descend(board, move_cost)
-        if (board.worth[:, [0, SPREAD]] > NEGLIGIBLE).any():
+        if (board.potentials[:, [0, SPREAD]] > NEGLIGIBLE).any():
             # The band moved with the mean, or the margin was too narrow to be met: once more towards the
             # goals themselves.
             self._descend(board, move_cost)
@@ -285,13 +287,13 @@ class TrimSearch:
 
     def _descend(self, board: ReplicasBoard, move_cost: float) -> None:
         problem = self.problem
-        level(board, self._floor(move_cost), RETRIES)
+        balance(board, self._floor(move_cost), RETRIES)
         reached = Placement(board.place, board.lead)
-        borne = problem.borne(reached)
-        set_limits(board, borne * problem.bearers.inverse, problem.limits(borne))
+        borne = problem.carried_load(reached)
+        set_limits(board, borne * problem.carriers.inverse, problem.limits(borne))
         if problem.topics is not None:
             set_topics(board, topic_table(problem.topics, reached.place, reached.leader))
-        send_home(board, problem.biggest_first, problem.home_lead)
+        revert_partition(board, problem.biggest_first, problem.initial_leader)
 
     def _floor(self, move_cost: float) -> float:
         """Bytes that a move is deemed to cost besides its copy."""
@@ -303,14 +305,14 @@ class TrimSearch:
         arrays = self.problem.arrays
         board = board_of(self.problem, self.lawful, margin)
         dear = arrays.price + self._floor(MOVE_COSTS[0])
-        prices = price * dear / float((dear * (arrays.home >= 0).sum(axis=1)).sum())
+        prices = price * dear / float((dear * (arrays.initial >= 0).sum(axis=1)).sum())
         falling = heats(self.changes)
         for first in range(0, self.changes, CHUNK):
             part = falling[first : first + CHUNK]
             anneal(board, prices, part, random.random((len(part), 6)))
         return Placement(board.place, board.lead)
 
-    def partly_home(self, best: Placement, random: np.random.Generator, share: float) -> Placement:
+    def partly_reverted(self, best: Placement, random: np.random.Generator, share: float) -> Placement:
         """`best`, but some of the partitions that it moves are where they had lawfully been."""
         lawful = self.lawful
         changed = np.flatnonzero((best.place != lawful.place).any(axis=1) | (best.lead != lawful.lead))

@@ -15,12 +15,18 @@ from trimtab.model.errors import PlanError
 from trimtab.model.load import BoolArray, IntArray
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import NOBODY, Brokers, BrokerState, Partitions, ReplicasSnapshot
+from trimtab.model.replicas.snapshot import (
+    NO_BROKER,
+    Partitions,
+    ReplicaBrokers,
+    ReplicaBrokerState,
+    ReplicasSnapshot,
+)
 from trimtab.plan.replicas.arrays import group_cap
-from trimtab.plan.replicas.problem import ProblemData, excluded_partitions, problem_data
+from trimtab.plan.replicas.problem import ReplicasProblem, excluded_partitions, problem_data
 
 
-def problem_with_vacancies(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ProblemData:
+def problem_with_vacancies(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> ReplicasProblem:
     """The problem of giving partitions the number of replicas that is asked of their topics.
 
     Nothing but these partitions may change, and of their replicas none moves.
@@ -30,7 +36,7 @@ def problem_with_vacancies(snapshot: ReplicasSnapshot, settings: ReplicasSetting
     PlanError
         If no topic is meant, or two patterns ask different numbers of one.
     """
-    wanted = wanted_factors(snapshot, settings)
+    wanted = target_factors(snapshot, settings)
     have = snapshot.partitions.replication_factor
     asked = wanted > 0
     missing = np.where(asked, np.maximum(wanted - have, 0), 0)
@@ -44,17 +50,17 @@ def problem_with_vacancies(snapshot: ReplicasSnapshot, settings: ReplicasSetting
         problem,
         arrays=arrays._replace(
             movable=arrays.movable & changes,
-            leaving=np.ascontiguousarray(arrays.home >= number),
+            leaving=np.ascontiguousarray(arrays.initial >= number),
             rack_cap=group_cap("rack", settings, factor, problem.racks),
             host_cap=group_cap("host", settings, factor, problem.hosts),
         ),
         excluded=~changes,
-        wanted=np.where(changes, wanted, 0).astype(np.int32),
+        target_factor=np.where(changes, wanted, 0).astype(np.int32),
         vacancies=vacancies,
     )
 
 
-def wanted_factors(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> IntArray:
+def target_factors(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> IntArray:
     """Shape (partitions,): how many replicas each is to have, 0 where none is asked.
 
     A topic's own name goes before patterns; excluded topics are passed over where a pattern meets them.
@@ -84,10 +90,10 @@ def wanted_factors(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> In
     return np.where(excluded, 0, wanted).astype(np.int32)
 
 
-def _factor_of(topic: str, asked: Mapping[str, int]) -> int:
-    if topic in asked:
-        return asked[topic]
-    met = {pattern: factor for pattern, factor in asked.items() if fnmatchcase(topic, pattern)}
+def _factor_of(topic: str, request: Mapping[str, int]) -> int:
+    if topic in request:
+        return request[topic]
+    met = {pattern: factor for pattern, factor in request.items() if fnmatchcase(topic, pattern)}
     if len(set(met.values())) > 1:
         told = " and ".join(f"{pattern} asks {factor}" for pattern, factor in met.items())
         raise PlanError(f"replication_factor: of topic {topic} {told}; name the topic itself, or one of them")
@@ -102,11 +108,11 @@ def _widened(snapshot: ReplicasSnapshot, missing: IntArray, vacancies: int) -> R
     first = int(brokers.id.max(initial=-1)) + 1
     names = tuple(f"vacancy {number}" for number in range(1, vacancies + 1))
     unlimited = np.full((vacancies, len(RESOURCES)), np.inf)
-    with_vacancies = Brokers(
+    with_vacancies = ReplicaBrokers(
         id=np.concatenate([brokers.id, np.arange(first, first + vacancies)]),
         host=(*brokers.host, *names),
         rack=(*brokers.rack, *names),
-        state=np.concatenate([brokers.state, np.full(vacancies, BrokerState.DEAD)]).astype(np.int8),
+        state=np.concatenate([brokers.state, np.full(vacancies, ReplicaBrokerState.DEAD)]).astype(np.int8),
         capacity=np.vstack([brokers.capacity, unlimited]),
     )
     return replace(snapshot, brokers=with_vacancies, partitions=_with_missing(parts, missing, len(brokers)))
@@ -120,7 +126,7 @@ def _with_missing(parts: Partitions, missing: IntArray, first: int) -> Partition
     def wider(columns: np.ndarray, value: float | int | bool) -> np.ndarray:
         return np.pad(columns, ((0, 0), (0, more)), constant_values=value)
 
-    replicas = wider(parts.replicas, NOBODY)
+    replicas = wider(parts.replicas, NO_BROKER)
     for number in range(int(missing.max(initial=0))):
         rows = np.flatnonzero(missing > number)
         replicas[rows, have[rows] + number] = first + number
@@ -128,12 +134,12 @@ def _with_missing(parts: Partitions, missing: IntArray, first: int) -> Partition
         parts,
         replicas=np.ascontiguousarray(replicas),
         in_sync=np.ascontiguousarray(wider(parts.in_sync, False)),
-        log_dir=np.ascontiguousarray(wider(parts.log_dir, NOBODY)),
+        log_dir=np.ascontiguousarray(wider(parts.log_dir, NO_BROKER)),
         held_seconds=wider(parts.held_seconds, np.inf) if parts.held_seconds.size else parts.held_seconds,
     )
 
 
-def unmet(problem: ProblemData, place: IntArray) -> BoolArray:
+def unmet(problem: ReplicasProblem, place: IntArray) -> BoolArray:
     """Shape (partitions,): is to have another number of replicas, and has not under a placement."""
     held = ((place >= 0) & (place < problem.brokers)).sum(axis=1)
-    return np.asarray((problem.wanted > 0) & (held != problem.wanted))
+    return np.asarray((problem.target_factor > 0) & (held != problem.target_factor))

@@ -4,38 +4,43 @@ from dataclasses import replace
 
 import numpy as np
 
+from trimtab.model.goals import exceeds, percent_above, violations
 from trimtab.model.imbalance import Imbalance
-from trimtab.model.level import beyond, exceeds, percent_beyond
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.resources import DISK, RESOURCES, UNITS
-from trimtab.plan.replicas.beside import Pair, beside_problems
+from trimtab.plan.replicas.dir_schedule import LogDirSchedule
 from trimtab.plan.replicas.dir_verdicts import dir_problems
-from trimtab.plan.replicas.dir_way import DirWay
 from trimtab.plan.replicas.factor_verdicts import factor_problems
 from trimtab.plan.replicas.headroom import too_few_holders
+from trimtab.plan.replicas.infeasible import (
+    NOTHING_PINNED,
+    PinnedPartitions,
+    copies_in_service,
+    hard_problems,
+)
 from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.problem import ProblemData
+from trimtab.plan.replicas.problem import ReplicasProblem
+from trimtab.plan.replicas.secondary_goals import Pair, secondary_problems
 from trimtab.plan.replicas.share_problems import must_be_uneven, must_exceed_theta
 from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
-from trimtab.plan.replicas.unlawful import NOTHING_KEPT, Kept, copies_in_service, hard_problems
-from trimtab.plan.search.limits import needed_stretch
-from trimtab.plan.search.verdicts import Judgement, judgement_of, too_few_brokers
+from trimtab.plan.search.limits import required_epsilon_scale
+from trimtab.plan.search.verdicts import Evaluation, evaluation, too_few_brokers
 
 
-def judge(
-    problem: ProblemData,
+def evaluate(
+    problem: ReplicasProblem,
     placement: Placement,
     leader: IntArray,
     load: FloatArray,
     measured: tuple[Imbalance, Imbalance],
-    way: DirWay,
+    log_dir_schedule: LogDirSchedule,
     any_move: bool,
     cuts: tuple[Problem, ...] = (),
-    beside: tuple[Pair, ...] = (),
+    others: tuple[Pair, ...] = (),
     topics: TopicPair | None = None,
-    kept: Kept = NOTHING_KEPT,
-) -> Judgement:
+    retained: PinnedPartitions = NOTHING_PINNED,
+) -> Evaluation:
     """Hold a final placement against the goals.
 
     Parameters
@@ -46,28 +51,28 @@ def judge(
         Shape (brokers, resources): that of the placement.
     measured
         The measures of the snapshot, and of the placement.
-    way
+    log_dir_schedule
         The log dirs at the end.
     any_move
         Whether the plan has moves.
     cuts
         Say which parts of the plan were left out for limits.
-    beside
+    others
         Hosts and numbers, where goals ask for them.
     topics
         Numbers of topics, where goals are about some.
-    kept
+    retained
         Partitions that stay for limits, or for want of room on the way.
     """
     place, lead = placement
     before, after = measured
     if problem.resizes:
-        impossible, unmet = factor_problems(problem, place, lead, kept)
+        impossible, unmet = factor_problems(problem, place, lead, retained)
     else:
-        impossible, unmet = hard_problems(problem, place, lead, leader, load, kept)
-    led = (lead >= 0) & _borne(problem, place, lead)
+        impossible, unmet = hard_problems(problem, place, lead, leader, load, retained)
+    led = (lead >= 0) & _confined_leaders(problem, place, lead)
     after = _without_relieved(problem, load, after)
-    above, off = beyond(after.usage, after.deviation, after.mean, problem.goals)
+    above, off = violations(after.usage, after.deviation, after.mean, problem.goals)
     theta = np.array(problem.settings.theta)
     lifted = after.counted & exceeds(after.usage, theta) & ~exceeds(before.usage, theta)
     if problem.resizes or problem.scoped:
@@ -77,14 +82,14 @@ def judge(
     proven, open_ = _capacity(problem, load, after, above, led, bool(unmet), tried)
     proven = [one for one in proven if one not in impossible]
     settled, level = _deviation(problem, after, off, led, tried)
-    too_full, uneven = dir_problems(problem, placement, way)
-    further, missed, lifts = beside_problems(problem, beside)
+    too_full, uneven = dir_problems(problem, placement, log_dir_schedule)
+    further, missed, lifts = secondary_problems(problem, others)
     short, uneven_topics = topic_problems(topics)
     problems = (
         *(*impossible, *unmet, *proven, *further, *short, *open_, *settled, *level, *missed, *too_full),
         *(*uneven, *uneven_topics),
     )
-    return judgement_of(
+    return evaluation(
         problems,
         proven=bool(impossible or proven or further or short or too_full),
         overloads=("theta" in problem.settings.goals and bool(lifted.any())) or lifts,
@@ -106,7 +111,7 @@ def _tried(cuts: tuple[Problem, ...]) -> str:
     return "a limit, named apart, left out what would help"
 
 
-def _without_relieved(problem: ProblemData, load: FloatArray, after: Imbalance) -> Imbalance:
+def _without_relieved(problem: ReplicasProblem, load: FloatArray, after: Imbalance) -> Imbalance:
     """The measures that ε is held against: demoted brokers are left out where leaders make the load."""
     if not problem.relieved.any():
         return after
@@ -117,7 +122,7 @@ def _without_relieved(problem: ProblemData, load: FloatArray, after: Imbalance) 
     return replace(after, mean=mean, deviation=deviation)
 
 
-def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
+def _confined_leaders(problem: ReplicasProblem, place: IntArray, lead: IntArray) -> BoolArray:
     """Shape (partitions,): its leader must be borne by a broker that the goals are about."""
     rows = np.arange(len(place))
     leader = place[rows, np.maximum(lead, 0)]
@@ -125,7 +130,7 @@ def _borne(problem: ProblemData, place: IntArray, lead: IntArray) -> BoolArray:
 
 
 def _capacity(
-    problem: ProblemData,
+    problem: ReplicasProblem,
     load: FloatArray,
     after: Imbalance,
     above: BoolArray,
@@ -145,7 +150,7 @@ def _capacity(
         if not (over.any() or (undone and asked)):
             continue
         why = _too_few_brokers(problem, load, r)
-        if why is None and over.any() and _comes_down(problem, r):
+        if why is None and over.any() and _is_reduced(problem, r):
             why = must_exceed_theta(problem, r)
         if why is None and r == DISK and not problem.resizes:
             why = too_few_holders(problem, copies_in_service(problem))
@@ -161,7 +166,7 @@ def _capacity(
             Problem(
                 "unmet_goal",
                 f"{name}: {_brokers(int(over.sum()), 'stay')} above theta {100 * theta:g}%, the worst broker "
-                f"{problem.snapshot.brokers.id[worst]} at {percent_beyond(after.usage[worst, r], theta)}; "
+                f"{problem.snapshot.brokers.id[worst]} at {percent_above(after.usage[worst, r], theta)}; "
                 f"{tried}",
                 resource=name,
                 proof={
@@ -174,13 +179,13 @@ def _capacity(
     return proven, open_
 
 
-def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem | None:
+def _too_few_brokers(problem: ReplicasProblem, load: FloatArray, r: int) -> Problem | None:
     """The total is more than all brokers together may carry: how many more of their kind it takes.
 
     The total is the least of any plan that leaves nothing undone.
     """
     counted = problem.counted[:, r]
-    if not (counted == problem.snapshot.brokers.in_service).all() or not _comes_down(problem, r):
+    if not (counted == problem.snapshot.brokers.in_service).all() or not _is_reduced(problem, r):
         return None
     name, theta = RESOURCES[r], problem.settings.theta[r]
     capacity = problem.snapshot.brokers.capacity[counted, r]
@@ -188,14 +193,14 @@ def _too_few_brokers(problem: ProblemData, load: FloatArray, r: int) -> Problem 
     return too_few_brokers(name, name, UNITS[name], total, capacity, theta, {})
 
 
-def _comes_down(problem: ProblemData, r: int) -> bool:
+def _is_reduced(problem: ReplicasProblem, r: int) -> bool:
     """Whether every broker is to be below θ: one that is above it already may stay so in a scoped plan."""
     if not (problem.scoped or problem.resizes):
         return True
     return bool((problem.first_usage[problem.counted[:, r], r] <= problem.settings.theta[r]).all())
 
 
-def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: BoolArray) -> Problem | None:
+def _indivisible(problem: ReplicasProblem, r: int, limit: float, goal: str, led: BoolArray) -> Problem | None:
     """A replica or leader that alone lifts every broker that might take it above the limit."""
     arrays, parts = problem.arrays, problem.snapshot.partitions
     if not led.any():
@@ -206,7 +211,7 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
     smallest = float(arrays.inverse[service, r].min())
     if goal == "theta" and (problem.scoped or problem.resizes):
         # A leader that stays where it is lifts nobody.
-        led = led & (problem.home_lead < 0) if problem.scoped else np.zeros_like(led)
+        led = led & (problem.initial_leader < 0) if problem.scoped else np.zeros_like(led)
     use = np.where(led, arrays.use[:, 1, r], 0.0) * smallest
     p = int(np.argmax(use))
     if not exceeds(use[p], limit):
@@ -234,7 +239,7 @@ def _indivisible(problem: ProblemData, r: int, limit: float, goal: str, led: Boo
 
 
 def _deviation(
-    problem: ProblemData, after: Imbalance, off: BoolArray, led: BoolArray, tried: str
+    problem: ReplicasProblem, after: Imbalance, off: BoolArray, led: BoolArray, tried: str
 ) -> tuple[list[Problem], list[Problem]]:
     """Brokers outside ε of the mean: what is proven impossible, and what is only not achieved."""
     settled: list[Problem] = []
@@ -250,7 +255,7 @@ def _deviation(
         if uneven is not None:
             settled.append(uneven)
             # What rules bring about is explained; what they do not is not.
-            stretch = needed_stretch(problem.shares.stretch, problem.goals.epsilon[r])
+            stretch = required_epsilon_scale(problem.shares.stretch, problem.goals.epsilon[r])
             most, least = (each[:, r] for each in stretch)
             usage = after.usage[:, r] / mean[r]
             out = out & (exceeds(usage, most * (1 + epsilon)) | exceeds(least * (1 - epsilon), usage))
@@ -271,7 +276,7 @@ def _deviation(
                 "unmet_goal",
                 f"{name}: {_brokers(int(out.sum()), 'deviate')} by more than {100 * epsilon:g}% from "
                 f"{middle}, the worst broker {problem.snapshot.brokers.id[worst]} by "
-                f"{percent_beyond(after.deviation[worst, r], epsilon)} from the mean; {tried} "
+                f"{percent_above(after.deviation[worst, r], epsilon)} from the mean; {tried} "
                 "within the rules",
                 resource=name,
                 proof={
@@ -289,10 +294,10 @@ def _brokers(number: int, verb: str) -> str:
     return f"1 broker {verb}s" if number == 1 else f"{number} brokers {verb}"
 
 
-def _too_few_replicas(problem: ProblemData, r: int) -> Problem | None:
+def _too_few_replicas(problem: ReplicasProblem, r: int) -> Problem | None:
     """Fewer replicas that carry this load than brokers: one broker must stay without."""
     use = problem.arrays.use
-    held = (problem.arrays.home >= 0).sum(axis=1)
+    held = (problem.arrays.initial >= 0).sum(axis=1)
     followers = np.where(use[:, 0, r] > 0, np.maximum(held - 1, 0), 0)
     carriers = int((followers + ((use[:, 1, r] > 0) & (held > 0))).sum())
     brokers = int(problem.counted[:, r].sum())

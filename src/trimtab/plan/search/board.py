@@ -5,10 +5,11 @@ hundredfold for what lies over θ; a plan is found by making the potentials fall
 mean, the guidance, breaks ties between changes that are equally good for the goals; it never decides whether
 one is accepted.
 
-A level's board is a named tuple of its own: the fields of `Board`, and what the level's rules need. The rules
-on who may go where stay with the level: numba does not keep on disk what takes a kernel as an argument. What
-moves are items. They may stand in groups, as replicas in a partition or nodes of a group with a master;
-where they stand alone, a group is one item. A load has a row for each role that an item can have.
+A balancer's board is a named tuple of its own: the fields of `SearchBoard`, and what the balancer's rules
+need. The rules on who may go where stay with the balancer: numba does not keep on disk what takes a kernel as
+an argument. What moves are items. They may stand in groups, as replicas in a partition or nodes of a group
+with a master; where they stand alone, a group is one item. A load has a row for each role that an item can
+have.
 
 Kernels take the few arrays they need where they can: a whole board is many arguments for the compiler.
 """
@@ -19,7 +20,7 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.plan.search.compiled import entry, inner, leaf
-from trimtab.plan.search.limits import THETA_WEIGHT, Limits
+from trimtab.plan.search.limits import THETA_WEIGHT, UsageLimits
 
 GUIDANCE = 0.02
 NEGLIGIBLE = 1e-18
@@ -34,8 +35,8 @@ BREADTH, PARTNERS = 64, 8
 """Exchanges looked at: so many items of each side, so many brokers on the other side."""
 
 
-class Board(Protocol):
-    """The fields that every level's board has."""
+class SearchBoard(Protocol):
+    """The fields that every balancer's board has."""
 
     @property
     def use(self) -> FloatArray:
@@ -54,7 +55,7 @@ class Board(Protocol):
         """Shape (brokers, 7, columns): usage, 1 / capacity, then the limits."""
 
     @property
-    def worth(self) -> FloatArray:
+    def potentials(self) -> FloatArray:
         """Shape (brokers, 2): potential and guidance."""
 
     @property
@@ -108,8 +109,8 @@ def pressure_at(worth, h):
 def refresh(g, b):
     """Compute potential and guidance of a broker again."""
     potential, guidance = value(g.use, g.band, b, -1, -1)
-    g.worth[b, 0] = potential
-    g.worth[b, 1] = guidance
+    g.potentials[b, 0] = potential
+    g.potentials[b, 1] = guidance
 
 
 @leaf
@@ -277,7 +278,7 @@ def blank_band(inverse: FloatArray) -> FloatArray:
     return band
 
 
-def set_limits(board: Board, usage: FloatArray, limits: Limits) -> None:
+def set_limits(board: SearchBoard, usage: FloatArray, limits: UsageLimits) -> None:
     """Take other limits, and usage computed afresh, so that rounding does not pile up."""
     for row, values in (
         (USAGE, usage),
@@ -288,7 +289,7 @@ def set_limits(board: Board, usage: FloatArray, limits: Limits) -> None:
         (WEIGHT, limits.weight),
     ):
         board.band[:, row] = values
-    _value_all(board.use, board.band, board.worth)
+    _value_all(board.use, board.band, board.potentials)
 
 
 @entry

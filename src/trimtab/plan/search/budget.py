@@ -17,7 +17,7 @@ Amounts = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Spending:
+class BudgetUse:
     """The changes of a plan, and what two limits leave of them.
 
     Attributes
@@ -35,7 +35,7 @@ class Spending:
     limits: tuple[int | None, int | None]
 
     @cached_property
-    def most(self) -> tuple[float, ...]:
+    def limit_values(self) -> tuple[float, ...]:
         """The limits as numbers."""
         return tuple(np.inf if limit is None else limit for limit in self.limits)
 
@@ -46,7 +46,7 @@ class Spending:
 
     def cut(self, spent: str) -> Problem | None:
         """The problem that a part is left out of what `spent` tells; None where that is within the limits."""
-        if all(total <= most for total, most in zip(self.total, self.most, strict=True)):
+        if all(total <= most for total, most in zip(self.total, self.limit_values, strict=True)):
             return None
         limits = {f"max_{name}": limit for name, limit in zip(self.names, self.limits, strict=True)}
         told = " or ".join(f"{name} {limit}" for name, limit in limits.items())
@@ -69,9 +69,9 @@ class Spending:
         undo
             Undoes the change of that number, unless others have to go first; whether it did.
         """
-        price = sum(each / max(most, 1.0) for each, most in zip(self.each, self.most, strict=True))
+        price = sum(each / max(most, 1.0) for each, most in zip(self.each, self.limit_values, strict=True))
         order = np.lexsort((harm / np.maximum(price, 1e-12), needed)).tolist()
-        left = [total - most for total, most in zip(self.total, self.most, strict=True)]
+        left = [total - most for total, most in zip(self.total, self.limit_values, strict=True)]
         for turn in range(2 * TRIES):
             later = []
             for i in order:

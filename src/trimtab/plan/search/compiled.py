@@ -28,19 +28,19 @@ def leaf(function: Callable[..., Any]) -> Any:
     It counts no references, which for a tuple of arrays costs more than the arithmetic (0.8 of 1.0
     microseconds a call, measured).
     """
-    return _kernel(Inner, function, no_cpython_wrapper=True, _nrt=False)
+    return _kernel(InlineKernel, function, no_cpython_wrapper=True, _nrt=False)
 
 
 def inner(function: Callable[..., Any]) -> Any:
     """A kernel that kernels call and that makes arrays."""
-    return _kernel(Inner, function, no_cpython_wrapper=True)
+    return _kernel(InlineKernel, function, no_cpython_wrapper=True)
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """A kernel that Python calls and that is kept; the fewer, the quicker they are all there again."""
     kernel = _kernel(Kernel, function)
     if isinstance(kernel, Kernel):
-        kernel.kept = True
+        kernel.cached = True
     return kernel
 
 
@@ -56,11 +56,11 @@ class Kernel(CPUDispatcher):
 
     Attributes
     ----------
-    kept
+    cached
         Whether its machine code is to be read from disk, or written there.
     """
 
-    kept = False
+    cached = False
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Say how another kernel calls this one; numba converts what it is called with."""
@@ -68,15 +68,15 @@ class Kernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compile for the types of some arguments, or read that from disk."""
-        if self.kept:
+        if self.cached:
             # Not before the first call: only then is everything imported that the digest is made of.
-            self.kept = False
+            self.cached = False
             with suppress(RuntimeError):  # No folder may be written: every process compiles for itself.
-                self._cache = _Kept(self.py_func)
+                self._cache = _DigestCache(self.py_func)
         return super().compile(sig)
 
 
-class Inner(Kernel):
+class InlineKernel(Kernel):
     """A kernel without a wrapper for Python: for other kernels alone."""
 
     def __call__(self, *args: Any, **kws: Any) -> Any:
@@ -89,7 +89,7 @@ def _widest(one: Any) -> Any:
     return types.int64 if isinstance(one, types.Integer) else one
 
 
-class _NameWithDigest(CompileResultCacheImpl):
+class _DigestCacheImpl(CompileResultCacheImpl):
     def __init__(self, function: FunctionType) -> None:
         self.digest = digest(function)
         super().__init__(function)
@@ -98,8 +98,8 @@ class _NameWithDigest(CompileResultCacheImpl):
         return f"{super().get_filename_base(fullname, abiflags)}-{self.digest}"
 
 
-class _Kept(FunctionCache):
-    _impl_class = _NameWithDigest
+class _DigestCache(FunctionCache):
+    _impl_class = _DigestCacheImpl
 
 
 def digest(function: FunctionType) -> str:

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.level import ROUNDING
+from trimtab.model.goals import ROUNDING
 from trimtab.model.load import BoolArray, FloatArray
 
-MOST_PAIRS = 250_000
+MAX_PAIRS = 250_000
 """Pairs of different loads and places up to which all unions of loads are looked at, not each set alone."""
 
 Indices = NDArray[np.signedinteger[Any]]
 
 
-class Confined(NamedTuple):
+class ConfinedLoad(NamedTuple):
     """Loads that fit nowhere but in some places, and not all of them there.
 
     Attributes
@@ -29,20 +29,20 @@ class Confined(NamedTuple):
         Rows of `allowed`.
     places
         Columns of `allowed`: all that allow any of these loads.
-    load, room
+    load, capacity
         Of all of them together; `load` is more than `room`.
     """
 
     loads: Indices
     places: Indices
     load: float
-    room: float
+    capacity: float
 
 
-def confined(load: FloatArray, room: FloatArray, allowed: BoolArray) -> list[Confined]:
+def confined(load: FloatArray, room: FloatArray, allowed: BoolArray) -> list[ConfinedLoad]:
     """Sets of loads that the places which allow them cannot take, the fewest places first.
 
-    Empty only if the loads fit when they are divided, or if there are more than `MOST_PAIRS` pairs.
+    Empty only if the loads fit when they are divided, or if there are more than `MAX_PAIRS` pairs.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def confined(load: FloatArray, room: FloatArray, allowed: BoolArray) -> list[Con
         if not smaller and _too_much(amount[inside], room[places]):
             found.append((inside, places))
     taken = np.any([places for _, places in found], axis=0) if found else np.zeros(len(room), dtype=np.bool_)
-    if sets.size <= MOST_PAIRS:
+    if sets.size <= MAX_PAIRS:
         for inside in _components(_left_over(amount, room, sets), sets):
             places = np.asarray(sets[inside].any(axis=0))
             if not (places & taken).any() and _too_much(amount[inside], room[places]):
                 found.append((inside, places))
     found.sort(key=lambda one: int(one[1].sum()))
     return [
-        Confined(
+        ConfinedLoad(
             rows[inside[kind]],
             np.flatnonzero(places),
             float(amount[inside].sum()),

@@ -45,7 +45,7 @@ def dual_bound(need, use, cost, sweeps):
     need
         Shape (resources,): e, zero or less where nothing is asked.
     use
-        Shape (items, resources): U; not negative. What is levelled in several views has a column for each.
+        Shape (items, resources): U; not negative. What is balanced in several views has a column for each.
     cost
         Shape (items,): c: bytes, or whatever departures cost.
     """

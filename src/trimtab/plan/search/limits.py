@@ -4,20 +4,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.model.level import ROUNDING
+from trimtab.model.goals import ROUNDING
 from trimtab.model.load import BoolArray, FloatArray
 
 MARGIN = 0.9
 """The search aims at this share of ε: the room between keeps it out of dead ends, and the trimming gives it
 back."""
 
-WITHIN = 1 + ROUNDING / 2
+TOLERANCE = 1 + ROUNDING / 2
 """A search keeps within half of the tolerance: the sums of a board differ from those of a judge by less."""
 
 THETA_WEIGHT = 100.0
 
 
-class Limits(NamedTuple):
+class UsageLimits(NamedTuple):
     """Bounds of B, each of shape (brokers, columns); infinite where nothing is asked.
 
     Attributes
@@ -40,14 +40,14 @@ class Limits(NamedTuple):
     weight: FloatArray
 
 
-Stretch = tuple[FloatArray, FloatArray]
+EpsilonScale = tuple[FloatArray, FloatArray]
 """The highest and lowest even utilisations that rules allow, as shares of the mean.
 
 Each of shape (brokers, columns).
 """
 
 
-def needed_stretch(stretch: Stretch, epsilon: FloatArray) -> Stretch:
+def required_epsilon_scale(stretch: EpsilonScale, epsilon: FloatArray) -> EpsilonScale:
     """The stretch where it is more than ε; 1 where ε can be asked around the mean itself."""
     most, least = stretch
     return np.where(most > 1 + epsilon, most, 1.0), np.where(least < 1 - epsilon, least, 1.0)
@@ -59,9 +59,9 @@ def limits_around(
     theta: FloatArray,
     epsilon: FloatArray,
     idle: FloatArray | float,
-    stretch: Stretch | None = None,
+    stretch: EpsilonScale | None = None,
     share: float = 1.0,
-) -> Limits:
+) -> UsageLimits:
     """The bounds around a mean.
 
     Parameters
@@ -71,7 +71,7 @@ def limits_around(
     theta, epsilon
         Shape (columns,): the goals, infinite where not asked for.
     idle
-        Mean utilisation below which a column is not levelled, of all columns or of shape (columns,).
+        Mean utilisation below which a column is not balanced, of all columns or of shape (columns,).
     stretch
         Where rules keep brokers further from the mean than ε, ε reaches from what is lawful, and θ as far as
         it must.
@@ -79,20 +79,20 @@ def limits_around(
         Of ε: the width of the band.
     """
     mean = np.nan_to_num(mean)
-    most, least = (np.ones(1), np.ones(1)) if stretch is None else needed_stretch(stretch, epsilon)
+    most, least = (np.ones(1), np.ones(1)) if stretch is None else required_epsilon_scale(stretch, epsilon)
     asked = counted & (mean > 0)
-    levelled = asked & (mean >= idle) & np.isfinite(epsilon)
-    top = np.where(asked, np.maximum(theta, np.where(most > 1, mean * most, 0.0)), np.inf) * WITHIN
-    epsilon = epsilon * share * WITHIN
+    balanced = asked & (mean >= idle) & np.isfinite(epsilon)
+    top = np.where(asked, np.maximum(theta, np.where(most > 1, mean * most, 0.0)), np.inf) * TOLERANCE
+    epsilon = epsilon * share * TOLERANCE
     with np.errstate(divide="ignore", invalid="ignore"):
-        high = np.minimum(top, np.where(levelled, mean * most * (1 + epsilon), np.inf))
-        low = np.where(levelled, mean * least * (1 - epsilon), -np.inf)
+        high = np.minimum(top, np.where(balanced, mean * most * (1 + epsilon), np.inf))
+        low = np.where(balanced, mean * least * (1 - epsilon), -np.inf)
         weight = np.where(asked, 1.0 / np.maximum(mean, idle) ** 2, 0.0)
     centre = np.broadcast_to(mean * np.where(most > 1, np.where(least < 1, 1.0, most), least), counted.shape)
-    return Limits(np.ascontiguousarray(high), np.ascontiguousarray(low), top, centre.copy(), weight)
+    return UsageLimits(np.ascontiguousarray(high), np.ascontiguousarray(low), top, centre.copy(), weight)
 
 
-def potential(limits: Limits, usage: FloatArray, rows: list[int] | slice | int = slice(None)) -> float:
+def potential(limits: UsageLimits, usage: FloatArray, rows: list[int] | slice | int = slice(None)) -> float:
     """Sum over some brokers and all columns of weight · (distance from the band)², θ a hundredfold.
 
     Parameters

@@ -10,12 +10,12 @@ from trimtab.model.load import FloatArray, IntArray
 from trimtab.plan.search.compiled import leaf
 
 THETA_GOAL, EPSILON_GOAL, ROOM_GOAL = range(3)
-"""Goals of load that a step serves; `ROOM_GOAL` makes room for others. A level's own goals follow."""
+"""Goals of load that a step serves; `ROOM_GOAL` makes room for others. A balancer's own goals follow."""
 
 OWN_GOALS = 3
 
 
-class Reasons(NamedTuple):
+class StepReasons(NamedTuple):
     """One row a step, in the order of execution.
 
     Attributes
@@ -27,7 +27,7 @@ class Reasons(NamedTuple):
     other
         Shape (steps, 2): the same column on the other broker, before and after.
     rejected
-        Shape (steps, rules): brokers that were no destination, by the level's rules.
+        Shape (steps, rules): brokers that were no destination, by the balancer's rules.
     """
 
     goal: NDArray[np.int8]
@@ -38,9 +38,9 @@ class Reasons(NamedTuple):
     rejected: IntArray
 
 
-def blank_reasons(steps: int, rules: int) -> Reasons:
+def blank_reasons(steps: int, rules: int) -> StepReasons:
     """Room for the reasons of so many steps."""
-    return Reasons(
+    return StepReasons(
         goal=np.zeros(steps, np.int8),
         column=np.full(steps, -1, np.int32),
         broker=np.zeros(steps, np.int32),
@@ -58,7 +58,7 @@ def rejections(choices: int, others: str, rejected: Sequence[int], rules: Sequen
     choices, others
         How many there were to choose from, and the word for them.
     rejected, rules
-        How many were no destination by each of the level's rules, and the rules in words.
+        How many were no destination by each of the balancer's rules, and the rules in words.
     """
     if choices <= 0:
         return "no other broker to choose from"
@@ -66,7 +66,7 @@ def rejections(choices: int, others: str, rejected: Sequence[int], rules: Sequen
     return f"of {choices} {others} rejected: {', '.join(said) if said else 'none, all less suited'}"
 
 
-class Scale(NamedTuple):
+class UnitScale(NamedTuple):
     """The capacity that stands in for an unknown one, and the unit of the load that texts show instead."""
 
     capacity: float
@@ -76,7 +76,7 @@ class Scale(NamedTuple):
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def change(before: float, after: float, scale: Scale | None = None) -> str:
+def change(before: float, after: float, scale: UnitScale | None = None) -> str:
     """A utilisation before and after, in as many digits as tell them apart, from one to four.
 
     In percent of the capacity; where that is not known (`scale`), as a load in its unit.
@@ -89,13 +89,13 @@ def change(before: float, after: float, scale: Scale | None = None) -> str:
     )
 
 
-def limit_text(limit: float, scale: Scale | None = None) -> str:
+def limit_text(limit: float, scale: UnitScale | None = None) -> str:
     """A limit of utilisation, as `change` shows it."""
     factor, suffix = (100.0, "%") if scale is None else _unit(abs(limit), scale)
     return f"{limit * factor:.1f}{suffix}"
 
 
-def _unit(most: float, scale: Scale) -> tuple[float, str]:
+def _unit(most: float, scale: UnitScale) -> tuple[float, str]:
     """The factor and the suffix that show loads up to this utilisation."""
     if not scale.unit.startswith("bytes"):
         noun = scale.unit.partition(",")[0].replace(" per second", "/s")
@@ -108,8 +108,8 @@ def _unit(most: float, scale: Scale) -> tuple[float, str]:
 
 
 @leaf
-def _off(level, high, low):
-    return max(level - high, low - level, 0.0)
+def _off(balancer, high, low):
+    return max(balancer - high, low - balancer, 0.0)
 
 
 @leaf

@@ -18,16 +18,16 @@ from trimtab.plan.search.limits import MARGIN
 
 P = TypeVar("P")
 
-MOST_ROUNDS = 48
-PATIENCE = 12
-"""Rounds in a row that may bring nothing. A cluster that cannot be levelled makes every round search to its
+MAX_ROUNDS = 48
+MAX_IDLE_ROUNDS = 12
+"""Rounds in a row that may bring nothing. A cluster that cannot be balanced makes every round search to its
 end: without this, 340 partitions on 14 crowded brokers took 46 s instead of a few.
 """
 MARGINS = (MARGIN, 0.8, 0.96, 1.0)
 MOVE_COSTS = (0.05, 0.5, 0.01)
 """Price of a move as such, in means of what moves cost (bytes, clients); the first is the usual one."""
 
-SHARES_HOME = (0.15, 0.4, 0.7, 1.0)
+REVERTED_SHARES = (0.15, 0.4, 0.7, 1.0)
 """Shares of the plan that are sent home, in turn."""
 
 RETRIES = 6
@@ -46,7 +46,7 @@ TRIALS = 2 * len(PRICES)
 percent cheaper, but seldom, and not at the next trial either."""
 
 CHANGES = 1000
-"""Random changes of one annealing, per item, within what the level calls the least and the most."""
+"""Random changes of one annealing, per item, within what the balancer calls the least and the most."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class Rating:
 
     Attributes
     ----------
-    breach
+    violation
         Sum over brokers and columns of weight · (distance from the band)², θ a hundredfold; 0 where all hold.
     cost
-        In what the level's moves cost: bytes copied, clients disturbed.
+        In what the balancer's moves cost: bytes copied, clients disturbed.
     perfect
         No placement is better.
     """
 
-    breach: float
+    violation: float
     cost: float
     moves: int
     perfect: bool
@@ -71,12 +71,12 @@ class Rating:
     @property
     def key(self) -> tuple[float, float, int]:
         """For comparing; distances that are only rounding count as none."""
-        return (self.breach if self.breach > NEGLIGIBLE else 0.0, self.cost, self.moves)
+        return (self.violation if self.violation > NEGLIGIBLE else 0.0, self.cost, self.moves)
 
 
 @dataclass(frozen=True)
-class Effort:
-    """Work that a plan of a level may spend, in items looked at, summed over rounds.
+class SearchBudget:
+    """Work that a plan of a balancer may spend, in items looked at, summed over rounds.
 
     Attributes
     ----------
@@ -90,27 +90,27 @@ class Effort:
     per_second: int
 
 
-class Search(Protocol[P]):
-    """The steps of a round over the level's own placements."""
+class RoundSearch(Protocol[P]):
+    """The steps of a round over the balancer's own placements."""
 
     def rating(self, placement: P) -> Rating:
         """Rank a placement."""
 
-    def levelled(self, start: P, margin: float, move_cost: float) -> P:
+    def balanced(self, start: P, margin: float, move_cost: float) -> P:
         """Descend to `margin` of the band, then send home what the goals do not need."""
 
     def annealed(self, random: np.random.Generator, price: float, margin: float) -> P:
         """Change at random what stands after the moves that must be, by the rule of annealing."""
 
-    def partly_home(self, best: P, random: np.random.Generator, share: float) -> P:
+    def partly_reverted(self, best: P, random: np.random.Generator, share: float) -> P:
         """Send some share of the moves of a placement home."""
 
 
 def improved(
-    search: Search[P],
+    search: RoundSearch[P],
     first: P,
     items: int,
-    effort: Effort,
+    effort: SearchBudget,
     budget_seconds: float,
     seed: int,
     *,
@@ -129,19 +129,19 @@ def improved(
     """
     extra = int(effort.per_second * budget_seconds // max(items, 1))
     work = effort.free + effort.per_second * budget_seconds
-    rounds = min(int(work // max(items, 1)), MOST_ROUNDS + extra)
+    rounds = min(int(work // max(items, 1)), MAX_ROUNDS + extra)
     best, rating = first, search.rating(first)
     random = np.random.default_rng(seed)
     last = 0
     for number in range(rounds):
-        if rating.perfect or number - last > PATIENCE + extra:
+        if rating.perfect or number - last > MAX_IDLE_ROUNDS + extra:
             break
         margin, move_cost = MARGINS[number % len(MARGINS)], MOVE_COSTS[number % len(MOVE_COSTS)]
-        if anneals and number % 2 == 0 and (rating.breach > NEGLIGIBLE or number < TRIALS):
+        if anneals and number % 2 == 0 and (rating.violation > NEGLIGIBLE or number < TRIALS):
             start = search.annealed(random, PRICES[number // 2 % len(PRICES)], margin)
         else:
-            start = search.partly_home(best, random, SHARES_HOME[number % len(SHARES_HOME)])
-        found = search.levelled(start, margin, move_cost)
+            start = search.partly_reverted(best, random, REVERTED_SHARES[number % len(REVERTED_SHARES)])
+        found = search.balanced(start, margin, move_cost)
         found_rating = search.rating(found)
         if found_rating.key < rating.key:
             best, rating, last = found, found_rating, number

@@ -1,4 +1,4 @@
-"""Verdicts of final placements, and proofs that are the same for every level.
+"""Verdicts of final placements, and proofs that are the same for every balancer.
 
 A problem is called proven only by an argument that holds for every plan: a total that no number of moves
 changes, an item that no broker can bear, rules that leave no place. What is merely not found is
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.model.level import ROUNDING as ROUNDING
+from trimtab.model.goals import ROUNDING as ROUNDING
 from trimtab.model.load import FloatArray
 from trimtab.model.plan import Problem, Verdict
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluation:
     """Verdict and problems of a final placement; `goals_met` says whether nothing is left to wish for."""
 
     verdict: Verdict
@@ -25,7 +25,7 @@ class Judgement:
     goals_met: bool
 
 
-def judgement_of(
+def evaluation(
     problems: Sequence[Problem],
     *,
     proven: bool,
@@ -34,7 +34,7 @@ def judgement_of(
     cuts: tuple[Problem, ...],
     incomplete: bool = False,
     settled: Sequence[Problem] = (),
-) -> Judgement:
+) -> Evaluation:
     """The verdict on a placement.
 
     Parameters
@@ -53,25 +53,25 @@ def judgement_of(
         Problems about soft goals that are proven: rules keep every plan from these goals.
     """
     if not problems:
-        return Judgement(Verdict.LEVELLED if any_move else Verdict.LEVEL, (), True)
+        return Evaluation(Verdict.BALANCED, (), True)
     if not any_move and not cuts and not overloads and all(one in settled for one in problems):
         # The load is as even as the rules allow. To fail each time would hide what can be mended.
-        return Judgement(Verdict.LEVEL, tuple(problems), False)
+        return Evaluation(Verdict.BALANCED, tuple(problems), False)
     # A plan that changes nothing improves nothing.
     verdict = Verdict.INCOMPLETE if incomplete or not any_move else Verdict.IMPROVED
     if overloads:
-        verdict = Verdict.OVERLOADED
-    return Judgement(Verdict.INFEASIBLE if proven else verdict, (*cuts, *problems), False)
+        verdict = Verdict.INCOMPLETE
+    return Evaluation(Verdict.INFEASIBLE if proven else verdict, (*cuts, *problems), False)
 
 
-def with_problem(judgement: Judgement, problem: Problem) -> Judgement:
+def with_problem(judgement: Evaluation, problem: Problem) -> Evaluation:
     """The judgement with one more thing left undone."""
     verdict = Verdict.IMPROVED if judgement.goals_met else judgement.verdict
-    return Judgement(verdict, (*judgement.problems, problem), False)
+    return Evaluation(verdict, (*judgement.problems, problem), False)
 
 
 def too_few_brokers(
-    where: str,
+    context: str,
     resource: str,
     unit: str,
     total: float,
@@ -83,7 +83,7 @@ def too_few_brokers(
 
     Parameters
     ----------
-    where
+    context
         The resource as the text names it.
     total
         Load that all brokers in service must carry.
@@ -103,9 +103,9 @@ def too_few_brokers(
         count=count,
         resource=resource,
         text=(
-            f"{where}: the load of {total:.6g} {unit} is more than {100 * theta:g}% of the capacity of "
+            f"{context}: the load of {total:.6g} {unit} is more than {100 * theta:g}% of the capacity of "
             f"{len(capacity)} brokers, {theta * most:.6g}; add {count} brokers of {typical:.6g} each"
-            f"{_doubt(total, most, unit)}"
+            f"{_plausibility_warning(total, most, unit)}"
         ),
         proof={
             **more,
@@ -122,7 +122,7 @@ DOUBTED = 2.0
 """A load of more than so many times the capacity suggests that one of the two is in another unit."""
 
 
-def _doubt(total: float, most: float, unit: str) -> str:
+def _plausibility_warning(total: float, most: float, unit: str) -> str:
     """What to check where the load is far more than what brokers can carry."""
     if total <= DOUBTED * most:
         return ""

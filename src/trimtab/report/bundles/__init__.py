@@ -1,1 +1,1 @@
-"""Texts and pictures of the level `bundles`."""
+"""Texts and pictures of the balancer `bundles`."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from trimtab.history.bundles.compare import Comparison
-    from trimtab.history.bundles.effect import Effect
+    from trimtab.history.bundles.compare import StrategyComparison
+    from trimtab.history.bundles.effect import ReplayEffect
 
 BACK = "#111111"
 HEADINGS = (
@@ -35,7 +35,7 @@ MOST_MARKERS = 400
 """Of returns in one panel; past it they would be a black bar."""
 
 
-def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> tuple[Path, Path]:
+def draw_replay(comparison: StrategyComparison, folder: Path, name: str, title: str) -> tuple[Path, Path]:
     """Draw σ, the usage of the fullest broker, and the unloads, over time, in a row for each strategy.
 
     Parameters
@@ -56,7 +56,7 @@ def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> 
     top, bottom = 1 - 1.15 / height, 0.55 / height
     figure.subplots_adjust(left=0.045, right=0.985, top=top, bottom=bottom, hspace=0.5, wspace=0.14)
     figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
-    figure.text(0.01, 1 - 0.55 / height, _told(comparison), fontsize=9, color=FAINT)
+    figure.text(0.01, 1 - 0.55 / height, _title(comparison), fontsize=9, color=FAINT)
     panels = figure.subplots(rows, 3, sharex=True, sharey="col", squeeze=False)
     at = np.array([datetime.datetime.fromtimestamp(one, datetime.UTC) for one in comparison.unmoved.at])
     for row, (label, effect) in zip(panels, effects.items(), strict=True):
@@ -77,12 +77,12 @@ def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> 
     return save_figure(figure, folder, name)
 
 
-def _uneven(axes: Axes, at: np.ndarray, unmoved: Effect, effect: Effect) -> None:
+def _uneven(axes: Axes, at: np.ndarray, unmoved: ReplayEffect, effect: ReplayEffect) -> None:
     line(axes, at, unmoved.sigma, BASELINE, 2.6)
     line(axes, at, effect.sigma, LINE, 1.3)
 
 
-def _fullest(axes: Axes, at: np.ndarray, comparison: Comparison, effect: Effect) -> None:
+def _fullest(axes: Axes, at: np.ndarray, comparison: StrategyComparison, effect: ReplayEffect) -> None:
     overload = comparison.measured_by.overload
     line(axes, at, comparison.unmoved.peak_usage, BASELINE, 2.6)
     line(axes, at, effect.peak_usage, LINE, 1.3)
@@ -90,7 +90,7 @@ def _fullest(axes: Axes, at: np.ndarray, comparison: Comparison, effect: Effect)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 
 
-def _unloads(axes: Axes, at: np.ndarray, effect: Effect) -> None:
+def _unloads(axes: Axes, at: np.ndarray, effect: ReplayEffect) -> None:
     from matplotlib.ticker import MaxNLocator
 
     so_far = np.cumsum(effect.unloads)
@@ -127,7 +127,7 @@ def _legend(figure: Figure, height: float) -> None:
     )  # fmt: skip
 
 
-def _told(comparison: Comparison) -> str:
+def _title(comparison: StrategyComparison) -> str:
     unmoved = comparison.unmoved
     words = [f"{len(unmoved.at):,} ticks"]
     if len(unmoved.at):
@@ -137,7 +137,7 @@ def _told(comparison: Comparison) -> str:
     return f"{', '.join(words)}; {UNMOVED}: {_balance(unmoved)}"
 
 
-def _summary(effect: Effect) -> str:
+def _summary(effect: ReplayEffect) -> str:
     unloads, back = int(effect.unloads.sum()), len(effect.oscillations)
     return " · ".join(
         (
@@ -149,7 +149,7 @@ def _summary(effect: Effect) -> str:
     )
 
 
-def _balance(effect: Effect) -> str:
+def _balance(effect: ReplayEffect) -> str:
     if not np.isfinite(effect.sigma).any():
         return "no broker"
     overload = duration_text(effect.overload_seconds) if effect.overload_seconds else "0 s"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trimtab.history.bundles.spark import Standing
+    from trimtab.history.bundles.spark import TaskProgress
 
 BETWEEN_SECONDS = 15.0
 """Between two lines where standard error is no terminal."""
@@ -20,7 +20,7 @@ class ReplayProgress:
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
-        self._begun = self._said = time.monotonic()
+        self._started = self._logged = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -31,25 +31,25 @@ class ReplayProgress:
 
     def local(self, ticks: int, at: float) -> None:
         """So many ticks have passed, the last of them of this time."""
-        pace = ticks / max(time.monotonic() - self._begun, 1e-9)
-        self._say(f"{_reached(ticks, at)}, {pace:,.0f} ticks a second")
+        pace = ticks / max(time.monotonic() - self._started, 1e-9)
+        self._print_progress(f"{_reached(ticks, at)}, {pace:,.0f} ticks a second")
 
-    def on_spark(self, standings: Mapping[str, Standing], tasks: int) -> None:
+    def on_spark(self, statuses: Mapping[str, TaskProgress], tasks: int) -> None:
         """Of so many tasks these have begun."""
-        ended = sum(one.ended for one in standings.values())
+        ended = sum(one.ended for one in statuses.values())
         at_work = [
-            f"{name} at {_reached(one.ticks, one.at)}" for name, one in standings.items() if not one.ended
+            f"{name} at {_reached(one.ticks, one.at)}" for name, one in statuses.items() if not one.ended
         ]
-        self._say("; ".join([f"{ended} of {tasks} replays ended", *at_work]))
+        self._print_progress("; ".join([f"{ended} of {tasks} replays ended", *at_work]))
 
-    def _say(self, text: str) -> None:
+    def _print_progress(self, text: str) -> None:
         if self._live:
             import shutil
 
             room = shutil.get_terminal_size().columns - 1
             print(f"\r\x1b[K{text[:room]}", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self._said >= BETWEEN_SECONDS:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._logged >= BETWEEN_SECONDS:
+            self._logged = time.monotonic()
             print(f"trimtab: {text}", file=sys.stderr, flush=True)
 
 

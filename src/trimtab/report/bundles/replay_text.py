@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from trimtab.history.bundles.compare import Comparison
-    from trimtab.history.bundles.effect import Effect
+    from trimtab.history.bundles.compare import StrategyComparison
+    from trimtab.history.bundles.effect import ReplayEffect
     from trimtab.model.bundles.returns import Oscillation
 
 UNMOVED = "nothing moved"
-SHOWN = 5
+MAX_LISTED = 5
 """Oscillations of a strategy that are named, the quickest of them; JSON has them all."""
 DAY_SECONDS = 86400.0
 
 
-def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
+def replay_text(comparison: StrategyComparison) -> Iterator[RenderableType]:
     """A row for each strategy below one for the recording as it is, then who came back where."""
     unmoved = comparison.unmoved
     if len(unmoved.at):
@@ -51,8 +51,12 @@ def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
             )
     for found in {tuple(effect.splits): effect.splits for effect in comparison.effects.values()}.values():
         if found:
-            them = [f"{key} ({why}, {time_text(at)})" for key, (at, why) in list(found.items())[:SHOWN]]
-            more = f" and {len(found) - SHOWN} more; --json names them all" if len(found) > SHOWN else ""
+            them = [f"{key} ({why}, {time_text(at)})" for key, (at, why) in list(found.items())[:MAX_LISTED]]
+            more = (
+                f" and {len(found) - MAX_LISTED} more; --json names them all"
+                if len(found) > MAX_LISTED
+                else ""
+            )
             yield f"Pulsar would also split {escape(', '.join(them))}{more}"
     yield (
         "[dim]σ of the brokers' shares of weighted usage, at every tick before its unloads; peak: of the "
@@ -61,7 +65,7 @@ def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
     )
 
 
-def replay_document(comparison: Comparison, how: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def replay_document(comparison: StrategyComparison, how: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The same as plain JSON values, with the figures of every tick.
 
     Parameters
@@ -80,7 +84,7 @@ def replay_document(comparison: Comparison, how: Mapping[str, Mapping[str, Any]]
     }
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: StrategyComparison) -> Table:
     balance, moves = ["σ mean", "worst", "peak", "overloaded"], ["unloads", "bundles", "clients"]
     table = figures_table(["strategy"], [*balance, *moves, "interrupted", "came back"])
     table.columns[0].no_wrap = True
@@ -98,7 +102,7 @@ def _table(comparison: Comparison) -> Table:
     return table
 
 
-def _balance(effect: Effect) -> tuple[str, str, str, str]:
+def _balance(effect: ReplayEffect) -> tuple[str, str, str, str]:
     return (
         figure_text(effect.sigma_mean, ".4f"),
         figure_text(effect.sigma_worst, ".4f"),
@@ -120,7 +124,7 @@ def _returns(returned: Mapping[str, tuple[Oscillation, ...]], *, whole_times: bo
     for column in table.columns:
         column.no_wrap, column.overflow = column.header != "bundle", "fold"
     for name, found in returned.items():
-        quickest = sorted(found, key=lambda one: (one.away_seconds, one.at))[:SHOWN]
+        quickest = sorted(found, key=lambda one: (one.away_seconds, one.at))[:MAX_LISTED]
         for number, one in enumerate(quickest):
             table.add_row(
                 escape(name) if number == 0 else "",
@@ -130,13 +134,13 @@ def _returns(returned: Mapping[str, tuple[Oscillation, ...]], *, whole_times: bo
                 time(one.at),
                 duration_text(one.away_seconds),
             )
-        if len(found) > SHOWN:
-            more = f"and {len(found) - SHOWN} more after longer; --json names them all"
+        if len(found) > MAX_LISTED:
+            more = f"and {len(found) - MAX_LISTED} more after longer; --json names them all"
             table.add_row("", f"[dim]{more}[/]", "", "", "", "")
     return table
 
 
-def _document(effect: Effect) -> dict[str, Any]:
+def _document(effect: ReplayEffect) -> dict[str, Any]:
     return {
         "sigma_mean": known_value(effect.sigma_mean),
         "sigma_worst": known_value(effect.sigma_worst),

@@ -12,13 +12,13 @@ from trimtab.report.tables import table_lines
 if TYPE_CHECKING:
     from trimtab.model.bundles.plan import BundlePlan
     from trimtab.plan.pulsar.agreement import Disagreement
-    from trimtab.plan.pulsar.decision import Decision
+    from trimtab.plan.pulsar.decision import ShedDecision
 
-MOVES_SHOWN = 8
+MAX_MOVES_LISTED = 8
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StrategyProposal:
     """The wish of one strategy.
 
     Attributes
@@ -39,15 +39,15 @@ class Wanted:
     strategy: str
     placement: str | None
     options: Mapping[str, str]
-    decision: Decision
+    decision: ShedDecision
     plan: BundlePlan
     disagreements: Sequence[Disagreement]
 
 
-def strategies_text(wanted: Sequence[Wanted]) -> str:
+def strategies_text(desired: Sequence[StrategyProposal]) -> str:
     """A table of all, then each with its moves and the numbers that decided."""
     rows = [["strategy", "placement", "unloads", "clients", "traffic", "worst deviation", "peak", "agrees"]]
-    for one in wanted:
+    for one in desired:
         cost, after = one.plan.cost, one.plan.predicted.after
         row = [one.name, one.placement or "its own", str(cost.unloads), str(cost.sessions)]
         row.append(f"{bytes_text(int(cost.bytes_per_second))}/s")
@@ -55,14 +55,14 @@ def strategies_text(wanted: Sequence[Wanted]) -> str:
             row.append(f"{max(values.values(), default=0.0):.0%}")
         rows.append([*row, f"no ({len(one.disagreements)})" if one.disagreements else "yes"])
     lines = ["What each strategy would do now, and what comes of it:", *table_lines(rows, align="llrrrrrl")]
-    for one in wanted:
+    for one in desired:
         lines += ["", *_one(one)]
     return "\n".join(lines) + "\n"
 
 
-def strategies_document(wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+def strategies_document(desired: Sequence[StrategyProposal]) -> list[dict[str, Any]]:
     """The same as plain JSON values; the plan's moves and problems are in it."""
-    from trimtab.files.bundles.decisions import plain_why
+    from trimtab.files.bundles.decisions import reason_document
 
     return [
         {
@@ -72,7 +72,7 @@ def strategies_document(wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
             "options": dict(one.options),
             "unloads": {source: list(bundles) for source, bundles in one.decision.unloads.items()},
             "destinations": dict(one.decision.destinations),
-            "why": plain_why(one.decision.why),
+            "why": reason_document(one.decision.facts),
             "verdict": str(one.plan.verdict),
             "clients": one.plan.cost.sessions,
             "bytes_per_second": one.plan.cost.bytes_per_second,
@@ -81,11 +81,11 @@ def strategies_document(wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
             "disagreements": [asdict(each) for each in one.disagreements],
             "problems": [problem.text for problem in one.plan.problems],
         }
-        for one in wanted
+        for one in desired
     ]
 
 
-def _one(one: Wanted) -> Iterator[str]:
+def _one(one: StrategyProposal) -> Iterator[str]:
     options = "".join(f", {name}={value}" for name, value in one.options.items())
     yield f"{one.name} ({one.strategy}, {one.placement or 'destinations of its own'}{options}):"
     moves = one.plan.moves
@@ -93,23 +93,23 @@ def _one(one: Wanted) -> Iterator[str]:
         yield "  unloads nothing"
     shown = [
         [str(m.order), m.bundle, f"{m.source or 'nobody'} → {m.target or 'split'}", m.reason.text]
-        for m in moves[:MOVES_SHOWN]
+        for m in moves[:MAX_MOVES_LISTED]
     ]
     yield from table_lines(shown, align="rlll")
     if len(moves) > len(shown):
         yield f"  ... and {counted(len(moves) - len(shown), 'more unload')}; --strategy {one.name} shows all"
-    for line in why_lines(one.decision):
+    for line in reason_lines(one.decision):
         yield f"  {line}"
     for each in one.disagreements:
         yield f"  shedder and placement disagree: {each.text}"
 
 
-def why_lines(decision: Decision) -> Iterator[str]:
+def reason_lines(decision: ShedDecision) -> Iterator[str]:
     """The numbers that decided, a line each."""
-    for name, value in decision.why.items():
+    for name, value in decision.facts.items():
         if name not in ("placements", "refused", "reasons", "problems", "splits"):
             yield f"{name.replace('_', ' ')}: {_value(value)}"
-    for bundle, size in decision.why.get("splits", {}).items():
+    for bundle, size in decision.facts.get("splits", {}).items():
         outcome = "would be split" if size["outcome"] == "split" else f"stays whole: {size['outcome']}"
         figures = f"{size['topics']} topics, {size['sessions']} clients, {size['msg_rate']:,.0f} messages/s"
         carried = f"{figures}, {bytes_text(size['msg_throughput'])}/s"

@@ -1,1 +1,1 @@
-"""Words for the level `keys`."""
+"""Words for the balancer `keys`."""

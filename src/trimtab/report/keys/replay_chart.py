@@ -13,12 +13,14 @@ from trimtab.report.replay_panels import BASELINE, LINE, OVERLOADED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.history.keys.compare import Outcome
+    from trimtab.history.keys.compare import KeyPolicyResult
 
 HEADINGS: Final = ("records of each partition over the mean", "records that wait in the fullest partition")
 
 
-def draw_replay(outcomes: Mapping[str, Outcome], folder: Path, name: str, title: str) -> tuple[Path, Path]:
+def draw_replay(
+    outcomes: Mapping[str, KeyPolicyResult], folder: Path, name: str, title: str
+) -> tuple[Path, Path]:
     """Draw loads of partitions, and what waits over time, a row a scheme.
 
     Parameters
@@ -68,6 +70,6 @@ def draw_replay(outcomes: Mapping[str, Outcome], folder: Path, name: str, title:
     return save_figure(figure, folder, name)
 
 
-def _over_mean(one: Outcome) -> np.ndarray:
+def _over_mean(one: KeyPolicyResult) -> np.ndarray:
     loads = np.sort(np.array(one.records, dtype=np.float64))[::-1]
     return np.asarray(loads / loads.mean())

@@ -13,11 +13,13 @@ from trimtab.report.tables import figures_table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from trimtab.history.keys.compare import Outcome
+    from trimtab.history.keys.compare import KeyPolicyResult
     from trimtab.history.keys.stream import KeyStream
 
 
-def replay_text(stream: KeyStream, outcomes: Mapping[str, Outcome], how: str) -> Iterator[RenderableType]:
+def replay_text(
+    stream: KeyStream, outcomes: Mapping[str, KeyPolicyResult], how: str
+) -> Iterator[RenderableType]:
     """A row for each scheme.
 
     Parameters
@@ -71,7 +73,7 @@ def _seconds(seconds: float) -> str:
     )
 
 
-def replay_document(stream: KeyStream, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+def replay_document(stream: KeyStream, outcomes: Mapping[str, KeyPolicyResult]) -> dict[str, Any]:
     """The same as plain JSON values, with what waits in each partition over time."""
     return {
         "records": len(stream.at),

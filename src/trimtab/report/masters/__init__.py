@@ -1,1 +1,1 @@
-"""The words of the level `masters`."""
+"""The words of the balancer `masters`."""

@@ -1,1 +1,1 @@
-"""Texts of the level `queues`."""
+"""Texts of the balancer `queues`."""

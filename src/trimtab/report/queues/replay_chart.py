@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from trimtab.report.pictures import FAINT, INK, plain_axes, save_figure
-from trimtab.report.queues.replay_text import shown_classes
+from trimtab.report.queues.replay_text import listed_classes
 from trimtab.report.replay_panels import BASELINE, LINE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.history.queues.compare import Outcome
+    from trimtab.history.queues.compare import DispatchPolicyResult
 
 HEADINGS = (
     "seconds of work, the fullest to the emptiest queue",
@@ -20,7 +20,9 @@ HEADINGS = (
 )
 
 
-def draw_replay(outcomes: Mapping[str, Outcome], folder: Path, name: str, title: str) -> tuple[Path, Path]:
+def draw_replay(
+    outcomes: Mapping[str, DispatchPolicyResult], folder: Path, name: str, title: str
+) -> tuple[Path, Path]:
     """Draw the work in the queues over time, and the waits of each class, a row a scheme.
 
     Parameters
@@ -39,7 +41,7 @@ def draw_replay(outcomes: Mapping[str, Outcome], folder: Path, name: str, title:
     top = 1 - 1.15 / height
     figure.subplots_adjust(left=0.06, right=0.985, top=top, bottom=0.55 / height, hspace=0.75, wspace=0.16)
     figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
-    first, shown = next(iter(outcomes.values())), shown_classes(outcomes)
+    first, shown = next(iter(outcomes.values())), listed_classes(outcomes)
     told = f"grey: the fullest queue under {next(iter(outcomes))}; cut where a policy is far from the others"
     figure.text(0.01, 1 - 0.52 / height, told, fontsize=9, color=FAINT)
     panels = figure.subplots(len(outcomes), 2, sharex="col", sharey="col", squeeze=False)
@@ -77,7 +79,7 @@ def draw_replay(outcomes: Mapping[str, Outcome], folder: Path, name: str, title:
     return save_figure(figure, folder, name)
 
 
-def _extent(one: Outcome) -> tuple[float, float]:
+def _extent(one: DispatchPolicyResult) -> tuple[float, float]:
     """The makespan, and the most work that any queue held; above 0, so that they can be an axis."""
     return max(one.makespan_seconds, 1e-3), max(float(one.work.max(initial=0.0)), 1e-3)
 

@@ -14,14 +14,16 @@ from trimtab.report.tables import figures_table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from trimtab.history.queues.compare import Outcome, Waits
+    from trimtab.history.queues.compare import DispatchPolicyResult, Waits
     from trimtab.model.queues.arrivals import Arrivals
 
-SHOWN: Final = 5
+MAX_LISTED: Final = 5
 """Classes with columns of their own, those with most messages; JSON has them all."""
 
 
-def replay_text(arrivals: Arrivals, outcomes: Mapping[str, Outcome], how: str) -> Iterator[RenderableType]:
+def replay_text(
+    arrivals: Arrivals, outcomes: Mapping[str, DispatchPolicyResult], how: str
+) -> Iterator[RenderableType]:
     """A row for each scheme: what all of them waited, then what each class did.
 
     Parameters
@@ -46,7 +48,7 @@ def replay_text(arrivals: Arrivals, outcomes: Mapping[str, Outcome], how: str) -
             *(f"{number:,}" for number in (one.moved, one.stolen, one.lost)),
         )
     yield table
-    shown = shown_classes(outcomes)
+    shown = listed_classes(outcomes)
     yield ""
     texts = [f"{name}: mean, p50, p99" for name in shown]
     table = figures_table(["wait by class, s"], texts)
@@ -67,17 +69,17 @@ def replay_text(arrivals: Arrivals, outcomes: Mapping[str, Outcome], how: str) -
     )
 
 
-def shown_classes(outcomes: Mapping[str, Outcome]) -> list[str]:
+def listed_classes(outcomes: Mapping[str, DispatchPolicyResult]) -> list[str]:
     """The classes with most messages, in the order of the alphabet."""
     waits = next(iter(outcomes.values())).waits
-    return sorted(sorted(waits, key=lambda name: -waits[name].messages)[:SHOWN])
+    return sorted(sorted(waits, key=lambda name: -waits[name].messages)[:MAX_LISTED])
 
 
 def _cells(waits: Waits) -> list[str]:
     return [figure_text(one, ".3g" if one < 1000 else ",.0f") for one in (waits.mean, waits.p50, waits.p99)]
 
 
-def replay_document(arrivals: Arrivals, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+def replay_document(arrivals: Arrivals, outcomes: Mapping[str, DispatchPolicyResult]) -> dict[str, Any]:
     """The same as plain JSON values, with the work in each queue over time."""
     return {
         "messages": len(arrivals),
@@ -87,7 +89,7 @@ def replay_document(arrivals: Arrivals, outcomes: Mapping[str, Outcome]) -> dict
     }
 
 
-def _document(one: Outcome) -> dict[str, Any]:
+def _document(one: DispatchPolicyResult) -> dict[str, Any]:
     return {
         "wait_seconds": {name: _figures(waits) for name, waits in (("", one.overall), *one.waits.items())},
         "makespan_seconds": one.makespan_seconds,

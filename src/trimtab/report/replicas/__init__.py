@@ -1,1 +1,1 @@
-"""Texts and pictures of the level `replicas`."""
+"""Texts and pictures of the balancer `replicas`."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from trimtab.history.replicas.effect import Effect
-    from trimtab.history.replicas.spark import Comparison
+    from trimtab.history.replicas.effect import ReplicasReplayEffect
+    from trimtab.history.replicas.spark import ScenarioComparison
 
 HEADINGS = (
     "usage of the fullest broker and resource",
@@ -28,7 +28,7 @@ HEADINGS = (
 )
 
 
-def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> tuple[Path, Path]:
+def draw_replay(comparison: ScenarioComparison, folder: Path, name: str, title: str) -> tuple[Path, Path]:
     """Draw the usage of the fullest broker, the worst γ, and the bytes copied, over time, a row a strategy.
 
     Parameters
@@ -51,7 +51,7 @@ def draw_replay(comparison: Comparison, folder: Path, name: str, title: str) -> 
     top, bottom = 1 - 1.15 / height, 0.55 / height
     figure.subplots_adjust(left=0.045, right=0.985, top=top, bottom=bottom, hspace=0.5, wspace=0.14)
     figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
-    figure.text(0.01, 1 - 0.55 / height, _told(comparison), fontsize=9, color=FAINT)
+    figure.text(0.01, 1 - 0.55 / height, _title(comparison), fontsize=9, color=FAINT)
     panels = figure.subplots(rows, 3, sharex=True, sharey="col", squeeze=False)
     at = np.array([datetime.datetime.fromtimestamp(one, datetime.UTC) for one in unmoved.at])
     theta = max(comparison.measured_by.theta)
@@ -102,7 +102,7 @@ def _legend(figure: Figure, height: float, theta: float) -> None:
     )
 
 
-def _told(comparison: Comparison) -> str:
+def _title(comparison: ScenarioComparison) -> str:
     unmoved = comparison.effects[NOTHING]
     begin = datetime.datetime.fromtimestamp(float(unmoved.at[0]), datetime.UTC)
     words = (
@@ -111,13 +111,13 @@ def _told(comparison: Comparison) -> str:
     return f"{words}; {NOTHING}: {_balance(unmoved)}"
 
 
-def _summary(effect: Effect) -> str:
+def _summary(effect: ReplicasReplayEffect) -> str:
     return (
         f"{_balance(effect)} · {effect.replicas.sum():,} replicas moved, {effect.moved_twice.sum():,} twice"
         f" · {bytes_text(float(effect.copied_bytes.sum()))} copied"
     )
 
 
-def _balance(effect: Effect) -> str:
+def _balance(effect: ReplicasReplayEffect) -> str:
     above_theta = duration_text(effect.seconds_above) if effect.seconds_above else "0 s"
     return f"above θ for {above_theta}, γ {mean(effect.gamma):.0%} in the mean"

@@ -17,13 +17,13 @@ from trimtab.report.tables import figures_table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from trimtab.history.replicas.effect import Effect
-    from trimtab.history.replicas.spark import Comparison
+    from trimtab.history.replicas.effect import ReplicasReplayEffect
+    from trimtab.history.replicas.spark import ScenarioComparison
 
 NOTHING: Final = "nothing moved"
 
 
-def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
+def replay_text(comparison: ScenarioComparison) -> Iterator[RenderableType]:
     """A row for each scenario, that in which nothing is moved first."""
     first = next(iter(comparison.effects.values()))
     theta = comparison.measured_by.theta
@@ -69,7 +69,7 @@ def replay_text(comparison: Comparison) -> Iterator[RenderableType]:
         yield "[dim]error: Σ|expected − actual| / Σ actual, leaders' loads of all partitions and hours[/]"
 
 
-def replay_document(comparison: Comparison) -> dict[str, Any]:
+def replay_document(comparison: ScenarioComparison) -> dict[str, Any]:
     """The same as plain JSON values, with the figures of every step."""
     return {
         "theta": dict(zip(RESOURCES, comparison.measured_by.theta, strict=True)),
@@ -82,7 +82,7 @@ def replay_document(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _document(effect: Effect) -> dict[str, Any]:
+def _document(effect: ReplicasReplayEffect) -> dict[str, Any]:
     return {
         "seconds_above_theta": effect.seconds_above,
         "broker_seconds_above_theta": effect.broker_seconds_above,

@@ -9,15 +9,15 @@ from simulate.pulsar_admin.faults import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
 from support.journals import CODECS
-from trimtab.act.bundles.acting import receipt_of
 from trimtab.act.bundles.batch import sessions_disturbed
+from trimtab.act.bundles.executor import receipt_of
 from trimtab.act.bundles.figures import progress_of
-from trimtab.act.bundles.settings import UnloadPace
-from trimtab.act.bundles.state import BundlesState
-from trimtab.act.bundles.steps import StepState
-from trimtab.act.execution.state import Status
+from trimtab.act.bundles.settings import UnloadLimits
+from trimtab.act.bundles.state import BundlesExecutionState
+from trimtab.act.bundles.steps import BundleStepState
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
-from trimtab.report.bundles.words import receipt_text
+from trimtab.report.bundles.renderer import receipt_text
 
 ONE, TWO, THREE = BROKERS
 SHEDDING, SPLITTING = "loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled"
@@ -34,7 +34,7 @@ def test_bundles_go_where_the_plan_sends_them(bed: Bed, tmp_path: Path) -> None:
     first, second, *_ = bed.keys
     plan = bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, THREE))
     state = bed.run(bed.prepared(plan), tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert (bed.cluster.owners[first], bed.cluster.owners[second]) == (TWO, THREE)
     assert bed.verbs("unload") == [(first, ONE), (second, ONE)]
     assert bed.verbs("set") == [(SHEDDING, "false"), (SPLITTING, "false")]
@@ -49,7 +49,7 @@ def test_a_bundle_without_clients_gets_its_owner_by_a_lookup_of_ours(bed: Bed, t
     bed.cluster.namespaces[NAMESPACE].topics.clear()
     first = bed.keys[0]
     state = bed.run(bed.prepared(bundle_plan_of(unload(first, ONE, TWO))), tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert bed.cluster.owners[first] == TWO
 
 
@@ -59,7 +59,7 @@ def test_a_bundle_that_nobody_owns_is_given_its_owner(bed: Bed, tmp_path: Path) 
     del bed.cluster.owners[first]
     bed.cluster.namespaces[NAMESPACE].topics.clear()
     state = bed.run(bed.prepared(bundle_plan_of(unload(first, None, TWO))), tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert bed.cluster.owners[first] == TWO
 
 
@@ -72,7 +72,7 @@ def test_a_bundle_is_cut_and_a_part_of_it_moved(bed: Bed, tmp_path: Path) -> Non
     part = f"{NAMESPACE}/0x10000000_0x20000000"
     plan = bundle_plan_of(split(whole, ONE, *cuts), unload(part, ONE, THREE))
     state = bed.run(bed.prepared(plan), tmp_path)
-    assert state.status is Status.FINISHED, state.records
+    assert state.status is ExecutionStatus.FINISHED, state.records
     assert bed.keys[:3] == [
         f"{NAMESPACE}/0x00000000_0x10000000",
         part,
@@ -89,7 +89,7 @@ def test_what_is_so_already_is_not_touched(bed: Bed, tmp_path: Path) -> None:
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO)))
     bed.cluster.give(first, TWO)
     state = bed.run(state, tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert [record.reason for record in state.records] == ["was so already"]
     assert bed.cluster.history == []
 
@@ -98,7 +98,7 @@ def test_what_was_set_before_us_is_set_again(bed: Bed, tmp_path: Path) -> None:
     """An operator's own override is remembered and given back by its value."""
     bed.cluster.overrides[SHEDDING] = "true"
     state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     bed.assert_given_back({SHEDDING: "true"})
 
 
@@ -107,7 +107,7 @@ def test_what_was_off_before_us_stays_off(bed: Bed, tmp_path: Path) -> None:
     before = {SHEDDING: "false", SPLITTING: "false"}
     bed.cluster.overrides.update(before)
     state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     bed.assert_given_back(before)
     assert bed.verbs("set", "unset") == []
 
@@ -115,9 +115,9 @@ def test_what_was_off_before_us_stays_off(bed: Bed, tmp_path: Path) -> None:
 def test_unloads_go_in_batches_with_a_pause_between(bed: Bed, tmp_path: Path) -> None:
     """Two at a time, half a second for clients to settle."""
     plan = bundle_plan_of(*(unload(key, ONE, TWO) for key in bed.keys))
-    settings = replace(SETTINGS, pace=replace(SETTINGS.pace, unloads_per_batch=2))
+    settings = replace(SETTINGS, limits=replace(SETTINGS.limits, max_unloads_per_batch=2))
     state = bed.run(bed.prepared(plan, settings), tmp_path)
-    assert (state.status, state.batches) == (Status.FINISHED, 2)
+    assert (state.status, state.batches) == (ExecutionStatus.FINISHED, 2)
     at = [deed.at for deed in bed.cluster.history if deed.verb == "unload"]
     assert at[1] - at[0] < 0.5 <= at[2] - at[1]
 
@@ -130,9 +130,9 @@ def test_few_clients_a_minute_are_disconnected(bed: Bed, tmp_path: Path) -> None
         unload(second, ONE, TWO, sessions=3),
         unload(third, ONE, TWO, sessions=20),
     )
-    settings = replace(SETTINGS, pace=UnloadPace(sessions_per_minute=10))
+    settings = replace(SETTINGS, limits=UnloadLimits(max_sessions_per_minute=10))
     state = bed.run(bed.prepared(plan, settings), tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     at = [deed.at for deed in bed.cluster.history if deed.verb == "unload"]
     assert at[1] - at[0] < 1.0
     assert at[2] - at[0] >= 60.0
@@ -178,7 +178,7 @@ def test_whatever_goes_wrong_twice_the_plan_is_carried_out(
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, THREE)))
     bed.faults.append(Fault(method, path, trouble, times=2, status=status))
     state = bed.run(state, tmp_path)
-    assert state.status is Status.FINISHED, [(r.state, r.reason) for r in state.records]
+    assert state.status is ExecutionStatus.FINISHED, [(r.state, r.reason) for r in state.records]
     assert (bed.cluster.owners[first], bed.cluster.owners[second]) == (TWO, THREE)
     bed.assert_given_back()
 
@@ -203,7 +203,7 @@ def test_a_split_that_goes_wrong_twice_is_done_at_last(
     state = bed.prepared(bundle_plan_of(split(whole, ONE, 0x10000000, 0x20000000)))
     bed.faults.append(Fault("PUT", "/split", trouble, times=2, status=status))
     state = bed.run(state, tmp_path)
-    assert state.status is Status.FINISHED, [(r.state, r.reason) for r in state.records]
+    assert state.status is ExecutionStatus.FINISHED, [(r.state, r.reason) for r in state.records]
     assert len(bed.keys) == 6
     bed.assert_given_back()
 
@@ -213,8 +213,8 @@ def test_a_yes_that_never_does_anything_fails_in_the_end(bed: Bed, tmp_path: Pat
     state = bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO)))
     bed.faults.append(Fault("PUT", "/unload", Trouble.EMPTY_YES, times=10**6))
     state = bed.run(state, tmp_path)
-    assert state.status is Status.INCOMPLETE
-    assert state.records[0].state is StepState.FAILED
+    assert state.status is ExecutionStatus.INCOMPLETE
+    assert state.records[0].state is BundleStepState.FAILED
     assert state.records[0].reason == f"Pulsar left it with {ONE} (8 attempts)"
     bed.assert_given_back()
 
@@ -226,9 +226,9 @@ def test_a_bundle_of_one_topic_cannot_be_cut(bed: Bed, tmp_path: Path) -> None:
     part = f"{NAMESPACE}/0x00000000_0x10000000"
     plan = bundle_plan_of(split(whole, ONE, 0x10000000), unload(part, ONE, TWO))
     state = bed.run(bed.prepared(plan), tmp_path)
-    assert state.status is Status.INCOMPLETE
+    assert state.status is ExecutionStatus.INCOMPLETE
     first, second = state.records
-    assert (first.state, second.state) == (StepState.FAILED, StepState.SKIPPED)
+    assert (first.state, second.state) == (BundleStepState.FAILED, BundleStepState.SKIPPED)
     said = "answers PUT" if bed.cluster.extensible else "cuts no bundle of fewer than two topics"
     assert said in first.reason
     assert second.reason == f"step 1 (split {whole}) ended as failed"
@@ -242,7 +242,7 @@ def test_a_wrong_token_ends_it_at_once(tmp_path: Path) -> None:
     bed.cluster.token = "another"
     began = bed.now
     state = bed.run(state, tmp_path)
-    assert state.status is Status.STOPPED
+    assert state.status is ExecutionStatus.STOPPED
     assert "answers GET brokers with 403" in state.reason
     assert "superuser" in state.reason
     assert bed.now - began < 5.0
@@ -258,11 +258,11 @@ def test_every_unload_of_a_bundle_counts(bed: Bed, tmp_path: Path) -> None:
     bed.cluster.hints[first] = THREE
     disturbed = []
 
-    def watch(after: BundlesState) -> None:
+    def watch(after: BundlesExecutionState) -> None:
         disturbed.append(sessions_disturbed(after.records, after.now))
 
     state = bed.run(state, tmp_path, watch)
-    assert state.status is Status.FINISHED, [(r.state, r.reason) for r in state.records]
+    assert state.status is ExecutionStatus.FINISHED, [(r.state, r.reason) for r in state.records]
     assert bed.cluster.owners[first] == TWO
     (record,) = state.records
     assert (record.attempts, len(record.unloaded_at)) == (3, 3)  # but for the refused one of four
@@ -274,23 +274,23 @@ def test_every_unload_of_a_bundle_counts(bed: Bed, tmp_path: Path) -> None:
     assert progress_of(state).sessions_disturbed == max(disturbed) == 18  # all within a minute
     assert record.started_at is not None
     assert record.ended_at is not None
-    assert outcome.under_way_seconds == record.ended_at - record.started_at
-    assert outcome.under_way_seconds > record.unloaded_at[2] - record.unloaded_at[0] > 5
+    assert outcome.in_flight_seconds == record.ended_at - record.started_at
+    assert outcome.in_flight_seconds > record.unloaded_at[2] - record.unloaded_at[0] > 5
     told = receipt_text(receipt)
     assert "1 bundles moved" in told
     assert "3 unloads, at most 18 clients disconnected for a moment" in told
-    assert f"{outcome.under_way_seconds:.2f} s at most" in told
+    assert f"{outcome.in_flight_seconds:.2f} s at most" in told
 
 
 def test_unloads_tried_again_count_against_the_minute(bed: Bed, tmp_path: Path) -> None:
     """Eight clients a minute: a bundle of four that is unloaded twice leaves the next to the minute after."""
     first, second, *_ = bed.keys
     plan = bundle_plan_of(unload(first, ONE, TWO, sessions=4), unload(second, ONE, THREE, sessions=4))
-    pace = replace(SETTINGS.pace, unloads_per_batch=1, sessions_per_minute=8)
-    state = bed.prepared(plan, replace(SETTINGS, pace=pace))
+    pace = replace(SETTINGS.limits, max_unloads_per_batch=1, max_sessions_per_minute=8)
+    state = bed.prepared(plan, replace(SETTINGS, limits=pace))
     bed.faults.append(Fault("PUT", "/unload", Trouble.EMPTY_YES))
     state = bed.run(state, tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     times = sorted(at for record in state.records for at in record.unloaded_at)
     assert len(times) == 3
     assert times[2] - times[0] >= 60.0
@@ -301,4 +301,4 @@ def test_a_journal_from_before_unloads_were_counted_tells_of_the_last(bed: Bed, 
     state = bed.run(bed.prepared(bundle_plan_of(unload(bed.keys[0], ONE, TWO))), tmp_path)
     (record,) = state.records
     assert replace(record, unloaded_at=()).unloads == 1
-    assert replace(record, unloaded_at=(), asked_at=None).unloads == 0
+    assert replace(record, unloaded_at=(), requested_at=None).unloads == 0

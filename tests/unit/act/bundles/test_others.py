@@ -9,13 +9,13 @@ from simulate.pulsar_admin.faults import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
 from trimtab.act.bundles.prepare import compare, steps_of
-from trimtab.act.bundles.state import BundlesState
-from trimtab.act.bundles.steps import StepState
-from trimtab.act.execution.state import Status
+from trimtab.act.bundles.state import BundlesExecutionState
+from trimtab.act.bundles.steps import BundleStepState
+from trimtab.act.execution.state import ExecutionStatus
 
 ONE, TWO, THREE = BROKERS
 SHEDDING = "loadBalancerSheddingEnabled"
-ONE_AT_A_TIME = replace(SETTINGS, pace=replace(SETTINGS.pace, unloads_per_batch=1))
+ONE_AT_A_TIME = replace(SETTINGS, limits=replace(SETTINGS.limits, max_unloads_per_batch=1))
 
 
 @pytest.fixture(params=[False, True], ids=["modular", "extensible"])
@@ -36,10 +36,10 @@ def test_a_destination_that_dies_takes_only_its_own_steps_with_it(bed: Bed, tmp_
     bed.cluster.kill(THREE)
     began = bed.now
     state = bed.run(state, tmp_path)
-    assert state.status is Status.INCOMPLETE
-    assert [r.state for r in state.records] == [StepState.FAILED, StepState.DONE]
+    assert state.status is ExecutionStatus.INCOMPLETE
+    assert [r.state for r in state.records] == [BundleStepState.FAILED, BundleStepState.DONE]
     assert state.records[0].reason == f"{THREE}, its destination, is dead"
-    assert bed.now - began >= SETTINGS.broker_grace_seconds
+    assert bed.now - began >= SETTINGS.broker_timeout_seconds
     assert bed.cluster.owners[first] == ONE
     bed.assert_given_back()
 
@@ -51,7 +51,7 @@ def test_a_destination_that_comes_back_in_time_is_waited_for(bed: Bed, tmp_path:
     bed.cluster.kill(THREE)
     bed.cluster.after(8.0, lambda: bed.cluster.revive(THREE))
     state = bed.run(state, tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert bed.cluster.owners[first] == THREE
 
 
@@ -64,7 +64,7 @@ def test_an_owner_that_dies_as_it_is_asked_is_waited_for(tmp_path: Path) -> None
     meanwhile(bed, "PUT", "/unload", lambda: bed.cluster.kill(TWO))
     state = bed.run(state, tmp_path)
     (record,) = state.records
-    assert (state.status, record.state) == (Status.FINISHED, StepState.DONE), record
+    assert (state.status, record.state) == (ExecutionStatus.FINISHED, BundleStepState.DONE), record
     assert bed.cluster.owners[first] == THREE
     bed.assert_given_back()
 
@@ -78,7 +78,7 @@ def test_a_leader_that_dies_is_replaced_before_we_go_on(tmp_path: Path) -> None:
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, THREE)), ONE_AT_A_TIME)
     meanwhile(bed, "PUT", "/unload", lambda: bed.cluster.kill("b0:8080"))
     state = bed.run(state, tmp_path)
-    assert state.status is Status.FINISHED, [(r.state, r.reason) for r in state.records]
+    assert state.status is ExecutionStatus.FINISHED, [(r.state, r.reason) for r in state.records]
     bed.assert_given_back()
 
 
@@ -90,7 +90,7 @@ def test_a_bundle_that_somebody_else_splits_is_left_alone(bed: Bed, tmp_path: Pa
     assert bundle is not None
     meanwhile(bed, "POST", "Shedding", lambda: bed.cluster.cut(bundle, [0x11111111], "somebody"))
     state = bed.run(state, tmp_path)
-    assert [r.state for r in state.records] == [StepState.SKIPPED, StepState.DONE]
+    assert [r.state for r in state.records] == [BundleStepState.SKIPPED, BundleStepState.DONE]
     assert state.records[0].reason == "the bundle is gone: split at 0x11111111"
     bed.assert_given_back()
 
@@ -107,7 +107,7 @@ def test_a_split_that_somebody_else_was_first_with_takes_its_parts_steps_along(
     assert bundle is not None
     bed.cluster.cut(bundle, [0x22222222], "somebody")
     state = bed.run(state, tmp_path)
-    assert [r.state for r in state.records] == [StepState.SKIPPED, StepState.SKIPPED]
+    assert [r.state for r in state.records] == [BundleStepState.SKIPPED, BundleStepState.SKIPPED]
     assert state.records[0].reason == "somebody else has split it at 0x22222222"
     assert bed.verbs("split") == [(first, "0x22222222")]
 
@@ -130,17 +130,17 @@ def test_foreign_unloads_are_noticed_waited_out_and_told(bed: Bed, tmp_path: Pat
     meanwhile(bed, "PUT", "/unload", lambda: bed.cluster.give(third, THREE))
     waited: list[str] = []
 
-    def watch(state: BundlesState) -> None:
-        if state.status is Status.WAITING:
+    def watch(state: BundlesExecutionState) -> None:
+        if state.status is ExecutionStatus.WAITING:
             waited.append(state.reason)
 
     state = bed.run(state, tmp_path, watch)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     text = f"somebody else has moved {third} from {ONE} to {THREE}"
     assert text in waited
     assert state.notes == (text,)
     at = [deed.at for deed in bed.cluster.history if deed.verb == "unload"]
-    assert at[1] - at[0] >= SETTINGS.pace.quiet_seconds
+    assert at[1] - at[0] >= SETTINGS.limits.external_change_cooldown_seconds
     # The take-over was checked again in every broker before going on.
     runtimes = [path for _, _, path in bed.brokers.requests if path.endswith("/runtime")]
     assert len(runtimes) >= 2 * len(BROKERS)
@@ -157,9 +157,9 @@ def test_foreign_unloads_without_end_stop_it(bed: Bed, tmp_path: Path) -> None:
 
     meanwhile(bed, "PUT", "/unload", shed)
     state = bed.run(state, tmp_path)
-    assert state.status is Status.STOPPED
+    assert state.status is ExecutionStatus.STOPPED
     assert "stopped; resume when it is over" in state.reason
-    assert [r.state for r in state.records] == [StepState.DONE, StepState.PENDING]
+    assert [r.state for r in state.records] == [BundleStepState.DONE, BundleStepState.PENDING]
     bed.assert_given_back()
 
 
@@ -169,7 +169,7 @@ def test_balancing_that_somebody_switches_on_again_ends_it_and_stays_theirs(bed:
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)), ONE_AT_A_TIME)
     meanwhile(bed, "PUT", "/unload", lambda: bed.cluster.overrides.update({SHEDDING: "true"}))
     state = bed.run(state, tmp_path)
-    assert state.status is Status.STOPPED
+    assert state.status is ExecutionStatus.STOPPED
     assert state.reason == (
         f"somebody else has changed the brokers' balancing since: {SHEDDING} is true; theirs is left"
     )
@@ -185,7 +185,7 @@ def test_balancing_that_somebody_takes_our_setting_away_from_ends_it(bed: Bed, t
     state = bed.prepared(bundle_plan_of(unload(first, ONE, TWO), unload(second, ONE, TWO)), ONE_AT_A_TIME)
     meanwhile(bed, "PUT", "/unload", lambda: bed.cluster.overrides.pop(SHEDDING))
     state = bed.run(state, tmp_path)
-    assert state.status is Status.STOPPED
+    assert state.status is ExecutionStatus.STOPPED
     assert f"{SHEDDING} is no longer set" in state.reason
     bed.assert_given_back()
 
@@ -207,7 +207,7 @@ def test_an_unhealthy_destination_is_waited_for(bed: Bed, tmp_path: Path) -> Non
     bed.cluster.after(20.0, lambda: setattr(bed.cluster.brokers[TWO], "healthy", True))
     began = bed.now
     state = bed.run(state, tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     (unloaded,) = [deed for deed in bed.cluster.history if deed.verb == "unload"]
     assert unloaded.at - began >= 20.0
 
@@ -229,7 +229,7 @@ def test_a_broker_that_keeps_its_balancing_on_stops_it(bed: Bed, tmp_path: Path)
         lambda broker, name: "true" if broker == THREE and name == SHEDDING else switch(broker, name)
     )
     state = bed.run(state, tmp_path)
-    assert state.status is Status.STOPPED
+    assert state.status is ExecutionStatus.STOPPED
     assert state.reason.startswith(f"broker {THREE} goes on with {SHEDDING} although it is set to false")
     assert bed.verbs("unload") == []
     bed.assert_given_back()
@@ -244,5 +244,5 @@ def test_what_is_left_out_takes_what_depends_on_it_along(bed: Bed) -> None:
     assert bundle is not None
     bed.cluster.cut(bundle, [0x22222222], "somebody")
     comparison = compare(plan, bed.port.observe([NAMESPACE]))
-    assert [str(d.standing) for d in comparison.differences] == ["split", "dependent"]
+    assert [str(d.fit) for d in comparison.differences] == ["split", "dependent"]
     assert [step.bundle for step in steps_of(plan, comparison)] == [second]

@@ -10,9 +10,9 @@ from simulate.pulsar_admin.faults import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
 from support.journals import CODECS
-from trimtab.act.bundles.state import BundlesState
-from trimtab.act.bundles.steps import BundleRecord, StepState
-from trimtab.act.execution.state import Status
+from trimtab.act.bundles.state import BundlesExecutionState
+from trimtab.act.bundles.steps import BundleStepRecord, BundleStepState
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
 from trimtab.act.runner import Runner
@@ -20,7 +20,7 @@ from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.errors import ActError
 
 ONE, TWO, THREE = BROKERS
-ONE_AT_A_TIME = replace(SETTINGS, pace=replace(SETTINGS.pace, unloads_per_batch=1))
+ONE_AT_A_TIME = replace(SETTINGS, limits=replace(SETTINGS.limits, max_unloads_per_batch=1))
 
 
 class Session:
@@ -31,22 +31,22 @@ class Session:
         self.journal = Journal(folder / "journal.sqlite", CODECS)
         self.journal._db.execute("PRAGMA synchronous=OFF")
         self.journal.create(bed.prepared(plan, ONE_AT_A_TIME), "simulated", "{}", "test", {})
-        self.runner: Runner[BundlesState]
+        self.runner: Runner[BundlesExecutionState]
 
     def live(
         self,
-        ask: Callable[[Runner[BundlesState]], None] | None = None,
-        when: Callable[[BundleRecord], bool] = lambda record: record.state is StepState.MOVING,
-    ) -> BundlesState:
+        ask: Callable[[Runner[BundlesExecutionState]], None] | None = None,
+        when: Callable[[BundleStepRecord], bool] = lambda record: record.state is BundleStepState.MOVING,
+    ) -> BundlesExecutionState:
         """Run until the end."""
 
-        def watch(state: BundlesState) -> None:
+        def watch(state: BundlesExecutionState) -> None:
             there = any(when(record) for record in state.records)
-            if ask is not None and there and state.status is Status.RUNNING:
+            if ask is not None and there and state.status is ExecutionStatus.RUNNING:
                 ask(self.runner)
 
         state = self.journal.state(1)
-        assert isinstance(state, BundlesState)
+        assert isinstance(state, BundlesExecutionState)
         self.runner = self.bed.runner(self.journal, 1, state, watch)
         return self.runner.run()
 
@@ -63,20 +63,20 @@ def four_unloads(bed: Bed) -> BundlePlan:
 
 
 @pytest.mark.parametrize(
-    ("ask", "status"), [(Runner.stop, Status.STOPPED), (Runner.cancel, Status.CANCELLED)]
+    ("ask", "status"), [(Runner.stop, ExecutionStatus.STOPPED), (Runner.cancel, ExecutionStatus.CANCELLED)]
 )
 def test_what_is_under_way_ends_and_the_rest_is_left(
-    bed: Bed, ask: Callable[[Runner[BundlesState]], None], status: Status, tmp_path: Path
+    bed: Bed, ask: Callable[[Runner[BundlesExecutionState]], None], status: ExecutionStatus, tmp_path: Path
 ) -> None:
     """The first bundle arrives, since an unload cannot be rolled back; three are left; then a resume."""
     session = Session(tmp_path, bed, four_unloads(bed))
     state = session.live(ask)
     assert state.status is status
-    assert [r.state for r in state.records] == [StepState.DONE, *[StepState.PENDING] * 3]
+    assert [r.state for r in state.records] == [BundleStepState.DONE, *[BundleStepState.PENDING] * 3]
     assert [bed.cluster.owners[key] for key in bed.keys] == [TWO, ONE, ONE, ONE]
     bed.assert_given_back()
     state = session.live()
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert {bed.cluster.owners[key] for key in bed.keys} == {TWO}
     bed.assert_given_back()
 
@@ -86,7 +86,7 @@ def test_a_cancelled_bundle_without_clients_gets_an_owner(bed: Bed, tmp_path: Pa
     bed.cluster.namespaces[NAMESPACE].topics.clear()
     session = Session(tmp_path, bed, four_unloads(bed))
     state = session.live(Runner.cancel)
-    assert state.status is Status.CANCELLED
+    assert state.status is ExecutionStatus.CANCELLED
     assert bed.cluster.owners[bed.keys[0]] == TWO
 
 
@@ -98,9 +98,9 @@ def test_a_cancelled_bundle_that_went_elsewhere_is_not_unloaded_again(tmp_path: 
     bed.cluster.hints[bed.keys[0]] = THREE  # what somebody else's unload has left
     state = session.live(Runner.cancel)
     (record, *_) = state.records
-    assert state.status is Status.CANCELLED
+    assert state.status is ExecutionStatus.CANCELLED
     assert len(bed.verbs("unload")) == 1
-    assert record.state is StepState.PENDING
+    assert record.state is BundleStepState.PENDING
     assert record.reason == f"cancelled; went to {THREE}, not to {TWO}"
     bed.assert_given_back()
 
@@ -113,16 +113,16 @@ def test_a_split_that_has_begun_is_finished_by_a_cancel(tmp_path: Path) -> None:
     cuts = (0x10000000, 0x20000000, 0x30000000)
     session = Session(tmp_path, bed, bundle_plan_of(split(bed.keys[0], ONE, *cuts)))
     state = session.live(Runner.cancel, when=lambda record: record.cut > 0)
-    assert state.status is Status.CANCELLED
+    assert state.status is ExecutionStatus.CANCELLED
     assert set(cuts) <= set(bed.cluster.namespaces[NAMESPACE].boundaries)
-    assert state.records[0].state is StepState.DONE
+    assert state.records[0].state is BundleStepState.DONE
 
 
 def test_a_token_that_expires_on_the_way_leaves_an_execution_to_be_resumed(bed: Bed, tmp_path: Path) -> None:
     """The switches are ours and cannot be given back: said, and done when the token is right again."""
     session = Session(tmp_path, bed, four_unloads(bed))
 
-    def expire(runner: Runner[BundlesState]) -> None:
+    def expire(runner: Runner[BundlesExecutionState]) -> None:
         bed.cluster.token = "another"
 
     with pytest.raises(ActError, match=r"401.*the brokers' own balancing is still switched off by us"):
@@ -130,7 +130,7 @@ def test_a_token_that_expires_on_the_way_leaves_an_execution_to_be_resumed(bed: 
     assert bed.cluster.overrides
     bed.cluster.token = None
     state = session.live()
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     bed.assert_given_back()
 
 

@@ -13,14 +13,14 @@ from kafka.admin import KafkaAdminClient
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
 from simulate.kafka.state import PartitionName
-from trimtab.act.acting import Comparison, Prepared
-from trimtab.act.execution.codec import Codecs
+from trimtab.act.execution.codec import StateCodecs
+from trimtab.act.executor import PlanDrift, PreparedPlan
 from trimtab.act.journal import Journal
 from trimtab.act.kafka.leaders import ELECTED, LeadersPort, partition_of
-from trimtab.act.masters.acting import ACTING, warnings
+from trimtab.act.masters.executor import EXECUTOR, warnings
 from trimtab.act.masters.machine import MastersMachine
-from trimtab.act.masters.settings import Handing, TakeoverSettings
-from trimtab.act.masters.state import Answer, TakeoverState, TakeoverStep
+from trimtab.act.masters.settings import TransferLimits, TransferSettings
+from trimtab.act.masters.state import MastersExecutionState, TransferRequestResult, TransferStep
 from trimtab.act.replicas.port import Answers, TopicPartition
 from trimtab.act.runner import Runner
 
@@ -65,7 +65,7 @@ def elections(server: SimulatedKafkaServer) -> list[tuple[str, int]]:
     return [(one.topic, one.number) for one in happened if isinstance(one, PartitionName)]
 
 
-def refused(answer: Answer) -> dict[str, str]:
+def refused(answer: TransferRequestResult) -> dict[str, str]:
     """Why, by partition; all of these may be tried again."""
     assert answer.version == ELECTED
     assert all(one.transient for one in answer.failures.values())
@@ -77,15 +77,15 @@ def test_the_preferred_replica_is_elected(server: SimulatedKafkaServer, port: Le
     seen = port.observe(["led-0", "led-1"])
     assert seen.masters == {"led-0": "2", "led-1": "3"}
     assert seen.able == {"led-0": {"1"}, "led-1": {"1"}}
-    assert port.ask_for(seen.version, {"led-1": "1"}) == Answer(ELECTED)
+    assert port.request_transfers(seen.version, {"led-1": "1"}) == TransferRequestResult(ELECTED)
     assert port.observe(["led-0", "led-1"]).masters == {"led-0": "2", "led-1": "1"}
     assert elections(server) == [("led", 1)]
 
 
 def test_nothing_asked_for_elects_nothing(server: SimulatedKafkaServer, port: LeadersPort) -> None:
     """An empty list would mean all partitions to Kafka; so would one of which all are refused."""
-    assert port.ask_for(ELECTED, {}) == Answer(ELECTED)
-    assert refused(port.ask_for(ELECTED, {"led-0": "3"})) == {
+    assert port.request_transfers(ELECTED, {}) == TransferRequestResult(ELECTED)
+    assert refused(port.request_transfers(ELECTED, {"led-0": "3"})) == {
         "led-0": "broker 1, its preferred replica, alone can lead it"
     }
     assert elections(server) == []
@@ -106,7 +106,7 @@ def test_a_replica_that_is_out_of_sync_is_not_elected(
     other = next(number for number in range(PARTITIONS) if number not in lost)
     seen = port.observe(["led-0"])
     assert (seen.able["led-0"], "1" in seen.alive) == (frozenset(), True)
-    assert refused(port.ask_for(ELECTED, {"led-0": "1", f"led-{other}": "1"})) == {
+    assert refused(port.request_transfers(ELECTED, {"led-0": "1", f"led-{other}": "1"})) == {
         "led-0": "broker 1, its preferred replica, is not in sync"
     }
     assert elections(server) == [("led", other)]
@@ -121,7 +121,7 @@ def test_a_replica_that_is_offline_is_not_elected(server: SimulatedKafkaServer) 
         seen = port.observe(["alone-0"])
         assert (seen.masters["alone-0"], seen.able["alone-0"]) == (None, frozenset())
         assert "3" not in seen.alive
-        assert refused(port.ask_for(ELECTED, {"alone-0": "3"})) == {
+        assert refused(port.request_transfers(ELECTED, {"alone-0": "3"})) == {
             "alone-0": "broker 3, its preferred replica, does not answer"
         }
     assert elections(server) == []
@@ -133,9 +133,11 @@ def test_a_partition_that_is_being_reassigned_is_left_alone(
     """Broker 1 stays its first replica and is in sync; but what comes of the move is not ours to say."""
     server.do(lambda cluster: cluster.controller.reassign("led", 0, [1, 2, 3]))
     assert port.observe(["led-0"]).able["led-0"] == frozenset()
-    assert refused(port.ask_for(ELECTED, {"led-0": "1"})) == {"led-0": "its replicas are being moved"}
+    assert refused(port.request_transfers(ELECTED, {"led-0": "1"})) == {
+        "led-0": "its replicas are being moved"
+    }
     server.advance(60)
-    assert port.ask_for(ELECTED, {"led-0": "1"}) == Answer(ELECTED)
+    assert port.request_transfers(ELECTED, {"led-0": "1"}) == TransferRequestResult(ELECTED)
     assert elections(server) == [("led", 0)]
 
 
@@ -143,7 +145,7 @@ def test_a_partition_that_is_gone_is_told(server: SimulatedKafkaServer, port: Le
     """Deleted since the plan: left out of what is seen, and refused."""
     server.do(lambda cluster: cluster.controller.delete_topic("alone"))
     assert port.observe(["alone-0"]).masters == {}
-    assert refused(port.ask_for(ELECTED, {"alone-0": "3"})) == {"alone-0": "is not there any more"}
+    assert refused(port.request_transfers(ELECTED, {"alone-0": "3"})) == {"alone-0": "is not there any more"}
 
 
 def test_names_of_topics_may_have_hyphens() -> None:
@@ -166,15 +168,15 @@ def test_elections_come_a_few_at_a_time(
     monkeypatch.setattr(port._kafka, "elect_preferred", counted)
     seen = port.observe(groups)
     steps = tuple(
-        TakeoverStep(number, group, seen.masters[group], "1", number)
+        TransferStep(number, group, seen.masters[group], "1", number)
         for number, group in enumerate(groups, 1)
     )
-    settings = TakeoverSettings(masters=Handing(at_once=2))
-    ready = Prepared(None, seen.cluster, seen, Comparison({}, ()), steps)
+    settings = TransferSettings(masters=TransferLimits(max_in_flight=2))
+    ready = PreparedPlan(None, seen.cluster, seen, PlanDrift({}, ()), steps)
     assert warnings(port, ready, settings, None) == [
         "led-3: its replicas are being moved now; it is waited for, 30 s"
     ]
-    state = carried_out(port, ACTING.new_execution(seen.cluster, steps, settings, 1000.0), tmp_path)
+    state = carried_out(port, EXECUTOR.new_execution(seen.cluster, steps, settings, 1000.0), tmp_path)
     assert asked == [2, 2, 1]
     assert state.status == "incomplete"
     assert {one.step.group: one.reason for one in state.records if one.state == "failed"} == {
@@ -183,14 +185,16 @@ def test_elections_come_a_few_at_a_time(
     assert elections(server) == [("led", number) for number in (0, 1, 2, 4, 5)]
 
 
-def carried_out(port: LeadersPort, state: TakeoverState, folder: Path) -> TakeoverState:
+def carried_out(port: LeadersPort, state: MastersExecutionState, folder: Path) -> MastersExecutionState:
     """Journaled and run to its end; time passes for the execution alone."""
     now = [1000.0]
 
     def sleep(seconds: float) -> None:
         now[0] += max(seconds, 0.01)
 
-    with Journal(folder / "journal.sqlite", Codecs({"masters": ACTING.codec}, unnamed="masters")) as journal:
+    with Journal(
+        folder / "journal.sqlite", StateCodecs({"masters": EXECUTOR.codec}, unnamed="masters")
+    ) as journal:
         number = journal.create(state, "led", "{}", "test", {})
         machine = MastersMachine(port, lambda: now[0], None)
         return Runner(machine, journal, None, number, state, clock=lambda: now[0], sleep=sleep).run()

@@ -11,29 +11,36 @@ import pytest
 from support.fake_keyed_topic import CONNECTION, FakeKafka
 from support.keys_world import CODECS, ORDERS, PLACE, Clock, World, a_plan, carried_out, runner
 from support.mortal import MortalJournal
-from trimtab.act.execution.codec import Codecs
-from trimtab.act.holder import holder_text, this_process
+from trimtab.act.execution.codec import StateCodecs
 from trimtab.act.journal import Journal
 from trimtab.act.kafka.tables import TablesPort
-from trimtab.act.keys.acting import ACTING, prepare
+from trimtab.act.keys.executor import EXECUTOR, prepare
 from trimtab.act.keys.machine import KeysMachine
-from trimtab.act.keys.settings import KeysSettings
-from trimtab.act.keys.state import Place, PublishTable, RoutingState, RoutingStep, StepKind, TopicSeen
+from trimtab.act.keys.settings import KeysExecutionSettings
+from trimtab.act.keys.state import (
+    KeysExecutionState,
+    PublishTable,
+    RoutingStep,
+    RoutingStepKind,
+    TableLocation,
+    TopicDescribed,
+)
 from trimtab.act.keys.tables import joined, with_routes
 from trimtab.act.lease import Lease
+from trimtab.act.lease_holder import holder_text, this_process
 from trimtab.act.port import PortError
 from trimtab.act.runner import Runner
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.errors import ActError
 from trimtab.model.keys.routing import Route, RoutingTable
 
-TWO = Place("orders", "kafka:trimtab-tables", "", "id of orders")
+TWO = TableLocation("orders", "kafka:trimtab-tables", "", "id of orders")
 
 
-def a_state(world: World, clock: Clock) -> RoutingState:
+def a_state(world: World, clock: Clock) -> KeysExecutionState:
     """An execution before its first event."""
     ready = prepare(a_plan(), world.observe(ORDERS), False)
-    return ACTING.new_execution(ready.cluster_id, ready.steps, KeysSettings(), clock())
+    return EXECUTOR.new_execution(ready.cluster_id, ready.steps, KeysExecutionSettings(), clock())
 
 
 def test_ends_are_read_after_who_follows() -> None:
@@ -59,16 +66,16 @@ def test_of_two_that_publish_at_once_one_is_told() -> None:
     assert first.publish(TWO, "id of orders", one) is None
     assert told == [1]
     seen = second.observe(TWO)
-    assert (seen.table, seen.rival) == (one, other)
+    assert (seen.table, seen.foreign_table) == (one, other)
     both = joined(one, other)
     assert both.groups == {4: Route((1,), (0, 1)), 7: Route((0,), (0, 1))}
-    step = RoutingStep(1, StepKind.PUBLISH, TWO, 2, 2, {"move_group/4": (1,)})
-    state = ACTING.new_execution("here", (step,), KeysSettings(), 0.0)
-    state, order = KeysMachine.decide(KeysMachine.absorb(state, TopicSeen(1.0, seen)))
+    step = RoutingStep(1, RoutingStepKind.PUBLISH, TWO, 2, 2, {"move_group/4": (1,)})
+    state = EXECUTOR.new_execution("here", (step,), KeysExecutionSettings(), 0.0)
+    state, order = KeysMachine.decide(KeysMachine.absorb(state, TopicDescribed(1.0, seen)))
     assert isinstance(order, PublishTable)
     assert (order.table.version, order.table.groups) == (2, both.groups)
     assert second.publish(TWO, "id of orders", order.table) == 2
-    assert second.observe(TWO).rival is None
+    assert second.observe(TWO).foreign_table is None
 
 
 def test_whoever_is_overwritten_at_once_is_told_by_the_reading_back() -> None:
@@ -127,7 +134,7 @@ def test_a_table_that_was_published_over_is_published_again(tmp_path: Path) -> N
     world = World()
     lost: list[RoutingTable] = []
 
-    def watch(state: RoutingState) -> None:
+    def watch(state: KeysExecutionState) -> None:
         if len(world.tables) == 1 and not lost:
             lost.append(world.tables.pop())
             world.tables.append(RoutingTable(1, 4, 4, {900: Route((3,), (0,))}))
@@ -143,7 +150,7 @@ def test_routes_that_came_meanwhile_are_not_settled_too_early(tmp_path: Path) ->
     world, passed = World(), [50]
     world.billing = lambda group: replace(group, committed=dict.fromkeys(range(4), passed[0]))
 
-    def watch(state: RoutingState) -> None:
+    def watch(state: KeysExecutionState) -> None:
         if state.records[0].state == "done" and len(world.tables) == 1:
             world.tables.append(with_routes(world.tables[0], {"move_group/900": (3,)}, 4))
             world.changed_at, world.slowness = world.looks, 20
@@ -165,7 +172,7 @@ def test_our_routes_gone_from_the_table_are_not_settled(tmp_path: Path) -> None:
     world = World()
     world.stalled = True
 
-    def watch(state: RoutingState) -> None:
+    def watch(state: KeysExecutionState) -> None:
         if state.records[0].state == "done" and len(world.tables) == 1:
             world.tables.append(RoutingTable(2, 4, 4))
 
@@ -176,7 +183,7 @@ def test_our_routes_gone_from_the_table_are_not_settled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ask", "status"), [(Runner.stop, "stopped"), (Runner.cancel, "cancelled")])
 def test_what_was_published_stays_and_the_rest_is_left(
-    ask: Callable[[Runner[RoutingState]], None], status: str, tmp_path: Path
+    ask: Callable[[Runner[KeysExecutionState]], None], status: str, tmp_path: Path
 ) -> None:
     """A table may be followed already; a stop waits until it is, and the earlier places are a resume's."""
     world, clock = World(slowness=9), Clock()
@@ -184,7 +191,7 @@ def test_what_was_published_stays_and_the_rest_is_left(
         state = a_state(world, clock)
         number = journal.create(state, "orders@here", "{}", "test", {})
 
-        def watch(state: RoutingState) -> None:
+        def watch(state: KeysExecutionState) -> None:
             if len(world.tables) == 1 and state.status == "running":
                 ask(running)
 
@@ -194,7 +201,7 @@ def test_what_was_published_stays_and_the_rest_is_left(
         first = "done" if status == "stopped" else "pending"
         assert [str(one.state) for one in ended.records] == [first, "pending"]
         again = journal.state(number)
-        assert isinstance(again, RoutingState)
+        assert isinstance(again, KeysExecutionState)
         assert runner(world, journal, number, again, clock).run().status == "finished"
     assert [one.version for one in world.tables] == [1, 2]
 
@@ -215,7 +222,7 @@ def test_whoever_is_killed_is_gone_on_with(before: bool, tmp_path: Path) -> None
         folder = tmp_path / str(writes)
         folder.mkdir()
         world, clock = World(), Clock()
-        codecs: Codecs = CODECS
+        codecs: StateCodecs = CODECS
         with MortalJournal(folder / "journal.sqlite", codecs, writes, before, _die) as journal:  # type: ignore[arg-type]
             state = a_state(world, clock)
             try:
@@ -230,7 +237,7 @@ def test_whoever_is_killed_is_gone_on_with(before: bool, tmp_path: Path) -> None
                 assert world.tables == []
             else:
                 kept = journal.state(1)
-                assert isinstance(kept, RoutingState)
+                assert isinstance(kept, KeysExecutionState)
                 assert runner(world, journal, 1, kept, clock).run().status == "finished"
                 assert [one.version for one in world.tables] == [1, 2]
                 assert world.tables[0].keys[b"ann"].earlier == (PLACE,)
@@ -261,7 +268,7 @@ def test_a_second_trimtab_is_kept_out_and_who_lost_the_lease_publishes_nothing(t
         mine.release()
         world.claims = set()
         kept = journal.state(number)
-        assert isinstance(kept, RoutingState)
+        assert isinstance(kept, KeysExecutionState)
         again = a_lease("three")
         again.acquire()
         assert runner(world, journal, number, kept, clock, again).run().status == "finished"

@@ -8,37 +8,41 @@ from pathlib import Path
 import pytest
 
 from support.keys_world import ORDERS, World, a_plan, carried_out
-from trimtab.act.keys.acting import prepare, warnings
-from trimtab.act.keys.reasons import rebalancing, unguarded, unseen
-from trimtab.act.keys.seen import Client, Group, Seen
-from trimtab.act.keys.settings import KeysSettings, Publishing
-from trimtab.act.keys.state import RoutingState
+from trimtab.act.keys.executor import prepare, warnings
+from trimtab.act.keys.observation import KeyClient, KeyConsumerGroup, KeysObservation
+from trimtab.act.keys.reasons import rebalancing, unguarded, unverified_reason
+from trimtab.act.keys.settings import KeysExecutionSettings, TablePublishingSettings
+from trimtab.act.keys.state import KeysExecutionState
 from trimtab.model.errors import ActError
 
 ALL = frozenset(range(4))
 DONE = dict.fromkeys(range(8), 100)
-AUDIT = Group("audit", DONE, {"a1": ALL})
-NEWER = Group("audit", DONE, untold="speaks the newer group protocol (KIP-848)")
-DOWN = Group("audit", DONE)
+AUDIT = KeyConsumerGroup("audit", DONE, {"a1": ALL})
+NEWER = KeyConsumerGroup("audit", DONE, unlisted_reason="speaks the newer group protocol (KIP-848)")
+DOWN = KeyConsumerGroup("audit", DONE)
 
 
 @pytest.mark.parametrize(
     ("group", "told"),
     [
         (AUDIT, "member a1 of group audit would break the order of keys that move"),
-        (NEWER, "group audit speaks the newer group protocol .* vouch for them with --set execution.keys.un"),
+        (
+            NEWER,
+            "group audit speaks the newer group protocol .* vouch for them with --set "
+            "execution.keys.allow_unverified",
+        ),
         (DOWN, "group audit has commits on the topic and no members, .* or vouch for it with --set"),
     ],
 )
-def test_another_group_is_looked_at_as_well(group: Group, told: str, tmp_path: Path) -> None:
-    """Though the load of the one that is named is levelled: refused at the start, waited for later."""
+def test_another_group_is_looked_at_as_well(group: KeyConsumerGroup, told: str, tmp_path: Path) -> None:
+    """Though the load of the one that is named is balanced: refused at the start, waited for later."""
     world = World()
     world.more = (group,)
     with pytest.raises(ActError, match=told):
         carried_out(world, a_plan(), tmp_path)
     world.more = ()
 
-    def watch(state: RoutingState) -> None:
+    def watch(state: KeysExecutionState) -> None:
         world.more = (group,)
 
     state = carried_out(world, a_plan(), tmp_path, watch)
@@ -50,32 +54,32 @@ def test_groups_that_nobody_sees_are_refused_before_the_topic_of_tables_is_made(
     """No heartbeat would change that; members without one are waited for."""
     world = World()
     world.there, world.more = False, (AUDIT,)
-    (told,) = warnings(world, prepare(a_plan(), world.observe(ORDERS), False), KeysSettings(), None)
+    (told,) = warnings(world, prepare(a_plan(), world.observe(ORDERS), False), KeysExecutionSettings(), None)
     assert "is made first" in told
     world.more = (NEWER,)
     with pytest.raises(ActError, match="group audit speaks the newer group protocol"):
-        warnings(world, prepare(a_plan(), world.observe(ORDERS), False), KeysSettings(), None)
+        warnings(world, prepare(a_plan(), world.observe(ORDERS), False), KeysExecutionSettings(), None)
 
 
 def test_a_member_that_waits_for_partitions_counts() -> None:
     """Without a guard it would break the order as soon as it gets some."""
-    client = Client("c1", "consumer", 0, True, "", "m1")
-    group = Group("billing", DONE, {"m1": ALL, "idle": frozenset()})
-    seen = Seen("here", "id", groups=(group,), clients=(client,))
+    client = KeyClient("c1", "consumer", 0, True, "", "m1")
+    group = KeyConsumerGroup("billing", DONE, {"m1": ALL, "idle": frozenset()})
+    seen = KeysObservation("here", "id", groups=(group,), clients=(client,))
     assert seen.unguarded == ("member idle of group billing",)
 
 
 @pytest.mark.parametrize("group", [NEWER, DOWN])
-def test_who_vouches_goes_on(group: Group, tmp_path: Path) -> None:
+def test_who_vouches_goes_on(group: KeyConsumerGroup, tmp_path: Path) -> None:
     """For groups that nobody can see; what they have not passed is waited for all the same."""
     world = World()
     world.more = (group,)
-    state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), tmp_path, unseen=True)
+    state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path, allow_unverified=True)
     assert (state.status, len(world.tables)) == ("finished", 2)
     (tmp_path / "two").mkdir()
     world = World()
     world.more = (replace(group, committed={**DONE, 2: 99}),)
-    state = carried_out(world, a_plan(), tmp_path / "two", unseen=True)
+    state = carried_out(world, a_plan(), tmp_path / "two", allow_unverified=True)
     assert (state.status, len(world.tables)) == ("incomplete", 1)
     assert state.records[-1].reason == "group audit has not passed what was written before the table"
 
@@ -84,7 +88,7 @@ def test_a_rebalance_is_waited_for(tmp_path: Path) -> None:
     """Nobody sees its members meanwhile: it is said at the start, nothing is published, then all is done."""
     world = World()
     world.billing = lambda group: replace(group, assigned={}, rebalancing=True)
-    settings = KeysSettings()
+    settings = KeysExecutionSettings()
     seen = world.observe(ORDERS)
     (told,) = warnings(world, prepare(a_plan(), seen, False), settings, None)
     assert told == (
@@ -93,7 +97,7 @@ def test_a_rebalance_is_waited_for(tmp_path: Path) -> None:
     )
     waited = []
 
-    def watch(state: RoutingState) -> None:
+    def watch(state: KeysExecutionState) -> None:
         if state.status == "waiting":
             assert world.tables == []
             waited.append(state.reason)
@@ -106,9 +110,9 @@ def test_a_rebalance_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_rebalance_that_does_not_end_stops_it(tmp_path: Path) -> None:
-    """After `unhealthy_wait_seconds`; nothing was published."""
+    """After `unhealthy_timeout_seconds`; nothing was published."""
     world = World()
-    world.more = (Group("audit", DONE, rebalancing=True),)
+    world.more = (KeyConsumerGroup("audit", DONE, rebalancing=True),)
     state = carried_out(world, a_plan(), tmp_path)
     assert (state.status, world.tables) == ("stopped", [])
     assert state.reason.startswith("group audit is rebalancing")
@@ -122,30 +126,32 @@ def test_a_group_without_members_is_not_one_that_has_all_partitions(tmp_path: Pa
     ):
         world = World()
 
-        def watch(state: RoutingState, world: World = world, gone=gone) -> None:  # type: ignore[no-untyped-def]
+        def watch(state: KeysExecutionState, world: World = world, gone=gone) -> None:  # type: ignore[no-untyped-def]
             if world.partitions > 4:
                 world.billing = gone
 
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
-        state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), folder, watch)
+        state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), folder, watch)
         assert (state.status, state.records[0].state, world.tables) == ("stopped", "failed", [])
         assert "to have partitions 4, 5 (group billing), for 120 s" in state.records[0].reason
 
 
 def test_every_group_must_have_added_partitions() -> None:
     """Each of them by a member and by a commit; of those that are vouched for by what can be seen."""
-    billing = Group("billing", dict.fromkeys(range(6), 1), {"m1": frozenset(range(6))})
-    seen = Seen("here", "id", None, (0,) * 6, (9,) * 6, "billing", (billing,))
+    billing = KeyConsumerGroup("billing", dict.fromkeys(range(6), 1), {"m1": frozenset(range(6))})
+    seen = KeysObservation("here", "id", None, (0,) * 6, (9,) * 6, "billing", (billing,))
     assert seen.without_consumer(6, 4) == {}
     assert seen.without_consumer(7, 4) == {6: ["billing"]}
-    audit = Group("audit", dict.fromkeys(range(5), 1), {"a1": frozenset(range(4)), "a2": frozenset({5})})
+    audit = KeyConsumerGroup(
+        "audit", dict.fromkeys(range(5), 1), {"a1": frozenset(range(4)), "a2": frozenset({5})}
+    )
     assert replace(seen, groups=(billing, audit)).without_consumer(6, 4) == {4: ["audit"], 5: ["audit"]}
-    newer = Group("audit", dict.fromkeys(range(5), 1), untold="is of another type")
+    newer = KeyConsumerGroup("audit", dict.fromkeys(range(5), 1), unlisted_reason="is of another type")
     both = replace(seen, groups=(billing, newer))
     assert both.without_consumer(6, 4) == {4: ["audit"], 5: ["audit"]}
     assert both.without_consumer(6, 4, vouched=True) == {5: ["audit"]}
-    down = replace(seen, groups=(billing, Group("audit", {0: 1})))
+    down = replace(seen, groups=(billing, KeyConsumerGroup("audit", {0: 1})))
     assert down.without_consumer(6, 4) == {4: ["audit"], 5: ["audit"]}
     assert down.without_consumer(6, 4, vouched=True) == {}
     assert replace(seen, groups=()).without_consumer(7, 4) == {6: []}
@@ -153,13 +159,15 @@ def test_every_group_must_have_added_partitions() -> None:
 
 def test_passed_is_what_every_group_has_passed(tmp_path: Path) -> None:
     """A group that lags keeps earlier places named, though the one that is named has long passed them."""
-    lagging = Group("audit", {0: 40, 1: 100}, {"a1": frozenset({0, 1, 2})})
-    seen = Seen("here", "id", None, (0, 7, 3), (100,) * 3, "billing", (Group("billing", DONE), lagging))
+    lagging = KeyConsumerGroup("audit", {0: 40, 1: 100}, {"a1": frozenset({0, 1, 2})})
+    seen = KeysObservation(
+        "here", "id", None, (0, 7, 3), (100,) * 3, "billing", (KeyConsumerGroup("billing", DONE), lagging)
+    )
     assert seen.passed == (40, 100, 3)
     assert seen.not_passed((40, 100)) == ()
     assert seen.not_passed((41, 100)) == ("audit",)
     world = World()
-    world.more = (Group("audit", {**DONE, 3: 60}, {"m1": ALL}),)
+    world.more = (KeyConsumerGroup("audit", {**DONE, 3: 60}, {"m1": ALL}),)
     state = carried_out(world, a_plan(), tmp_path)
     assert (state.status, len(world.tables)) == ("incomplete", 1)
     assert world.tables[0].passed[3] <= 60
@@ -169,14 +177,14 @@ def test_passed_is_what_every_group_has_passed(tmp_path: Path) -> None:
 def test_all_groups_follow_before_it_is_settled(tmp_path: Path) -> None:
     """Once the other group has passed it as well, earlier places go."""
     world = World()
-    world.more = (Group("audit", {**DONE, 3: 60}, {"m1": ALL}),)
+    world.more = (KeyConsumerGroup("audit", {**DONE, 3: 60}, {"m1": ALL}),)
     waited = []
 
-    def watch(state: RoutingState) -> None:
+    def watch(state: KeysExecutionState) -> None:
         if state.records[0].state == "done":
             waited.append(len(world.tables))
         if len(waited) > 9:
-            world.more = (Group("audit", DONE, {"m1": ALL}),)
+            world.more = (KeyConsumerGroup("audit", DONE, {"m1": ALL}),)
 
     assert carried_out(world, a_plan(), tmp_path, watch).status == "finished"
     assert waited[:9] == [1] * 9
@@ -186,7 +194,7 @@ def test_all_groups_follow_before_it_is_settled(tmp_path: Path) -> None:
 def test_a_plan_whose_group_reads_no_more_is_refused() -> None:
     """It has neither commits nor members; who does read is named."""
     world = World()
-    world.billing = lambda group: Group("billing")
+    world.billing = lambda group: KeyConsumerGroup("billing")
     world.more = (AUDIT,)
     with pytest.raises(
         ActError, match=r"group 'billing' of the plan does not read .* any more \(audit does\)"
@@ -196,7 +204,9 @@ def test_a_plan_whose_group_reads_no_more_is_refused() -> None:
 
 def test_a_file_is_vouched_for_as_a_whole() -> None:
     """Whoever vouches is not asked again, for nobody."""
-    seen = Seen("here", "id", groups=(NEWER, replace(DOWN, rebalancing=True)), tells=False)
-    vouching = KeysSettings(publishing=Publishing(unseen=True))
-    assert [one(seen, vouching) for one in (unguarded, unseen, rebalancing)] == ["", "", ""]
-    assert "no heartbeats" in unguarded(seen, KeysSettings())
+    seen = KeysObservation(
+        "here", "id", groups=(NEWER, replace(DOWN, rebalancing=True)), sends_heartbeats=False
+    )
+    vouching = KeysExecutionSettings(publishing=TablePublishingSettings(allow_unverified=True))
+    assert [one(seen, vouching) for one in (unguarded, unverified_reason, rebalancing)] == ["", "", ""]
+    assert "no heartbeats" in unguarded(seen, KeysExecutionSettings())

@@ -10,14 +10,14 @@ import pytest
 
 from support.keys_world import CODECS, ORDERS, PLACE, Clock, World, a_plan, carried_out, runner
 from trimtab.act.journal import Journal
-from trimtab.act.keys.acting import ACTING, look, prepare, warnings
-from trimtab.act.keys.settings import KeysSettings, Publishing
-from trimtab.act.keys.state import Place, RoutingState
+from trimtab.act.keys.executor import EXECUTOR, observe, prepare, warnings
+from trimtab.act.keys.settings import KeysExecutionSettings, TablePublishingSettings
+from trimtab.act.keys.state import KeysExecutionState, TableLocation
 from trimtab.act.keys.tables import in_force
 from trimtab.model.errors import ActError
 from trimtab.model.keys.routing import Route, RoutingTable
 
-TORN = "table on trimtab-tables: is torn; publish it again with --set execution.keys.replace=true"
+TORN = "table on trimtab-tables: is torn; publish it again with --set execution.keys.overwrite_invalid=true"
 
 
 def _gone(world: World) -> None:
@@ -47,7 +47,7 @@ def test_what_is_lost_meanwhile_ends_the_execution(
     """Before a publication or after: no table is published any more, and one sentence says why."""
     world = World()
 
-    def watch(state: RoutingState) -> None:
+    def watch(state: KeysExecutionState) -> None:
         if len(world.tables) == tables:
             change(world)
 
@@ -62,7 +62,7 @@ def test_a_topic_made_anew_between_look_and_publication_gets_no_table(tmp_path: 
     world = World()
     publish = world.publish
 
-    def late(place: Place, topic_id: str, table: RoutingTable) -> int | None:
+    def late(place: TableLocation, topic_id: str, table: RoutingTable) -> int | None:
         _anew(world)
         return publish(place, topic_id, table)
 
@@ -72,11 +72,11 @@ def test_a_topic_made_anew_between_look_and_publication_gets_no_table(tmp_path: 
 
 
 def test_one_broker_that_lags_ends_nothing(tmp_path: Path) -> None:
-    """It does not know the topic for a moment (`settle_seconds`)."""
+    """It does not know the topic for a moment (`metadata_lag_seconds`)."""
     world = World()
     states = []
 
-    def watch(state: RoutingState) -> None:
+    def watch(state: KeysExecutionState) -> None:
         states.append(state)
         world.topic_id = "" if 2 < len(states) < 9 else "id of orders"
 
@@ -90,13 +90,13 @@ def test_what_is_lost_can_be_cancelled(change: Callable[[World], None], tmp_path
     world, clock = World(), Clock()
     plan = a_plan()
     ready = prepare(plan, world.observe(ORDERS), False)
-    state = ACTING.new_execution(ready.cluster_id, ready.steps, KeysSettings(), clock())
+    state = EXECUTOR.new_execution(ready.cluster_id, ready.steps, KeysExecutionSettings(), clock())
     change(world)
     with Journal(tmp_path / "journal.sqlite", CODECS) as journal:
         number = journal.create(state, "orders@here", "{}", "test", {})
         journal.request(number, "cancel", "you", clock())
         kept = journal.state(number)
-        assert isinstance(kept, RoutingState)
+        assert isinstance(kept, KeysExecutionState)
         assert runner(world, journal, number, kept, clock).run().status == "cancelled"
         assert journal.entry(number).status == "cancelled"
 
@@ -106,7 +106,7 @@ def test_a_plan_for_a_topic_that_is_gone_is_refused() -> None:
     world = World()
     _gone(world)
     with pytest.raises(ActError, match="there is no topic 'orders' any more"):
-        look(world, a_plan())
+        observe(world, a_plan())
 
 
 def test_a_journal_without_the_topics_id_ends_clearly(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_journal_without_the_topics_id_ends_clearly(tmp_path: Path) -> None:
     ready = prepare(a_plan(), world.observe(ORDERS), False)
     old = replace(ORDERS, topic_id="")
     steps = tuple(replace(step, place=old) for step in ready.steps)
-    state = ACTING.new_execution(ready.cluster_id, steps, KeysSettings(), clock())
+    state = EXECUTOR.new_execution(ready.cluster_id, steps, KeysExecutionSettings(), clock())
     codec = CODECS.of("keys")
     told = codec.step_to_json(state.records[0])
     del told["place"]["topic_id"]
@@ -135,10 +135,20 @@ def test_a_torn_table_is_replaced_when_asked(tmp_path: Path) -> None:
     world = World()
     world.damaged, world.newest = TORN, 7
     ready = prepare(a_plan(), world.observe(ORDERS), False)
-    with pytest.raises(ActError, match="topic orders: table on .* --set execution.keys.replace=true"):
-        warnings(world, ready, KeysSettings(), None)
-    assert warnings(world, ready, KeysSettings(publishing=Publishing(replace=True)), None) == []
-    state = carried_out(world, a_plan(), tmp_path, replace=True)
+    with pytest.raises(
+        ActError, match="topic orders: table on .* --set execution.keys.overwrite_invalid=true"
+    ):
+        warnings(world, ready, KeysExecutionSettings(), None)
+    assert (
+        warnings(
+            world,
+            ready,
+            KeysExecutionSettings(publishing=TablePublishingSettings(overwrite_invalid=True)),
+            None,
+        )
+        == []
+    )
+    state = carried_out(world, a_plan(), tmp_path, overwrite_invalid=True)
     first, second = world.tables
     assert (state.status, first.version, second.version) == ("finished", 8, 9)
     assert first.keys[b"ann"].earlier == (0, 1, 2, 3)
@@ -151,7 +161,7 @@ def test_routes_before_a_torn_table_stay(tmp_path: Path) -> None:
     world = World()
     world.tables = [RoutingTable(3, 4, 4, {900: Route((3,))})]
     world.damaged, world.newest = TORN, 5
-    assert carried_out(world, a_plan(), tmp_path, replace=True).status == "finished"
+    assert carried_out(world, a_plan(), tmp_path, overwrite_invalid=True).status == "finished"
     assert world.tables[1].version == 6
     assert world.tables[1].groups[900] == Route((3,))
     assert world.tables[1].keys[b"ann"].earlier == (PLACE,)
@@ -159,7 +169,7 @@ def test_routes_before_a_torn_table_stay(tmp_path: Path) -> None:
     again = prepare(a_plan(), world.observe(ORDERS), False)
     assert [str(step.kind) for step in again.steps] == ["publish", "settle"]
     (tmp_path / "again").mkdir()
-    assert carried_out(world, a_plan(), tmp_path / "again", replace=True).status == "finished"
+    assert carried_out(world, a_plan(), tmp_path / "again", overwrite_invalid=True).status == "finished"
     assert world.tables[-1].groups == world.tables[2].groups
     assert (world.damaged, len(world.tables)) == ("", 4)
 

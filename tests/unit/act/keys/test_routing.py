@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from support.keys_world import ORDERS, PLACE, World, a_plan, carried_out
-from trimtab.act.keys.acting import prepare
-from trimtab.act.keys.seen import Client, Group, Seen
+from trimtab.act.keys.executor import prepare
+from trimtab.act.keys.observation import KeyClient, KeyConsumerGroup, KeysObservation
 from trimtab.act.keys.tables import settled
 from trimtab.model.errors import ActError, InputError
-from trimtab.model.keys.plan import taken_back
+from trimtab.model.keys.plan import reverted
 from trimtab.model.keys.routing import Route, RoutingTable
 
 
@@ -33,10 +33,12 @@ def test_a_table_is_published_followed_and_settled(tmp_path: Path) -> None:
 
 def test_a_table_tells_what_had_taken_effect_when_it_was_published(tmp_path: Path) -> None:
     """Committed, or before the log begins; of partitions that are just being added nothing yet."""
-    seen = Seen("here", "id", None, (0, 7, 0), (9, 9, 9), "billing", (Group("billing", {0: 5}),))
+    seen = KeysObservation(
+        "here", "id", None, (0, 7, 0), (9, 9, 9), "billing", (KeyConsumerGroup("billing", {0: 5}),)
+    )
     assert seen.passed == (5, 7, 0)
     world = World()
-    carried_out(world, a_plan(partitions_most=5, capacity=20.0), tmp_path)
+    carried_out(world, a_plan(max_partitions=5, capacity=20.0), tmp_path)
     first, second = world.tables
     assert first.partitions == 5
     assert len(first.passed) == 5
@@ -61,7 +63,7 @@ def test_added_partitions_are_there_before_a_table_names_them(tmp_path: Path) ->
     """Nothing is published while no consumer is seen to have them: it ends, and says what lacks."""
     world = World()
     world.unseen_partitions = True
-    state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), tmp_path)
+    state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path)
     assert (state.status, world.tables, world.partitions) == ("incomplete", [], 6)
     assert "no consumer is seen to have partitions 4, 5" in state.records[0].reason
     assert state.records[1].reason == "the step before ended as failed"
@@ -70,7 +72,7 @@ def test_added_partitions_are_there_before_a_table_names_them(tmp_path: Path) ->
 def test_added_partitions_are_used(tmp_path: Path) -> None:
     """Six instead of four, seen by the consumer, then in the table."""
     world = World()
-    state = carried_out(world, a_plan(partitions_most=8, capacity=50.0), tmp_path)
+    state = carried_out(world, a_plan(max_partitions=8, capacity=50.0), tmp_path)
     assert (state.status, world.partitions) == ("finished", 6)
     assert world.tables[0].partitions == 6
     assert {4, 5} <= {part for route in world.tables[0].groups.values() for part in route.partitions}
@@ -79,13 +81,13 @@ def test_added_partitions_are_used(tmp_path: Path) -> None:
 def test_who_was_killed_is_passed_over_once_its_time_is_over(tmp_path: Path) -> None:
     """Of many processes each tells seldom, and counts for longer: until then no step is given up."""
     world = World()
-    world.killed, world.killed_looks = (Client("p9", "producer", 0, True, lasting_seconds=100.0),), 180
-    state = carried_out(world, a_plan(), tmp_path, follow_seconds=30.0)
+    world.killed, world.killed_looks = (KeyClient("p9", "producer", 0, True, lasting_seconds=100.0),), 180
+    state = carried_out(world, a_plan(), tmp_path, follow_timeout_seconds=30.0)
     assert (state.status, world.killed_looks < 0) == ("finished", True)
     world = World()
-    world.killed, world.killed_looks = (Client("p9", "producer", 0, True, lasting_seconds=100.0),), 10**6
+    world.killed, world.killed_looks = (KeyClient("p9", "producer", 0, True, lasting_seconds=100.0),), 10**6
     (tmp_path / "two").mkdir()
-    state = carried_out(world, a_plan(), tmp_path / "two", follow_seconds=30.0)
+    state = carried_out(world, a_plan(), tmp_path / "two", follow_timeout_seconds=30.0)
     assert state.status == "incomplete"
     assert "producer p9 follows 0, for 100 s" in state.records[0].reason
 
@@ -112,7 +114,7 @@ def test_earlier_places_stay_while_consumers_have_not_passed_them(tmp_path: Path
 def test_whoever_was_faster_is_not_lost(tmp_path: Path) -> None:
     """Another table came between look and publication: its routes stay."""
     world = World()
-    world.others = 1
+    world.peers = 1
     state = carried_out(world, a_plan(), tmp_path)
     assert state.status == "finished"
     assert world.tables[-1].groups[900].partitions == (3,)
@@ -125,7 +127,7 @@ def test_a_plan_is_taken_back(tmp_path: Path) -> None:
     again = prepare(plan, world.observe(ORDERS), False)
     assert again.steps == ()
     (tmp_path / "back").mkdir()
-    state = carried_out(world, taken_back(plan), tmp_path / "back")
+    state = carried_out(world, reverted(plan), tmp_path / "back")
     assert state.status == "finished"
     assert (world.tables[-1].groups, world.tables[-1].keys) == ({}, {})
     assert world.tables[-1].version == 4
@@ -135,7 +137,7 @@ def test_a_plan_is_taken_back(tmp_path: Path) -> None:
     ("change", "told"),
     [
         ({"wrapped": False}, "member m1 of group billing would break the order of keys that move"),
-        ({"tells": False}, "nobody is seen to keep order"),
+        ({"sends_heartbeats": False}, "nobody is seen to keep order"),
         ({"topic_id": "another"}, "deleted and made anew"),
         ({"partitions": 5}, "somebody has added some"),
     ],

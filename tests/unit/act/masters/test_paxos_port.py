@@ -12,13 +12,13 @@ from trimtab.act.port import PortError
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.model.errors import ConnectError
 from trimtab.model.masters.naming import group_name
-from trimtab.online.masters.messages import MapSeen, Report
-from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.messages import GroupReport, MapChanged
+from trimtab.online.masters.settings import StoreSettings
 
 
-def report(applied: int, *, holds: bool = False) -> Report:
+def report(applied: int, *, holds: bool = False) -> GroupReport:
     """What a node tells of a group that it has applied so much of."""
-    return Report(1, holds, 0, 0, applied, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0)
+    return GroupReport(1, holds, 0, 0, applied, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0.0)
 
 
 class Nodes:
@@ -27,11 +27,11 @@ class Nodes:
     cluster = "store"
 
     def __init__(self, answering: bool = True, **settings: Any) -> None:
-        self.configuration = SimpleNamespace(groups=2, settings=MasterSettings(**settings))
+        self.configuration = SimpleNamespace(groups=2, settings=StoreSettings(**settings))
         self._answering = answering
         self.published: tuple[int, ...] | None = None
 
-    def reports(self) -> dict[int, dict[int, Report]]:
+    def reports(self) -> dict[int, dict[int, GroupReport]]:
         """Of all nodes, where they answer."""
         if not self._answering:
             raise ConnectError("no node answers")
@@ -41,13 +41,13 @@ class Nodes:
             2: {0: report(7), 1: report(14)},
         }
 
-    def ideal(self) -> MapSeen:
+    def preferred_map(self) -> MapChanged:
         """The first map."""
-        return MapSeen(1, (0, 1))
+        return MapChanged(1, (0, 1))
 
-    def publish(self, base: int, ideal: tuple[int, ...]) -> int | None:
+    def publish(self, base: int, preferred: tuple[int, ...]) -> int | None:
         """Keep it."""
-        self.published = ideal
+        self.published = preferred
         return base + 1
 
 
@@ -61,21 +61,21 @@ def test_groups_go_by_the_names_that_snapshots_give_them() -> None:
     nodes = Nodes()
     seen = port_of(nodes).observe([group_name(0), group_name(1), "group 2", "group -1", "1", "other 1"])
     assert seen.masters == {"group 0": "0", "group 1": "1"}
-    assert port_of(nodes).ask_for(1, {"group 1": "2"}).version == 2
+    assert port_of(nodes).request_transfers(1, {"group 1": "2"}).version == 2
     assert nodes.published == (0, 2)
 
 
-@pytest.mark.parametrize(("lag_entries", "able"), [(5, {"0", "1"}), (6, {"0", "1", "2"})])
-def test_who_is_too_far_behind_is_what_the_nodes_go_by(lag_entries: int, able: set[str]) -> None:
+@pytest.mark.parametrize(("max_lag_entries", "able"), [(5, {"0", "1"}), (6, {"0", "1", "2"})])
+def test_who_is_too_far_behind_is_what_the_nodes_go_by(max_lag_entries: int, able: set[str]) -> None:
     """They refuse laggards by a setting of theirs, and nobody is asked for what it would refuse."""
-    seen = port_of(Nodes(lag_entries=lag_entries)).observe(["group 1"])
+    seen = port_of(Nodes(max_lag_entries=max_lag_entries)).observe(["group 1"])
     assert seen.able == {"group 1": frozenset(able)}
 
 
 def test_a_map_is_built_upon_the_version_that_was_looked_at() -> None:
     """What is read may be older, where a node that knew more has ended: its groups would be set back."""
     nodes = Nodes()
-    assert port_of(nodes).ask_for(2, {"group 1": "2"}).version is None
+    assert port_of(nodes).request_transfers(2, {"group 1": "2"}).version is None
     assert nodes.published is None
 
 

@@ -7,41 +7,43 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.execution.codec import Codecs
+from trimtab.act.execution.codec import StateCodecs
 from trimtab.act.journal import Journal
-from trimtab.act.queues.acting import ACTING, prepare
+from trimtab.act.queues.executor import EXECUTOR, prepare
 from trimtab.act.queues.machine import QueuesMachine
 from trimtab.act.queues.settings import PublishSettings
-from trimtab.act.queues.state import PublishingState, Seen, Value
+from trimtab.act.queues.state import PublishedObservation, QueuesExecutionState, Value
 from trimtab.act.runner import Runner
 from trimtab.model.errors import ActError
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction, Verdict
 from trimtab.model.queues.plan import (
+    PublicationAssignment,
     PublicationBound,
     PublicationCost,
     PublicationKind,
     QueuesPlan,
-    Standing,
 )
 from trimtab.model.snapshot import SnapshotReference
 
-NOTHING = Measures({}, {}, {})
+NOTHING = ImbalanceSummary({}, {}, {})
 
 
 def a_plan(version: int, **weights: tuple[float | None, float]) -> QueuesPlan:
     """A plan made at a version: before and after of each weight."""
     return QueuesPlan(
-        level="queues",
+        balancer="queues",
         strategy="trim",
         seed=0,
         settings={},
         snapshot=SnapshotReference("queues", "2026-11-23T04:00:00Z", "0" * 64),
-        verdict=Verdict.LEVELLED,
+        verdict=Verdict.BALANCED,
         moves=(),
         predicted=Prediction(NOTHING, NOTHING),
         version=version,
-        assignments=tuple(Standing(PublicationKind.WEIGHT, name, *both) for name, both in weights.items()),
+        assignments=tuple(
+            PublicationAssignment(PublicationKind.WEIGHT, name, *both) for name, both in weights.items()
+        ),
         cost=PublicationCost(0, 0),
         bound=PublicationBound(0, ""),
     )
@@ -56,10 +58,10 @@ class Server:
         self.tables: list[dict[str, Value]] = []
         self.faster = 0
 
-    def observe(self) -> Seen:
+    def observe(self) -> PublishedObservation:
         table = self.tables[-1] if self.tables else {}
         history = dict(enumerate(self.tables, 1))
-        return Seen("queues at here", "queues", len(self.tables), table, history)
+        return PublishedObservation("queues at here", "queues", len(self.tables), table, history)
 
     def publish(self, base: int, changes: Mapping[str, Value | None]) -> int | None:
         if self.faster:
@@ -78,7 +80,7 @@ class Server:
         pass
 
 
-def carried_out(server: Server, plan: QueuesPlan, folder: Path) -> PublishingState:
+def carried_out(server: Server, plan: QueuesPlan, folder: Path) -> QueuesExecutionState:
     """Prepared, journaled and run to its end in virtual time."""
     now = [1000.0]
 
@@ -86,8 +88,10 @@ def carried_out(server: Server, plan: QueuesPlan, folder: Path) -> PublishingSta
         now[0] += max(seconds, 0.01)
 
     ready = prepare(plan, server.observe(), False)
-    state = ACTING.new_execution(ready.cluster_id, ready.steps, PublishSettings(), now[0])
-    with Journal(folder / "journal.sqlite", Codecs({"queues": ACTING.codec}, unnamed="queues")) as journal:
+    state = EXECUTOR.new_execution(ready.cluster_id, ready.steps, PublishSettings(), now[0])
+    with Journal(
+        folder / "journal.sqlite", StateCodecs({"queues": EXECUTOR.codec}, unnamed="queues")
+    ) as journal:
         number = journal.create(state, "queues", "{}", "test", {})
         machine = QueuesMachine(server, lambda: now[0], None)
         return Runner(machine, journal, None, number, state, clock=lambda: now[0], sleep=sleep).run()
@@ -108,7 +112,7 @@ def test_a_plan_that_is_published_already_does_nothing(tmp_path: Path) -> None:
     carried_out(server, plan, tmp_path)
     again = prepare(plan, server.observe(), False)
     assert again.steps == ()
-    assert again.comparison.standing == {"weight/vote": "already done"}
+    assert again.comparison.fit == {"weight/vote": "already done"}
 
 
 def test_weights_that_changed_since_are_not_overwritten() -> None:

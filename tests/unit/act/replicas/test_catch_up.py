@@ -5,32 +5,39 @@ from dataclasses import replace
 from trimtab.act.execution.messages import Resumed
 from trimtab.act.replicas.catch_up import measured
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
-from trimtab.act.replicas.port import Observation, Placement, ReplicaSeen, TopicPartition
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.steps import UNMEASURED, Phase, Step, StepKind, StepRecord, StepState
+from trimtab.act.replicas.port import ClusterObservation, ObservedReplica, PartitionPlacement, TopicPartition
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.steps import (
+    UNMEASURED,
+    ReplicaStep,
+    ReplicaStepKind,
+    ReplicaStepRecord,
+    ReplicaStepState,
+    StepPhase,
+)
 
 PARTITION = TopicPartition("t", 0)
-STEP = Step(1, StepKind.COPY, Phase.COPY, PARTITION, (1, 2), (4, 2))
+STEP = ReplicaStep(1, ReplicaStepKind.COPY, StepPhase.COPY, PARTITION, (1, 2), (4, 2))
 
 
-def look(record: StepRecord, at: float, source: int, copied: int | None) -> StepRecord:
+def look(record: ReplicaStepRecord, at: float, source: int, copied: int | None) -> ReplicaStepRecord:
     """The record after a look at a leader and a new copy of these sizes."""
-    seen = Observation(
+    seen = ClusterObservation(
         at=at,
         cluster_id="c",
         controller=1,
         brokers={},
-        placements={PARTITION: Placement((4, 2, 1), 1, (1, 2))},
+        placements={PARTITION: PartitionPlacement((4, 2, 1), 1, (1, 2))},
         reassignments={},
-        copies={(PARTITION, 1): (ReplicaSeen("/d0", source),)},
+        copies={(PARTITION, 1): (ObservedReplica("/d0", source),)},
     )
     record = measured(record, seen, copied, at)
     return record if copied is None else replace(record, copied_bytes=copied)
 
 
-def looks(*sizes: tuple[int, int]) -> StepRecord:
+def looks(*sizes: tuple[int, int]) -> ReplicaStepRecord:
     """The record after such looks, ten seconds apart."""
-    record = StepRecord(STEP, StepState.MOVING)
+    record = ReplicaStepRecord(STEP, ReplicaStepState.MOVING)
     for number, (source, copied) in enumerate(sizes):
         record = look(record, 10.0 * number, source, copied)
     return record
@@ -39,14 +46,14 @@ def looks(*sizes: tuple[int, int]) -> StepRecord:
 def test_fewer_bytes_left_is_nearer() -> None:
     """More copied than written: the last look is the one that got nearer."""
     record = looks((1000, 0), (1100, 300), (1200, 600))
-    assert (record.nearer_at, record.least_left_bytes) == (20.0, 600)
+    assert (record.nearer_at, record.min_remaining_bytes) == (20.0, 600)
     assert record.written_bytes_per_second == 10.0
 
 
 def test_more_bytes_copied_alone_is_not_nearer() -> None:
     """More written than copied: the first look stays the nearest."""
     record = looks((1000, 0), (1100, 50), (1200, 100))
-    assert (record.nearer_at, record.least_left_bytes, record.most_left_bytes) == (0.0, 1000, 1100)
+    assert (record.nearer_at, record.min_remaining_bytes, record.max_remaining_bytes) == (0.0, 1000, 1100)
 
 
 def test_one_that_makes_up_for_a_bad_time_gets_nearer() -> None:
@@ -60,7 +67,7 @@ def test_one_that_makes_up_for_a_bad_time_gets_nearer() -> None:
 def test_one_that_had_to_begin_again_gets_new_patience() -> None:
     """The destination lost its disk: what is left jumps, and that is no sign of a low throttle."""
     record = looks((1000, 0), (1000, 800), (1000, 10))
-    assert (record.nearer_at, record.least_left_bytes) == (20.0, 990)
+    assert (record.nearer_at, record.min_remaining_bytes) == (20.0, 990)
 
 
 def test_time_in_which_the_destination_does_not_answer_does_not_count() -> None:
@@ -71,7 +78,7 @@ def test_time_in_which_the_destination_does_not_answer_does_not_count() -> None:
 
 def test_time_in_which_nobody_looked_does_not_count() -> None:
     """A resumed execution measures anew, however long nobody ran it."""
-    state = new_execution("c", [STEP], ExecutionSettings(), 0.0)
+    state = new_execution("c", [STEP], ReplicasExecutionSettings(), 0.0)
     state = state.with_records({1: looks((1000, 0), (1100, 50))})
     state = ReplicasMachine.absorb(state, Resumed(5000.0))
     assert state.records[0].nearer_at is None

@@ -14,21 +14,21 @@ from simulate.kafka.server import SimulatedKafkaServer
 from support.executing import SETTINGS, assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
-from trimtab.act.acting import Entry
 from trimtab.act.execution.messages import Failure, Resumed, Wait
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
+from trimtab.act.executor import ExecutionSummary
 from trimtab.act.kafka.calls import CORDONED
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.replicas.acting import ACTING
 from trimtab.act.replicas.cordon import drained_brokers
+from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.messages import CordonsWritten, ReadCordons, Reassign, WriteCordons
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.settings import ExecutionSettings
-from trimtab.act.replicas.state import Cordon, ExecutionState
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import Cordon, ReplicasExecutionState
 from trimtab.act.runner import Runner
 from trimtab.model.replicas.plan import Plan
-from trimtab.report.replicas.words import WORDS
+from trimtab.report.replicas.renderer import RENDERER
 
 PLAN = replace(plan_of(*[("t", n, (1, 2), (3, 2)) for n in range(3)]), settings={"drain": [1]})
 DENIED = Failure("ClusterAuthorizationFailed", "not authorized")
@@ -53,10 +53,10 @@ class Ended:
         request: Callable[[Runner], None] = lambda runner: None,
         then: Callable[[FakeCluster], None] = lambda cluster: None,
         plan: Plan = PLAN,
-        settings: ExecutionSettings = SETTINGS,
+        settings: ReplicasExecutionSettings = SETTINGS,
         every: Callable[[FakeCluster], None] = lambda cluster: None,
     ) -> None:
-        self.states: list[ExecutionState] = []
+        self.states: list[ReplicasExecutionState] = []
         state = prepared(cluster, plan, settings)
         self.runner = Runner(
             ReplicasMachine(cluster, cluster.clock),
@@ -79,12 +79,14 @@ class Ended:
         self.state = self.runner.state
         assert_clean(cluster, self.state)
 
-    def write(self, execution: int, before: object, state: ExecutionState, event: str, order: str) -> None:
+    def write(
+        self, execution: int, before: object, state: ReplicasExecutionState, event: str, order: str
+    ) -> None:
         """See `Journal.write`."""
         self.states.append(state)
 
-    def take_requests(self, execution: int) -> list[tuple[str, str]]:
-        """See `Journal.take_requests`."""
+    def pop_requests(self, execution: int) -> list[tuple[str, str]]:
+        """See `Journal.pop_requests`."""
         return []
 
 
@@ -104,15 +106,19 @@ def test_a_drained_broker_is_cordoned_first_and_stays_so(cluster: FakeCluster) -
 
 @pytest.mark.parametrize("before", [{}, {1: "/a,/b"}, {1: "*"}, {1: ""}])
 @pytest.mark.parametrize(
-    ("request_end", "status"), [(Runner.cancel, Status.CANCELLED), (Runner.stop, Status.STOPPED)]
+    ("request_end", "status"),
+    [(Runner.cancel, ExecutionStatus.CANCELLED), (Runner.stop, ExecutionStatus.STOPPED)],
 )
 def test_an_early_end_restores_what_was_there(
-    cluster: FakeCluster, before: dict[int, str], request_end: Callable[[Runner], None], status: Status
+    cluster: FakeCluster,
+    before: dict[int, str],
+    request_end: Callable[[Runner], None],
+    status: ExecutionStatus,
 ) -> None:
     """Not set, some log dirs, all log dirs, or an empty list."""
     cluster.cordons.update(before)
     during = []
-    one_at_a_time = replace(SETTINGS, copies_per_broker=1, copies_per_broker_maximum=1)
+    one_at_a_time = replace(SETTINGS, initial_copies_per_broker=1, max_copies_per_broker=1)
     ended = Ended(
         cluster, request_end, lambda cluster: during.append(dict(cluster.cordons)), settings=one_at_a_time
     )
@@ -139,7 +145,7 @@ def test_a_broker_without_the_setting_is_drained_all_the_same(cluster: FakeClust
     """It is asked once, and a note says what that means."""
     cluster.without_cordons.add(1)
     ended = Ended(cluster)
-    assert ended.state.status is Status.FINISHED
+    assert ended.state.status is ExecutionStatus.FINISHED
     assert cluster.calls.count("read_cordons") == 1
     assert "write_cordons" not in cluster.calls
     assert ended.state.notes == (
@@ -152,7 +158,7 @@ def test_a_metadata_version_without_cordons_is_the_same(cluster: FakeCluster) ->
     """Brokers of 4.3 know the setting and refuse it until the cluster's metadata version is 4.3."""
     cluster.cordon_failures[1] = TOO_OLD
     ended = Ended(cluster)
-    assert ended.state.status is Status.FINISHED
+    assert ended.state.status is ExecutionStatus.FINISHED
     assert cluster.calls.count("write_cordons") == 1
     (note,) = ended.state.notes
     assert note.startswith("broker 1 not cordoned")
@@ -165,7 +171,7 @@ def test_without_the_right_to_a_cordon_the_drain_goes_on(cluster: FakeCluster, r
     cluster.denied_cordons = DENIED if reading else None
     cluster.cordon_failures[1] = DENIED
     ended = Ended(cluster)
-    assert ended.state.status is Status.FINISHED
+    assert ended.state.status is ExecutionStatus.FINISHED
     (note,) = ended.state.notes
     assert note.startswith("broker 1 not cordoned")
     assert "grant DescribeConfigs and AlterConfigs on the cluster" in note
@@ -176,7 +182,7 @@ def test_a_right_that_is_taken_away_later_leaves_the_cordon_remembered(cluster: 
     states = Ended(cluster).states
     killed = next(state for state in states if isinstance(state.awaiting, Reassign))
     assert killed.cordons == (Cordon(1, None, is_set=True),)
-    doubtful = replace(killed.anew(killed.now), awaiting=WriteCordons({1: "*"}))
+    doubtful = replace(killed.reset(killed.now), awaiting=WriteCordons({1: "*"}))
     answered = CordonsWritten(killed.now, {1: DENIED})
     after = ReplicasMachine.absorb(doubtful, answered)
     assert (after.cordons, after.notes) == (killed.cordons, ())
@@ -192,7 +198,7 @@ def test_a_value_from_before_that_kafka_refuses_is_noted(cluster: FakeCluster) -
         cluster.cordon_failures[1] = Failure("InvalidRequest", "/gone is not in log.dirs")
 
     ended = Ended(cluster, Runner.cancel, refuse)
-    assert ended.state.status is Status.CANCELLED
+    assert ended.state.status is ExecutionStatus.CANCELLED
     (note,) = ended.state.notes
     assert note.startswith("broker 1 may still be cordoned, Kafka refuses it: /gone is not in log.dirs")
 
@@ -200,7 +206,7 @@ def test_a_value_from_before_that_kafka_refuses_is_noted(cluster: FakeCluster) -
 def test_a_broker_that_is_gone_does_not_hold_a_cancel_up(cluster: FakeCluster) -> None:
     """After its grace a note says what is left and how to remove it."""
     ended = Ended(cluster, Runner.cancel, lambda cluster: cluster.kill(1))
-    assert ended.state.status is Status.CANCELLED
+    assert ended.state.status is ExecutionStatus.CANCELLED
     (note,) = ended.state.notes
     assert note.startswith("broker 1 may still be cordoned, the broker is gone; to remove the cordon: kafka-")
 
@@ -218,7 +224,7 @@ def test_a_broker_that_comes_back_in_time_gets_its_value_back(cluster: FakeClust
             cluster.revive(1)
 
     ended = Ended(cluster, Runner.cancel, kill, every=revive)
-    assert (ended.state.status, cluster.cordons, ended.state.notes) == (Status.CANCELLED, {}, ())
+    assert (ended.state.status, cluster.cordons, ended.state.notes) == (ExecutionStatus.CANCELLED, {}, ())
     assert 1 in cluster.alive
 
 
@@ -232,7 +238,7 @@ def test_only_a_cordon_that_kafka_has_confirmed_is_said_to_stay(cluster: FakeClu
 
     cluster.write_cordons = die  # type: ignore[method-assign]
     ended = Ended(cluster)
-    assert ended.state.status is Status.FINISHED
+    assert ended.state.status is ExecutionStatus.FINISHED
     (note,) = ended.state.notes
     assert note.startswith("broker 1 may still be cordoned, Kafka did not confirm it;")
 
@@ -242,7 +248,7 @@ def test_a_drained_broker_that_is_dead_needs_no_cordon(cluster: FakeCluster) -> 
     cluster.kill(1)
     ended = Ended(cluster)
     assert "read_cordons" not in cluster.calls
-    assert (ended.state.status, ended.state.notes) == (Status.FINISHED, ())
+    assert (ended.state.status, ended.state.notes) == (ExecutionStatus.FINISHED, ())
 
 
 @pytest.mark.parametrize(
@@ -254,7 +260,7 @@ def test_a_drained_broker_that_is_dead_needs_no_cordon(cluster: FakeCluster) -> 
     ],
 )
 def test_without_a_drain_or_the_setting_nothing_is_asked(
-    cluster: FakeCluster, plan: Plan, settings: ExecutionSettings
+    cluster: FakeCluster, plan: Plan, settings: ReplicasExecutionSettings
 ) -> None:
     """No call is made."""
     Ended(cluster, plan=plan, settings=settings)
@@ -271,7 +277,7 @@ def test_a_process_that_takes_a_drain_up_sets_the_cordon_again(cluster: FakeClus
         again.add("t", number, [1, 2], size=1000)
     again.cordons[1] = "*"
     state = run(again, ReplicasMachine.absorb(killed, Resumed(again.now)), tmp_path)
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert again.calls.count("read_cordons") == 0
     assert again.calls.count("write_cordons") == 1
     assert "=[/a]'" in state.notes[0]
@@ -287,18 +293,18 @@ def test_what_is_cordoned_is_foretold_told_and_shown(cluster: FakeCluster) -> No
     """Before the execution, in its receipt and in `execution show`."""
     partitions = [TopicPartition(a.topic, a.partition) for a in PLAN.assignments]
     seen = cluster.observe(partitions, sorted(cluster.alive), wide=True)
-    ready = ACTING.prepare(PLAN, seen, False)
+    ready = EXECUTOR.prepare(PLAN, seen, False)
     line = "  first: broker 1 cordoned (cordoned.log.dirs = *), where Kafka supports it"
     for settings, told in ((SETTINGS, True), (replace(SETTINGS, cordon_drained=False), False)):
-        text = WORDS.forecast_text(ready, ACTING.forecast(ready, settings, None), settings, False)
+        text = RENDERER.forecast_text(ready, EXECUTOR.forecast(ready, settings, None), settings, False)
         assert (line in text.splitlines()) is told
     ended = Ended(cluster)
-    entry = Entry(1, "c", "fake", 0.0, 1.0, "finished", "me", {}, "replicas")
-    receipt = ACTING.receipt(entry, ended.state, None)
+    entry = ExecutionSummary(1, "c", "fake", 0.0, 1.0, "finished", "me", {}, "replicas")
+    receipt = EXECUTOR.receipt(entry, ended.state, None)
     assert receipt.notes == ended.state.notes
     note = f"  note: {ended.state.notes[0]}"
-    assert note in WORDS.receipt_text(receipt).splitlines()
-    assert note in WORDS.execution_text(entry, ended.state, "finished", []).splitlines()
+    assert note in RENDERER.receipt_text(receipt).splitlines()
+    assert note in RENDERER.execution_text(entry, ended.state, "finished", []).splitlines()
 
 
 def test_a_broker_that_knows_no_cordons_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,22 +8,22 @@ from support.executing import SETTINGS, prepared, run
 from support.fake_port import FakeCluster
 from support.journals import CODECS
 from support.plans import REASON, plan_of
-from trimtab.act.applying import prepare
+from trimtab.act.control import prepare
 from trimtab.act.journal import Journal
-from trimtab.act.replicas.acting import ACTING, receipt_of
+from trimtab.act.replicas.executor import EXECUTOR, receipt_of
 from trimtab.act.replicas.figures import ProgressMeter, forecast
-from trimtab.act.replicas.messages import Headroom
+from trimtab.act.replicas.messages import NetworkHeadroom
 from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
-from trimtab.act.replicas.settings import ExecutionSettings
+from trimtab.act.replicas.settings import ReplicasExecutionSettings
 from trimtab.act.replicas.state import ThrottleMemory
-from trimtab.act.replicas.steps import StepKind
-from trimtab.act.replicas.throttle import first_rate, next_copies_per_broker, next_rate, wanted_config
+from trimtab.act.replicas.steps import ReplicaStepKind
+from trimtab.act.replicas.throttle import desired_config, first_rate, next_copies_per_broker, next_rate
 from trimtab.model.errors import SettingsError
-from trimtab.model.replicas.plan import Assignment, Move, MoveKind
+from trimtab.model.replicas.plan import ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 from trimtab.report.formats import duration_text
-from trimtab.report.replicas.words import progress_text, receipt_text
+from trimtab.report.replicas.renderer import progress_text, receipt_text
 
-AUTO = ExecutionSettings()
+AUTO = ReplicasExecutionSettings()
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ MIXED = replace(
     plan_of(("t", 0, (1, 2), (3, 2))),
     moves=(
         *plan_of(("t", 0, (1, 2), (3, 2))).moves,
-        Move(2, MoveKind.LOG_DIR, "t", 1, 1, 1, 700, REASON, "/d0", "/d1"),
+        ReplicaMove(2, ReplicaMoveKind.LOG_DIR, "t", 1, 1, 1, 700, REASON, "/d0", "/d1"),
     ),
     assignments=(
         *plan_of(("t", 0, (1, 2), (3, 2))).assignments,
-        Assignment("t", 1, (1, 2), (1, 2), 1),
+        ReplicaAssignment("t", 1, (1, 2), (1, 2), 1),
     ),
 )
 PLAN = plan_of(*[("t", n, (1, 2), (3 + n % 3, 2)) for n in range(6)])
@@ -51,25 +51,29 @@ PLAN = plan_of(*[("t", n, (1, 2), (3 + n % 3, 2)) for n in range(6)])
 
 def test_the_lists_name_our_replicas_and_give_back_what_stood_there(cluster: FakeCluster) -> None:
     """Sources are the old replicas, destinations the new ones; a topic that is through gets its old list."""
-    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (3, 2)))).steps
+    steps = prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (3, 2)))).steps
     memory = ThrottleMemory(
         ThrottleConfig("5", None, {"t": None, "earlier": "*"}, {"t": None, "earlier": None}),
         rates_touched=True,
     )
-    wanted = wanted_config(memory, 1e6, steps)
+    wanted = desired_config(memory, 1e6, steps)
     assert wanted == ThrottleConfig(
         "1000000", "1000000", {"t": "0:1,0:2", "earlier": "*"}, {"t": "0:3", "earlier": None}
     )
-    assert wanted_config(memory, None, []) == memory.original
+    assert desired_config(memory, None, []) == memory.original
 
 
 def test_auto_begins_with_half_of_the_tightest_network() -> None:
     """The broker with the least free network decides; unknown or unlimited networks leave the default."""
-    headroom = {1: Headroom(80e6, 40e6), 2: Headroom(200e6, 200e6), 3: Headroom(float("inf"), float("inf"))}
+    headroom = {
+        1: NetworkHeadroom(80e6, 40e6),
+        2: NetworkHeadroom(200e6, 200e6),
+        3: NetworkHeadroom(float("inf"), float("inf")),
+    }
     assert first_rate(AUTO, headroom, [1, 2]) == 20e6
     assert first_rate(AUTO, headroom, [2]) == 100e6
-    assert first_rate(AUTO, headroom, [3]) == AUTO.throttle_start_bytes_per_second
-    assert first_rate(AUTO, {}, [1]) == AUTO.throttle_start_bytes_per_second
+    assert first_rate(AUTO, headroom, [3]) == AUTO.throttle_initial_bytes_per_second
+    assert first_rate(AUTO, {}, [1]) == AUTO.throttle_initial_bytes_per_second
     assert first_rate(replace(AUTO, throttle="none"), headroom, [1]) is None
     assert first_rate(replace(AUTO, throttle=7e6), headroom, [1]) == 7e6
 
@@ -77,7 +81,7 @@ def test_auto_begins_with_half_of_the_tightest_network() -> None:
 def test_trouble_halves_and_quiet_adds() -> None:
     """Additive increase, multiplicative decrease, within bounds; a number that was asked for stays."""
     assert next_rate(AUTO, 40e6, 100e6, healthy=False) == 20e6
-    assert next_rate(AUTO, 1.5e6, 100e6, healthy=False) == AUTO.throttle_minimum_bytes_per_second
+    assert next_rate(AUTO, 1.5e6, 100e6, healthy=False) == AUTO.throttle_min_bytes_per_second
     assert next_rate(AUTO, 40e6, 100e6, healthy=True) == 50e6
     assert next_rate(AUTO, 95e6, 100e6, healthy=True) == 100e6
     assert next_rate(replace(AUTO, throttle=9e6), 9e6, 100e6, healthy=False) == 9e6
@@ -91,7 +95,9 @@ def test_trouble_slows_a_running_execution_down(cluster: FakeCluster, tmp_path) 
     cluster.add("other", 0, [6], size=1)
     cluster.add("other", 1, [5], size=1)
     rates = []
-    settings = replace(AUTO, copies_per_broker=1, check_seconds=0.5, throttle_start_bytes_per_second=20e6)
+    settings = replace(
+        AUTO, initial_copies_per_broker=1, check_interval_seconds=0.5, throttle_initial_bytes_per_second=20e6
+    )
 
     def trouble(state) -> None:
         rates.append(state.rate_bytes_per_second)
@@ -107,9 +113,9 @@ def test_trouble_slows_a_running_execution_down(cluster: FakeCluster, tmp_path) 
 
 def test_the_forecast_is_what_is_done(cluster: FakeCluster, tmp_path) -> None:
     """As many batches and bytes as foretold, when nothing goes wrong."""
-    settings = replace(SETTINGS, copies_per_broker=2)
-    steps = prepare(ACTING, cluster, PLAN).steps
-    told = forecast(steps, prepare(ACTING, cluster, PLAN).seen, cluster.now, settings)
+    settings = replace(SETTINGS, initial_copies_per_broker=2)
+    steps = prepare(EXECUTOR, cluster, PLAN).steps
+    told = forecast(steps, prepare(EXECUTOR, cluster, PLAN).observation, cluster.now, settings)
     state = run(cluster, prepared(cluster, PLAN, settings), tmp_path)
     with Journal(tmp_path / "journal.sqlite", CODECS) as journal:
         receipt = receipt_of(journal.entry(1), state, None)
@@ -122,12 +128,12 @@ def test_moves_between_log_dirs_are_a_batch_of_their_own_in_the_forecast_too(
     cluster: FakeCluster, tmp_path
 ) -> None:
     """Kafka has one request for copies and another for log dirs, so a mixed choice is two batches."""
-    steps = prepare(ACTING, cluster, MIXED).steps
-    told = forecast(steps, prepare(ACTING, cluster, MIXED).seen, cluster.now, SETTINGS)
+    steps = prepare(EXECUTOR, cluster, MIXED).steps
+    told = forecast(steps, prepare(EXECUTOR, cluster, MIXED).observation, cluster.now, SETTINGS)
     state = run(cluster, prepared(cluster, MIXED, SETTINGS), tmp_path)
     assert state.status == "finished"
     kinds = [{step.kind for step in batch.steps} for batch in told.batches]
-    assert kinds[:2] == [{StepKind.COPY}, {StepKind.LOG_DIR}]
+    assert kinds[:2] == [{ReplicaStepKind.COPY}, {ReplicaStepKind.LOG_DIR}]
     assert len(told.batches) == state.batches == 2
 
 
@@ -172,11 +178,11 @@ def test_durations_are_told_for_people(seconds: float, text: str) -> None:
     [
         ({"throttle": "fast"}, "execution.throttle is 'fast': write auto, none, or bytes per second"),
         ({"throttle": -1}, "execution.throttle is -1"),
-        ({"copies_per_broker": 0}, "execution.copies_per_broker is 0: it must be above 0"),
+        ({"initial_copies_per_broker": 0}, "execution.initial_copies_per_broker is 0: it must be above 0"),
         ({"disk_reserve_fraction": 1.5}, "execution.disk_reserve_fraction is 1.5: it must be 0 to below 1"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(values: dict[str, object], message: str) -> None:
     """Each names the setting, the value and what it must be."""
     with pytest.raises(SettingsError, match=message):
-        ExecutionSettings(**values)
+        ReplicasExecutionSettings(**values)

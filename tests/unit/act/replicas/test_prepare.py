@@ -7,13 +7,13 @@ import pytest
 from support.executing import prepared
 from support.fake_port import FakeCluster
 from support.plans import REASON, plan_of
-from trimtab.act.applying import prepare
-from trimtab.act.replicas.acting import ACTING
+from trimtab.act.control import prepare
+from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.prepare import Standing, compare
-from trimtab.act.replicas.steps import Phase, Step, StepKind
+from trimtab.act.replicas.prepare import PartitionFit, compare
+from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, StepPhase
 from trimtab.model.errors import ActError
-from trimtab.model.replicas.plan import Move, MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.snapshot import SnapshotReference
 
 
@@ -26,18 +26,18 @@ def cluster() -> FakeCluster:
     return made
 
 
-def told(steps: tuple[Step, ...]) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
+def told(steps: tuple[ReplicaStep, ...]) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
     """What the steps are, briefly."""
     return [(step.kind, step.phase, step.before, step.after) for step in steps]
 
 
 def test_a_leader_that_is_there_already_relieves_before_the_copy(cluster: FakeCluster) -> None:
     """Broker 1 gives its lead to 2 at once, the copy to 4 follows, and the leader is checked at the end."""
-    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (2, 4)))).steps
+    steps = prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (2, 4)))).steps
     assert told(steps) == [
-        (StepKind.LEAD, Phase.RELIEF, (1, 2), (2, 1)),
-        (StepKind.COPY, Phase.COPY, (2, 1), (2, 4)),
-        (StepKind.LEAD, Phase.SETTLE, (2, 4), (2, 4)),
+        (ReplicaStepKind.LEAD, StepPhase.RELIEF, (1, 2), (2, 1)),
+        (ReplicaStepKind.COPY, StepPhase.COPY, (2, 1), (2, 4)),
+        (ReplicaStepKind.LEAD, StepPhase.SETTLE, (2, 4), (2, 4)),
     ]
     assert [step.follows for step in steps] == [None, 1, 2]
     assert steps[1].bytes == 500
@@ -45,10 +45,10 @@ def test_a_leader_that_is_there_already_relieves_before_the_copy(cluster: FakeCl
 
 def test_a_leader_that_is_to_come_leads_at_the_end(cluster: FakeCluster) -> None:
     """The new leader gets its copy first."""
-    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (4, 2)))).steps
+    steps = prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (4, 2)))).steps
     assert told(steps) == [
-        (StepKind.COPY, Phase.COPY, (1, 2), (4, 2)),
-        (StepKind.LEAD, Phase.SETTLE, (4, 2), (4, 2)),
+        (ReplicaStepKind.COPY, StepPhase.COPY, (1, 2), (4, 2)),
+        (ReplicaStepKind.LEAD, StepPhase.SETTLE, (4, 2), (4, 2)),
     ]
 
 
@@ -57,13 +57,15 @@ def test_a_leader_that_stays_where_it_is_is_left_alone(cluster: FakeCluster) -> 
     cluster.parts[TopicPartition("t", 0)].leader = 2
     plan = plan_of(("t", 0, (1, 2), (4, 2)))
     plan = replace(plan, assignments=(replace(plan.assignments[0], leader_after=2),))
-    assert told(prepare(ACTING, cluster, plan).steps) == [(StepKind.COPY, Phase.COPY, (1, 2), (4, 2))]
+    assert told(prepare(EXECUTOR, cluster, plan).steps) == [
+        (ReplicaStepKind.COPY, StepPhase.COPY, (1, 2), (4, 2))
+    ]
 
 
 def test_what_is_done_already_needs_no_step(cluster: FakeCluster) -> None:
     """A partition where the plan wants it counts as done."""
-    prepared_plan = prepare(ACTING, cluster, plan_of(("t", 0, (3, 4), (1, 2)), ("t", 1, (1, 3), (3, 1))))
-    assert prepared_plan.comparison.standing[TopicPartition("t", 0)] is Standing.ALREADY_DONE
+    prepared_plan = prepare(EXECUTOR, cluster, plan_of(("t", 0, (3, 4), (1, 2)), ("t", 1, (1, 3), (3, 1))))
+    assert prepared_plan.comparison.fit[TopicPartition("t", 0)] is PartitionFit.ALREADY_DONE
     assert [step.partition for step in prepared_plan.steps] == [TopicPartition("t", 1)]
 
 
@@ -71,26 +73,26 @@ def test_a_plan_for_an_older_placement_is_refused_by_name(cluster: FakeCluster) 
     """The partitions that have changed are named with what was planned for and what was found."""
     plan = plan_of(("t", 0, (5, 6), (4, 6)), ("t", 1, (1, 3), (3, 1)), ("gone", 0, (1, 2), (2, 1)))
     with pytest.raises(ActError) as refused:
-        prepare(ACTING, cluster, plan)
+        prepare(EXECUTOR, cluster, plan)
     message = str(refused.value)
     assert "2 of its 3 partitions have changed since it was made" in message
     assert "t-0: moved, the plan was made for [5, 6], found [1, 2]" in message
     assert "gone-0: deleted since the plan was made" in message
-    assert "--rebase" in message
+    assert "--skip-changed" in message
 
 
 def test_rebase_leaves_out_what_has_changed(cluster: FakeCluster) -> None:
     """What still fits is applied, and nothing else."""
     plan = plan_of(("t", 0, (5, 6), (4, 6)), ("t", 1, (1, 3), (3, 1)))
-    steps = prepare(ACTING, cluster, plan, rebase=True).steps
+    steps = prepare(EXECUTOR, cluster, plan, rebase=True).steps
     assert [step.partition for step in steps] == [TopicPartition("t", 1)]
 
 
 def test_rebase_takes_a_list_in_another_order(cluster: FakeCluster) -> None:
     """The same brokers in another order: the step starts from the order found."""
     cluster.parts[TopicPartition("t", 0)].replicas.reverse()
-    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (1, 4))), rebase=True).steps
-    assert (StepKind.COPY, Phase.COPY, (2, 1), (1, 4)) in told(steps)
+    steps = prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (1, 4))), rebase=True).steps
+    assert (ReplicaStepKind.COPY, StepPhase.COPY, (2, 1), (1, 4)) in told(steps)
 
 
 def test_a_partition_that_somebody_reassigns_is_not_touched(cluster: FakeCluster) -> None:
@@ -98,7 +100,7 @@ def test_a_partition_that_somebody_reassigns_is_not_touched(cluster: FakeCluster
     cluster.parts[TopicPartition("t", 0)].size = 10**15
     cluster.reassign({TopicPartition("t", 0): (1, 6)})
     with pytest.raises(ActError, match="t-0: being reassigned"):
-        prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (4, 2))))
+        prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (4, 2))))
 
 
 def test_a_plan_for_another_cluster_is_refused(cluster: FakeCluster) -> None:
@@ -109,20 +111,20 @@ def test_a_plan_for_another_cluster_is_refused(cluster: FakeCluster) -> None:
         plan, snapshot=SnapshotReference("0iaaTLB3TyirC9hAwwJ72Q", "2026-01-01T00:00:00Z", "0" * 64)
     )
     with pytest.raises(ActError, match="this plan is for cluster 0iaaTLB3TyirC9hAwwJ72Q, this is 3w4s"):
-        prepare(ACTING, cluster, plan)
+        prepare(EXECUTOR, cluster, plan)
 
 
 def test_a_destination_that_the_cluster_does_not_have_is_refused(cluster: FakeCluster) -> None:
     """A broker of another cluster, or one that was removed."""
     with pytest.raises(ActError, match="gives replicas to broker 9, and cluster fake-cluster has no such"):
-        prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (9, 2))))
+        prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (9, 2))))
 
 
 def test_moves_between_log_dirs_know_the_way_back(cluster: FakeCluster) -> None:
     """A replica that changes its dir, and one that must land in a given dir."""
     plan = plan_of(("t", 0, (1, 2), (4, 2)))
     move = plan.moves[0]
-    stay = Move(2, MoveKind.LOG_DIR, "t", 1, 1, 1, 700, REASON, "/d0", "/d1")
+    stay = ReplicaMove(2, ReplicaMoveKind.LOG_DIR, "t", 1, 1, 1, 700, REASON, "/d0", "/d1")
     plan = replace(
         plan,
         moves=(replace(move, target_dir="/d1"), stay),
@@ -131,9 +133,9 @@ def test_moves_between_log_dirs_know_the_way_back(cluster: FakeCluster) -> None:
             replace(plan.assignments[0], partition=1, before=(1, 3), after=(1, 3), leader_after=1),
         ),
     )
-    steps = prepare(ACTING, cluster, plan).steps
+    steps = prepare(EXECUTOR, cluster, plan).steps
     assert steps[0].directories == ((4, "/d1"),)
-    assert steps[2].kind is StepKind.LOG_DIR
+    assert steps[2].kind is ReplicaStepKind.LOG_DIR
     assert steps[2].directories == ((1, "/d1"),)
     assert steps[2].old_directories == ((1, "/d0"),)
     assert steps[2].bytes == 700
@@ -143,7 +145,7 @@ def test_steps_follow_the_order_of_the_plans_moves(cluster: FakeCluster) -> None
     """What relieves most comes first in the plan, and so in the execution."""
     plan: Plan = plan_of(("t", 1, (1, 3), (4, 3)), ("t", 0, (1, 2), (5, 2)))
     steps = [r.step for r in prepared(cluster, plan).records]
-    assert [s.partition.partition for s in steps if s.kind is StepKind.COPY] == [1, 0]
+    assert [s.partition.partition for s in steps if s.kind is ReplicaStepKind.COPY] == [1, 0]
 
 
 def test_a_plan_of_a_cluster_named_by_its_operator_is_told_by_its_partitions(cluster: FakeCluster) -> None:
@@ -151,21 +153,21 @@ def test_a_plan_of_a_cluster_named_by_its_operator_is_told_by_its_partitions(clu
     cluster.add("__consumer_offsets", 0, [1, 2])
     plan = plan_of(("parcels", 0, (1, 2), (4, 2)), ("__consumer_offsets", 0, (3, 2), (4, 2)))
     with pytest.raises(ActError) as refused:
-        prepare(ACTING, cluster, plan)
+        prepare(EXECUTOR, cluster, plan)
     assert str(refused.value) == (
         "this plan is for cluster fake, this is fake-cluster, which has none of the plan's 1 partitions: "
         "check --bootstrap"
     )
     same = replace(plan, snapshot=replace(plan.snapshot, cluster="fake-cluster"))
     with pytest.raises(ActError, match="parcels-0: deleted since the plan was made"):
-        prepare(ACTING, cluster, same)
+        prepare(EXECUTOR, cluster, same)
 
 
 def test_replicas_that_are_added_are_one_copy(cluster: FakeCluster) -> None:
     """The list grows by two of 500 bytes each; the moves are told by their order."""
-    (step, settle) = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (1, 2, 4, 5)))).steps
+    (step, settle) = prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (1, 2, 4, 5)))).steps
     assert (step.kind, step.phase, step.before, step.after) == (
-        *(StepKind.COPY, Phase.COPY),
+        *(ReplicaStepKind.COPY, StepPhase.COPY),
         *((1, 2), (1, 2, 4, 5)),
     )
     assert (step.bytes, step.added, step.removed, step.resizes, step.moves) == (
@@ -175,15 +177,15 @@ def test_replicas_that_are_added_are_one_copy(cluster: FakeCluster) -> None:
         True,
         (1, 2),
     )
-    assert (settle.kind, settle.phase, settle.resizes) == (StepKind.LEAD, Phase.SETTLE, False)
+    assert (settle.kind, settle.phase, settle.resizes) == (ReplicaStepKind.LEAD, StepPhase.SETTLE, False)
 
 
 def test_a_leader_hands_over_before_its_replica_is_dropped(cluster: FakeCluster) -> None:
     """The first step is about the order alone, and so under Kafka's guard; the second copies nothing."""
-    steps = prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (2,)))).steps
+    steps = prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (2,)))).steps
     assert told(steps)[:2] == [
-        (StepKind.LEAD, Phase.RELIEF, (1, 2), (2, 1)),
-        (StepKind.COPY, Phase.COPY, (2, 1), (2,)),
+        (ReplicaStepKind.LEAD, StepPhase.RELIEF, (1, 2), (2, 1)),
+        (ReplicaStepKind.COPY, StepPhase.COPY, (2, 1), (2,)),
     ]
     assert (steps[0].resizes, steps[1].resizes, steps[1].bytes, steps[1].follows) == (False, True, 0, 1)
 
@@ -191,30 +193,30 @@ def test_a_leader_hands_over_before_its_replica_is_dropped(cluster: FakeCluster)
 @pytest.mark.parametrize(
     ("found", "standing"),
     [
-        ((2, 1), Standing.REORDERED),
-        ((1, 5), Standing.MOVED),
-        ((1, 2, 3), Standing.RESIZED),
-        ((1, 2, 4), Standing.ALREADY_DONE),
-        ((4, 2, 1), Standing.REORDERED),
-        ((1, 2, 4, 5), Standing.RESIZED),
+        ((2, 1), PartitionFit.REORDERED),
+        ((1, 5), PartitionFit.MOVED),
+        ((1, 2, 3), PartitionFit.RESIZED),
+        ((1, 2, 4), PartitionFit.ALREADY_DONE),
+        ((4, 2, 1), PartitionFit.REORDERED),
+        ((1, 2, 4, 5), PartitionFit.RESIZED),
     ],
 )
 def test_what_became_of_a_list_that_is_to_grow(
-    cluster: FakeCluster, found: tuple[int, ...], standing: Standing
+    cluster: FakeCluster, found: tuple[int, ...], standing: PartitionFit
 ) -> None:
     """From two to three, on other brokers than planned: somebody else has given it another number."""
     cluster.parts[TopicPartition("t", 0)].replicas = list(found)
     cluster.parts[TopicPartition("t", 0)].leader = 1
     seen = cluster.observe([TopicPartition("t", 0)], [], wide=True)
     plan = plan_of(("t", 0, (1, 2), (1, 2, 4)))
-    assert compare(plan, seen.placements, frozenset()).standing == {TopicPartition("t", 0): standing}
+    assert compare(plan, seen.placements, frozenset()).fit == {TopicPartition("t", 0): standing}
 
 
 def test_fewer_replicas_than_a_topic_needs_in_sync_are_refused(cluster: FakeCluster) -> None:
     """Two are needed: from two to one is refused with both numbers, from three to two is not."""
     cluster.min_in_sync_replicas = 2
     with pytest.raises(ActError, match="t-0 would have 1 replicas, and topic t has min.insync.replicas = 2"):
-        prepare(ACTING, cluster, plan_of(("t", 0, (1, 2), (1,))))
+        prepare(EXECUTOR, cluster, plan_of(("t", 0, (1, 2), (1,))))
     cluster.add("u", 0, [1, 2, 3])
-    assert prepare(ACTING, cluster, plan_of(("u", 0, (1, 2, 3), (1, 2)))).steps
-    assert prepare(ACTING, cluster, plan_of(("t", 1, (1, 3), (4, 3)))).steps
+    assert prepare(EXECUTOR, cluster, plan_of(("u", 0, (1, 2, 3), (1, 2)))).steps
+    assert prepare(EXECUTOR, cluster, plan_of(("t", 1, (1, 3), (4, 3)))).steps

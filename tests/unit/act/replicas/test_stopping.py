@@ -10,20 +10,20 @@ from support.executing import SETTINGS, Checked, assert_clean, prepared
 from support.fake_port import FakeCluster
 from support.journals import CODECS
 from support.plans import REASON, plan_of
-from trimtab.act.applying import begin, prepare, runner_of
-from trimtab.act.execution.state import Status
+from trimtab.act.control import begin, prepare, runner_of
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
-from trimtab.act.replicas.acting import ACTING
+from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.state import ExecutionState
-from trimtab.act.replicas.steps import StepState
+from trimtab.act.replicas.state import ReplicasExecutionState
+from trimtab.act.replicas.steps import ReplicaStepState
 from trimtab.act.runner import Runner
 from trimtab.act.store import ExecutionStore
-from trimtab.model.replicas.plan import Assignment, Move, MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 
 PLAN = plan_of(*[("t", n, (1, 2), (2, 3 + n % 3)) for n in range(4)])
-ONE_AT_A_TIME = replace(SETTINGS, copies_per_broker=1)
+ONE_AT_A_TIME = replace(SETTINGS, initial_copies_per_broker=1)
 
 
 class Session:
@@ -35,12 +35,12 @@ class Session:
         self.journal.create(prepared(cluster, plan, ONE_AT_A_TIME), "fake", "{}", "test", {})
         self.runner: Runner
 
-    def live(self, ask: Callable[[Runner], None] | None = None) -> ExecutionState:
+    def live(self, ask: Callable[[Runner], None] | None = None) -> ReplicasExecutionState:
         """Run until the end."""
 
-        def watch(state: ExecutionState) -> None:
-            copying = any(r.state is StepState.MOVING and r.step.bytes for r in state.records)
-            if copying and ask is not None and state.status is Status.RUNNING:
+        def watch(state: ReplicasExecutionState) -> None:
+            copying = any(r.state is ReplicaStepState.MOVING and r.step.bytes for r in state.records)
+            if copying and ask is not None and state.status is ExecutionStatus.RUNNING:
                 ask(self.runner)
 
         self.runner = Runner(
@@ -74,11 +74,11 @@ def test_a_stop_lets_the_copy_in_flight_arrive(cluster: FakeCluster, tmp_path: P
     """One partition has arrived, three are as their leaders left them; resuming brings them, too."""
     session = Session(tmp_path, cluster)
     state = session.live(Runner.stop)
-    assert (state.status, state.reason) == (Status.STOPPED, "stopped on request")
+    assert (state.status, state.reason) == (ExecutionStatus.STOPPED, "stopped on request")
     assert replicas(cluster) == [[2, 3], [2, 1], [2, 1], [2, 1]]
     assert_clean(cluster, state)
     state = session.live()
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert replicas(cluster) == [[2, 3], [2, 4], [2, 5], [2, 3]]
     assert_clean(cluster, state)
 
@@ -87,12 +87,12 @@ def test_a_cancel_rolls_the_copy_in_flight_back(cluster: FakeCluster, tmp_path: 
     """No copy has arrived, none is in flight; resuming begins it again."""
     session = Session(tmp_path, cluster)
     state = session.live(Runner.cancel)
-    assert state.status is Status.CANCELLED
+    assert state.status is ExecutionStatus.CANCELLED
     assert replicas(cluster) == [[2, 1]] * 4
-    assert StepState.ROLLED_BACK in {r.state for r in state.records}
+    assert ReplicaStepState.ROLLED_BACK in {r.state for r in state.records}
     assert_clean(cluster, state)
     state = session.live()
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert_clean(cluster, state)
 
 
@@ -104,7 +104,7 @@ def test_a_stop_becomes_a_cancel_when_asked_again(cluster: FakeCluster, tmp_path
         runner.cancel()
 
     state = Session(tmp_path, cluster).live(twice)
-    assert state.status is Status.CANCELLED
+    assert state.status is ExecutionStatus.CANCELLED
     assert replicas(cluster) == [[2, 1]] * 4
 
 
@@ -113,22 +113,22 @@ def test_another_process_can_ask_through_the_journal(cluster: FakeCluster, tmp_p
     session = Session(tmp_path, cluster)
     session.journal.request(1, "stop", "ada@ops1", 0.0)
     state = session.live()
-    assert (state.status, state.reason) == (Status.STOPPED, "stop asked by ada@ops1")
-    assert session.journal.take_requests(1) == []
+    assert (state.status, state.reason) == (ExecutionStatus.STOPPED, "stop asked by ada@ops1")
+    assert session.journal.pop_requests(1) == []
 
 
 def test_a_move_between_log_dirs_is_rolled_back_to_where_it_was(cluster: FakeCluster, tmp_path: Path) -> None:
     """The half copy in the other dir is given up."""
-    move = Move(1, MoveKind.LOG_DIR, "t", 0, 1, 1, 400_000_000, REASON, "/d0", "/d1")
-    same = Assignment("t", 0, (1, 2), (1, 2), 1)
+    move = ReplicaMove(1, ReplicaMoveKind.LOG_DIR, "t", 0, 1, 1, 400_000_000, REASON, "/d0", "/d1")
+    same = ReplicaAssignment("t", 0, (1, 2), (1, 2), 1)
     plan = replace(PLAN, moves=(move,), assignments=(same,))
     session = Session(tmp_path, cluster, plan)
     state = session.live(Runner.cancel)
     part = cluster.parts[TopicPartition("t", 0)]
-    assert state.status is Status.CANCELLED
+    assert state.status is ExecutionStatus.CANCELLED
     assert (part.dirs[1], part.future) == ("/d0", {})
     state = session.live()
-    assert state.status is Status.FINISHED
+    assert state.status is ExecutionStatus.FINISHED
     assert (part.dirs[1], part.future) == ("/d1", {})
 
 
@@ -136,24 +136,24 @@ def test_a_resumed_execution_can_be_given_another_pace(cluster: FakeCluster, tmp
     """Begun with one throttle, gone on with another."""
     store = ExecutionStore(tmp_path, CODECS, cluster.clock, cluster.sleep, lambda: "token")
     execution = begin(
-        ACTING, store, prepare(ACTING, cluster, PLAN), replace(ONE_AT_A_TIME, throttle=90e6), "{}"
+        EXECUTOR, store, prepare(EXECUTOR, cluster, PLAN), replace(ONE_AT_A_TIME, throttle=90e6), "{}"
     )
 
-    def stop_once(state: ExecutionState) -> None:
-        if state.batches and state.status is Status.RUNNING:
+    def stop_once(state: ReplicasExecutionState) -> None:
+        if state.batches and state.status is ExecutionStatus.RUNNING:
             first.stop()
 
-    first = runner_of(ACTING, store, cluster, None, execution, watch=stop_once)
+    first = runner_of(EXECUTOR, store, cluster, None, execution, watch=stop_once)
     first.run()
     rates = set()
 
-    def watch(state: ExecutionState) -> None:
+    def watch(state: ReplicasExecutionState) -> None:
         if state.active and state.throttle.rates_touched:
             rates.add(cluster.rates["follower.replication.throttled.rate"])
 
-    faster = replace(ONE_AT_A_TIME, throttle=200e6, copies_per_broker=3)
-    state = runner_of(ACTING, store, cluster, None, execution, watch=watch, settings=faster).run()
-    assert state.status is Status.FINISHED
+    faster = replace(ONE_AT_A_TIME, throttle=200e6, initial_copies_per_broker=3)
+    state = runner_of(EXECUTOR, store, cluster, None, execution, watch=watch, settings=faster).run()
+    assert state.status is ExecutionStatus.FINISHED
     assert rates == {"200000000"}
     assert store.journal.state(execution).settings == faster
     store.close()

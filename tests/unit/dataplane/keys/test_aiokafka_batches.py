@@ -13,7 +13,7 @@ from aiokafka.producer.message_accumulator import MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
 
 from trimtab.dataplane.keys import aiokafka_batches as module
-from trimtab.dataplane.keys.aiokafka_batches import Accumulator
+from trimtab.dataplane.keys.aiokafka_batches import DeadlineAccumulator
 
 if TYPE_CHECKING:
     import pytest
@@ -39,7 +39,7 @@ class Place:
         loop = asyncio.get_running_loop()
         self.own: Any = MessageAccumulator(Cluster(), 1000, 0, 40.0, txn_manager=self.numbers, loop=loop)
         producer = SimpleNamespace(_txn_manager=self.numbers, _message_accumulator=self.own)
-        self.made = Accumulator.of(producer, 120.0)
+        self.made = DeadlineAccumulator.of(producer, 120.0)
 
     async def sent(self) -> asyncio.Future[Any]:
         """A record is waiting to be sent."""
@@ -143,7 +143,7 @@ def test_numbers_begin_anew_after_a_batch_that_was_refused() -> None:
 
 def test_what_is_too_old_fails_though_the_sender_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for an id, or for an answer; flushes and closing wait for it."""
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
 
     async def story(place: Place) -> None:
         old = await place.sent()

@@ -44,11 +44,11 @@ class Deaf:
 
 
 class Patient:
-    """As much of `Receiving` as a step without records asks for."""
+    """As much of `OrderedConsumer` as a step without records asks for."""
 
     commits: ClassVar[dict[int, int]] = {}
 
-    def patience(self, seconds: float) -> float:
+    def poll_timeout(self, seconds: float) -> float:
         """At once."""
         return 0.0
 
@@ -75,7 +75,7 @@ def consumer(client: Deaf) -> Any:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is waited for is given up at once, and nothing is waited in between."""
     monkeypatch.setattr(module, "BEGIN_SECONDS", 0.0)
-    monkeypatch.setattr(module, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
 
 
 def test_a_partition_whose_leader_has_just_died_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,19 +14,19 @@ from confluent_kafka import KafkaError
 
 from trimtab.dataplane.keys.confluent import Producer
 from trimtab.dataplane.keys.confluent import producer as module
-from trimtab.dataplane.keys.sending import Sending
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.ordered_producer import OrderedProducer
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.model.errors import SettingsError
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 from trimtab.online.keys.order.messages import Stamp
-from trimtab.online.keys.order.sender import Sender
+from trimtab.online.keys.order.sender import OrderedSender
 
 
 class Led:
-    """As much of a `Guide` as a producer that sends nothing asks for."""
+    """As much of a `TableRouter` as a producer that sends nothing asks for."""
 
-    sending = Sending(Sender(4), "p", 1.0)
+    sending = OrderedProducer(OrderedSender(4), "p", 1.0)
 
     def __init__(self, *_: Any) -> None:
         pass
@@ -37,9 +37,11 @@ class Led:
 
 def made(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Producer:
     """A producer that never meets a broker."""
-    monkeypatch.setattr(module, "Guide", Led)
+    monkeypatch.setattr(module, "TableRouter", Led)
     own = {"bootstrap.servers": "localhost:1", "log_level": 0, "partitioner": "murmur2_random"}
-    return Producer("orders", Following({}), {name: its for name, its in {**own, **config}.items() if its})
+    return Producer(
+        "orders", RoutingConfig({}), {name: its for name, its in {**own, **config}.items() if its}
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,10 +93,10 @@ class Batches:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int = 100) -> None:
         self.told: list[tuple[bytes, bytes, int, str]] = []
-        self.sending = Sending(Sender(4), "p", 1.0)
+        self.sending = OrderedProducer(OrderedSender(4), "p", 1.0)
         table = RoutingTable(1, 4, 4, {GROUP_OF_MOVED: Route((MOVED_TO,))}, {b"hot": Route((1, 3))})
         sender = self.sending._sender
-        sender.seen(table, 0.0)
+        sender.adopt_table(table, 0.0)
         sender.flushed(1)
         sender.ends_read(1, dict.fromkeys(range(4), 7), 0.0)
         monkeypatch.setattr(Led, "sending", self.sending)
@@ -270,7 +272,7 @@ def test_routes_change_when_no_record_is_in_hand(monkeypatch: pytest.MonkeyPatch
     batches.producer.produce("orders", b"0", COLD)
     stuck = Stuck(batches.producer, COLD)
     flushed = threading.Event()
-    outlet = module._Outlet(batches.producer, "orders")
+    outlet = module._ConfluentAdapter(batches.producer, "orders")
     monkeypatch.setattr(outlet, "partitions", lambda wanted: 4)
     monkeypatch.setattr(outlet, "flush", lambda seconds: not flushed.set())
     table = RoutingTable(2, 4, 4, {}, {b"hot": Route((1, 3)), COLD: Route((0, 2))})
@@ -291,7 +293,7 @@ def test_who_has_not_looked_a_partition_up_yet_is_not_waited_for(monkeypatch: py
     """That thread waits for the change itself."""
     batches = Batches(monkeypatch)
     stuck = Stuck(batches.producer, b"hot")
-    assert not module._handing_over()
+    assert not module._may_hold_unsent_record()
     stuck.let()
 
 
@@ -303,10 +305,10 @@ def test_a_thread_that_went_on_while_it_was_looked_at_counts(monkeypatch: pytest
 
     looks = [{1: frame(), 2: frame()}, {1: frame()}]
     monkeypatch.setattr(module.sys, "_current_frames", lambda: looks.pop(0))
-    assert module._handing_over()
+    assert module._may_hold_unsent_record()
     same = frame()
     looks[:] = [{1: same, 2: frame()}, {1: same, 3: frame()}]
-    assert not module._handing_over(), "one has ended, one has begun since"
+    assert not module._may_hold_unsent_record(), "one has ended, one has begun since"
 
 
 def test_what_happens_within_a_call_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +319,7 @@ def test_what_happens_within_a_call_does_not_hide_it(monkeypatch: pytest.MonkeyP
 
     def own(*_: Any) -> None:
         def handler() -> None:
-            seen.append(module._handing_over())
+            seen.append(module._may_hold_unsent_record())
 
         handler()
 
@@ -346,7 +348,7 @@ class Settled:
 @pytest.mark.parametrize("age_seconds", [1.0, 121.0])
 def test_what_is_acknowledged_too_late_is_told_as_an_error(waited: bool, age_seconds: float) -> None:
     """By the client's clock; of a record that had to wait, by ours from before."""
-    sending = Sending(Sender(3), "p", 1.0)
+    sending = OrderedProducer(OrderedSender(3), "p", 1.0)
     stamp = Stamp(1, ((0, 7),), 7)
     header = module._header_type(sending)(sending.header(stamp)[1])
     since = time.monotonic() - age_seconds if waited else None

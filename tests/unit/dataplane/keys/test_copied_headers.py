@@ -12,25 +12,25 @@ from kafka import KafkaProducer
 
 from trimtab.dataplane.keys import aiokafka, confluent, kafka_python
 from trimtab.dataplane.keys.confluent import producer as confluent_module
-from trimtab.dataplane.keys.sending import Sending
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.ordered_producer import OrderedProducer
+from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.stamp import HEADER
 from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.order.sender import Sender
+from trimtab.online.keys.order.sender import OrderedSender
 
 COPIED = [("trace", b"7"), (HEADER, b"copied")]
 Headers = list[tuple[str, Any]]
 
 
 class Led:
-    """As much of a `Guide` as a producer asks for that sends a split key and a key that no table names."""
+    """As much of a `TableRouter` as a producer of a split key and of a key without a route needs."""
 
     def __init__(self, *_: Any) -> None:
-        sender = Sender(2)
-        sender.seen(RoutingTable(1, 2, 2, {}, {b"split": Route((0, 1))}), 0.0)
+        sender = OrderedSender(2)
+        sender.adopt_table(RoutingTable(1, 2, 2, {}, {b"split": Route((0, 1))}), 0.0)
         sender.flushed(1)
         sender.ends_read(1, {0: 0, 1: 0}, 0.0)
-        self.sending = Sending(sender, "p", 1.0)
+        self.sending = OrderedProducer(sender, "p", 1.0)
 
     def check(self) -> None:
         """The topic is the one that it was."""
@@ -45,7 +45,7 @@ Send = Callable[[str, bytes, int | None], Headers]
 def by_kafka_python(monkeypatch: pytest.MonkeyPatch) -> Send:
     """A producer that never connects."""
     made = kafka_python.Producer.__new__(kafka_python.Producer)
-    made._topic, made._guide = "orders", Led()
+    made._topic, made._router = "orders", Led()
     made.config = {"key_serializer": None}
     given: list[Any] = []
 
@@ -56,7 +56,7 @@ def by_kafka_python(monkeypatch: pytest.MonkeyPatch) -> Send:
     monkeypatch.setattr(KafkaProducer, "send", send)
     monkeypatch.setattr(KafkaProducer, "_serialize", lambda self, how, topic, headers, data: data)
     monkeypatch.setattr(
-        kafka_python, "_InTime", lambda future, *_: type("", (), {"add_errback": lambda *_: 0})()
+        kafka_python, "_DeadlineFuture", lambda future, *_: type("", (), {"add_errback": lambda *_: 0})()
     )
 
     def sent(topic: str, key: bytes, partition: int | None) -> Headers:
@@ -78,7 +78,7 @@ def by_aiokafka(monkeypatch: pytest.MonkeyPatch) -> Send:
     monkeypatch.setattr(AIOKafkaProducer, "send", send)
     monkeypatch.setattr(AIOKafkaProducer, "__del__", lambda self: None, raising=False)
     made = aiokafka.Producer.__new__(aiokafka.Producer)
-    made._topic, made._guide, made._key_serializer = "orders", Led(), None
+    made._topic, made._router, made._key_serializer = "orders", Led(), None
 
     def sent(topic: str, key: bytes, partition: int | None) -> Headers:
         asyncio.run(made.send(topic, b"value", key, partition, None, COPIED))
@@ -90,10 +90,10 @@ def by_aiokafka(monkeypatch: pytest.MonkeyPatch) -> Send:
 
 def by_confluent(monkeypatch: pytest.MonkeyPatch) -> Send:
     """A producer that never meets a broker."""
-    monkeypatch.setattr(confluent_module, "Guide", Led)
+    monkeypatch.setattr(confluent_module, "TableRouter", Led)
     made = confluent.Producer(
         "orders",
-        Following({}),
+        RoutingConfig({}),
         {"bootstrap.servers": "localhost:1", "log_level": 0, "partitioner": "murmur2_random"},
     )
     given: list[Any] = []

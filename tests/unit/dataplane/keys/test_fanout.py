@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from trimtab.dataplane.keys import follower as module
-from trimtab.dataplane.keys.follower import Follower, Pace
-from trimtab.dataplane.keys.receiving import HEAR_SECONDS, HEARS_PER_SECOND
-from trimtab.dataplane.keys.settings import Following
-from trimtab.dataplane.keys.side import FETCH_SECONDS, Topic
-from trimtab.files.keys.heartbeat import LASTING_BEATS, LONGEST_SECONDS, Heartbeat, read_heartbeat
+from trimtab.dataplane.keys.follower import RequestIntervals, TableFollower
+from trimtab.dataplane.keys.metadata_connection import FETCH_SECONDS, TopicDescription
+from trimtab.dataplane.keys.ordered_consumer import HEARS_PER_SECOND, POLL_SECONDS
+from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab.files.keys.heartbeat import EXPIRY_HEARTBEATS, LONGEST_SECONDS, ClientHeartbeat, read_heartbeat
 
 STEP_SECONDS = 1.0
-PAGE = Path(__file__).parents[4] / "docs/levels/keys.md"
+PAGE = Path(__file__).parents[4] / "docs/balancers/keys.md"
 
 
 @dataclass
@@ -58,7 +58,7 @@ class World:
             self.now += STEP_SECONDS
             for one in self.processes:
                 if self.now >= one.begins:
-                    one.follower._look_and_tell()
+                    one.follower._poll_and_report()
 
     def per_second(self, seconds: float) -> dict[str, float]:
         """Requests a second of all processes, for so long."""
@@ -73,15 +73,15 @@ class Side:
     def __init__(self, world: World, name: str) -> None:
         self._world, self._name, self.told = world, name, 0.0
 
-    def topic(self) -> Topic:
+    def topic(self) -> TopicDescription:
         """The topic, and that of tables with both partitions."""
         self._world.asked["looks"] += 1
-        return Topic("id", 24, 2)
+        return TopicDescription("id", 24, 2)
 
     def read(self, key: bytes) -> None:
         """No table was written, and a request waits for one."""
 
-    def tell(self, key: bytes, value: bytes | None, appended: Any) -> None:
+    def write_record(self, key: bytes, value: bytes | None, appended: Any) -> None:
         """Append a heartbeat; it has to come before its process counts as gone."""
         world, beat = self._world, read_heartbeat(value or b"")
         assert beat is not None
@@ -99,7 +99,7 @@ class Side:
 
 def beat_margin(every_seconds: float) -> float:
     """What is left of the time for which a heartbeat counts when the next one comes."""
-    return (LASTING_BEATS - 1) * every_seconds
+    return (EXPIRY_HEARTBEATS - 1) * every_seconds
 
 
 class Process:
@@ -112,15 +112,15 @@ class Process:
     """
 
     def __init__(self, world: World, name: str, delay: float) -> None:
-        def beat() -> Heartbeat:
-            return Heartbeat(
+        def beat() -> ClientHeartbeat:
+            return ClientHeartbeat(
                 process=name, role="producer", client="c", topic="t", topic_id="", at=0.0,
                 version=world.version, partitions=24, wrapped=True,
             )  # fmt: skip
 
         self.begins = world.now + delay
-        self.follower = Follower(
-            Following({}, tables_topic="tables"), "t", lambda *_: None, beat, lambda: world.now
+        self.follower = TableFollower(
+            RoutingConfig({}, tables_topic="tables"), "t", lambda *_: None, beat, lambda: world.now
         )
         self.follower._side = Side(world, name)  # type: ignore[assignment]
 
@@ -137,13 +137,13 @@ def figures(count: int) -> dict[str, float]:
     """What the page says of so many idle processes together, a second."""
     world = steady(count)
     found = world.per_second(40)
-    paces = [one.follower.pace for one in world.processes]
+    intervals = [one.follower.intervals for one in world.processes]
     return {
-        "interval": sum(one.every_seconds for one in paces) / count,
+        "interval": sum(one.every_seconds for one in intervals) / count,
         "heartbeats": found["heartbeats"],
         "looks": found["looks"],
         "fetches": count / FETCH_SECONDS,
-        "hears": sum(1 / one.spread(HEAR_SECONDS, HEARS_PER_SECOND) for one in paces),
+        "hears": sum(1 / one.spread(POLL_SECONDS, HEARS_PER_SECOND) for one in intervals),
     }
 
 
@@ -167,20 +167,20 @@ def test_the_page_tells_what_idle_processes_cost(count: int, expected: dict[str,
 @pytest.mark.parametrize("count", [200, 500, 1000])
 def test_heartbeats_stay_at_their_bound_in_between(count: int) -> None:
     """As many a second, however many processes write them, before each waits as long as it may."""
-    assert steady(count).per_second(40)["heartbeats"] == pytest.approx(module.BEATS_PER_SECOND, rel=0.2)
+    assert steady(count).per_second(40)["heartbeats"] == pytest.approx(module.HEARTBEATS_PER_SECOND, rel=0.2)
 
 
 def test_processes_that_come_and_go_change_the_pace_of_the_others() -> None:
     """1,000 join 20, and go again: within three long intervals all is as it was, and nobody was overdue."""
     world = steady(20)
     few = world.processes[:]
-    assert {one.follower.pace.every_seconds for one in few} == {3}
+    assert {one.follower.intervals.every_seconds for one in few} == {3}
     world.join(980, Random(1))
     world.run(60)
-    assert all(one.follower.pace.every_seconds > 10 for one in few)
+    assert all(one.follower.intervals.every_seconds > 10 for one in few)
     world.processes = few
     world.run(3 * LONGEST_SECONDS)
-    assert {one.follower.pace.every_seconds for one in few} == {3}
+    assert {one.follower.intervals.every_seconds for one in few} == {3}
 
 
 def test_a_new_table_is_told_at_once_whatever_the_pace() -> None:
@@ -194,20 +194,20 @@ def test_a_new_table_is_told_at_once_whatever_the_pace() -> None:
 
 def test_an_interval_holds_from_the_heartbeat_that_names_it() -> None:
     """What is learned from an answer counts for the next one: the last has promised a shorter time."""
-    pace = Pace(3.0)
-    assert pace.beat() == 3.0
-    pace.appended(0, 100.0)
-    assert pace.beat() == 3.0
-    pace.appended(3000, 103.0)
-    assert pace.every_seconds == 3.0
-    assert pace.beat() == LONGEST_SECONDS
-    assert pace.processes == 3000
+    intervals = RequestIntervals(3.0)
+    assert intervals.next_interval() == 3.0
+    intervals.appended(0, 100.0)
+    assert intervals.next_interval() == 3.0
+    intervals.appended(3000, 103.0)
+    assert intervals.every_seconds == 3.0
+    assert intervals.next_interval() == LONGEST_SECONDS
+    assert intervals.processes == 3000
 
 
 def test_offsets_that_begin_anew_are_no_crowd() -> None:
     """The topic of tables was deleted and made anew."""
-    pace = Pace(3.0)
+    intervals = RequestIntervals(3.0)
     for offset, at in ((10_000, 0.0), (10, 3.0), (20, 6.0)):
-        pace.appended(offset, at)
-        pace.beat()
-    assert (pace.every_seconds, pace.processes) == (3.0, 10.0)
+        intervals.appended(offset, at)
+        intervals.next_interval()
+    assert (intervals.every_seconds, intervals.processes) == (3.0, 10.0)

@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from trimtab.dataplane.keys import follower as module
-from trimtab.dataplane.keys.follower import Follower
-from trimtab.dataplane.keys.settings import Following
-from trimtab.dataplane.keys.side import SideConnection, Topic
-from trimtab.files.keys.heartbeat import Heartbeat, read_heartbeat
+from trimtab.dataplane.keys.follower import TableFollower
+from trimtab.dataplane.keys.metadata_connection import MetadataConnection, TopicDescription
+from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab.files.keys.heartbeat import ClientHeartbeat, read_heartbeat
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.errors import SettingsError
 from trimtab.model.keys.routing import RoutingTable
@@ -22,16 +22,16 @@ class Side:
     def __init__(self, connection: object = None, topic: str = "t", tables_topic: str | None = None) -> None:
         self.closed, self.tables = False, 0 if tables_topic is None else 2
 
-    def topic(self) -> Topic:
-        return Topic("id", 3, self.tables)
+    def topic(self) -> TopicDescription:
+        return TopicDescription("id", 3, self.tables)
 
     def close(self) -> None:
         self.closed = True
 
 
-def beat() -> Heartbeat:
+def beat() -> ClientHeartbeat:
     """Of a consumer."""
-    return Heartbeat(
+    return ClientHeartbeat(
         process="p",
         role="consumer",
         client="c",
@@ -46,20 +46,20 @@ def beat() -> Heartbeat:
 
 def test_tables_are_looked_at_however_much_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Questions that come faster than they are answered keep nobody from following a table."""
-    monkeypatch.setattr(module, "SideConnection", Side)
+    monkeypatch.setattr(module, "MetadataConnection", Side)
     looks = threading.Semaphore(0)
 
     def look(*_: object) -> None:
         looks.release()
 
-    follower = Follower(Following({}), "t", look, beat)
+    follower = TableFollower(RoutingConfig({}), "t", look, beat)
 
-    def ask_again(side: SideConnection) -> None:
+    def ask_again(side: MetadataConnection) -> None:
         time.sleep(0.001)
-        follower.ask(ask_again)
+        follower.submit(ask_again)
 
     follower.start()
-    follower.ask(ask_again)
+    follower.submit(ask_again)
     try:
         assert all(looks.acquire(timeout=30) for _ in range(4))
     finally:
@@ -74,17 +74,17 @@ def test_a_turn_is_taken_though_no_table_can_be_read(monkeypatch: pytest.MonkeyP
         def read(self, *_: object) -> dict[bytes, bytes]:
             raise OSError("away")
 
-        def tell(self, *_: object) -> None:
+        def write_record(self, *_: object) -> None:
             """Nobody hears it."""
 
-    monkeypatch.setattr(module, "SideConnection", Away)
+    monkeypatch.setattr(module, "MetadataConnection", Away)
     looks = threading.Semaphore(0)
 
     def look(*_: object) -> str:
         looks.release()
         return "grown"
 
-    follower = Follower(Following({}, tables_topic="tables"), "t", look, beat)
+    follower = TableFollower(RoutingConfig({}, tables_topic="tables"), "t", look, beat)
     follower.start()
     try:
         assert all(looks.acquire(timeout=30) for _ in range(2))
@@ -98,11 +98,11 @@ class Tables(Side):
 
     def __init__(self, tables: int) -> None:
         super().__init__()
-        self.found, self.table = Topic("id", 3, tables), b""
+        self.found, self.table = TopicDescription("id", 3, tables), b""
         self.looks = self.reads = 0
-        self.beats: list[Heartbeat] = []
+        self.heartbeats: list[ClientHeartbeat] = []
 
-    def topic(self) -> Topic:
+    def topic(self) -> TopicDescription:
         self.looks += 1
         return self.found
 
@@ -110,16 +110,18 @@ class Tables(Side):
         self.reads += 1
         return self.table or None
 
-    def tell(self, key: bytes, value: bytes, appended: Any) -> None:
+    def write_record(self, key: bytes, value: bytes, appended: Any) -> None:
         found = read_heartbeat(value)
         assert found is not None
-        self.beats.append(found)
+        self.heartbeats.append(found)
 
 
-def following(side: Tables, beat: Any = beat) -> tuple[Follower, list[float]]:
+def following(side: Tables, beat: Any = beat) -> tuple[TableFollower, list[float]]:
     """A follower that takes no turn by itself, and its clock."""
     now = [100.0]
-    found = Follower(Following({}, tables_topic="tables"), "t", lambda *_: None, beat, lambda: now[0])
+    found = TableFollower(
+        RoutingConfig({}, tables_topic="tables"), "t", lambda *_: None, beat, lambda: now[0]
+    )
     found._side = side  # type: ignore[assignment]
     return found, now
 
@@ -129,9 +131,9 @@ def test_a_topic_of_tables_that_is_not_there_is_asked_for_seldom() -> None:
     side = Tables(0)
     follower, now = following(side)
     for _ in range(20):
-        follower._look_and_tell()
+        follower._poll_and_report()
         now[0] += 0.2
-    assert (side.looks, side.reads, side.beats) == (2, 0, [])
+    assert (side.looks, side.reads, side.heartbeats) == (2, 0, [])
     told = "is not there; publish with trimtab apply, or create it with 2 partitions, cleanup.policy=compact"
     assert f"{told} and segment.ms=60000" in str(follower.trouble)
 
@@ -141,28 +143,28 @@ def test_a_topic_of_tables_without_a_partition_for_heartbeats_is_read_all_the_sa
     side = Tables(1)
     side.table = table_bytes(PublishedTable("t", "id", RoutingTable(1, 3, 3)))
     follower, now = following(side)
-    follower._look_and_tell()
+    follower._poll_and_report()
     assert follower.table is not None
     assert "has 1 partition, expected 2" in str(follower.trouble)
-    assert side.beats == []
-    side.found = Topic("id", 3, 2)
+    assert side.heartbeats == []
+    side.found = TopicDescription("id", 3, 2)
     now[0] += 2
-    follower._look_and_tell()
-    assert (follower.trouble, len(side.beats)) == (None, 1)
+    follower._poll_and_report()
+    assert (follower.trouble, len(side.heartbeats)) == (None, 1)
 
 
 def test_a_table_that_names_an_added_partition_has_the_topic_looked_at_at_once() -> None:
     """However seldom that is done else: nobody could follow the table before."""
     side = Tables(2)
     follower, now = following(side)
-    follower._look_and_tell()
-    side.found = Topic("id", 4, 2)
+    follower._poll_and_report()
+    side.found = TopicDescription("id", 4, 2)
     side.table = table_bytes(PublishedTable("t", "id", RoutingTable(1, 3, 4)))
     now[0] += 0.2
-    follower._look_and_tell()
-    assert follower.seen == Topic("id", 4, 2)
+    follower._poll_and_report()
+    assert follower.description == TopicDescription("id", 4, 2)
     now[0] += 0.2
-    follower._look_and_tell()
+    follower._poll_and_report()
     assert side.looks == 2
 
 
@@ -170,16 +172,16 @@ def test_brokers_that_do_not_answer_are_not_asked_at_each_turn(caplog: pytest.Lo
     """All processes would, five times a second each; that they do not answer is told until they do."""
     side = Tables(2)
     follower, now = following(side)
-    follower._look_and_tell()
+    follower._poll_and_report()
 
-    def fails() -> Topic:
+    def fails() -> TopicDescription:
         side.looks += 1
         raise OSError("away")
 
     side.topic = fails  # type: ignore[method-assign]
     for _ in range(20):
         now[0] += 0.2
-        follower._look_and_tell()
+        follower._poll_and_report()
     assert (side.looks, follower.trouble) == (3, "away")
     assert len(caplog.records) == 1
     assert side.reads == 21
@@ -189,19 +191,21 @@ def test_a_member_that_joined_anew_is_told_at_once() -> None:
     """Whoever publishes knows it by that id alone, and takes another one for a member without guard."""
     side, member = Tables(2), ["m1"]
 
-    def beat_of_member() -> Heartbeat:
+    def beat_of_member() -> ClientHeartbeat:
         found = beat()
         found.member = member[0]
         return found
 
     follower, now = following(side, beat_of_member)
     for member[0] in ("m1", "m1", "m2", "m2"):
-        follower._look_and_tell()
+        follower._poll_and_report()
         now[0] += 0.2
-    assert [one.member for one in side.beats] == ["m1", "m2"]
+    assert [one.member for one in side.heartbeats] == ["m1", "m2"]
 
 
 def test_heartbeats_that_are_too_rare_are_refused() -> None:
     """Whoever publishes waits for five of them before it takes a process for gone."""
-    with pytest.raises(SettingsError, match=r"beat_seconds is 30, expected 20 at most"):
-        Following({}, beat_seconds=30)
+    with pytest.raises(
+        SettingsError, match=r"RoutingConfig.heartbeat_interval_seconds is 30, expected 20 at most"
+    ):
+        RoutingConfig({}, heartbeat_interval_seconds=30)

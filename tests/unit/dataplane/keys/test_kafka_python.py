@@ -32,9 +32,9 @@ class Joining:
 
 
 class Waiting:
-    """As much of `Receiving` as a poll asks for."""
+    """As much of `OrderedConsumer` as a poll asks for."""
 
-    def patience(self, seconds: float) -> float:
+    def poll_timeout(self, seconds: float) -> float:
         """Something waits."""
         return 0.005
 

@@ -14,9 +14,9 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.structs import TopicPartition
 
 from trimtab.dataplane.keys import aiokafka, kafka_python
-from trimtab.dataplane.keys.sending import Sending
+from trimtab.dataplane.keys.ordered_producer import OrderedProducer
 from trimtab.online.keys.order.messages import Stamp
-from trimtab.online.keys.order.sender import Sender
+from trimtab.online.keys.order.sender import OrderedSender
 
 STAMP = Stamp(1, (), 7)
 
@@ -31,21 +31,21 @@ def too_late() -> float:
     return time.monotonic() - 121
 
 
-def sending() -> Sending:
+def sending() -> OrderedProducer:
     """Of a producer with the time-outs that are set by default."""
-    return Sending(Sender(3), "p", 1.0)
+    return OrderedProducer(OrderedSender(3), "p", 1.0)
 
 
-def failures(one: Sending) -> list[tuple[bytes, Stamp]]:
+def failures(one: OrderedProducer) -> list[tuple[bytes, Stamp]]:
     """Places that will be filled."""
     return list(one._failures)
 
 
-def promised(one: Sending, since: float) -> tuple[FutureProduceResult, Any]:
+def promised(one: OrderedProducer, since: float) -> tuple[FutureProduceResult, Any]:
     """A batch of kafka-python and what the application is given for a record of it."""
     batch = FutureProduceResult(TopicPartition("t", 0))
     record = FutureRecordMetadata(batch, 0, 1, None, 1, 1, 0)
-    given = kafka_python._InTime(record, one, since)
+    given = kafka_python._DeadlineFuture(record, one, since)
     given.add_errback(lambda _: one.failed(b"hot", STAMP))
     return batch, given
 

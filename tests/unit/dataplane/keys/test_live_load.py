@@ -13,8 +13,8 @@ import pytest
 from kafka.errors import CoordinatorNotAvailableError, GroupAuthorizationFailedError, KafkaConnectionError
 
 from trimtab.dataplane.keys.live_load import LiveLoad
-from trimtab.dataplane.keys.settings import LoadSettings
-from trimtab.dataplane.keys.side import Topic
+from trimtab.dataplane.keys.metadata_connection import TopicDescription
+from trimtab.dataplane.keys.settings import LoadConfig
 from trimtab.model.errors import ConnectError, InputError, SettingsError
 
 
@@ -30,11 +30,11 @@ class Cluster:
     now: float = 100.0
     closed: bool = False
 
-    def topic(self) -> Topic:
+    def topic(self) -> TopicDescription:
         """The topic."""
         if self.trouble is not None:
             raise self.trouble
-        return Topic(self.topic_id, len(self.offsets))
+        return TopicDescription(self.topic_id, len(self.offsets))
 
     def ends(self, partitions: range) -> dict[int, int]:
         """Offsets behind the last records."""
@@ -81,7 +81,7 @@ def _closed() -> Iterator[None]:
 def begun(cluster: Cluster, **settings: Any) -> LiveLoad:
     """Read once by its thread; whatever more is read the test asks for."""
     given = {"max_partitions": 5, "interval_seconds": 3600.0, "capacity_per_second": 50.0} | settings
-    load = LiveLoad(LoadSettings({}, "t", "readers", **given), lambda *_: cluster, lambda: cluster.now)
+    load = LiveLoad(LoadConfig({}, "t", "readers", **given), lambda *_: cluster, lambda: cluster.now)
     _open.append(load)
     return load
 
@@ -97,7 +97,7 @@ def wait_for(caplog: pytest.LogCaptureFixture, words: str) -> None:
 def test_the_first_reading_is_there_when_it_is_made(cluster: Cluster) -> None:
     """Backlogs by the group's commits; all partitions are the hash's."""
     cluster.done[1] = 5
-    seen = begun(cluster).seen
+    seen = begun(cluster).load
     assert (seen.topic_id, seen.base, seen.in_use) == ("id", 3, 3)
     assert (seen.backlog, seen.rate, seen.capacity) == ([0, 15, 0], [0, 0, 0], [50, 50, 50])
 
@@ -107,11 +107,11 @@ def test_a_reading_that_fails_leaves_the_last_one_in_force(
 ) -> None:
     """Set anew, so that what producers counted is dropped; said once, as is that it can be read again."""
     load = begun(cluster, interval_seconds=0.01)
-    first = load.seen
+    first = load.load
     cluster.trouble = KafkaConnectionError("no broker")
     wait_for(caplog, "holds")
-    assert load.seen is not first
-    assert load.seen.backlog == first.backlog
+    assert load.load is not first
+    assert load.load.backlog == first.backlog
     cluster.trouble = None
     wait_for(caplog, "is read again")
     assert caplog.text.count("the last reading holds: KafkaConnectionError: no broker") == 1
@@ -120,24 +120,24 @@ def test_a_reading_that_fails_leaves_the_last_one_in_force(
 def test_a_partition_is_added_when_one_is_asked_for(cluster: Cluster) -> None:
     """One more; it is offered as spare once a member of the group has it."""
     load = begun(cluster)
-    load.look()
+    load.refresh()
     assert len(cluster.offsets) == 3, "nobody asked"
-    load.ask(3)
-    load.look()
+    load.request_partition(3)
+    load.refresh()
     assert len(cluster.offsets) == 4
-    load.look()
+    load.refresh()
     assert load.partitions == 4
-    assert len(load.seen.backlog) == 3, "no consumer has it: its records would wait, or be skipped"
+    assert len(load.load.backlog) == 3, "no consumer has it: its records would wait, or be skipped"
     assert cluster.members_have is not None
     cluster.members_have.add(3)
-    load.look()
-    assert len(load.seen.backlog) == 3, "members are not asked for at each reading"
+    load.refresh()
+    assert len(load.load.backlog) == 3, "members are not asked for at each reading"
     cluster.now += 2
-    load.look()
-    assert (len(load.seen.backlog), load.seen.in_use, load.seen.base) == (4, 3, 3)
+    load.refresh()
+    assert (len(load.load.backlog), load.load.in_use, load.load.base) == (4, 3, 3)
     cluster.offsets[3] = 1
-    load.look()
-    assert load.seen.in_use == 4
+    load.refresh()
+    assert load.load.in_use == 4
 
 
 @pytest.mark.parametrize("told", ["commits", "no members"])
@@ -152,8 +152,8 @@ def test_a_partition_counts_as_read_by_commits_and_where_members_are_not_told(
     else:
         cluster.members_have = None
     cluster.now += 2
-    load.look()
-    assert len(load.seen.backlog) == 4
+    load.refresh()
+    assert len(load.load.backlog) == 4
 
 
 def test_partitions_are_added_one_at_a_time_with_time_in_between_up_to_a_number(
@@ -164,10 +164,10 @@ def test_partitions_are_added_one_at_a_time_with_time_in_between_up_to_a_number(
     load = begun(cluster)
     for after, count in ((0, 4), (59, 4), (1, 5), (60, 5), (60, 5)):
         cluster.now += after
-        load.look()
-        load.ask(len(cluster.offsets))
-        load.look()
-        load.look()
+        load.refresh()
+        load.request_partition(len(cluster.offsets))
+        load.refresh()
+        load.refresh()
         assert len(cluster.offsets) == count
     assert caplog.text.count("no partition is added above max_partitions, 5") == 1
 
@@ -175,12 +175,12 @@ def test_partitions_are_added_one_at_a_time_with_time_in_between_up_to_a_number(
 def test_none_is_added_while_one_is_not_read_yet(cluster: Cluster) -> None:
     """However long consumers take for it, and whoever asks."""
     load = begun(cluster)
-    load.ask(3)
-    load.look()
+    load.request_partition(3)
+    load.refresh()
     for _ in range(5):
         cluster.now += 60
-        load.ask(4)
-        load.look()
+        load.request_partition(4)
+        load.refresh()
     assert len(cluster.offsets) == 4
 
 
@@ -189,15 +189,15 @@ def test_one_that_another_producer_added_counts_as_well(cluster: Cluster) -> Non
     cluster.members_have = None
     load = begun(cluster)
     cluster.offsets.append(0)
-    load.ask(3)
-    load.look()
+    load.request_partition(3)
+    load.refresh()
     assert len(cluster.offsets) == 4
-    load.ask(4)
-    load.look()
+    load.request_partition(4)
+    load.refresh()
     assert len(cluster.offsets) == 4
     cluster.now += 60
-    load.ask(4)
-    load.look()
+    load.request_partition(4)
+    load.refresh()
     assert len(cluster.offsets) == 5
 
 
@@ -205,29 +205,29 @@ def test_a_client_that_does_not_know_all_partitions_is_not_heard(cluster: Cluste
     """It has not tried the one that was added for it, and the question before has had its answer."""
     cluster.members_have = None
     load = begun(cluster)
-    load.ask(3)
-    load.look()
+    load.request_partition(3)
+    load.refresh()
     cluster.now += 60
-    load.look()
-    load.ask(3)
-    load.look()
+    load.refresh()
+    load.request_partition(3)
+    load.refresh()
     assert len(cluster.offsets) == 4
     cluster.now += 60
-    load.look()
+    load.refresh()
     assert len(cluster.offsets) == 4, "nobody asked again"
-    load.ask(3)
-    load.look()
+    load.request_partition(3)
+    load.refresh()
     assert len(cluster.offsets) == 4
-    load.ask(4)
-    load.look()
+    load.request_partition(4)
+    load.refresh()
     assert len(cluster.offsets) == 5, "only that client's knowledge was in the way"
 
 
 def test_none_is_added_without_leave(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     """By default no partition is added to anybody's topic."""
     load = begun(cluster, max_partitions=0)
-    load.ask(3)
-    load.look()
+    load.request_partition(3)
+    load.refresh()
     assert len(cluster.offsets) == 3
     assert not caplog.text
 
@@ -237,20 +237,20 @@ def test_a_topic_made_anew_is_another_one(cluster: Cluster) -> None:
     load = begun(cluster)
     cluster.topic_id, cluster.offsets, cluster.done = "other", [4, 0], {}
     cluster.now += 2
-    load.look()
-    assert (load.seen.topic_id, load.seen.base, load.seen.backlog) == ("other", 2, [0, 0])
+    load.refresh()
+    assert (load.load.topic_id, load.load.base, load.load.backlog) == ("other", 2, [0, 0])
     cluster.offsets[0] += 10
     cluster.now += 60
-    load.look()
-    assert load.seen.backlog == [10, 0], "what the group had done of the old topic is of no account"
+    load.refresh()
+    assert load.load.backlog == [10, 0], "what the group had done of the old topic is of no account"
 
 
 def test_the_base_may_be_that_of_before(cluster: Cluster) -> None:
     """Of a topic to which a partition was added; the last holds records."""
-    assert begun(cluster, base=2).seen.in_use == 3
-    assert begun(cluster, base=2).seen.base == 2
+    assert begun(cluster, base=2).load.in_use == 3
+    assert begun(cluster, base=2).load.base == 2
     cluster.offsets[2] = 0
-    assert begun(cluster, base=2).seen.in_use == 2
+    assert begun(cluster, base=2).load.in_use == 2
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_the_first_reading_is_tried_again_where_that_may_help(cluster: Cluster) 
     """The first group of a new cluster has no coordinator yet; rights that lack are lacking for good."""
     threading.Timer(0.1, lambda: setattr(cluster, "trouble", None)).start()
     cluster.trouble = CoordinatorNotAvailableError("not yet")
-    assert begun(cluster).seen.base == 3
+    assert begun(cluster).load.base == 3
     cluster.trouble = GroupAuthorizationFailedError("no right")
     with pytest.raises(ConnectError, match="no right"):
         begun(cluster, start_seconds=60.0)
@@ -292,7 +292,7 @@ def test_brokers_that_do_not_answer_are_not_waited_for_without_end() -> None:
     class Hanging(Cluster):
         """Says nothing for a while."""
 
-        def topic(self) -> Topic:
+        def topic(self) -> TopicDescription:
             """Wait until the test is over."""
             time.sleep(0.5)
             return super().topic()
@@ -319,13 +319,13 @@ def test_brokers_that_do_not_answer_are_not_waited_for_without_end() -> None:
 def test_settings_out_of_their_range_are_refused(given: dict[str, Any], told: str) -> None:
     """With the setting, its value and what is expected."""
     with pytest.raises(SettingsError, match=rf"^LoadSettings\.{told}"):
-        LoadSettings({}, **{"topic": "t", "group": "g"} | given)
+        LoadConfig({}, **{"topic": "t", "group": "g"} | given)
 
 
 def test_an_added_partition_is_told(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     """Partitions can never be removed: whoever reads logs has to find it."""
     load = begun(cluster)
-    load.ask(3)
+    load.request_partition(3)
     with caplog.at_level(logging.WARNING):
-        load.look()
+        load.refresh()
     assert "load of t: no partition tried was below the threshold, partition 3 was added" in caplog.text

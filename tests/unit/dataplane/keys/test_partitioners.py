@@ -11,12 +11,12 @@ from kafka.partitioner import Partitioner as PartitionerOfKafka
 from trimtab.dataplane.keys import partitioners as module
 from trimtab.dataplane.keys.kafka_python import Partitioner
 from trimtab.dataplane.keys.partitioners import PolicyPartitioner
-from trimtab.dataplane.keys.settings import LoadSettings
+from trimtab.dataplane.keys.settings import LoadConfig
 from trimtab.model.errors import InputError, SettingsError
-from trimtab.online.keys.catalogue import POLICIES, Given, policy_named
-from trimtab.online.keys.load import LoadView, Observation
+from trimtab.online.keys.catalogue import POLICIES, KeyPolicyInputs, policy_named
+from trimtab.online.keys.load import PartitionLoadView, TopicLoad
 from trimtab.online.keys.murmur2 import murmur2
-from trimtab.online.keys.settings import Ipooa
+from trimtab.online.keys.settings import IpooaSettings
 
 KEYS = [b"key %d" % number for number in range(200)]
 
@@ -58,11 +58,11 @@ def test_topics_of_different_counts_take_turns_and_each_keeps_what_it_counted(
     """A policy by load that began anew at each record would send all of a key to one place of two."""
     made: list[int] = []
 
-    def view(count: int) -> LoadView:
+    def view(count: int) -> PartitionLoadView:
         made.append(count)
-        return LoadView(count)
+        return PartitionLoadView(count)
 
-    monkeypatch.setattr(module, "LoadView", view)
+    monkeypatch.setattr(module, "PartitionLoadView", view)
     partition, places = PolicyPartitioner("pkg", seed=1), Counter[int]()
     for _ in range(100):
         places[partition(b"21", range(5))] += 1
@@ -73,7 +73,7 @@ def test_topics_of_different_counts_take_turns_and_each_keeps_what_it_counted(
 
 def test_what_a_policy_found_in_one_topic_is_not_said_of_another() -> None:
     """The partition at which a batch without keys stays is one of 24; of three it is none."""
-    partition = PolicyPartitioner("sticky", Given(batch_records=1000), seed=1)
+    partition = PolicyPartitioner("sticky", KeyPolicyInputs(batch_records=1000), seed=1)
     stays = {partition(None, range(24)) for _ in range(50)}
     assert len(stays) == 1
     assert stays.isdisjoint(range(3)), "another seed: this one shows nothing"
@@ -90,7 +90,7 @@ def test_a_policy_that_is_not_there_is_refused_at_once() -> None:
 class Load:
     """A load that a test sets; the topic's hash divides by four."""
 
-    settings = LoadSettings({}, "t", "g")
+    settings = LoadConfig({}, "t", "g")
 
     def __init__(self, *backlog: float, in_use: int = 4) -> None:
         self.asked: list[int] = []
@@ -99,22 +99,22 @@ class Load:
     def see(self, *backlog: float, in_use: int = 4, topic_id: str = "id", base: int = 4) -> None:
         """So much waits and arrives in a second; consumers do a hundred."""
         self.partitions = len(backlog)
-        self.seen = Observation(topic_id, base, in_use, backlog, backlog, [100.0] * len(backlog))
+        self.load = TopicLoad(topic_id, base, in_use, backlog, backlog, [100.0] * len(backlog))
 
-    def ask(self, known: int) -> None:
+    def request_partition(self, known: int) -> None:
         """Noted."""
         self.asked.append(known)
 
 
 HOT = b"21"
 """Partition 0 of 4, and of 5."""
-LEAST = Given(ipooa=Ipooa(candidate="least"))
+LEAST = KeyPolicyInputs(ipooa=IpooaSettings(candidate="least"))
 
 
 @pytest.mark.parametrize("kind", [PolicyPartitioner, Partitioner])
-@pytest.mark.parametrize("given", [None, LEAST, Given(ipooa=Ipooa(isc="literal"))])
+@pytest.mark.parametrize("given", [None, LEAST, KeyPolicyInputs(ipooa=IpooaSettings(isc="literal"))])
 def test_a_policy_that_needs_load_is_refused_without(
-    kind: type[PolicyPartitioner], given: Given | None
+    kind: type[PolicyPartitioner], given: KeyPolicyInputs | None
 ) -> None:
     """It would be the plain hash, and nobody would know."""
     with pytest.raises(SettingsError, match=r"policy 'ipooa' goes by the load .*give load=LiveLoad"):
@@ -162,7 +162,9 @@ def test_candidates_are_similar_by_what_was_sent() -> None:
 def test_the_printed_consumption_sees_keys() -> None:
     """All keys lie in one partition, which has more than Θ of them; a load of any size it does not see."""
     load = Load(0, 0, 0, 0)
-    partition = PolicyPartitioner("ipooa", Given(ipooa=Ipooa(isc="literal", candidate="least")), 1, load)
+    partition = PolicyPartitioner(
+        "ipooa", KeyPolicyInputs(ipooa=IpooaSettings(isc="literal", candidate="least")), 1, load
+    )
     assert partition(HOT, range(4)) == 0
     assert partition(HOT, range(4)) == 0
     load.see(0, 0, 0, 0)

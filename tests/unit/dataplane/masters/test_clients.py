@@ -14,25 +14,25 @@ from pathlib import Path
 import pytest
 
 from trimtab.dataplane.masters import process
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import Consumer
+from trimtab.dataplane.masters.group_status import masters_of, query_group_status
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import Producer
-from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.files.masters import segments
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.log import NodeLog
-from trimtab.files.masters.map import write_map
+from trimtab.files.masters.preferred_map import write_map
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.model.errors import ConnectError, InputError, NodeError
 from trimtab.online.masters.bounds import PAYLOAD_BYTES
-from trimtab.online.masters.messages import MapSeen
+from trimtab.online.masters.messages import MapChanged
 
 
 def configuration(folder: Path) -> NodeConfiguration:
     """A cluster of one node and two groups, whose leases are short."""
-    write_map(folder / "map.json", MapSeen(1, (0, 0)))
+    write_map(folder / "map.json", MapChanged(1, (0, 0)))
     return NodeConfiguration(
         format=FORMAT,
         cluster="c",
@@ -46,11 +46,11 @@ def configuration(folder: Path) -> NodeConfiguration:
 
 
 @asynccontextmanager
-async def running(given: NodeConfiguration) -> AsyncIterator[MastersCluster]:
+async def running(given: NodeConfiguration) -> AsyncIterator[StoreConfig]:
     """The node, until the end."""
     node = asyncio.create_task(NodeProcess(given).run())
     try:
-        yield MastersCluster(given.cluster, tuple(given.addresses), given.groups)
+        yield StoreConfig(given.cluster, tuple(given.addresses), given.groups)
     finally:
         node.cancel()
         with suppress(asyncio.CancelledError):
@@ -68,29 +68,29 @@ def test_messages_are_stored_and_read_once_in_order_and_the_offset_stays(tmp_pat
                 futures = [await producer.post(b"%d" % number) for number in range(2, 1001)]
                 await producer.flush()
                 assert [one.result() for one in futures] == [*range(2, 1001)]
-            async with Consumer(cluster, "t", "reader", most=7) as consumer:
-                found = [await consumer.take() for _ in range(1000)]
+            async with Consumer(cluster, "t", "reader", max_messages=7) as consumer:
+                found = [await consumer.receive() for _ in range(1000)]
                 assert [(one.offset, int(one.payload)) for one in found] == [(n, n + 1) for n in range(1000)]
                 consumer.done(found[400])
                 await consumer.keep()
-                assert consumer.kept == 401
+                assert consumer.committed_offset == 401
         async with running(given) as cluster, Consumer(cluster, "t", "reader") as consumer:
-            assert (await consumer.take()).offset == 401
+            assert (await consumer.receive()).offset == 401
 
     asyncio.run(story())
 
 
 def test_a_closed_consumer_hands_in_what_is_done_and_is_forgotten(tmp_path: Path) -> None:
-    """However short its life: nothing that is done is handed out again, and no takeover asks for it.
+    """However short its life: nothing that is done is handed out again, and no transfer asks for it.
 
-    Before, each close had 38 messages handed out again, and the next takeover waited for a second.
+    Before, each close had 38 messages handed out again, and the next transfer waited for a second.
     """
 
     async def story() -> None:
         given = configuration(tmp_path)
         node = NodeProcess(given)
         task = asyncio.create_task(node.run())
-        cluster = MastersCluster(given.cluster, tuple(given.addresses), given.groups)
+        cluster = StoreConfig(given.cluster, tuple(given.addresses), given.groups)
         group = node._core.groups[cluster.group_of("t")]
         async with Producer(cluster, "t") as producer:
             for number in range(40):
@@ -99,11 +99,11 @@ def test_a_closed_consumer_hands_in_what_is_done_and_is_forgotten(tmp_path: Path
         for life in range(4):
             async with Consumer(cluster, "t", "reader") as consumer:
                 for number in range(10 * life, 10 * life + 10):
-                    message = await consumer.take()
+                    message = await consumer.receive()
                     assert message.offset == number
                     consumer.done(message)
-                assert group.readers.consumers
-            assert group.readers.consumers == {} and consumer.kept == 10 * life + 10
+                assert group.consumer_sessions.consumers
+            assert group.consumer_sessions.consumers == {} and consumer.committed_offset == 10 * life + 10
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
@@ -120,7 +120,7 @@ def test_a_consumer_is_closed_though_nobody_hears_of_it(tmp_path: Path) -> None:
             async with Producer(cluster, "t") as producer:
                 await producer.send(b"")
             async with asyncio.timeout(10), Consumer(cluster, "t", "reader", closing_seconds=0.2) as consumer:
-                consumer.done(await consumer.take())
+                consumer.done(await consumer.receive())
                 await stack.aclose()
 
     asyncio.run(story())
@@ -136,7 +136,7 @@ def test_each_topic_stands_in_its_group(tmp_path: Path) -> None:
                 async with Producer(cluster, topic) as producer:
                     for _ in range(group + 1):
                         await producer.send(b"")
-            standings = await ask_standings(cluster)
+            standings = await query_group_status(cluster)
             assert masters_of(standings, cluster.groups) == [0, 0]
             assert [standings[0][group].messages for group in range(2)] == [1, 2]
 
@@ -153,7 +153,7 @@ def test_two_producers_of_a_topic_are_counted_apart(tmp_path: Path) -> None:
                 for number in range(1, 4):
                     assert await one.send(b"one") == await other.send(b"other") == number
             async with Consumer(cluster, "t", "reader") as consumer:
-                found = [await consumer.take() for _ in range(6)]
+                found = [await consumer.receive() for _ in range(6)]
             assert sorted(message.payload for message in found) == [b"one"] * 3 + [b"other"] * 3
 
     asyncio.run(story())
@@ -170,7 +170,7 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_sent(tmp_path: Path
                 futures = [await producer.post(b"x" * PAYLOAD_BYTES) for _ in range(40)]
                 assert await asyncio.gather(*futures) == [*range(1, 41)]
             async with Consumer(cluster, "t", "reader") as consumer:
-                found = [await consumer.take() for _ in range(40)]
+                found = [await consumer.receive() for _ in range(40)]
                 assert [len(one.payload) for one in found] == [PAYLOAD_BYTES] * 40
 
     asyncio.run(story())
@@ -180,14 +180,14 @@ def test_a_cluster_that_is_not_there_is_told_with_its_addresses() -> None:
     """A producer that has failed stays so: nobody knows what became of its messages."""
 
     async def story() -> None:
-        cluster = MastersCluster("c", (f"127.0.0.1:{free_ports(1)[0]}",), 1)
-        async with Producer(cluster, "t", patience_seconds=0.3) as producer:
+        cluster = StoreConfig("c", (f"127.0.0.1:{free_ports(1)[0]}",), 1)
+        async with Producer(cluster, "t", timeout_seconds=0.3) as producer:
             for _ in range(2):
                 with pytest.raises(ConnectError, match=f"not answered in 0.3 s .*{cluster.addresses[0]}"):
                     await producer.send(b"")
-        async with Consumer(cluster, "t", "reader", patience_seconds=0.3) as consumer:
+        async with Consumer(cluster, "t", "reader", timeout_seconds=0.3) as consumer:
             with pytest.raises(ConnectError, match="a question of consumer reader of topic t"):
-                await consumer.take()
+                await consumer.receive()
 
     asyncio.run(story())
 
@@ -197,8 +197,8 @@ def test_another_clusters_nodes_are_told(tmp_path: Path, capsys: pytest.CaptureF
 
     async def story() -> None:
         async with running(configuration(tmp_path)) as cluster:
-            other = MastersCluster("other", cluster.addresses, 2)
-            async with Producer(other, "t", patience_seconds=0.5) as producer:
+            other = StoreConfig("other", cluster.addresses, 2)
+            async with Producer(other, "t", timeout_seconds=0.5) as producer:
                 sentence = "node 0 refuses: client .* is of cluster 'other', expected 'c': refused"
                 with pytest.raises(ConnectError, match=sentence):
                     await producer.send(b"")
@@ -213,7 +213,7 @@ def test_a_second_process_of_a_node_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         given = configuration(tmp_path)
         async with running(given) as cluster:
-            while not await ask_standings(cluster, 0.5):
+            while not await query_group_status(cluster, 0.5):
                 await asyncio.sleep(0.05)
             with pytest.raises(InputError, match="is in use by another process: this node runs already"):
                 NodeProcess(given)
@@ -233,12 +233,12 @@ def test_a_map_that_cannot_be_is_told_and_the_one_before_it_stays(
         given = configuration(tmp_path)
         async with running(given) as cluster, Producer(cluster, "t") as producer:
             await producer.send(b"")
-            write_map(Path(given.map), MapSeen(2, (0, 7)))
+            write_map(Path(given.map), MapChanged(2, (0, 7)))
             told = ""
             while "the map stays as it was" not in told:
                 await asyncio.sleep(0.1)
                 told += capsys.readouterr().err
-            assert "names node 7 as ideal for group 1" in told
+            assert "names node 7 as preferred for group 1" in told
             await producer.send(b"")
 
     asyncio.run(story())
@@ -248,7 +248,7 @@ def test_a_client_that_is_closed_while_it_connects_is_closed() -> None:
     """At whichever step of the event loop: its connections must not outlive it."""
 
     async def story() -> None:
-        cluster = MastersCluster("c", (f"127.0.0.1:{free_ports(1)[0]}",), 1)
+        cluster = StoreConfig("c", (f"127.0.0.1:{free_ports(1)[0]}",), 1)
         for steps in range(20):
             consumer = await Consumer(cluster, "t", "reader").__aenter__()
             for _ in range(steps):
@@ -274,8 +274,8 @@ def test_a_node_whose_disk_takes_nothing_more_ends(
     async def story() -> None:
         given = configuration(tmp_path)
         node = asyncio.create_task(NodeProcess(given).run())
-        cluster = MastersCluster(given.cluster, tuple(given.addresses), given.groups)
-        async with Producer(cluster, "t", patience_seconds=4.0) as producer:
+        cluster = StoreConfig(given.cluster, tuple(given.addresses), given.groups)
+        async with Producer(cluster, "t", timeout_seconds=4.0) as producer:
             await producer.send(b"kept")
             with monkeypatch.context() as patch:
                 patch.setattr(segments, "write_all", fails)
@@ -287,7 +287,7 @@ def test_a_node_whose_disk_takes_nothing_more_ends(
             with pytest.raises(ConnectError):
                 await lost
         async with running(given), Consumer(cluster, "t", "reader") as consumer:
-            assert (await consumer.take()).payload == b"kept"
+            assert (await consumer.receive()).payload == b"kept"
 
     asyncio.run(story())
 
@@ -305,7 +305,7 @@ def test_a_running_node_keeps_its_log_bounded(tmp_path: Path, monkeypatch: pytes
             while segments.segments(tmp_path / "node" / "log")[0] == 1:
                 await producer.send(b"0")
         async with running(given) as cluster, Consumer(cluster, "t", "reader") as consumer:
-            found = [await consumer.take() for _ in range(1000)]
+            found = [await consumer.receive() for _ in range(1000)]
             assert [int(one.payload) for one in found] == [*range(1000)]
 
     asyncio.run(story())

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 from support.masters_nodes import free_addresses, node_configuration, nodes_running
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import Consumer
+from trimtab.dataplane.masters.group_status import masters_of, query_group_status
 from trimtab.dataplane.masters.producer import Producer
-from trimtab.dataplane.masters.standings import ask_standings, masters_of
 
 SMALL = 1
-"""The node on the small disk, and ideal master of the only group."""
+"""The node on the small disk, and preferred master of the only group."""
 DISK_KILOBYTES = 512
 STORY_SECONDS = 120.0
 
@@ -58,13 +58,13 @@ class Place:
 
     def __init__(self, folder: Path, small: Path) -> None:
         addresses = free_addresses(3)
-        self.cluster = MastersCluster("c", tuple(addresses), 1)
+        self.cluster = StoreConfig("c", tuple(addresses), 1)
         self._given = [
-            node_configuration(small if node == SMALL else folder, node, addresses, ideal=[SMALL])
+            node_configuration(small if node == SMALL else folder, node, addresses, preferred_nodes=[SMALL])
             for node in range(3)
         ]
         self.folder = self._given[SMALL].folder
-        self._file, self._said = folder / "node.json", folder / "said.txt"
+        self._file, self._logged = folder / "node.json", folder / "said.txt"
         self._file.write_bytes(msgspec.json.encode(asdict(self._given[SMALL])))
 
     @asynccontextmanager
@@ -76,7 +76,7 @@ class Place:
     @asynccontextmanager
     async def small_one(self) -> AsyncIterator[asyncio.subprocess.Process]:
         """The one on the small disk; killed in the end, if it has not ended by itself."""
-        with self._said.open("a") as said:
+        with self._logged.open("a") as said:
             command = sys.executable, "-m", "trimtab", "masters", "node", "--config", str(self._file)
             process = await asyncio.create_subprocess_exec(*command, stderr=said)
         try:
@@ -89,17 +89,17 @@ class Place:
     @property
     def errors(self) -> list[str]:
         """Why the one on the small disk has ended, a line each."""
-        return [line for line in self._said.read_text().splitlines() if line.startswith("trimtab: ")]
+        return [line for line in self._logged.read_text().splitlines() if line.startswith("trimtab: ")]
 
     async def mastered_by_small_one(self) -> None:
         """Wait until it is master: what it has then is what clients are told."""
-        while masters_of(await ask_standings(self.cluster), 1) != [SMALL]:
+        while masters_of(await query_group_status(self.cluster), 1) != [SMALL]:
             await asyncio.sleep(0.1)
 
     async def read_back(self, count: int) -> list[int]:
         """What a new consumer gets, from the beginning."""
         async with Consumer(self.cluster, "t", "reader") as consumer:
-            return [int((await consumer.take()).payload) for _ in range(count)]
+            return [int((await consumer.receive()).payload) for _ in range(count)]
 
 
 def test_a_node_whose_disk_is_full_ends_and_the_others_go_on(tmp_path: Path, small_disk: Path) -> None:

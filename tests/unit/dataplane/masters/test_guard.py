@@ -13,15 +13,15 @@ import pytest
 from tests.support.authority import Authority
 
 from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.handshake import Speaker, introduce, message
+from trimtab.dataplane.masters.group_status import masters_of, query_group_status
+from trimtab.dataplane.masters.handshake import PeerIdentity, introduce, message
 from trimtab.dataplane.masters.producer import Producer
-from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.files.masters.frames import encoded
-from trimtab.files.masters.greeting import FORMAT as WIRE
-from trimtab.files.masters.greeting import HANDSHAKE_BYTES
-from trimtab.files.masters.guard import Guard, names_host
+from trimtab.files.masters.peer_authentication import FORMAT as WIRE
+from trimtab.files.masters.peer_authentication import HANDSHAKE_BYTES
+from trimtab.files.masters.transport_security import TransportSecurity, names_host
 from trimtab.model.errors import ConnectError, InputError
 
 SECRET, OTHER = "correct horse battery", "wrong horse battery!"
@@ -36,16 +36,16 @@ def secret_file(folder: Path, secret: str = SECRET) -> str:
     return str(path)
 
 
-def with_tls(authority: Authority, who: str, *hosts: str, secret: str = "") -> Guard:
+def with_tls(authority: Authority, who: str, *hosts: str, secret: str = "") -> TransportSecurity:
     """A guard with a certificate of an authority that names hosts."""
     certificate, key = authority.signed(who, *hosts)
-    return Guard(
+    return TransportSecurity(
         tls_ca=str(authority.ca), tls_certificate=str(certificate), tls_key=str(key), secret_file=secret
     )
 
 
 @asynccontextmanager
-async def running(folder: Path, *guards: Guard) -> AsyncIterator[MastersCluster]:
+async def running(folder: Path, *guards: TransportSecurity) -> AsyncIterator[StoreConfig]:
     """A node for each guard; the cluster as a client without any knows it."""
     addresses = free_addresses(len(guards))
     given = [
@@ -65,18 +65,18 @@ async def running(folder: Path, *guards: Guard) -> AsyncIterator[MastersCluster]
         yield cluster_of(given[0])
 
 
-async def sent_and_read(cluster: MastersCluster) -> None:
+async def sent_and_read(cluster: StoreConfig) -> None:
     """Ten messages there and back."""
     async with Producer(cluster, "t") as producer:
         for number in range(10):
             await producer.send(b"%d" % number)
     async with Consumer(cluster, "t", "reader") as consumer:
-        assert [int((await consumer.take()).payload) for _ in range(10)] == [*range(10)]
+        assert [int((await consumer.receive()).payload) for _ in range(10)] == [*range(10)]
 
 
-async def refused(cluster: MastersCluster, sentence: str) -> None:
+async def refused(cluster: StoreConfig, sentence: str) -> None:
     """A producer is told why none of its messages is answered."""
-    async with Producer(cluster, "t", patience_seconds=1.0) as producer:
+    async with Producer(cluster, "t", timeout_seconds=1.0) as producer:
         with pytest.raises(ConnectError, match=sentence):
             await producer.send(b"")
 
@@ -102,17 +102,19 @@ def test_nodes_and_clients_of_one_guard_get_on(tmp_path: Path, kind: str) -> Non
     secret = secret_file(tmp_path) if kind != "tls" else ""
     authority = Authority(tmp_path / "ca")
 
-    def guard(who: str, *hosts: str) -> Guard:
+    def guard(who: str, *hosts: str) -> TransportSecurity:
         return (
-            Guard(secret_file=secret) if kind == "secret" else with_tls(authority, who, *hosts, secret=secret)
+            TransportSecurity(secret_file=secret)
+            if kind == "secret"
+            else with_tls(authority, who, *hosts, secret=secret)
         )
 
     async def story() -> None:
         async with running(tmp_path, *(guard(f"node-{node}", HOST) for node in range(3))) as open_cluster:
             cluster = replace(open_cluster, guard=guard("client"))
             await sent_and_read(cluster)
-            assert masters_of(await ask_standings(cluster), 1) != [-1]
-            assert await ask_standings(open_cluster) == {}
+            assert masters_of(await query_group_status(cluster), 1) != [-1]
+            assert await query_group_status(open_cluster) == {}
 
     played(story())
 
@@ -130,15 +132,15 @@ def test_who_does_not_know_the_secret_is_refused(
 ) -> None:
     """Whatever it asks: it hears nothing, and the node says so; no secret is in any line."""
 
-    def guard(secret: str) -> Guard:
-        return Guard(secret_file=secret_file(tmp_path, secret) if secret else "")
+    def guard(secret: str) -> TransportSecurity:
+        return TransportSecurity(secret_file=secret_file(tmp_path, secret) if secret else "")
 
     async def story() -> None:
         async with running(tmp_path, guard(of_node)) as cluster:
             await refused(
                 replace(cluster, guard=guard(of_client)), "the node closed the connection before it took"
             )
-            assert await ask_standings(replace(cluster, guard=guard(of_client))) == {}
+            assert await query_group_status(replace(cluster, guard=guard(of_client))) == {}
             await sent_and_read(replace(cluster, guard=guard(of_node)))
 
     played(story())
@@ -154,33 +156,36 @@ def test_a_node_that_does_not_know_the_secret_takes_no_part(
     """It hears nothing and is not heard; the two others have a majority."""
 
     async def story() -> None:
-        good, bad = Guard(secret_file=secret_file(tmp_path)), Guard(secret_file=secret_file(tmp_path, OTHER))
+        good, bad = (
+            TransportSecurity(secret_file=secret_file(tmp_path)),
+            TransportSecurity(secret_file=secret_file(tmp_path, OTHER)),
+        )
         async with running(tmp_path, good, bad, good) as cluster:
             await sent_and_read(replace(cluster, guard=good))
             printed = await told(capsys, "node 1 has another secret")
             assert "node 0 has another secret" in printed or await told(capsys, "node 0 has another secret")
-            standings = await ask_standings(replace(cluster, guard=bad))
+            standings = await query_group_status(replace(cluster, guard=bad))
             assert [standings[1][0].applied, *standings] == [0, 1]
 
     played(story())
 
 
-def plain(_: Authority, __: Authority) -> Guard:
+def plain(_: Authority, __: Authority) -> TransportSecurity:
     """No TLS at all."""
-    return Guard()
+    return TransportSecurity()
 
 
-def of_another(_: Authority, other: Authority) -> Guard:
+def of_another(_: Authority, other: Authority) -> TransportSecurity:
     """All of another authority."""
     return with_tls(other, "client")
 
 
-def trusting_another(authority: Authority, other: Authority) -> Guard:
+def trusting_another(authority: Authority, other: Authority) -> TransportSecurity:
     """A right certificate, and trust in another authority."""
     return replace(with_tls(authority, "client"), tls_ca=str(other.ca))
 
 
-def signed_by_another(authority: Authority, other: Authority) -> Guard:
+def signed_by_another(authority: Authority, other: Authority) -> TransportSecurity:
     """The right trust, and a certificate of another authority."""
     return replace(with_tls(other, "client"), tls_ca=str(authority.ca))
 
@@ -202,7 +207,7 @@ def signed_by_another(authority: Authority, other: Authority) -> Guard:
 def test_who_has_no_certificate_of_the_authority_is_refused(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    guard: Callable[[Authority, Authority], Guard],
+    guard: Callable[[Authority, Authority], TransportSecurity],
     sentence: str,
     line: str,
 ) -> None:
@@ -224,7 +229,7 @@ def test_a_client_with_tls_is_refused_by_a_node_without(
     """It says nothing in plain for all that."""
 
     async def story() -> None:
-        async with running(tmp_path, Guard()) as cluster:
+        async with running(tmp_path, TransportSecurity()) as cluster:
             guard = with_tls(Authority(tmp_path / "ca"), "client")
             await refused(replace(cluster, guard=guard), "not answered")
             await told(capsys, "a connection is closed: what came is no frame")
@@ -243,9 +248,9 @@ def test_a_clients_certificate_does_not_make_it_a_node(
         async with running(tmp_path, good, bad) as cluster:
             await told(capsys, f"node 1 has a certificate that does not name {HOST}, its host: refused")
             client = replace(cluster, guard=with_tls(authority, "client"))
-            assert list(await ask_standings(client)) == [0]
+            assert list(await query_group_status(client)) == [0]
             unverified = replace(client, guard=replace(client.guard, tls_verify_hostname=False))
-            assert sorted(await ask_standings(unverified)) == [0, 1]
+            assert sorted(await query_group_status(unverified)) == [0, 1]
 
     played(story())
 
@@ -273,14 +278,14 @@ def test_a_recorded_handshake_is_of_no_use(tmp_path: Path, capsys: pytest.Captur
     """Neither played again to the node, nor the node's own proof sent back; and the secret is not in it."""
 
     async def story() -> None:
-        guard = Guard(secret_file=secret_file(tmp_path))
+        guard = TransportSecurity(secret_file=secret_file(tmp_path))
         async with running(tmp_path, guard) as cluster:
-            while not await ask_standings(replace(cluster, guard=guard)):
+            while not await query_group_status(replace(cluster, guard=guard)):
                 await asyncio.sleep(0.05)
             port = int(cluster.addresses[0].rpartition(":")[2])
             reader, writer = await asyncio.open_connection(HOST, port)
             wire = Recorded(reader, writer)
-            await introduce(wire, wire, Speaker("c", "somebody", guard.opened()), 0)  # type: ignore[arg-type]
+            await introduce(wire, wire, PeerIdentity("c", "somebody", guard.opened()), 0)  # type: ignore[arg-type]
             writer.close()
             assert SECRET.encode() not in wire.said + wire.heard
 
@@ -319,11 +324,11 @@ def test_somebody_who_poses_as_a_node_is_told_nothing() -> None:
 
         server = await asyncio.start_server(pose, HOST, 0)
         port = server.sockets[0].getsockname()[1]
-        keys = Guard().opened()
+        keys = TransportSecurity().opened()
         keys.secret = SECRET.encode()
         reader, writer = await asyncio.open_connection(HOST, port)
         with pytest.raises(InputError, match="node 0 does not know the secret: correct the secret_file"):
-            await introduce(reader, writer, Speaker("c", "client", keys), 0)
+            await introduce(reader, writer, PeerIdentity("c", "client", keys), 0)
         writer.close()
         while not came:
             await asyncio.sleep(0.01)

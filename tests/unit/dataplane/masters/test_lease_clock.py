@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from trimtab.dataplane.masters import clock
-from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.dataplane.masters.notices import Notices
+from trimtab.dataplane.masters.cluster import StoreConfig
+from trimtab.dataplane.masters.health_monitor import HealthMonitor
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.frames import HEAD, decoded
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
-from trimtab.online.masters.messages import AskStanding, Pull, Pulled, Received, Standing
-from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.messages import DescribeGroup, FetchRequest, FetchResponse, GroupStatus, Received
+from trimtab.online.masters.settings import StoreSettings
 
 ASLEEP_SECONDS = 3600.0
 
@@ -70,22 +70,22 @@ def test_a_node_that_slept_is_master_of_nothing_and_says_so(
     async def story() -> None:
         node, heard = NodeProcess(given), Heard()
         running = asyncio.create_task(node.run())
-        async with Producer(MastersCluster("c", tuple(given.addresses), 1), "t") as producer:
+        async with Producer(StoreConfig("c", tuple(given.addresses), 1), "t") as producer:
             await producer.send(b"")
             node._clients["heard"] = heard  # type: ignore[assignment]
             # Nothing else happens between these: no timer is called before the event loop is.
-            ask, pull = AskStanding("heard"), Pull("heard", "reader", "t", 1, 0, 1)
-            node._tell(Received("heard", 0, ask))
+            ask, pull = DescribeGroup("heard"), FetchRequest("heard", "reader", "t", 1, 0, 1)
+            node._process_event(Received("heard", 0, ask))
             sleeps(monkeypatch)
-            node._tell(Received("heard", 0, pull))
-            node._tell(Received("heard", 0, ask))
+            node._process_event(Received("heard", 0, pull))
+            node._process_event(Received("heard", 0, ask))
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
         before, answer, after = heard.messages
-        assert isinstance(before, Standing) and before.holds
-        assert isinstance(answer, Pulled) and answer.verdict == "moved" and not answer.records
-        assert isinstance(after, Standing) and not after.holds
+        assert isinstance(before, GroupStatus) and before.holds
+        assert isinstance(answer, FetchResponse) and answer.verdict == "moved" and not answer.records
+        assert isinstance(after, GroupStatus) and not after.holds
 
     asyncio.run(story())
     told = [line for line in capsys.readouterr().err.splitlines() if "stood still for 3,600." in line]
@@ -111,9 +111,9 @@ def test_where_no_clock_counts_sleep_the_one_that_does_not_is_taken(
 
 def test_a_node_that_stood_still_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each pause of more than R, not for one of R: a mastership is lost by a whole lease."""
-    notices = Notices(1, MasterSettings())
+    notices = HealthMonitor(1, StoreSettings())
     for now in (100.0, 102.5, 105.01, 105.02, 117.02, 117.03):
-        notices.looked(now)
+        notices.record_progress(now)
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 2
     assert told[0].startswith("node 1 stood still for 2.5 s: ")

@@ -14,31 +14,31 @@ import pytest
 
 from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab.dataplane.masters import links, process, producer
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.handshake import Speaker, introduce
+from trimtab.dataplane.masters.handshake import PeerIdentity, introduce
 from trimtab.dataplane.masters.process import NodeProcess
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.files.masters import frames
 from trimtab.files.masters.configuration import NodeConfiguration
 from trimtab.files.masters.frames import HEAD, encoded
-from trimtab.files.masters.guard import Guard
+from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.model.errors import InputError
 from trimtab.online.masters.bounds import PAYLOAD_BYTES, UNFIT
-from trimtab.online.masters.entries import Nothing, Record
+from trimtab.online.masters.entries import MessageRecord, NoOp
 from trimtab.online.masters.messages import (
     Accept,
-    AskStanding,
-    Beat,
     Chosen,
     Commit,
+    DescribeGroup,
+    FetchRequest,
+    FetchResponse,
+    GroupSnapshot,
+    NodeHeartbeat,
     Prepare,
-    Publish,
-    Published,
-    Pull,
-    Pulled,
-    Send,
-    Snapshot,
+    ProduceRequest,
+    ProduceResponse,
+    SendMessage,
 )
 
 HOST = "127.0.0.1"
@@ -51,7 +51,7 @@ def configuration(folder: Path, node: int, addresses: list[str]) -> NodeConfigur
 
 
 @asynccontextmanager
-async def running(folder: Path, nodes: int = 1) -> AsyncIterator[MastersCluster]:
+async def running(folder: Path, nodes: int = 1) -> AsyncIterator[StoreConfig]:
     """All nodes of a cluster but the last of several, which a test may play."""
     addresses = free_addresses(nodes)
     given = [with_log(configuration(folder, node, addresses)) for node in range(max(1, nodes - 1))]
@@ -61,11 +61,13 @@ async def running(folder: Path, nodes: int = 1) -> AsyncIterator[MastersCluster]
         assert not any(task.done() for task in tasks)
 
 
-async def begun(cluster: MastersCluster, who: int | str = "cl") -> Line:
+async def begun(cluster: StoreConfig, peer: int | str = "cl") -> Line:
     """A connection to node 0."""
     reader, writer = await asyncio.open_connection(HOST, int(cluster.addresses[0].rpartition(":")[2]))
     shared = configuration(Path(), 0, list(cluster.addresses)).shared
-    await introduce(reader, writer, Speaker("c", who, Guard().opened(), life=7, shared=shared), 0)
+    await introduce(
+        reader, writer, PeerIdentity("c", peer, TransportSecurity().opened(), incarnation=7, shared=shared), 0
+    )
     return reader, writer
 
 
@@ -84,24 +86,27 @@ def message_99() -> bytes:
     return framed(msgspec.msgpack.encode((0, msgspec.msgpack.Ext(99, msgspec.msgpack.encode((1, 2))))))
 
 
-async def stored(cluster: MastersCluster) -> None:
+async def stored(cluster: StoreConfig) -> None:
     """The cluster takes a message, and gives it out."""
     async with Producer(cluster, "t") as sender:
         await sender.send(b"x")
     async with Consumer(cluster, "t", "reader") as consumer:
-        assert (await consumer.take()).payload == b"x"
+        assert (await consumer.receive()).payload == b"x"
 
 
 WRONG: list[tuple[Callable[[], bytes], str]] = [
-    (lambda: encoded((0, Publish("cl", 5))), "message Publish has other fields here"),  # type: ignore[arg-type]
-    (lambda: encoded((0, Publish(7, Record("t", "p", 1, b"")))), "message Publish has"),  # type: ignore[arg-type]
-    (lambda: encoded((0, Pull("cl", "c", "t", 1, -1, "all"))), "message Pull has other"),  # type: ignore[arg-type]
-    (lambda: encoded((0, Pull("cl", "n" * 256, "t", 1, -1, 9))), "a consumer has 256 bytes, expected 255"),
-    (lambda: encoded(("0", AskStanding("cl"))), "what came is no number of a group with a message"),
+    (lambda: encoded((0, ProduceRequest("cl", 5))), "message ProduceRequest has other fields here"),  # type: ignore[arg-type]
+    (lambda: encoded((0, ProduceRequest(7, MessageRecord("t", "p", 1, b"")))), "message ProduceRequest has"),  # type: ignore[arg-type]
+    (lambda: encoded((0, FetchRequest("cl", "c", "t", 1, -1, "all"))), "message FetchRequest has other"),  # type: ignore[arg-type]
+    (
+        lambda: encoded((0, FetchRequest("cl", "n" * 256, "t", 1, -1, 9))),
+        "a consumer has 256 bytes, expected 255",
+    ),
+    (lambda: encoded(("0", DescribeGroup("cl"))), "what came is no number of a group with a message"),
     (lambda: encoded(5), "what came is no number of a group with a message"),
     (message_99, "message 99 is not known here"),
     (lambda: framed(b"\x91" * 5000), "a frame is whole, and no MessagePack"),
-    (lambda: framed(encoded((0, AskStanding("cl")))[HEAD.size :], 7), "what came is no frame"),
+    (lambda: framed(encoded((0, DescribeGroup("cl")))[HEAD.size :], 7), "what came is no frame"),
     (lambda: HEAD.pack(8 << 20, 0), "a frame has 8,388,608 bytes, expected 1,048,576 or fewer"),
 ]
 
@@ -130,12 +135,12 @@ def test_what_a_client_says_wrongly_ends_its_connection_and_no_node(
 @pytest.mark.parametrize(
     ("frame", "sentence"),
     [
-        (lambda: encoded((0, Accept((1, 2), "1", Nothing()))), "message Accept has other fields here"),  # type: ignore[arg-type]
+        (lambda: encoded((0, Accept((1, 2), "1", NoOp()))), "message Accept has other fields here"),  # type: ignore[arg-type]
         (lambda: encoded((0, Prepare((1 << 63, 2), 1))), "message Prepare has other fields here"),
         (lambda: encoded((0, Chosen(1, (5,)))), "message Chosen has other fields here"),  # type: ignore[arg-type]
-        (lambda: encoded((0, Snapshot(9, ("state",)))), "a snapshot of group 0 holds another state"),
-        (lambda: encoded((-1, Snapshot(9, ("state",)))), "a snapshot of group -1 holds another state"),
-        (lambda: encoded((0, Nothing())), "what came is no number of a group with a message"),
+        (lambda: encoded((0, GroupSnapshot(9, ("state",)))), "a snapshot of group 0 holds another state"),
+        (lambda: encoded((-1, GroupSnapshot(9, ("state",)))), "a snapshot of group -1 holds another state"),
+        (lambda: encoded((0, NoOp())), "what came is no number of a group with a message"),
         (message_99, "message 99 is not known here"),
         (lambda: framed(encoded((0, Commit((1, 2), 1, 1)))[HEAD.size :], 7), "what came is no frame"),
     ],
@@ -147,7 +152,7 @@ def test_what_a_peer_says_wrongly_ends_its_connection_and_no_node(
 
     async def story() -> None:
         async with running(tmp_path, nodes=3) as cluster:
-            reader, writer = await begun(cluster, who=2)
+            reader, writer = await begun(cluster, peer=2)
             writer.write(frame())
             assert await reader.read() == b""
             writer.close()
@@ -163,8 +168,8 @@ def test_a_message_for_a_node_that_there_is_not_goes_nowhere(tmp_path: Path) -> 
 
     async def story() -> None:
         node = NodeProcess(configuration(tmp_path, 0, [f"{HOST}:1", f"{HOST}:2"]))
-        assert node._send(Send(99, 0, Beat((), 0, 0), synced=False)) is None
-        assert node._send(Send(-1, 0, Beat((), 0, 0), synced=False)) is None
+        assert node._send(SendMessage(99, 0, NodeHeartbeat((), 0, 0), synced=False)) is None
+        assert node._send(SendMessage(-1, 0, NodeHeartbeat((), 0, 0), synced=False)) is None
 
     played(story())
 
@@ -184,10 +189,10 @@ def test_a_message_above_the_limit_is_refused_by_the_node(tmp_path: Path) -> Non
             await stored(cluster)
             reader, writer = await begun(cluster)
             for size in (PAYLOAD_BYTES + 1, 1_000_000):
-                writer.write(encoded((0, Publish("cl", Record("t", "p", 1, bytes(size))))))
-                assert await answer(reader) == Published("t", "p", 1, UNFIT, 0)
-            writer.write(encoded((0, Publish("cl", Record("t", "p", 1, bytes(PAYLOAD_BYTES))))))
-            assert await answer(reader) == Published("t", "p", 1, "stored", 0)
+                writer.write(encoded((0, ProduceRequest("cl", MessageRecord("t", "p", 1, bytes(size))))))
+                assert await answer(reader) == ProduceResponse("t", "p", 1, UNFIT, 0)
+            writer.write(encoded((0, ProduceRequest("cl", MessageRecord("t", "p", 1, bytes(PAYLOAD_BYTES))))))
+            assert await answer(reader) == ProduceResponse("t", "p", 1, "stored", 0)
             writer.close()
 
     played(story())
@@ -215,7 +220,7 @@ def test_a_producer_that_is_refused_says_so(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_no_node_takes_is_refused_by_clients_at_once() -> None:
     """Names that are too long, and payloads that are no bytes."""
-    cluster, long = MastersCluster("c", (f"{HOST}:1",), 1), "ä" * 128
+    cluster, long = StoreConfig("c", (f"{HOST}:1",), 1), "ä" * 128
     with pytest.raises(InputError, match="the name of a topic has 256 bytes, expected 255 or fewer"):
         Producer(cluster, long)
     with pytest.raises(InputError, match="the name of a topic has 256 bytes"):
@@ -240,17 +245,17 @@ def test_a_client_that_reads_nothing_takes_no_more_memory_than_that(
             reader, writer = await begun(cluster)
             asked = 400
             for number in range(asked):
-                writer.write(encoded((0, Pull("cl", "c", "t", number, 0, 4))))
+                writer.write(encoded((0, FetchRequest("cl", "c", "t", number, 0, 4))))
                 await asyncio.sleep(0)
             await asyncio.sleep(1.0)
             found = 0
             with suppress(TimeoutError):
                 while True:
                     async with asyncio.timeout(1.0):
-                        assert isinstance(await answer(reader), Pulled)
+                        assert isinstance(await answer(reader), FetchResponse)
                     found += 1
             assert 0 < found < asked
-            writer.write(encoded((0, Pull("cl", "c", "t", asked, 0, 4))))
+            writer.write(encoded((0, FetchRequest("cl", "c", "t", asked, 0, 4))))
             assert (await answer(reader)).number == asked
             writer.close()
 
@@ -282,7 +287,7 @@ def test_who_does_not_say_who_it_is_is_not_waited_for(
             known, known_writer = await begun(cluster)
             reader, writer = await asyncio.open_connection(HOST, int(cluster.addresses[0].rpartition(":")[2]))
             assert await reader.read() == b""
-            known_writer.write(encoded((0, AskStanding("cl"))))
+            known_writer.write(encoded((0, DescribeGroup("cl"))))
             assert (await answer(known)).applied >= 0
             for one in (writer, known_writer):
                 one.close()
@@ -300,11 +305,11 @@ def test_an_answer_that_fits_into_no_frame_is_left_out(
             async with Producer(cluster, "t") as sender:
                 await sender.send(bytes(5000))
             reader, writer = await begun(cluster)
-            writer.write(encoded((0, Pull("cl", "c", "t", 1, 0, 4))))
+            writer.write(encoded((0, FetchRequest("cl", "c", "t", 1, 0, 4))))
             assert len((await answer(reader)).records) == 1
-            monkeypatch.setattr(frames, "MOST_BYTES", 3000)
-            writer.write(encoded((0, Pull("cl", "c", "t", 2, 0, 4))))
-            writer.write(encoded((0, AskStanding("cl"))))
+            monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 3000)
+            writer.write(encoded((0, FetchRequest("cl", "c", "t", 2, 0, 4))))
+            writer.write(encoded((0, DescribeGroup("cl"))))
             assert (await answer(reader)).messages == 1
             writer.close()
 

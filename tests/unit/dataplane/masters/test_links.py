@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from trimtab.dataplane.masters import links
-from trimtab.dataplane.masters.handshake import Speaker, message
-from trimtab.dataplane.masters.links import SILENT_SECONDS, Link, messages_of, watch
-from trimtab.files.masters.frames import MOST_BYTES, encoded
-from trimtab.files.masters.greeting import FORMAT, HANDSHAKE_BYTES
-from trimtab.files.masters.guard import Guard
+from trimtab.dataplane.masters.handshake import PeerIdentity, message
+from trimtab.dataplane.masters.links import IDLE_TIMEOUT_SECONDS, PeerLink, messages_of, watch
+from trimtab.files.masters.frames import MAX_FRAME_BYTES, encoded
+from trimtab.files.masters.peer_authentication import FORMAT, HANDSHAKE_BYTES
+from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.model.errors import InputError
-from trimtab.online.masters.messages import Beat, Prepare
+from trimtab.online.masters.messages import NodeHeartbeat, Prepare
 
 HOST = "127.0.0.1"
 
 
-def link(port: int = 1) -> Link:
+def link(port: int = 1) -> PeerLink:
     """A client's link to node 0."""
-    return Link(f"{HOST}:{port}", Speaker("c", "client", Guard().opened()), 0)
+    return PeerLink(f"{HOST}:{port}", PeerIdentity("c", "client", TransportSecurity().opened()), 0)
 
 
 def played(story: Coroutine[Any, Any, None]) -> None:
@@ -96,7 +96,7 @@ def test_a_frame_that_is_larger_than_the_bound_is_sent_if_it_is_alone(
 def test_what_waited_for_a_node_that_is_away_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is thrown away with every failed try, and so are its bytes."""
     monkeypatch.setattr(links, "WAITING_BYTES", 10)
-    monkeypatch.setattr(links, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(links, "RECONNECT_SECONDS", 0.01)
 
     async def story() -> None:
         one = link()
@@ -133,7 +133,7 @@ def test_a_connection_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
             idle, between, count, most = (
                 line.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names
             )
-            assert idle + count * between == SILENT_SECONDS and most == SILENT_SECONDS * 1000
+            assert idle + count * between == IDLE_TIMEOUT_SECONDS and most == IDLE_TIMEOUT_SECONDS * 1000
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         server.close()
@@ -187,14 +187,14 @@ def test_a_frame_that_is_too_long_is_not_waited_for() -> None:
     """Its length alone is enough: nobody keeps memory for the rest."""
 
     async def story() -> None:
-        for most, length in ((MOST_BYTES, MOST_BYTES + 1), (100, 101)):
+        for most, length in ((MAX_FRAME_BYTES, MAX_FRAME_BYTES + 1), (100, 101)):
             reader = asyncio.StreamReader()
             reader.feed_data(length.to_bytes(4, "little") + bytes(4))
             with pytest.raises(InputError, match=f"a frame has {length:,} bytes, expected {most:,} or fewer"):
                 await anext(messages_of(reader, most))
         reader = asyncio.StreamReader()
-        frame = encoded((0, Beat((), 0, 0)))
+        frame = encoded((0, NodeHeartbeat((), 0, 0)))
         reader.feed_data(frame)
-        assert await anext(messages_of(reader, len(frame) - 8)) == (0, Beat((), 0, 0))
+        assert await anext(messages_of(reader, len(frame) - 8)) == (0, NodeHeartbeat((), 0, 0))
 
     played(story())

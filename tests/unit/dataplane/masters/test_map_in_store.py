@@ -1,4 +1,4 @@
-"""A real node, in this process, whose ideal map is in the store itself, and programs that publish there."""
+"""A real node in this process with its preferred map in the store, and programs that publish there."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from trimtab.cli.masters import app
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.masters.configuration import STORE, NodeConfiguration
-from trimtab.files.masters.map import write_map
+from trimtab.files.masters.preferred_map import write_map
 from trimtab.model.errors import ActError, ConnectError, InputError
 from trimtab.observe.collect.paxos.check import check
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.online.masters.bounds import CLAIM_BYTES
-from trimtab.online.masters.messages import MapSeen
+from trimtab.online.masters.messages import MapChanged
 
 
 def written(folder: Path, given: NodeConfiguration) -> PaxosConnection:
@@ -60,10 +60,10 @@ def test_a_first_map_is_missed_and_published_by_a_command(
         nodes = PaxosNodes(connection)
 
         def found() -> str:
-            return " ".join(one.told for one in check(connection, CollectSettings(), CapacitySettings()))
+            return " ".join(one.text for one in check(connection, CollectSettings(), CapacitySettings()))
 
-        def typed(version: int, *ideal: int) -> str:
-            write_map(tmp_path / "map.json", MapSeen(version, ideal))
+        def typed(version: int, *preferred: int) -> str:
+            write_map(tmp_path / "map.json", MapChanged(version, preferred))
             done = CliRunner().invoke(
                 app, ["publish", str(tmp_path / "map.json"), "--paxos", str(connection.node)]
             )
@@ -71,31 +71,33 @@ def test_a_first_map_is_missed_and_published_by_a_command(
 
         told = ""
         async with asyncio.timeout(30.0):
-            while "node 0 finds no ideal map in the store" not in told:
+            while "node 0 finds no preferred map in the store" not in told:
                 await asyncio.sleep(0.1)
                 told += capfd.readouterr().err
         assert "publish a map with `trimtab apply` or `trimtab masters publish`" in told
         assert "none is published in the store" in await asyncio.to_thread(found)
         assert "version 7 of the map of store c is published" in await asyncio.to_thread(typed, 7, -1)
-        assert await asyncio.to_thread(nodes.ideal) == MapSeen(7, (-1,))
-        assert "version 7 of the ideal map, in the store" in await asyncio.to_thread(found)
+        assert await asyncio.to_thread(nodes.preferred_map) == MapChanged(7, (-1,))
+        assert "version 7 of the preferred map, in the store" in await asyncio.to_thread(found)
         assert await asyncio.to_thread(typed, 7, 0) == (
             f"{tmp_path / 'map.json'} has version 7, and version 7 is published in store c: build on that "
             "one, and give the new map version 8 or higher"
         )
-        assert await asyncio.to_thread(nodes.ideal) == MapSeen(7, (-1,))
+        assert await asyncio.to_thread(nodes.preferred_map) == MapChanged(7, (-1,))
 
     beside(tmp_path, story)
 
 
 def test_a_map_in_a_file_is_published_over_its_version_too(tmp_path: Path) -> None:
     """By the same calls, without a node; and the claims stand beside it."""
-    given = node_configuration(tmp_path, 0, ["127.0.0.1:1"], map=str(tmp_path / "watched.json"), ideal=[0])
+    given = node_configuration(
+        tmp_path, 0, ["127.0.0.1:1"], map=str(tmp_path / "watched.json"), preferred_nodes=[0]
+    )
     nodes = PaxosNodes(written(tmp_path, given))
-    assert nodes.ideal() == MapSeen(1, (0,))
+    assert nodes.preferred_map() == MapChanged(1, (0,))
     assert nodes.publish(0, (-1,)) is None and nodes.publish(1, (-1,)) == 2
-    write_map(tmp_path / "map.json", MapSeen(9, (0,)))
-    assert nodes.publish_file(tmp_path / "map.json") == 9 and nodes.ideal() == MapSeen(9, (0,))
+    write_map(tmp_path / "map.json", MapChanged(9, (0,)))
+    assert nodes.publish_file(tmp_path / "map.json") == 9 and nodes.preferred_map() == MapChanged(9, (0,))
     with pytest.raises(InputError, match="has version 9, and version 9 is published in store c: build on"):
         nodes.publish_file(tmp_path / "map.json")
     nodes.change_claims(["one", "two"], [])
@@ -108,7 +110,7 @@ def test_who_does_not_read_the_map_in_the_store_is_named(tmp_path: Path) -> None
 
     async def elsewhere(given: NodeConfiguration) -> None:
         nodes = PaxosNodes(written(tmp_path, replace(given, map=STORE)))
-        for call in (nodes.ideal, nodes.claims, lambda: nodes.publish(0, (0,))):
+        for call in (nodes.preferred_map, nodes.claims, lambda: nodes.publish(0, (0,))):
             with pytest.raises(
                 ConnectError, match=r"node 0 of store c does not read its map in the store and"
             ):
@@ -137,10 +139,10 @@ def test_without_a_majority_a_publisher_is_told_what_must_run(tmp_path: Path) ->
             r"and nothing was chosen\): a majority of the 2 nodes must run and reach one another; the change",
         ):
             await asyncio.to_thread(nodes.publish, 1, (1,))
-        assert await asyncio.to_thread(nodes.ideal) == MapSeen(1, (0,))
+        assert await asyncio.to_thread(nodes.preferred_map) == MapChanged(1, (0,))
         assert await asyncio.to_thread(nodes.publish, 0, (1,)) is None
 
-    beside(tmp_path, story, nodes=2, ideal=[0])
+    beside(tmp_path, story, nodes=2, preferred_nodes=[0])
 
 
 def test_an_execution_keeps_others_out_by_its_claim_in_the_store(tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_who_publishes_over_what_was_the_newest_a_moment_ago_is_told(
         assert await asyncio.to_thread(nodes.publish, 0, (0,)) is None
         assert await asyncio.to_thread(nodes.publish, 0, (0,), 7) is None
         monkeypatch.undo()
-        assert await asyncio.to_thread(nodes.ideal) == MapSeen(1, (-1,))
+        assert await asyncio.to_thread(nodes.preferred_map) == MapChanged(1, (-1,))
 
     beside(tmp_path, story)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from trimtab.dataplane.masters.complaints import Complaints
 from trimtab.dataplane.masters.process import NodeProcess
+from trimtab.dataplane.masters.rate_limited_log import RateLimitedLogger
 from trimtab.files.masters.configuration import read_configuration
-from trimtab.files.masters.greeting import FORMAT, who_speaks
+from trimtab.files.masters.peer_authentication import FORMAT, identify
 from trimtab.model.errors import InputError, SettingsError
 
 GOOD = {
@@ -34,8 +34,8 @@ def configuration(folder: Path, **changes: Any) -> Path:
     ("changes", "sentence"),
     [
         ({"format": "trimtab/masters-node/2"}, "has format 'trimtab/masters-node/2', expected"),
-        ({"ideal": [0, 5]}, "names node 5 as ideal for group 1, expected 0 to 1, or -1"),
-        ({"ideal": [0]}, "has ideal nodes for 1 groups, expected 2: name one for each group"),
+        ({"preferred_nodes": [0, 5]}, "names node 5 as preferred for group 1, expected 0 to 1, or -1"),
+        ({"preferred_nodes": [0]}, "has preferred nodes for 1 groups, expected 2: name one for each group"),
         ({"setings": {}}, "has key setings, which a node does not know: did you mean settings"),
         ({"adresses": []}, "has key adresses, .*: did you mean addresses"),
         ({"x": 1}, "has key x, which a node does not know: known are format, cluster, node"),
@@ -84,14 +84,17 @@ def test_a_node_on_etcd_counts_with_its_elections_and_is_one_of_many(tmp_path: P
     ("told", "sentence"),
     [
         (None, r"no/map.json is not there, .*: correct .map. in the configuration of the node, or write"),
-        ("{}", "map.json cannot be read as an ideal map"),
-        ('{"format": "trimtab/masters-map/1", "version": 3, "ideal": [0]}', "has ideal nodes for 1 groups"),
+        ("{}", "map.json cannot be read as a preferred map"),
+        (
+            '{"format": "trimtab/masters-map/1", "version": 3, "preferred": [0]}',
+            "has preferred nodes for 1 groups",
+        ),
     ],
 )
 def test_a_node_without_the_map_that_it_is_to_watch_is_refused(
     tmp_path: Path, told: str | None, sentence: str
 ) -> None:
-    """A mistyped path would hold up the takeovers of all others; the log is not touched."""
+    """A mistyped path would hold up the transfers of all others; the log is not touched."""
     path = tmp_path / ("no/map.json" if told is None else "map.json")
     if told is not None:
         path.write_text(told)
@@ -131,13 +134,13 @@ def test_another_cluster_or_version_is_refused(changes: dict[int, Any], sentence
     """The first message of a connection says who speaks to whom, of which cluster."""
     hello = (FORMAT, "c", 1, 0, b"nonce", 7, ())
     with pytest.raises(InputError, match=f"{sentence}.*refused"):
-        who_speaks(tuple(changes.get(place, value) for place, value in enumerate(hello)), "c", 0, 3)
-    assert who_speaks(hello, "c", 0, 3) == 1
-    assert who_speaks((FORMAT, "c", "client", 0, b""), "c", 0, 3) == "client"
+        identify(tuple(changes.get(place, value) for place, value in enumerate(hello)), "c", 0, 3)
+    assert identify(hello, "c", 0, 3) == 1
+    assert identify((FORMAT, "c", "client", 0, b""), "c", 0, 3) == "client"
     with pytest.raises(InputError, match=r"is none of this cluster.*refused"):
-        who_speaks((FORMAT, "c", "x" * 65, 0, b""), "c", 0, 3)
+        identify((FORMAT, "c", "x" * 65, 0, b""), "c", 0, 3)
     with pytest.raises(InputError, match=f"did not begin as {FORMAT} does"):
-        who_speaks(hello[:5], "c", 0, 3)
+        identify(hello[:5], "c", 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -163,10 +166,10 @@ def test_a_guard_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, An
 def test_lines_that_strangers_cause_are_few(capsys: pytest.CaptureFixture[str]) -> None:
     """Ten a minute; the first one after that says how many were left out."""
     now = 0.0
-    complaints = Complaints(lambda: now)
+    complaints = RateLimitedLogger(lambda: now)
     for _ in range(1000):
-        complaints.tell("no")
+        complaints.log("no")
     now = 60.0
-    complaints.tell("again no")
+    complaints.log("again no")
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["no"] * 10 + ["again no (990 such lines were left out before)"]

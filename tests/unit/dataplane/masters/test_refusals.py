@@ -15,21 +15,27 @@ import msgspec
 import pytest
 
 from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
-from trimtab.dataplane.masters.cluster import MastersCluster
+from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.handshake import Speaker, introduce, message
-from trimtab.dataplane.masters.lives import Lives
+from trimtab.dataplane.masters.group_status import masters_of, query_group_status
+from trimtab.dataplane.masters.handshake import PeerIdentity, introduce, message
+from trimtab.dataplane.masters.peer_registry import PeerRegistry
 from trimtab.dataplane.masters.producer import Producer
-from trimtab.dataplane.masters.standings import ask_standings, masters_of
 from trimtab.files.masters.configuration import NodeConfiguration
 from trimtab.files.masters.frames import encoded
-from trimtab.files.masters.greeting import FORMAT as WIRE
-from trimtab.files.masters.greeting import HANDSHAKE_BYTES, NONCE_BYTES, agree, differences, refusal
-from trimtab.files.masters.guard import Guard
+from trimtab.files.masters.peer_authentication import FORMAT as WIRE
+from trimtab.files.masters.peer_authentication import (
+    HANDSHAKE_BYTES,
+    NONCE_BYTES,
+    agree,
+    differences,
+    rejection_frame,
+)
+from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.model.errors import InputError
-from trimtab.online.masters.settings import Scheme
+from trimtab.online.masters.settings import TransferScheme
 
 HOST = "127.0.0.1"
 STORY_SECONDS = 30.0
@@ -43,7 +49,7 @@ def configurations(folder: Path, nodes: int = 3) -> list[NodeConfiguration]:
 
 
 @asynccontextmanager
-async def running(*given: NodeConfiguration) -> AsyncIterator[MastersCluster]:
+async def running(*given: NodeConfiguration) -> AsyncIterator[StoreConfig]:
     """A process for each; the cluster as the first of them knows it."""
     async with asyncio.timeout(STORY_SECONDS), nodes_running(given):
         yield cluster_of(given[0])
@@ -76,7 +82,7 @@ def test_a_node_of_other_settings_takes_no_part(tmp_path: Path, capsys: pytest.C
                 "take part everywhere: node 0 refuses: node 1 " + told_why.format(0, 1.5, 2),
                 "take part everywhere: node 1 refuses: node 2 " + told_why.format(1, 2, 1.5),
             )
-            standings = await ask_standings(cluster)
+            standings = await query_group_status(cluster)
             assert [standings[node][0].applied > 0 for node in range(3)] == [True, False, True]
 
     asyncio.run(story())
@@ -104,7 +110,7 @@ def test_a_follower_whose_folder_was_emptied_may_be_needed_for_the_next_majority
     """It starts on nothing, learns what it had, votes again and says so: then the master may end."""
 
     async def story() -> None:
-        given = [replace(one, ideal=[0]) for one in configurations(tmp_path)]
+        given = [replace(one, preferred_nodes=[0]) for one in configurations(tmp_path)]
         file, said = tmp_path / "node.json", tmp_path / "said.txt"
         file.write_bytes(msgspec.json.encode(asdict(given[1])))
 
@@ -127,13 +133,13 @@ def test_a_follower_whose_folder_was_emptied_may_be_needed_for_the_next_majority
             cluster = cluster_of(given[0])
             async with follower(), Producer(cluster, "t") as producer:
                 await producer.send(b"1")
-                assert masters_of(await ask_standings(cluster), 1) == [0]
+                assert masters_of(await query_group_status(cluster), 1) == [0]
             shutil.rmtree(given[1].folder)
             async with follower():
                 tasks[0].cancel()
                 async with Producer(cluster, "t") as producer, Consumer(cluster, "t", "reader") as consumer:
                     await producer.send(b"2")
-                    assert [(await consumer.take()).payload for _ in range(2)] == [b"1", b"2"]
+                    assert [(await consumer.receive()).payload for _ in range(2)] == [b"1", b"2"]
 
     asyncio.run(story())
 
@@ -142,7 +148,7 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
     """Each with both values; whatever a stranger tells stays short and without escapes."""
     one = configurations(tmp_path)[0]
     other = replace(
-        one, groups=7, addresses=[*one.addresses, "h:1"], settings=settings_for(2.0, Scheme.INSTATE)
+        one, groups=7, addresses=[*one.addresses, "h:1"], settings=settings_for(2.0, TransferScheme.INSTATE)
     )
     theirs, ours = dict(other.shared), dict(one.shared)
     assert differences(theirs, ours) == "nodes 4 instead of 3, groups 7 instead of 1, scheme 4 instead of 3"
@@ -166,7 +172,7 @@ def test_an_older_version_hears_why_it_is_refused(tmp_path: Path, secret: bytes)
             configurations(tmp_path, 1)[0], secret_file=str(tmp_path / "secret") if secret else ""
         )
         async with running(given) as cluster:
-            while not await ask_standings(replace(cluster, guard=given.guard)):
+            while not await query_group_status(replace(cluster, guard=given.guard)):
                 await asyncio.sleep(0.05)
 
             async def answered(hello: tuple[Any, ...]) -> Any:
@@ -203,7 +209,7 @@ def test_an_older_version_hears_why_it_is_refused(tmp_path: Path, secret: bytes)
         ),
         (encoded((OLD[0], b"n" * NONCE_BYTES)), f"node 2 does not speak {WIRE}: run the same version"),
         (encoded(("trimtab/masters-wire/5", "no\x1b[31m")), r"node 2 refuses: no\[31m$"),
-        (refusal("é" * 2000), "node 2 refuses: éé"),
+        (rejection_frame("é" * 2000), "node 2 refuses: éé"),
     ],
 )
 def test_a_caller_says_which_version_answers(answer: bytes, sentence: str) -> None:
@@ -218,7 +224,7 @@ def test_a_caller_says_which_version_answers(answer: bytes, sentence: str) -> No
         server = await asyncio.start_server(node, HOST, 0)
         reader, writer = await asyncio.open_connection(HOST, server.sockets[0].getsockname()[1])
         with pytest.raises(InputError, match=sentence):
-            await introduce(reader, writer, Speaker("c", "client", Guard().opened()), 2)
+            await introduce(reader, writer, PeerIdentity("c", "client", TransportSecurity().opened()), 2)
         writer.close()
         server.close()
 
@@ -269,15 +275,15 @@ class Line:
 def test_a_later_life_takes_the_place_of_one_that_is_silent_or_gone() -> None:
     """A connection that lingers makes room; when its process is there after all, that one is refused."""
     now = 0.0
-    lives = Lives(5.0, lambda: now)
+    lives = PeerRegistry(5.0, lambda: now)
     first, again, second, third = Line("a"), Line("a"), Line("b"), Line("")
     lives.admit(1, 7, first)  # type: ignore[arg-type]
     lives.admit(1, 7, again)  # type: ignore[arg-type]
     lives.left(1, first)  # type: ignore[arg-type]
     lives.admit(2, 9, Line("c"))  # type: ignore[arg-type]
     now = 4.0
-    lives.heard(1)
-    lives.heard("client")
+    lives.record_activity(1)
+    lives.record_activity("client")
     now = 8.9
     with pytest.raises(
         InputError, match="node 1 runs twice: one process is connected from a, another .* from b:"

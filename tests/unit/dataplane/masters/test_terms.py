@@ -14,11 +14,11 @@ from trimtab.dataplane.masters.terms import NAME, outlast
 from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
 from trimtab.files.masters.log import NodeLog
 from trimtab.model.errors import InputError
-from trimtab.online.masters.node import Node
-from trimtab.online.masters.settings import MasterSettings
+from trimtab.online.masters.node import StoreNode
+from trimtab.online.masters.settings import StoreSettings
 
-LONG = MasterSettings()
-SHORT = MasterSettings(lease_seconds=7.0, cycle_seconds=15.5)
+LONG = StoreSettings()
+SHORT = StoreSettings(lease_seconds=7.0, cycle_seconds=15.5)
 
 
 def test_a_longer_term_of_the_last_process_runs_out_first(tmp_path: Path) -> None:
@@ -55,18 +55,18 @@ def test_a_node_waits_before_its_own_term_begins(tmp_path: Path, monkeypatch: py
     )
     story: list[str] = []
 
-    def waits(folder: Path, settings: MasterSettings) -> None:
+    def waits(folder: Path, settings: StoreSettings) -> None:
         with pytest.raises(InputError, match="in use by another process"):
             NodeLog(folder / "log", "c", 0)
         story.append("waited")
 
-    begun = NodeProcess._begun
+    begun = NodeProcess._started
 
-    def begins(*told: Any) -> Node:
+    def begins(*told: Any) -> StoreNode:
         story.append("begun")
         return begun(*told)
 
     monkeypatch.setattr(process, "outlast", waits)
-    monkeypatch.setattr(NodeProcess, "_begun", begins)
+    monkeypatch.setattr(NodeProcess, "_started", begins)
     NodeProcess(given)._log.close()
     assert story == ["waited", "begun"]

@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 from taskiq.exceptions import SendTaskError
 
-from trimtab.dataplane.queues import LevelledBroker, QueuesFullError, retry_after_seconds
+from trimtab.dataplane.queues import BalancedBroker, QueuesFullError, retry_after_seconds
 from trimtab.dataplane.queues.envelope import BODY_BYTES_MAX, Envelope
 from trimtab.dataplane.queues.settings import broker_arguments
 from trimtab.model.errors import ConnectError, InputError, SettingsError
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policies.central import CentralQueue
-from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
+from trimtab.online.queues.policies.round_robin import OpenRoundRobinQueue
 from trimtab.online.queues.policies.stealing import WorkStealing
 from trimtab.online.queues.policy import DispatchPolicy
 
 TEN_LINES = """
 import asyncio
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
-broker = LevelledBroker(queues=2)
+broker = BalancedBroker(queues=2)
 
 @broker.task(weight=0.05)
 async def add(one: int, two: int) -> int:
@@ -46,7 +46,7 @@ import asyncio
 from typing import Annotated
 from taskiq import Context, InMemoryBroker, SimpleRetryMiddleware, TaskiqDepends
 from taskiq import TaskiqEvents, TaskiqMiddleware
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
 class Count(TaskiqMiddleware):
     sent = executed = 0
@@ -114,14 +114,14 @@ def test_a_project_of_taskiq_changes_its_broker_line_alone() -> None:
     """Middlewares, retries, dependencies, events and tasks without async do what they did before."""
     before = _printed(PROJECT.format(broker="InMemoryBroker()"))
     assert before == "[12, 5]\n['again', 'again', 'again'] 5 5\n"
-    assert _printed(PROJECT.format(broker="LevelledBroker(queues=2)")) == before
+    assert _printed(PROJECT.format(broker="BalancedBroker(queues=2)")) == before
 
 
 def test_messages_of_a_user_keep_their_order_though_workers_do_many_at_once() -> None:
     """Later ones are quicker, so that without keys they would overtake; different users are not in line."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=2, max_async_tasks=20)
+        broker = BalancedBroker(queues=2, max_async_tasks=20)
         done: dict[str, list[int]] = {"ann": [], "bob": [], "": []}
         started = []
 
@@ -146,7 +146,7 @@ def test_back_pressure_is_an_error_with_a_time_or_a_wait() -> None:
     """A web layer answers 429 with Retry-After; a program that may wait is let in when there is room."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1, capacity=2)
+        broker = BalancedBroker(queues=1, capacity=2)
         go = asyncio.Event()
 
         @broker.task(weight=3.0)
@@ -160,7 +160,7 @@ def test_back_pressure_is_an_error_with_a_time_or_a_wait() -> None:
         assert retry_after_seconds(told.value) == 3.0
         assert isinstance(told.value.__cause__, QueuesFullError)
         assert "2 messages lie in 1 queues of 2" in str(told.value.__cause__)
-        broker.wait_seconds = None
+        broker.enqueue_timeout_seconds = None
         waiting = asyncio.create_task(work.kiq())
         await asyncio.sleep(0.02)
         assert not waiting.done()
@@ -177,7 +177,7 @@ def test_weights_come_from_the_label_else_the_class_else_the_default() -> None:
     """The class is the task's name unless a label says otherwise."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1, weights={"votes": 0.25, "quiz": 2.0}, default_weight=0.5)
+        broker = BalancedBroker(queues=1, weights={"votes": 0.25, "quiz": 2.0}, default_weight=0.5)
         go = asyncio.Event()
 
         @broker.task(task_name="quiz")
@@ -203,19 +203,19 @@ def test_weights_come_from_the_label_else_the_class_else_the_default() -> None:
 def test_a_weight_out_of_range_is_refused(weight: float) -> None:
     """At once, where the broker is made."""
     with pytest.raises(InputError, match="weight of class a is .* expected seconds"):
-        LevelledBroker(weights={"a": weight})
+        BalancedBroker(weights={"a": weight})
 
 
 NUMBERS = {
     "queues": (0, 2.5, True, "4"),
     "capacity": (0, 1.5),
-    "deaths_max": (0, -1, 2.0),
+    "max_worker_crashes": (0, -1, 2.0),
     "slots": (0,),
     "max_async_tasks": (0, -1, 1.5),
-    "life_seconds": (0, -1, float("nan"), float("inf")),
-    "hang_seconds": (0, -1, float("nan")),
-    "overtake_seconds": (-1, float("nan"), float("inf")),
-    "wait_seconds": (-1, -5, float("nan"), "1"),
+    "heartbeat_timeout_seconds": (0, -1, float("nan"), float("inf")),
+    "hang_timeout_seconds": (0, -1, float("nan")),
+    "max_overtake_seconds": (-1, float("nan"), float("inf")),
+    "enqueue_timeout_seconds": (-1, -5, float("nan"), "1"),
 }
 
 
@@ -223,22 +223,23 @@ NUMBERS = {
 def test_a_number_out_of_range_is_refused(name: str, value: object) -> None:
     """At once, where the broker is made; also where it does not matter inside a process."""
     with pytest.raises(InputError, match=f"{name} is {re.escape(repr(value))}, expected "):
-        LevelledBroker(**{name: value})  # type: ignore[arg-type]
+        BalancedBroker(**{name: value})  # type: ignore[arg-type]
 
 
 def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
     """Each number of the broker is a key of `[queues]`, -1 for ever; those out of range are refused."""
     file = tmp_path / "trimtab.toml"
     lines = {
-        "queues": 3, "capacity": 7, "deaths_max": 2, "slots": 2, "max_async_tasks": 5, "life_seconds": 4.0,
-        "hang_seconds": 9.0, "overtake_seconds": 0.0, "wait_seconds": -1.0,
+        "queues": 3, "capacity": 7, "max_worker_crashes": 2, "slots": 2, "max_async_tasks": 5,
+        "heartbeat_timeout_seconds": 4.0,
+        "hang_timeout_seconds": 9.0, "max_overtake_seconds": 0.0, "enqueue_timeout_seconds": -1.0,
     }  # fmt: skip
     assert set(lines) == set(NUMBERS)
     file.write_text("\n".join(["[queues]", *(f"{name} = {value}" for name, value in lines.items())]))
     found = broker_arguments(file, {})
-    assert {name: found[name] for name in lines} == {**lines, "wait_seconds": None}
-    assert len(LevelledBroker.from_settings(file).backend.ledger) == 3
-    for name, value in {**dict.fromkeys(lines, -2), "overtake_seconds": -0.5}.items():
+    assert {name: found[name] for name in lines} == {**lines, "enqueue_timeout_seconds": None}
+    assert len(BalancedBroker.from_settings(file).backend.ledger) == 3
+    for name, value in {**dict.fromkeys(lines, -2), "max_overtake_seconds": -0.5}.items():
         file.write_text(f"[queues]\n{name} = {value}")
         with pytest.raises(SettingsError, match=f"queues.{name} is .*{value}"):
             broker_arguments(file, {})
@@ -246,20 +247,20 @@ def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", [CentralQueue, WorkStealing])
 def test_policies_whose_workers_take_from_others_are_refused(
-    policy: Callable[[Ledger], DispatchPolicy],
+    policy: Callable[[QueueLedger], DispatchPolicy],
 ) -> None:
     """Their half that chooses a queue would run, and their half that takes would not."""
     with pytest.raises(
         InputError, match="policy is (central_queue|work_stealing), .* name one of the others"
     ):
-        LevelledBroker(policy=policy)
+        BalancedBroker(policy=policy)
 
 
 def test_work_is_level_where_counts_would_not_be() -> None:
     """One message of a hundred beside a hundred of one: least work left puts them on different queues."""
 
     async def story(policy: object) -> list[int]:
-        broker = LevelledBroker(queues=2, policy=policy, scheduling=None)  # type: ignore[arg-type]
+        broker = BalancedBroker(queues=2, policy=policy, scheduling=None)  # type: ignore[arg-type]
         go = asyncio.Event()
 
         @broker.task
@@ -278,14 +279,14 @@ def test_work_is_level_where_counts_would_not_be() -> None:
     from trimtab.online.queues.policies.least_work import LeastWorkLeft
 
     assert asyncio.run(story(LeastWorkLeft)) == [1, 10]
-    assert asyncio.run(story(MarkedRoundRobin)) == [6, 5]
+    assert asyncio.run(story(OpenRoundRobinQueue)) == [6, 5]
 
 
 def test_dispatch_inside_a_process_knows_what_is_done() -> None:
     """Nobody looks between two bursts: what was finished since the last message does not count."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=2, scheduling=None)
+        broker = BalancedBroker(queues=2, scheduling=None)
         ended = []
 
         @broker.task(weight=5.0)
@@ -306,7 +307,7 @@ def test_messages_of_a_key_on_their_way_are_counted_in_one_queue() -> None:
     """No answer is there yet: the second of a key follows the first, and takes no turn of the other queue."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=2, scheduling=None)
+        broker = BalancedBroker(queues=2, scheduling=None)
         chosen: dict[str, list[int]] = {}
         answered = asyncio.Event()
 
@@ -340,7 +341,7 @@ def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
     """The sender is told how large it is and what to do."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
 
         @broker.task
         async def note(text: str) -> None: ...
@@ -349,7 +350,7 @@ def test_an_oversized_message_is_refused_and_nothing_of_it_is_there() -> None:
             await note.kiq("x" * (BODY_BYTES_MAX + 1))
         assert isinstance(told.value.__cause__, InputError)
         assert "bytes, expected at most 16,777,216" in str(told.value.__cause__)
-        assert [one.length for one in (await broker.backend.look()).queues] == [0]
+        assert [one.length for one in (await broker.backend.counts()).queues] == [0]
         await broker.shutdown()
 
     asyncio.run(story())
@@ -359,7 +360,7 @@ def test_what_no_worker_understands_is_passed_over() -> None:
     """Bytes that are no message, and a task that is not there: a warning each, and the next one runs."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
         done = []
 
         @broker.task
@@ -385,7 +386,7 @@ def test_a_label_timeout_ends_a_task_that_hangs() -> None:
     """It is taskiq's own, and the next message runs."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
 
         @broker.task(timeout=0.05)
         async def hang() -> None:
@@ -407,7 +408,7 @@ def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:
     """SIGTERM must not cut a message in half."""
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
         ended, go = [], asyncio.Event()
 
         @broker.task
@@ -418,14 +419,14 @@ def test_a_stop_finishes_what_is_in_work_and_nothing_more() -> None:
         for number in range(3):
             await work.kiq(number)
         while not broker.backend.ledger.held[0]:
-            await broker.backend.look()
+            await broker.backend.counts()
             await asyncio.sleep(0.01)
         stopping = asyncio.create_task(broker.shutdown())
         await asyncio.sleep(0.02)
         go.set()
         await stopping
         assert ended == [0]
-        assert (await broker.backend.look()).queues[0].length == 2
+        assert (await broker.backend.counts()).queues[0].length == 2
 
     asyncio.run(story())
 
@@ -435,7 +436,7 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     async def story() -> None:
-        broker = LevelledBroker(queues=1)
+        broker = BalancedBroker(queues=1)
         go = asyncio.Event()
 
         @broker.task(weight=2.0)
@@ -445,7 +446,7 @@ def test_metrics_are_read_by_prometheus_own_client() -> None:
         await work.kiq()
         await work.kiq()
         while not broker.backend.ledger.held[0]:
-            await broker.backend.look()
+            await broker.backend.counts()
             await asyncio.sleep(0.01)
         read = {
             sample.name: (sample.labels, sample.value)
@@ -480,7 +481,7 @@ def test_a_server_without_room_is_waited_for() -> None:
     """It says so itself, and has nothing of the message; a sender that may wait is let in later."""
 
     async def story() -> None:
-        broker, refusals = LevelledBroker(queues=1, wait_seconds=None), 2
+        broker, refusals = BalancedBroker(queues=1, enqueue_timeout_seconds=None), 2
         await broker.startup()
         put = broker.backend.put
 
@@ -510,7 +511,7 @@ def test_a_server_that_does_not_answer_is_not_taken_for_full_queues(key: str) ->
     """Only with an idempotency key is the message sent again; what ends the waiting is the server's error."""
 
     async def story() -> int:
-        broker, sent = LevelledBroker(queues=1, wait_seconds=0.1), 0
+        broker, sent = BalancedBroker(queues=1, enqueue_timeout_seconds=0.1), 0
 
         async def gone(*arguments: object) -> int:
             nonlocal sent

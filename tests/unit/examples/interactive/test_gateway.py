@@ -22,7 +22,7 @@ from interactive.processing import make_broker
 from interactive.rules import Business, Effect
 from interactive.store import Store
 from support.redis_server import Server
-from trimtab.dataplane.queues import LevelledBroker
+from trimtab.dataplane.queues import BalancedBroker
 
 FILE = Path(__file__).parents[4] / "examples" / "interactive" / "rules.toml"
 Client = TestClient[Any, Any]
@@ -38,13 +38,13 @@ def rules(tmp_path: Path) -> Path:
 
 
 def _tell(
-    server: Server, rules: Path, story: Story, broker: LevelledBroker | None = None, **how: Any
+    server: Server, rules: Path, story: Story, broker: BalancedBroker | None = None, **how: Any
 ) -> None:
     """Run a story with a gateway whose workers are inside the process, unless it has a broker of its own."""
 
     async def run() -> None:
         gateway = Gateway(
-            broker or LevelledBroker(**how.pop("queues", {"queues": 2})), Store(server.url), rules, **how
+            broker or BalancedBroker(**how.pop("queues", {"queues": 2})), Store(server.url), rules, **how
         )
         await gateway.read_rules()
         async with TestClient(TestServer(make_app(gateway))) as client:
@@ -272,7 +272,7 @@ def test_rules_change_while_it_runs_and_a_broken_file_changes_nothing(server: Se
         assert found["capital-quiz"]["board"] == [["…bob", 10]]
         # A gateway that starts while the file is broken goes on with the last rules that were good.
         rules.write_text("broken")
-        other = Gateway(LevelledBroker(), gateway.store, rules)
+        other = Gateway(BalancedBroker(), gateway.store, rules)
         await other.read_rules()
         assert other.rules.version == gateway.rules.version
 
@@ -342,7 +342,7 @@ def test_a_message_whose_processing_fails_is_kept_apart(
 
 def test_while_the_server_is_gone_nothing_is_accepted_and_nothing_lost(server: Server, rules: Path) -> None:
     """The sentence says to send again under the same id, and what was accepted before is there afterwards."""
-    broker = make_broker(server.url, 2, wait_seconds=0.2)
+    broker = make_broker(server.url, 2, enqueue_timeout_seconds=0.2)
 
     async def story(client: Client, gateway: Gateway) -> None:
         assert (await _post(client, "/messages/web", _web()))[0] == 202
@@ -361,7 +361,7 @@ def test_while_the_server_is_gone_nothing_is_accepted_and_nothing_lost(server: S
             while (await _post(client, "/messages/web", _web(number=2)))[0] == 503:
                 await asyncio.sleep(0.1)
         assert (await _post(client, "/messages/web", _web(number=2)))[0] == 202
-        assert sum(one.length for one in (await broker.backend.look()).queues) == 2
+        assert sum(one.length for one in (await broker.backend.counts()).queues) == 2
 
     _tell(server, rules, story, broker)
 
@@ -370,8 +370,8 @@ def test_a_message_that_kills_its_worker_comes_back_by_itself_and_takes_no_other
     server: Server, rules: Path
 ) -> None:
     """Its whole task becomes a dead letter; then each of its messages has a task, and one is dead again."""
-    broker = make_broker(server.url, 1, wait_seconds=0.2, deaths_max=1)
-    broker.backend.life_seconds = 0.1  # type: ignore[attr-defined]
+    broker = make_broker(server.url, 1, enqueue_timeout_seconds=0.2, max_worker_crashes=1)
+    broker.backend.heartbeat_timeout_seconds = 0.1  # type: ignore[attr-defined]
     broker.backend._hand_microseconds = 0  # type: ignore[attr-defined]  # a task at a time
 
     async def claim(worker: str) -> None:
@@ -395,7 +395,7 @@ def test_a_message_that_kills_its_worker_comes_back_by_itself_and_takes_no_other
         await claim("b")
         await gateway.turn()
         await gateway.turn()  # once only
-        assert sum(one.length for one in (await broker.backend.look()).queues) == 3
+        assert sum(one.length for one in (await broker.backend.counts()).queues) == 3
         await broker.backend.release("b", 0)
         assert (await die_with("c"))[0][2] == "Aurora"
         await claim("d")

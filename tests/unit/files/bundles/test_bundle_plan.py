@@ -1,4 +1,4 @@
-"""Plans of the level bundles in files: canonical bytes, and what a slip of an editing hand is answered."""
+"""Plans of the balancer bundles in files: canonical bytes, and what a slip of an editing hand is answered."""
 
 import json
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from trimtab.files.bundles.plan import (
     read_bundle_plan,
     write_bundle_plan,
 )
-from trimtab.files.plan_format import level_of, open_plan
+from trimtab.files.plan_format import balancer_of, open_plan
 from trimtab.files.replicas.plan import read_plan, write_plan
 from trimtab.model.bundles.plan import BundleMove, BundlePlan
 from trimtab.model.errors import InputError
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem
 
 WHOLE = key(0, 0x8000)
@@ -33,7 +33,7 @@ OTHER = key(0x8000, 0xFFFFFFFF)
 
 def a_plan() -> BundlePlan:
     """An unload, a split and an unload of a part, with everything that a plan can carry."""
-    even = Measures({"cpu": 0.01}, {"cpu": 0.1, "message_rate": 0.0}, {"cpu": 1 / 3})
+    even = ImbalanceSummary({"cpu": 0.01}, {"cpu": 0.1, "message_rate": 0.0}, {"cpu": 1 / 3})
     plan = bundle_plan_of(
         unload(OTHER, "b:1", "ü:2", sessions=7),
         split(WHOLE, "b:1", 0x4000),
@@ -60,26 +60,29 @@ def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_level_is_told_without_reading_all(tmp_path: Path) -> None:
-    """Commands choose their way by the level; each reader sends the other level's plans away."""
+    """Commands choose their way by the balancer; each reader sends the other balancer's plans away."""
     ours, theirs = tmp_path / "bundles.json", tmp_path / "replicas.json"
     write_bundle_plan(a_plan(), ours)
     write_plan(plan_of(("t", 0, (1, 2), (2, 1))), theirs)
-    assert (level_of(open_plan(ours), LEVELS), level_of(open_plan(theirs), LEVELS)) == ("bundles", "replicas")
-    with pytest.raises(InputError, match=r'\$\.level is "bundles", expected one of replicas'):
+    assert (balancer_of(open_plan(ours), LEVELS), balancer_of(open_plan(theirs), LEVELS)) == (
+        "bundles",
+        "replicas",
+    )
+    with pytest.raises(InputError, match=r'\$\.balancer is "bundles", expected one of replicas'):
         read_plan(ours)
-    with pytest.raises(InputError, match=r'\$\.level is "replicas", expected one of bundles'):
+    with pytest.raises(InputError, match=r'\$\.balancer is "replicas", expected one of bundles'):
         read_bundle_plan(theirs)
 
 
 def test_a_level_that_has_no_plans_is_refused(tmp_path: Path) -> None:
-    """A typing slip in the level is named with those that there are."""
+    """A typing slip in the balancer is named with those that there are."""
     path = tmp_path / "plan.json"
-    path.write_bytes(changed(lambda plan: plan.update(level="bundle")))
-    with pytest.raises(InputError, match=r"\$\.level is \"bundle\", expected one of replicas, bundles"):
-        level_of(open_plan(path), LEVELS)
-    path.write_bytes(changed(lambda plan: plan.pop("level")))
-    with pytest.raises(InputError, match=r'\$ has no field "level"'):
-        level_of(open_plan(path), LEVELS)
+    path.write_bytes(changed(lambda plan: plan.update(balancer="bundle")))
+    with pytest.raises(InputError, match=r"\$\.balancer is \"bundle\", expected one of replicas, bundles"):
+        balancer_of(open_plan(path), LEVELS)
+    path.write_bytes(changed(lambda plan: plan.pop("balancer")))
+    with pytest.raises(InputError, match=r'\$ has no field "balancer"'):
+        balancer_of(open_plan(path), LEVELS)
 
 
 SLIPS: dict[str, tuple[Callable[[Any], object], str]] = {
@@ -216,7 +219,7 @@ SLIPS: dict[str, tuple[Callable[[Any], object], str]] = {
     ),
     "a verdict that is none": (
         lambda plan: plan.update(verdict="fine"),
-        r'\$\.verdict is "fine", expected one of level, levelled',
+        r'\$\.verdict is "fine", expected one of balanced, improved',
     ),
 }
 

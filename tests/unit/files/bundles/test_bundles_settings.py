@@ -4,25 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.levels.settings import read_settings
+from trimtab.balancers.settings import read_settings
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.errors import SettingsError
 
 
 def test_defaults_hold_where_nothing_is_set() -> None:
     """No file, no words: the dataclass's own."""
-    assert read_settings(None, [], {}).levels["bundles"] == BundlesSettings()
+    assert read_settings(None, [], {}).balancers["bundles"] == BundlesSettings()
 
 
 def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Path) -> None:
     """One number for all resources, then one resource apart; the later wins."""
     path = tmp_path / "trimtab.toml"
-    path.write_text('[bundles]\ntheta = 0.7\nunowned = "assign"\nexcluded_namespaces = ["a/*"]\n')
+    path.write_text('[bundles]\ntheta = 0.7\nunowned_bundles = "assign"\nexcluded_namespaces = ["a/*"]\n')
     environment = {"TRIMTAB_BUNDLES_MAX_UNLOADS": "5", "TRIMTAB_BUNDLES_THETA_CPU": "0.6"}
-    found = read_settings(path, ["bundles.epsilon.message_rate=0.4"], environment).levels["bundles"]
+    found = read_settings(path, ["bundles.epsilon.message_rate=0.4"], environment).balancers["bundles"]
     assert found.theta == (0.6, 0.7, 0.7, 0.7)
     assert found.epsilon == (0.1, 0.1, 0.1, 0.4)
-    assert (found.max_unloads, found.unowned, found.excluded_namespaces) == (5, "assign", ("a/*",))
+    assert (found.max_unloads, found.unowned_bundles, found.excluded_namespaces) == (5, "assign", ("a/*",))
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,11 @@ def test_a_file_the_environment_and_words_are_laid_over_each_other(tmp_path: Pat
         ("theta=1.5", "bundles.theta is 1.5, expected a fraction above 0, at most 1"),
         ("epsilon.cpu=0", "bundles.epsilon is 0.0, expected a fraction above 0, below 1"),
         ("epsilon.disk=0.1", "epsilon.disk"),
-        ("unowned=keep", 'bundles.unowned is "keep", expected one of leave, assign'),
+        ("unowned_bundles=keep", 'bundles.unowned_bundles is "keep", expected one of leave, assign'),
         ("max_unloads=-1", "bundles.max_unloads is -1, expected 0 or more"),
         ("grace_seconds=-3", "bundles.grace_seconds is -3.0, expected 0 or more"),
-        ("max_namespace_bundles=0", "expected 1 or more"),
-        ("grace=3", "is not a setting; known are epsilon"),
+        ("max_bundles_per_namespace=0", "expected 1 or more"),
+        ("grace=3", "is not a setting; known are allow_splits, epsilon"),
     ],
 )
 def test_what_is_out_of_range_or_unknown_is_refused(word: str, said: str) -> None:

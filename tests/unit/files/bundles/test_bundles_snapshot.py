@@ -1,4 +1,4 @@
-"""Snapshots of the level bundles in files: three forms of one value, and slips that are named."""
+"""Snapshots of the balancer bundles in files: three forms of one value, and slips that are named."""
 
 import json
 from collections.abc import Callable
@@ -221,7 +221,7 @@ def test_a_folder_names_the_table_and_the_row(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_of_another_level_is_sent_away(tmp_path: Path) -> None:
-    """A folder says by its format which level it is of."""
+    """A folder says by its format which balancer it is of."""
     folder = edited(tmp_path / "a", "topics", lambda table: table)
     meta = json.loads((folder / "meta.json").read_text()) | {"format": "trimtab/replicas-snapshot/1"}
     (folder / "meta.json").write_text(json.dumps(meta))

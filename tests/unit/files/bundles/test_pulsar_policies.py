@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.files.bundles.policies import LaidDown, read_policies
+from trimtab.files.bundles.policies import OperatorPolicies, read_policies
 from trimtab.model.bundles.policies import IsolationPolicy
 from trimtab.model.bundles.reports import BundleData, TimeAverage
 from trimtab.model.errors import InputError
@@ -43,7 +43,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def of(tmp_path: Path, document: object) -> LaidDown:
+def of(tmp_path: Path, document: object) -> OperatorPolicies:
     """What is read from this document."""
     path = tmp_path / "policies.json"
     path.write_text(json.dumps(document))
@@ -62,7 +62,7 @@ def test_answers_of_the_admin_api_are_read(tmp_path: Path) -> None:
 
 def test_every_part_may_be_left_out(tmp_path: Path) -> None:
     """A cluster may have none of it, and a policy no secondary brokers."""
-    assert of(tmp_path, {"format": WHOLE["format"]}) == LaidDown()
+    assert of(tmp_path, {"format": WHOLE["format"]}) == OperatorPolicies()
     least = {"p": {"namespaces": ["t/.*"], "primary": ["a"]}}
     found = of(tmp_path, {"format": WHOLE["format"], "namespaceIsolationPolicies": least})
     assert found.policies.isolation == (IsolationPolicy(("t/.*",), ("a",), (), 1),)

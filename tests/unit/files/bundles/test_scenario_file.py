@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.files.bundles.scenario_file import ScenarioWords, read_scenarios
+from trimtab.files.bundles.scenario_file import ScenarioSettings, read_scenarios
 from trimtab.model.errors import SettingsError
 
 
@@ -25,10 +25,10 @@ def test_what_is_for_all_and_what_is_for_each(tmp_path: Path) -> None:
         """
     )
     assert read_scenarios(path) == (
-        ScenarioWords(seed=3, options={"a": "1", "b": "true"}),
+        ScenarioSettings(seed=3, options={"a": "1", "b": "true"}),
         {
-            "AvgShedder": ScenarioWords("AvgShedder"),
-            "my own": ScenarioWords(
+            "AvgShedder": ScenarioSettings("AvgShedder"),
+            "my own": ScenarioSettings(
                 "ThresholdShedder", variant="article", options={"c": "x,y", "d": "0.5", "e": "text"}
             ),
         },

@@ -6,7 +6,7 @@ import pytest
 from trimtab.files.keys.stamp import (
     HEADER,
     UNSTAMPED,
-    WrittenStamp,
+    EncodedStamp,
     read_stamp,
     stamp_bytes,
     stamp_in,
@@ -20,7 +20,7 @@ from trimtab.online.keys.order.messages import Stamp
 def test_what_is_written_is_read(fill: bool) -> None:
     """Of a record without the header nothing is known, and nothing needs to be."""
     stamp = Stamp(3, ((0, 7), (2, 2**40)), 5)
-    assert read_stamp(stamp_bytes("id", "p", stamp, fill), "r") == WrittenStamp("id", "p", stamp, fill)
+    assert read_stamp(stamp_bytes("id", "p", stamp, fill), "r") == EncodedStamp("id", "p", stamp, fill)
     assert read_stamp(None, "r") == UNSTAMPED
 
 

@@ -125,7 +125,7 @@ def test_any_table_comes_back(keys: dict[bytes, Route], groups: dict[int, Route]
 
 def test_a_heartbeat_comes_back_and_damage_is_passed_over() -> None:
     """A process whose words cannot be read is not seen, and keeps nobody else from being seen."""
-    beat = heartbeat.Heartbeat(
+    beat = heartbeat.ClientHeartbeat(
         process="p1", role="consumer", client="aiokafka", topic="orders", topic_id="id", at=5.5, version=2,
         partitions=4, wrapped=True, group="g", member="m-1", assigned=[0, 3],
     )  # fmt: skip

@@ -19,9 +19,9 @@ from trimtab.files.masters.frames import encoded
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.segments import FIRST_FORMAT, DiskError, segment, segments
 from trimtab.model.errors import InputError
-from trimtab.online.masters.entries import Append, Record
-from trimtab.online.masters.kept import Kept
-from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, Promised, Snapshot
+from trimtab.online.masters.entries import AppendMessages, MessageRecord
+from trimtab.online.masters.log_retention import RetainedLog
+from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
 
 SEGMENT_BYTES = 500
 LEFT = [("all", 1.0), ("all", 0.0), ("none", 1.0), ("none", 0.0), ("all", 0.5), ("removals", 0.0)]
@@ -33,19 +33,19 @@ def story(slots: int) -> list[tuple[int, Any]]:
     lines: list[tuple[int, Any]] = [(0, Promised((2, 1))), (1, Promised((1, 0)))]
     for slot in range(1, slots + 1):
         for group in (0, 1):
-            value = Append(1, (Record("t", "p", slot, b"x" * 20),))
+            value = AppendMessages(1, (MessageRecord("t", "p", slot, b"x" * 20),))
             lines += [(group, AcceptedAt(slot, (2, group), value)), (group, ChosenUpTo(slot))]
         if slot % 5 == 0:
-            lines += [(0, Snapshot(slot, ("state", slot))), (-1, Promised((slot, 2)))]
+            lines += [(0, GroupSnapshot(slot, ("state", slot))), (-1, Promised((slot, 2)))]
     return lines
 
 
 def needed(lines: list[tuple[int, Any]]) -> dict[int, list[Any]]:
     """What is needed of them, by group."""
-    found: defaultdict[int, Kept[Any]] = defaultdict(Kept)
+    found: defaultdict[int, RetainedLog[Any]] = defaultdict(RetainedLog)
     for group, line in lines:
-        found[group].take(line, line)
-    return {group: [*kept.places(), *kept.said()] for group, kept in found.items()}
+        found[group].absorb(line, line)
+    return {group: [*kept.places(), *kept.state_records()] for group, kept in found.items()}
 
 
 def sorted_lines(recovered: dict[int, list[Any]]) -> dict[int, list[Any]]:
@@ -69,7 +69,7 @@ def run(folder: Path, lines: list[tuple[int, Any]], told: list[int]) -> None:
             if number % 3 == 0:
                 log.sync()
                 told.append(number)
-            if log.compaction_due:
+            if log.needs_compaction:
                 log.compact()
         log.sync()
         told.append(len(lines))
@@ -202,12 +202,14 @@ def test_it_stays_bounded_and_is_compacted_at_a_start(tmp_path: Path) -> None:
     for _ in range(4):
         log = NodeLog(tmp_path / "log", "c", 1, segment_bytes=4000)
         for slot in range(1, 2001):
-            log.write(0, AcceptedAt(slot, (1, 1), Append(1, (Record("t", "p", slot, b"x" * 20),))))
+            log.write(
+                0, AcceptedAt(slot, (1, 1), AppendMessages(1, (MessageRecord("t", "p", slot, b"x" * 20),)))
+            )
             if slot % 50 == 0:
-                log.write(0, Snapshot(slot, ("state",)))
+                log.write(0, GroupSnapshot(slot, ("state",)))
             if slot % 10 == 0:
                 log.sync()
-            if log.compaction_due:
+            if log.needs_compaction:
                 log.compact()
             sizes.append(sum(one.stat().st_size for one in tmp_path.iterdir()))
         log.close()
@@ -221,7 +223,7 @@ def test_it_stays_bounded_and_is_compacted_at_a_start(tmp_path: Path) -> None:
             log.sync()
     log.close()
     log = NodeLog(tmp_path / "log", "c", 1, segment_bytes=1000)
-    assert log.compaction_due
+    assert log.needs_compaction
     log.compact()
     assert len(segments(tmp_path / "log")) == 2
     log.close()
@@ -236,7 +238,7 @@ def test_what_is_written_while_it_is_compacted_stays(tmp_path: Path) -> None:
         log.write(group, line)
         log.sync()
         # Late, so that many lines and segments come between what was planned and when it is done.
-        if log.compaction_due and number % 37 == 0:
+        if log.needs_compaction and number % 37 == 0:
             log.compact()
             compactions += 1
     log.close()
@@ -251,7 +253,7 @@ def test_a_compaction_that_is_told_to_stop_leaves_all_as_it_was(tmp_path: Path) 
     for group, line in lines:
         log.write(group, line)
         log.sync()
-    assert log.compaction_due
+    assert log.needs_compaction
     log.stop()
     log.compact()
     log.close()
@@ -302,11 +304,11 @@ def test_a_full_disk_at_a_compaction_leaves_the_log_as_it_was(
     for number, (group, line) in enumerate(lines):
         log.write(group, line)
         log.sync()
-        if log.compaction_due and number < 150:
+        if log.needs_compaction and number < 150:
             with failing(monkeypatch, "write", errno.ENOSPC), pytest.raises(DiskError, match="is full"):
                 log.compact()
             refused += 1
-        elif log.compaction_due:
+        elif log.needs_compaction:
             log.compact()
     log.close()
     assert refused > 2

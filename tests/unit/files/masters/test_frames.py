@@ -10,22 +10,22 @@ import msgspec
 import pytest
 
 from trimtab.files.masters import frames
-from trimtab.files.masters.frames import HEAD, NUMBERED, TornError, decoded, encoded
+from trimtab.files.masters.frames import HEAD, NUMBERED, TornFrameError, decoded, encoded
 from trimtab.model.errors import InputError
-from trimtab.online.masters.entries import Append, BeMaster, Nothing, Record
+from trimtab.online.masters.entries import AppendMessages, ClaimMastership, MessageRecord, NoOp
 from trimtab.online.masters.messages import (
     Accept,
-    Beat,
     Chosen,
-    Forward,
+    ForwardMessage,
+    GroupSnapshot,
+    NodeHeartbeat,
     Prepare,
-    Probed,
+    ProduceRequest,
     Promise,
-    Publish,
-    Snapshot,
+    TransferProbed,
 )
 
-RECORD = Record("t", "p", 1, b"x")
+RECORD = MessageRecord("t", "p", 1, b"x")
 WRONG: tuple[Any, ...] = (None, {}, "x", 5, b"x", (), ((((1,),),),), RECORD, True)
 
 
@@ -63,7 +63,7 @@ def test_a_field_of_another_type_is_refused(kind: Any) -> None:
         for wrong in WRONG:
             if right_after_all(wrong, hint):
                 continue
-            if kind is Record and wrong == "x":
+            if kind is MessageRecord and wrong == "x":
                 continue  # text for a payload, see below
             with pytest.raises(InputError, match=f"message {kind.__name__} has other fields here"):
                 read((3, kind(*whole[:place], wrong, *whole[place + 1 :])))
@@ -86,20 +86,20 @@ def right_after_all(value: Any, hint: Any) -> bool:
     "wrong",
     [
         raw(17, "cl", 5),
-        Publish("cl", ("t", "p", 1, b"")),  # type: ignore[arg-type]
-        Publish("cl", Beat((), 0, 0)),  # type: ignore[arg-type]
-        Forward(RECORD),  # type: ignore[arg-type]
-        Publish("cl", Record("t", "p", 1 << 63, b"")),
-        Publish("cl", Record("t", "p", 1, 7)),  # type: ignore[arg-type]
+        ProduceRequest("cl", ("t", "p", 1, b"")),  # type: ignore[arg-type]
+        ProduceRequest("cl", NodeHeartbeat((), 0, 0)),  # type: ignore[arg-type]
+        ForwardMessage(RECORD),  # type: ignore[arg-type]
+        ProduceRequest("cl", MessageRecord("t", "p", 1 << 63, b"")),
+        ProduceRequest("cl", MessageRecord("t", "p", 1, 7)),  # type: ignore[arg-type]
         Prepare(((1 << 62) + 1, 0), 1),
-        Probed(1, 2, float("nan"), 3),
-        Probed(1, 2, float("inf"), 3),
+        TransferProbed(1, 2, float("nan"), 3),
+        TransferProbed(1, 2, float("inf"), 3),
         Accept((1, 0), 1, RECORD),  # type: ignore[arg-type]
-        Accept((1, 0, 0), 1, Nothing()),  # type: ignore[arg-type]
-        Accept((1, 0), 1, Append(1, (RECORD, BeMaster(1, (1, 1), 0)))),  # type: ignore[arg-type]
+        Accept((1, 0, 0), 1, NoOp()),  # type: ignore[arg-type]
+        Accept((1, 0), 1, AppendMessages(1, (RECORD, ClaimMastership(1, (1, 1), 0)))),  # type: ignore[arg-type]
         Promise((1, 0), 1, ((1, (1, 0), RECORD),)),  # type: ignore[arg-type]
-        Promise((1, 0), 1, ((1, Nothing()),)),  # type: ignore[arg-type]
-        Chosen(1, (Nothing(), 5)),  # type: ignore[arg-type]
+        Promise((1, 0), 1, ((1, NoOp()),)),  # type: ignore[arg-type]
+        Chosen(1, (NoOp(), 5)),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_wrong_further_inside_is_refused(wrong: Any) -> None:
@@ -114,7 +114,10 @@ def test_what_is_wrong_further_inside_is_refused(wrong: Any) -> None:
         (b"\x91" * 5000 + b"\x01", "no MessagePack .maximum recursion"),
         (b"\xa1\xff", "no MessagePack .'utf-8' codec"),
         (b"\xdd\xff\xff\xff\xff", "no MessagePack .*truncated"),
-        (msgspec.msgpack.encode(msgspec.msgpack.Ext(17, b"\x92\xa1\xff\x01")), "message Publish has other"),
+        (
+            msgspec.msgpack.encode(msgspec.msgpack.Ext(17, b"\x92\xa1\xff\x01")),
+            "message ProduceRequest has other",
+        ),
         (msgspec.msgpack.encode(raw(99)), "message 99 is not known here, expected 1 to 48: update this node"),
     ],
 )
@@ -122,28 +125,28 @@ def test_bytes_that_are_no_message_are_refused(body: bytes, sentence: str) -> No
     """However deep, long or broken they say that they are."""
     with pytest.raises(InputError, match=sentence):
         decoded(body, crc32(body))
-    with pytest.raises(TornError):
+    with pytest.raises(TornFrameError):
         decoded(body, crc32(body) ^ 1)
 
 
 def test_text_that_was_stored_as_a_message_is_read() -> None:
     """Nodes took it before, and a log that holds it must not keep its node from starting."""
-    old = Append(1, (RECORD, Record("t", "p", 2, "text")))  # type: ignore[arg-type]
+    old = AppendMessages(1, (RECORD, MessageRecord("t", "p", 2, "text")))  # type: ignore[arg-type]
     assert read(old) == old
 
 
 def test_the_state_in_a_snapshot_comes_back_as_it_was() -> None:
     """Whatever log it is of: lists in it are tuples, messages in it messages."""
-    snapshot = Snapshot(9, (1, -1, (("t", 4, (RECORD,)),), (), (("a", "b", 3),)))
+    snapshot = GroupSnapshot(9, (1, -1, (("t", 4, (RECORD,)),), (), (("a", "b", 3),)))
     assert read((0, snapshot)) == (0, snapshot)
-    assert type(read(snapshot).state[2][0][2][0]) is Record
+    assert type(read(snapshot).state[2][0][2][0]) is MessageRecord
 
 
 def test_a_message_too_large_to_be_read_again_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frame has a limit, beyond which its length is taken for damage."""
-    monkeypatch.setattr(frames, "MOST_BYTES", 100)
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
     assert encoded(b"x" * 98)
     with pytest.raises(InputError, match="a message has 101 bytes, expected 100 or fewer"):
         encoded(b"x" * 99)
-    with pytest.raises(TornError):
+    with pytest.raises(TornFrameError):
         next(frames.frames(memoryview(HEAD.pack(101, 0) + bytes(101))))

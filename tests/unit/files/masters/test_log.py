@@ -9,21 +9,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.files.masters.frames import HEAD, NUMBERED, TornError, decoded, encoded
+from trimtab.files.masters.frames import HEAD, NUMBERED, TornFrameError, decoded, encoded
 from trimtab.files.masters.log import NodeLog
 from trimtab.files.masters.segments import segment
 from trimtab.model.errors import InputError
-from trimtab.online.masters.entries import Append, BeMaster, Nothing, Record, SyncOffsets, TakeOver
-from trimtab.online.masters.kept import Kept
-from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, Promise, Promised, Snapshot
+from trimtab.online.masters.entries import (
+    AppendMessages,
+    ClaimMastership,
+    MessageRecord,
+    NoOp,
+    SyncOffsets,
+    TransferMastership,
+)
+from trimtab.online.masters.log_retention import RetainedLog
+from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promise, Promised
 
 LINES = [
     (0, Promised((3, 1))),
-    (0, AcceptedAt(1, (3, 1), BeMaster(1, (7, 2), 0))),
-    (-1, AcceptedAt(1, (1, 0), Nothing())),
-    (0, AcceptedAt(2, (3, 1), Append(1, (Record("t", "p", 1, b"\x00\xff"), Record("t", "p", 2, b""))))),
+    (0, AcceptedAt(1, (3, 1), ClaimMastership(1, (7, 2), 0))),
+    (-1, AcceptedAt(1, (1, 0), NoOp())),
+    (
+        0,
+        AcceptedAt(
+            2,
+            (3, 1),
+            AppendMessages(1, (MessageRecord("t", "p", 1, b"\x00\xff"), MessageRecord("t", "p", 2, b""))),
+        ),
+    ),
     (0, ChosenUpTo(2)),
-    (2, Snapshot(9, (1, 8, 4, -1, 7, (("t", (Record("t", "p", 1, b"x"),)),), (("t", "p", 1),), ()))),
+    (
+        2,
+        GroupSnapshot(
+            9, (1, 8, 4, -1, 7, (("t", (MessageRecord("t", "p", 1, b"x"),)),), (("t", "p", 1),), ())
+        ),
+    ),
 ]
 
 
@@ -48,10 +67,10 @@ def recovered(path: Path) -> dict[int, list[object]]:
 
 def expected(count: int) -> dict[int, list[object]]:
     """What is needed of the first lines, by group."""
-    found: defaultdict[int, Kept[object]] = defaultdict(Kept)
+    found: defaultdict[int, RetainedLog[object]] = defaultdict(RetainedLog)
     for group, line in LINES[:count]:
-        found[group].take(line, line)
-    return {group: [*kept.places(), *kept.said()] for group, kept in found.items()}
+        found[group].absorb(line, line)
+    return {group: [*kept.places(), *kept.state_records()] for group, kept in found.items()}
 
 
 def test_a_crash_at_every_byte_leaves_the_lines_before_it(tmp_path: Path) -> None:
@@ -109,14 +128,14 @@ def test_what_is_not_synced_is_not_there(tmp_path: Path) -> None:
 small = st.integers(0, 1 << 40)
 nonce = st.tuples(st.integers(0, 1 << 62), small)
 name = st.text(max_size=3)
-record = st.builds(Record, name, name, small, st.binary(max_size=9))
+record = st.builds(MessageRecord, name, name, small, st.binary(max_size=9))
 offset = st.tuples(name, name, small)
 entry = st.one_of(
-    st.just(Nothing()),
-    st.builds(BeMaster, small, nonce, small),
-    st.builds(TakeOver, small, small, small, small, nonce),
+    st.just(NoOp()),
+    st.builds(ClaimMastership, small, nonce, small),
+    st.builds(TransferMastership, small, small, small, small, nonce),
     st.builds(SyncOffsets, small, st.lists(offset, max_size=2).map(tuple)),
-    st.builds(Append, small, st.lists(record, max_size=2).map(tuple)),
+    st.builds(AppendMessages, small, st.lists(record, max_size=2).map(tuple)),
 )
 accepting = st.tuples(small, st.tuples(small, small), entry)
 
@@ -131,7 +150,7 @@ def test_messages_come_back_as_they_were(accepted: tuple[object, ...]) -> None:
     found = decoded(frame[HEAD.size :], crc)
     assert found == message
     assert [type(one[2]) for one in found[1].accepted] == [type(one[2]) for one in accepted]  # type: ignore[index]
-    with pytest.raises(TornError):
+    with pytest.raises(TornFrameError):
         decoded(frame[HEAD.size :] + b"x", crc)
 
 
@@ -145,6 +164,13 @@ def test_every_message_has_its_number() -> None:
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, tuple) and kind.__module__ == module.__name__
     }
-    inside = {messages.Received, messages.Due, messages.Gone, messages.MapSeen, messages.Write, messages.Send}
+    inside = {
+        messages.Received,
+        messages.TimerExpired,
+        messages.ClientDisconnected,
+        messages.MapChanged,
+        messages.WriteLog,
+        messages.SendMessage,
+    }
     assert set(NUMBERED.values()) == told - inside
     assert len(set(NUMBERED.values())) == len(NUMBERED)

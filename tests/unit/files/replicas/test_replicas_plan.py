@@ -9,39 +9,64 @@ import pytest
 
 from trimtab.files.replicas.plan import kafka_form, plan_bytes, read_plan, write_plan
 from trimtab.model.errors import InputError
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem, Verdict
-from trimtab.model.replicas.plan import Assignment, Bound, Cost, Move, MoveKind, Plan, Reason
+from trimtab.model.replicas.plan import (
+    Plan,
+    ReplicaAssignment,
+    ReplicaBound,
+    ReplicaCost,
+    ReplicaMove,
+    ReplicaMoveKind,
+    ReplicaReason,
+)
 from trimtab.model.snapshot import SnapshotReference
 
 
-def reason(broker: int) -> Reason:
+def reason(broker: int) -> ReplicaReason:
     """Why a move is made."""
-    return Reason("epsilon", "network_out", broker, 0.61, 0.55, 0.58, f"broker {broker} sends too much")
+    return ReplicaReason(
+        "epsilon", "network_out", broker, 0.61, 0.55, 0.58, f"broker {broker} sends too much"
+    )
 
 
 def a_plan() -> Plan:
     """Three moves of every kind on two partitions, with everything a plan can carry."""
-    even = Measures({"cpu": 0.01, "disk": 1e-9}, {"cpu": 0.1, "disk": 0.0}, {"cpu": 1 / 3, "disk": 0.2})
+    even = ImbalanceSummary(
+        {"cpu": 0.01, "disk": 1e-9}, {"cpu": 0.1, "disk": 0.0}, {"cpu": 1 / 3, "disk": 0.2}
+    )
     return Plan(
-        level="replicas",
+        balancer="replicas",
         strategy="trim",
         seed=0,
         settings={"epsilon": {"cpu": 0.1}, "goals": ["rack"], "max_moves": None},
         snapshot=SnapshotReference("größe", "2026-11-21T05:00:00Z", "ab" * 32),
         verdict=Verdict.IMPROVED,
         moves=(
-            Move(1, MoveKind.LEADER, "t", 0, 1, 2, 0, reason(1)),
-            Move(2, MoveKind.REPLICA, "t", 0, 3, 4, 1_000_000_000, reason(3), target_dir="/data2"),
-            Move(3, MoveKind.LOG_DIR, "t", 1, 1, 1, 7, reason(1), source_dir="/data1", target_dir="/data2"),
+            ReplicaMove(1, ReplicaMoveKind.LEADER, "t", 0, 1, 2, 0, reason(1)),
+            ReplicaMove(
+                2, ReplicaMoveKind.REPLICA, "t", 0, 3, 4, 1_000_000_000, reason(3), target_dir="/data2"
+            ),
+            ReplicaMove(
+                3,
+                ReplicaMoveKind.LOG_DIR,
+                "t",
+                1,
+                1,
+                1,
+                7,
+                reason(1),
+                source_dir="/data1",
+                target_dir="/data2",
+            ),
         ),
         assignments=(
-            Assignment("t", 0, (1, 2, 3), (2, 1, 4), 2),
-            Assignment("t", 1, (1, 2), (1, 2), None),
+            ReplicaAssignment("t", 0, (1, 2, 3), (2, 1, 4), 2),
+            ReplicaAssignment("t", 1, (1, 2), (1, 2), None),
         ),
         predicted=Prediction(even, even),
-        cost=Cost(1_000_000_000, 1, 1, 1, 7),
-        bound=Bound(500, "a small linear programme"),
+        cost=ReplicaCost(1_000_000_000, 1, 1, 1, 7),
+        bound=ReplicaBound(500, "a small linear programme"),
         problems=(
             Problem("add_brokers", "too much", 2, "disk", {"total": 1.5}),
             Problem("unmet_goal", "why"),
@@ -62,7 +87,17 @@ def test_the_bytes_are_those_of_the_format() -> None:
     text = plan_bytes(a_plan()).decode()
     document = json.loads(text)
     assert list(document) == [
-        *("format", "level", "strategy", "seed", "settings", "snapshot", "verdict", "moves", "assignments"),
+        *(
+            "format",
+            "balancer",
+            "strategy",
+            "seed",
+            "settings",
+            "snapshot",
+            "verdict",
+            "moves",
+            "assignments",
+        ),
         *("predicted", "cost", "bound", "problems"),
     ]
     assert list(document["moves"][0]) == [
@@ -93,7 +128,7 @@ def test_kafka_gets_the_whole_assignment() -> None:
 
 def test_an_empty_plan_is_a_plan(tmp_path: Path) -> None:
     """Nothing to do is written, read and given to Kafka as nothing to do."""
-    plan = replace(a_plan(), moves=(), assignments=(), cost=Cost(0, 0, 0), verdict=Verdict.LEVEL)
+    plan = replace(a_plan(), moves=(), assignments=(), cost=ReplicaCost(0, 0, 0), verdict=Verdict.BALANCED)
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
     assert json.loads(kafka_form(plan)[0]) == {"version": 1, "partitions": []}
@@ -114,8 +149,8 @@ def edit(*path: object, value: object) -> Callable[[dict], object]:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (edit("verdict", value="fine"), '$.verdict is "fine", expected one of level, levelled'),
-        (edit("level", value="bundles"), '$.level is "bundles"'),
+        (edit("verdict", value="fine"), '$.verdict is "fine", expected one of balanced, improved'),
+        (edit("balancer", value="bundles"), '$.balancer is "bundles"'),
         (edit("format", value="trimtab/replicas-snapshot/1"), "$.format"),
         (edit("moves", 0, "kind", value="swap"), '$.moves[0].kind is "swap"'),
         (edit("moves", 0, "target", value=9), "$.moves[0].target is 9, expected one of [1, 2, 3]"),

@@ -7,12 +7,12 @@ import pytest
 
 from support.bundle_views import MB, key, report, stats
 from trimtab.history.bundles.compare import compare, side_by_side
-from trimtab.history.bundles.effect import ruler
-from trimtab.history.bundles.replay import Scenario, replay
+from trimtab.history.bundles.effect import metric_spec
+from trimtab.history.bundles.replay import ShedderScenario, replay
 from trimtab.model.bundles.reports import BundleStats, ReportTick
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.strategies import shedder
-from trimtab.plan.pulsar.options import Options, make_options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.strategies import placer
 
 COMMON = {"loadBalancerHistoryResourcePercentage": "0.1", "loadBalancerSheddingGracePeriodMinutes": "2"}
@@ -35,10 +35,10 @@ TICKS = [
 ]
 
 
-def scenario(name: str, placement: str = "LeastLongTermMessageRate", **more: str) -> Scenario:
+def scenario(name: str, placement: str = "LeastLongTermMessageRate", **more: str) -> ShedderScenario:
     """A strategy in the simulated world."""
     options = make_options({**COMMON, **more})
-    return Scenario(shedder(name), options, seed=3, placer=placer(placement), world_answers=True)
+    return ShedderScenario(shedder(name), options, seed=3, placer=placer(placement), world_answers=True)
 
 
 SCENARIOS = {
@@ -62,7 +62,7 @@ def test_each_decides_as_it_would_alone() -> None:
 
 def test_what_a_strategy_moves_is_seen_in_its_own_world_alone() -> None:
     """The unmoved recording stays at its σ; who unloads gets below it; who does not, stays there."""
-    found = compare(TICKS, SCENARIOS, ruler(Options()))
+    found = compare(TICKS, SCENARIOS, metric_spec(PulsarBrokerConfig()))
     assert np.ptp(found.unmoved.sigma) == 0
     assert found.unmoved.unloads.sum() == 0
     assert found.unmoved.overload_seconds == 11 * 60
@@ -87,7 +87,11 @@ def test_a_bundle_that_goes_to_and_fro_is_found() -> None:
         loadBalancerHistoryResourcePercentage="0.9",
         loadBalancerSheddingGracePeriodMinutes="3",
     )
-    returned = compare(ticks, {"lagging": lagging}, ruler(Options())).effects["lagging"].oscillations
+    returned = (
+        compare(ticks, {"lagging": lagging}, metric_spec(PulsarBrokerConfig()))
+        .effects["lagging"]
+        .oscillations
+    )
     assert returned
     decided = {seen.at: decision for seen, decision, _ in replay(ticks, lagging)}
     for one in returned:
@@ -100,7 +104,12 @@ def test_all_decisions_are_told_in_the_order_of_ticks() -> None:
     """Whoever writes them down hears each once, with the tick as that strategy saw it."""
     heard: list[tuple[float, str]] = []
     names = dict(list(SCENARIOS.items())[:2])
-    compare(TICKS[:2], names, ruler(Options()), lambda name, seen, _: heard.append((seen.at, name)))
+    compare(
+        TICKS[:2],
+        names,
+        metric_spec(PulsarBrokerConfig()),
+        lambda name, seen, _: heard.append((seen.at, name)),
+    )
     assert heard == [(0, "ThresholdShedder"), (0, "lazy"), (60, "ThresholdShedder"), (60, "lazy")]
 
 
@@ -108,4 +117,4 @@ def test_the_one_that_cannot_go_on_is_named() -> None:
     """Without a placement the world cannot answer: of several strategies the user is told which."""
     homeless = dataclasses.replace(SCENARIOS["ThresholdShedder"], placer=None)
     with pytest.raises(PlanError, match="second: bundle .* was unloaded without a destination"):
-        compare(TICKS, {"first": SCENARIOS["lazy"], "second": homeless}, ruler(Options()))
+        compare(TICKS, {"first": SCENARIOS["lazy"], "second": homeless}, metric_spec(PulsarBrokerConfig()))

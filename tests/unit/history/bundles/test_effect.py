@@ -5,13 +5,13 @@ import math
 import pytest
 
 from support.bundle_views import key, report
-from trimtab.history.bundles.effect import Effect, EffectMeter, Ruler, ruler
+from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect, metric_spec
 from trimtab.model.bundles.reports import BundleStats, ReportTick
 from trimtab.model.bundles.returns import Oscillation
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
 
-RULER = Ruler(weights=(1, 0, 0, 1, 1), overload=0.85, pause_seconds=0.5)
+RULER = MetricSpec(weights=(1, 0, 0, 1, 1), overload=0.85, pause_seconds=0.5)
 BUSY = BundleStats(msg_throughput_in=300.0, msg_throughput_out=100.0, producer_count=2, consumer_count=5)
 
 
@@ -22,12 +22,12 @@ def tick(at: float, **cpu: float) -> ReportTick:
     )
 
 
-def moved(bundle: int, source: str, target: str | None = None) -> Decision:
+def moved(bundle: int, source: str, target: str | None = None) -> ShedDecision:
     """One unload."""
-    return Decision({source: (key(bundle),)}, {} if target is None else {key(bundle): target})
+    return ShedDecision({source: (key(bundle),)}, {} if target is None else {key(bundle): target})
 
 
-def measured(*steps: tuple[ReportTick, Decision]) -> Effect:
+def measured(*steps: tuple[ReportTick, ShedDecision]) -> ReplayEffect:
     """The effect of these steps."""
     meter = EffectMeter(RULER)
     for seen, decision in steps:
@@ -37,7 +37,7 @@ def measured(*steps: tuple[ReportTick, Decision]) -> Effect:
 
 def test_imbalance_is_sigma_of_the_shares_of_usage() -> None:
     """At 90 and 30 % the shares are 3/4 and 1/4, a quarter from the half; at 60 and 60 % there is none."""
-    effect = measured((tick(0, a=90, b=30), Decision()), (tick(60, a=60, b=60), Decision()))
+    effect = measured((tick(0, a=90, b=30), ShedDecision()), (tick(60, a=60, b=60), ShedDecision()))
     assert effect.sigma.tolist() == pytest.approx([0.25, 0.0])
     assert (effect.sigma_mean, effect.sigma_worst) == pytest.approx((0.125, 0.25))
     assert effect.peak_usage.tolist() == pytest.approx([0.9, 0.6])
@@ -47,7 +47,7 @@ def test_imbalance_is_sigma_of_the_shares_of_usage() -> None:
 def test_usage_is_that_of_the_most_used_resource_with_its_weight() -> None:
     """Memory without weight counts nothing, however full; the busier bandwidth does."""
     seen = ReportTick(0, {"a": report(cpu=20, memory=99, bandwidth_out=70), "b": report(cpu=70)})
-    effect = measured((seen, Decision()))
+    effect = measured((seen, ShedDecision()))
     assert effect.peak == pytest.approx(0.7)
     assert effect.sigma_worst == pytest.approx(0.0)
 
@@ -55,8 +55,8 @@ def test_usage_is_that_of_the_most_used_resource_with_its_weight() -> None:
 def test_what_would_be_split_is_counted_once_and_from_its_first_tick() -> None:
     """Nothing is split in a replay, so that the bundle is above its limit at every tick that follows."""
 
-    def above(reason: str, outcome: str = "split") -> Decision:
-        return Decision(why={"splits": {key(0): {"reason": reason, "outcome": outcome}}})
+    def above(reason: str, outcome: str = "split") -> ShedDecision:
+        return ShedDecision(facts={"splits": {key(0): {"reason": reason, "outcome": outcome}}})
 
     effect = measured(
         (tick(0, a=10), above("Topics", "its namespace has as many bundles as it may")),
@@ -72,10 +72,10 @@ def test_overload_lasts_from_a_tick_to_the_next() -> None:
     The last tick stands for no time: nobody knows how it went on.
     """
     effect = measured(
-        (tick(0, a=85, b=90), Decision()),
-        (tick(60, a=84, b=90), Decision()),
-        (tick(90, a=84, b=84), Decision()),
-        (tick(600, a=99, b=99), Decision()),
+        (tick(0, a=85, b=90), ShedDecision()),
+        (tick(60, a=84, b=90), ShedDecision()),
+        (tick(90, a=84, b=84), ShedDecision()),
+        (tick(600, a=99, b=99), ShedDecision()),
     )
     assert effect.overloaded.tolist() == [2, 1, 0, 2]
     assert effect.overload_seconds == 90
@@ -125,7 +125,7 @@ def test_without_a_destination_nothing_is_known_to_come_back() -> None:
 
 def test_nothing_measured_is_nothing_said() -> None:
     """Without ticks, or with a tick of no broker, there is no σ; and no warning either."""
-    for effect in (measured(), measured((ReportTick(0, {}), Decision()))):
+    for effect in (measured(), measured((ReportTick(0, {}), ShedDecision()))):
         assert math.isnan(effect.sigma_mean)
         assert math.isnan(effect.sigma_worst)
         assert math.isnan(effect.peak)
@@ -138,5 +138,5 @@ def test_the_ruler_is_that_of_the_common_options() -> None:
         "loadBalancerBrokerOverloadedThresholdPercentage": "70",
         "loadBalancerMemoryResourceWeight": "0.5",
     }
-    assert ruler(make_options(options), 2.0) == Ruler((1.0, 0.0, 0.0, 1.0, 1.0), 0.7, 2.0)
-    assert ruler(make_options(options, "article"), 2.0).weights == (1.0, 0.5, 0.0, 1.0, 1.0)
+    assert metric_spec(make_options(options), 2.0) == MetricSpec((1.0, 0.0, 0.0, 1.0, 1.0), 0.7, 2.0)
+    assert metric_spec(make_options(options, "article"), 2.0).weights == (1.0, 0.5, 0.0, 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""The Python of the page about the level."""
+"""The Python of the page about the balancer."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from support.bundle_views import key
 from support.recordings import skewed, tick, written
 
-PAGE = Path(__file__).parents[4] / "docs" / "levels" / "bundles.md"
+PAGE = Path(__file__).parents[4] / "docs" / "balancers" / "bundles.md"
 
 
 def test_the_python_of_the_page_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from support.recordings import replay, skewed, tick, written
 from synthetic_bundles import SyntheticPulsar, table_of
 from synthetic_telemetry import land_by_tick
 from trimtab.files.bundles.reports import read_reports, report_line
-from trimtab.history.bundles.recording import FileRecording, LakeRecording, Period
+from trimtab.history.bundles.recording import FileReportRecording, LakeReportRecording, TickRange
 from trimtab.model.errors import InputError, ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
@@ -27,9 +27,9 @@ def test_a_period_is_cut_out_and_a_recording_can_be_gone_through_again(tmp_path:
     path = written(tmp_path / "reports.jsonl", [tick(minute, skewed()) for minute in range(6)])
     whole = list(read_reports(path))
     minutes = [datetime.datetime(2026, 11, 21, 5, minute, tzinfo=datetime.UTC) for minute in range(6)]
-    cut = FileRecording(path, Period(minutes[2], minutes[4]))
+    cut = FileReportRecording(path, TickRange(minutes[2], minutes[4]))
     assert list(cut.ticks()) == list(cut.ticks()) == whole[2:4]
-    assert list(FileRecording(path).ticks()) == whole
+    assert list(FileReportRecording(path).ticks()) == whole
     assert cut.name == "reports.jsonl"
 
 
@@ -37,30 +37,30 @@ def test_the_lake_yields_what_the_brokers_said(lake: Path) -> None:
     """Also a period of it."""
     cluster = SyntheticPulsar()
     ticks = list(cluster.reports(6))
-    assert list(LakeRecording(lake).ticks()) == ticks
-    period = Period(cluster.at(1), cluster.at(3))
-    assert list(LakeRecording(lake, cluster.name, period).ticks()) == ticks[1:3]
+    assert list(LakeReportRecording(lake).ticks()) == ticks
+    period = TickRange(cluster.at(1), cluster.at(3))
+    assert list(LakeReportRecording(lake, cluster.name, period).ticks()) == ticks[1:3]
 
 
 def test_what_holds_nothing_is_told_before_anybody_waits(tmp_path: Path, lake: Path) -> None:
     """A file that is not there, a lake of another cluster, a period without reports."""
     with pytest.raises(InputError, match="no such file"):
-        FileRecording(tmp_path / "absent" / "x.jsonl").check()
+        FileReportRecording(tmp_path / "absent" / "x.jsonl").check()
     with pytest.raises(ObserveError, match="cluster 'other'"):
-        LakeRecording(lake, "other").check()
+        LakeReportRecording(lake, "other").check()
     later = SyntheticPulsar().at(0) + datetime.timedelta(days=300)
     with pytest.raises(ObserveError, match="of that period"):
-        LakeRecording(lake, period=Period(until=SyntheticPulsar().at(0))).check()
+        LakeReportRecording(lake, period=TickRange(until=SyntheticPulsar().at(0))).check()
     with pytest.raises(ObserveError, match="no load reports"):
-        LakeRecording(lake, period=Period(since=later)).check()
+        LakeReportRecording(lake, period=TickRange(since=later)).check()
 
 
 def test_the_command_replays_the_lake(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Byte for byte the decisions over a file of the same reports."""
     path, of_lake, of_file = (tmp_path / name for name in ("reports.jsonl", "lake.out", "file.out"))
-    path.write_text("".join(map(report_line, LakeRecording(lake).ticks())), encoding="utf-8")
-    assert replay("--lake", lake, "--world", "simulated", "--out", of_lake) == 0
-    assert replay("--reports", path, "--world", "simulated", "--out", of_file) == 0
+    path.write_text("".join(map(report_line, LakeReportRecording(lake).ticks())), encoding="utf-8")
+    assert replay("--lake", lake, "--mode", "simulated", "--out", of_lake) == 0
+    assert replay("--reports", path, "--mode", "simulated", "--out", of_file) == 0
     assert of_lake.read_bytes() == of_file.read_bytes()
     assert len(of_lake.read_bytes().splitlines()) == 6
     capsys.readouterr()

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from support.bundle_views import MB, key, report, stats
-from trimtab.history.bundles.replay import ReplayState, Scenario, replay
+from trimtab.history.bundles.replay import ReplayState, ShedderScenario, replay
 from trimtab.history.bundles.saved import read_state, write_state
-from trimtab.history.bundles.world import World
+from trimtab.history.bundles.world import ReplayedCluster
 from trimtab.model.bundles.reports import BundleStats, ReportTick, ResourceUsage
 from trimtab.model.errors import InputError, PlanError
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
-from trimtab.plan.pulsar.decision import Decision, Placement, Placer, Shedder
-from trimtab.plan.pulsar.options import Options, make_options
+from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision, Shedder
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.strategies import PLACERS, placer
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
-THRESHOLD = Scenario(shedder("ThresholdShedder"), make_options({}))
+THRESHOLD = ShedderScenario(shedder("ThresholdShedder"), make_options({}))
 
 
 def skewed(minute: int, hot: float = 90.0) -> ReportTick:
@@ -35,7 +35,9 @@ def skewed(minute: int, hot: float = 90.0) -> ReportTick:
     )
 
 
-def unloads(ticks: list[ReportTick], scenario: Scenario = THRESHOLD) -> list[dict[str, tuple[str, ...]]]:
+def unloads(
+    ticks: list[ReportTick], scenario: ShedderScenario = THRESHOLD
+) -> list[dict[str, tuple[str, ...]]]:
     """What is unloaded at each tick."""
     return [dict(decision.unloads) for _, decision, _ in replay(ticks, scenario)]
 
@@ -59,13 +61,13 @@ def test_what_pulsar_would_split_is_told_and_stays_whole(
     large = BundleStats(topics=2, msg_rate_in=30_001.0, msg_throughput_in=300.0 * MB)
     brokers = {**skewed(0).brokers, "hot:1": report({key(0): stats(100 * MB), key(1): large}, cpu=90)}
     ticks = [ReportTick(minute * 60.0, brokers) for minute in range(3)]
-    decided = [one for _, one, _ in replay(ticks, Scenario(shedder(name), make_options(option)))]
+    decided = [one for _, one, _ in replay(ticks, ShedderScenario(shedder(name), make_options(option)))]
     sizes = {"topics": 2, "sessions": 0, "msg_rate": 30_001.0, "msg_throughput": 300.0 * MB}
     split = {key(1): {**sizes, "reason": "MsgRate", "namespace_bundles": 3, "outcome": "split"}}
     assert [one.splits for one in decided] == [split if told else {}] * 3
     off = make_options({**option, "loadBalancerAutoBundleSplitEnabled": "false"})
-    assert [one.unloads for one in decided] == unloads(ticks, Scenario(shedder(name), off))
-    assert all(told == ("splits" in one.why) for one in decided)
+    assert [one.unloads for one in decided] == unloads(ticks, ShedderScenario(shedder(name), off))
+    assert all(told == ("splits" in one.facts) for one in decided)
 
 
 def test_owners_split_beside_transfer_shedder_after_four_cycles_in_a_row(tmp_path: Path) -> None:
@@ -73,9 +75,9 @@ def test_owners_split_beside_transfer_shedder_after_four_cycles_in_a_row(tmp_pat
     large = BundleStats(topics=2, msg_rate_in=30_001.0, msg_throughput_in=300.0 * MB)
     brokers = {**skewed(0).brokers, "hot:1": report({key(0): stats(100 * MB), key(1): large}, cpu=90)}
     ticks = [ReportTick(minute * 60.0, brokers) for minute in range(4)]
-    scenario = Scenario(shedder("TransferShedder"), make_options({}))
+    scenario = ShedderScenario(shedder("TransferShedder"), make_options({}))
     decided = list(replay(ticks, scenario))
-    outcomes = [one.why["splits"][key(1)]["outcome"] for _, one, _ in decided]
+    outcomes = [one.facts["splits"][key(1)]["outcome"] for _, one, _ in decided]
     assert outcomes == ["not above a limit in enough cycles in a row"] * 3 + ["split"]
     assert [list(one.splits) for _, one, _ in decided] == [[], [], [], [key(1)]]
     path = tmp_path / "state.json"
@@ -84,7 +86,8 @@ def test_owners_split_beside_transfer_shedder_after_four_cycles_in_a_row(tmp_pat
     assert list(last.splits) == [key(1)]
     off = make_options({"loadBalancerAutoBundleSplitEnabled": "false"})
     assert all(
-        "splits" not in one.why for _, one, _ in replay(ticks, Scenario(shedder("TransferShedder"), off))
+        "splits" not in one.facts
+        for _, one, _ in replay(ticks, ShedderScenario(shedder("TransferShedder"), off))
     )
 
 
@@ -101,7 +104,7 @@ def test_the_extensible_placement_goes_by_the_extensible_managers_filters(name: 
         "loadBalancerSheddingConditionHitCountThreshold": 0,
         "loadBalancerBrokerMaxTopics": 4,
     }
-    scenario = Scenario(
+    scenario = ShedderScenario(
         shedder(name),
         make_options(options),
         placer("extensions.LeastResourceUsageWithWeight"),
@@ -113,7 +116,7 @@ def test_the_extensible_placement_goes_by_the_extensible_managers_filters(name: 
     for one in found:
         for owner, bundles in one.unloads.items():
             for bundle in bundles:
-                left = one.why["placements"][bundle]["candidates_left"]
+                left = one.facts["placements"][bundle]["candidates_left"]
                 assert left["available"] == 3  # the owner is not among them
                 assert left["max_topics"] < left["available"]
                 assert one.destinations[bundle] not in (owner, "full:1")
@@ -124,7 +127,7 @@ def test_a_placement_of_the_modular_manager_is_not_asked_for_transfer_shedder() 
     options = make_options(
         {"loadBalancerTransferEnabled": "false", "loadBalancerSheddingConditionHitCountThreshold": 0}
     )
-    scenario = Scenario(shedder("TransferShedder"), options, placer("LeastLongTermMessageRate"))
+    scenario = ShedderScenario(shedder("TransferShedder"), options, placer("LeastLongTermMessageRate"))
     decided = [one for _, one, _ in replay([skewed(minute) for minute in range(3)], scenario) if one.unloads]
     assert decided
     assert all(not one.destinations for one in decided)
@@ -135,9 +138,11 @@ def test_what_may_not_be_split_is_no_split() -> None:
     options = make_options({"loadBalancerNamespaceMaximumBundles": 1})
     large = BundleStats(topics=1001)
     brokers = {"a:1": report({key(0): large}), "b:1": report({})}
-    ((_, decision, _),) = replay([ReportTick(0.0, brokers)], Scenario(shedder("ThresholdShedder"), options))
+    ((_, decision, _),) = replay(
+        [ReportTick(0.0, brokers)], ShedderScenario(shedder("ThresholdShedder"), options)
+    )
     assert decision.splits == {}
-    assert decision.why["splits"][key(0)]["outcome"] == "its namespace has as many bundles as it may"
+    assert decision.facts["splits"][key(0)]["outcome"] == "its namespace has as many bundles as it may"
 
 
 def test_a_bundle_rests_for_the_grace_time() -> None:
@@ -155,7 +160,7 @@ def test_a_lone_broker_sheds_nothing() -> None:
     tick = ReportTick(0.0, {"hot:1": skewed(0).brokers["hot:1"]})
     ((_, decision, state),) = replay([tick], THRESHOLD)
     assert decision.unloads == {}
-    assert decision.why == {"outcome": "a lone broker sheds nothing"}
+    assert decision.facts == {"outcome": "a lone broker sheds nothing"}
     assert state.shedder.usage == {}
 
 
@@ -165,12 +170,12 @@ def test_a_broker_that_left_begins_anew_when_it_comes_back() -> None:
     *_, (_, _, state) = replay([calm, alone], THRESHOLD)
     assert list(state.shedder.usage) == ["cold:1"]
     *_, (_, decision, _) = replay([calm, alone, skewed(2)], THRESHOLD)
-    assert decision.why["brokers"]["hot:1"]["history"] == decision.why["brokers"]["hot:1"]["usage"]
+    assert decision.facts["brokers"]["hot:1"]["history"] == decision.facts["brokers"]["hot:1"]["usage"]
 
 
 def test_brokers_publish_also_while_nothing_is_decided() -> None:
     """Under the extensible manager each makes its own means, whatever the leader does with them."""
-    off = Scenario(shedder("TransferShedder"), make_options({"loadBalancerSheddingEnabled": "false"}))
+    off = ShedderScenario(shedder("TransferShedder"), make_options({"loadBalancerSheddingEnabled": "false"}))
     *_, (_, _, state) = replay([skewed(0, hot=50), skewed(1, hot=100)], off)
     assert state.shedder.published["hot:1"].weighted_max_ema == 0.5 * 0.9 + (1 - 0.9) * 1.0
 
@@ -178,10 +183,12 @@ def test_brokers_publish_also_while_nothing_is_decided() -> None:
 def test_excluded_namespaces_stay_without_a_placement_too() -> None:
     """The load manager of 4.2 passes over them whatever the shedder says; 4.0 knows no such option."""
     given = {"loadBalancerSheddingExcludedNamespaces": "t/n"}
-    ((_, decision, state),) = replay([skewed(0)], Scenario(THRESHOLD.shedder, make_options(given)))
+    ((_, decision, state),) = replay([skewed(0)], ShedderScenario(THRESHOLD.shedder, make_options(given)))
     assert (decision.unloads, state.recently_unloaded) == ({}, {})
-    assert "loadBalancerSheddingExcludedNamespaces" in decision.why["refused"][key(1)]
-    ((_, decision, _),) = replay([skewed(0)], Scenario(THRESHOLD.shedder, make_options(given, "pulsar-4.0")))
+    assert "loadBalancerSheddingExcludedNamespaces" in decision.facts["refused"][key(1)]
+    ((_, decision, _),) = replay(
+        [skewed(0)], ShedderScenario(THRESHOLD.shedder, make_options(given, "pulsar-4.0"))
+    )
     assert decision.unloads == {"hot:1": (key(1),)}
 
 
@@ -200,7 +207,7 @@ def test_shedding_that_is_off_sheds_nothing(option: str) -> None:
     """The option that a take-over sets: brokers are measured on, and nothing moves."""
     off = dataclasses.replace(THRESHOLD, options=make_options({option: "false"}))
     ((_, decision, state),) = replay([skewed(0)], off)
-    assert decision.why == {"outcome": f"{option} is false"}
+    assert decision.facts == {"outcome": f"{option} is false"}
     assert state.bundles[key(1)].short.samples == 1
 
 
@@ -234,7 +241,9 @@ def test_equals_come_in_the_order_of_javas_maps_or_of_the_file() -> None:
 @pytest.mark.parametrize("name", sorted(SHEDDERS))
 def test_a_replay_stopped_and_resumed_decides_alike(name: str, tmp_path: Path) -> None:
     """Whatever a strategy remembers can be written, read and gone on with, at every tick."""
-    scenario = Scenario(shedder(name), make_options({"loadBalancerHistoryResourcePercentage": 0.5}), seed=5)
+    scenario = ShedderScenario(
+        shedder(name), make_options({"loadBalancerHistoryResourcePercentage": 0.5}), seed=5
+    )
     ticks = [skewed(minute, hot) for minute, hot in enumerate((30, 95, 60, 95, 95, 90, 95))]
     whole = [(decision, state) for _, decision, state in replay(ticks, scenario)]
     assert any(decision.unloads for decision, _ in whole)
@@ -263,7 +272,7 @@ def test_a_replay_with_placement_stopped_and_resumed_decides_alike(
 ) -> None:
     """Also what placements remember, and where the bundles went in the simulated world."""
     options = {"loadBalancerHistoryResourcePercentage": 0.2, "loadBalancerAvgShedderHitCountHighThreshold": 1}
-    scenario = Scenario(
+    scenario = ShedderScenario(
         shedder(name), make_options(options), seed=5, placer=placer(placement), world_answers=True
     )
     ticks = [skewed(minute * 4, hot) for minute, hot in enumerate((30, 95, 95, 95, 95, 90, 95))]
@@ -279,13 +288,13 @@ def test_a_replay_with_placement_stopped_and_resumed_decides_alike(
 
 def test_the_extensible_manager_lets_a_broker_cool_down() -> None:
     """After an unload from a broker nothing is decided for three minutes of its reports."""
-    scenario = Scenario(
+    scenario = ShedderScenario(
         shedder("TransferShedder"), make_options({"loadBalancerSheddingConditionHitCountThreshold": 0})
     )
     decisions = [decision for _, decision, _ in replay([skewed(minute) for minute in range(5)], scenario)]
     assert "hot:1" in decisions[0].unloads
-    assert [decision.why.get("skipped") for decision in decisions[1:3]] == ["CoolDown", "CoolDown"]
-    assert decisions[3].why.get("skipped") != "CoolDown"
+    assert [decision.facts.get("skipped") for decision in decisions[1:3]] == ["CoolDown", "CoolDown"]
+    assert decisions[3].facts.get("skipped") != "CoolDown"
 
 
 def test_the_state_of_another_replay_is_not_taken(tmp_path: Path) -> None:
@@ -293,7 +302,7 @@ def test_the_state_of_another_replay_is_not_taken(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     ((_, _, state),) = replay([skewed(0)], THRESHOLD)
     write_state(state, THRESHOLD, "ThresholdShedder", path)
-    other = Scenario(THRESHOLD.shedder, make_options({"maxUnloadPercentage": 0.5}), seed=1)
+    other = ShedderScenario(THRESHOLD.shedder, make_options({"maxUnloadPercentage": 0.5}), seed=1)
     with pytest.raises(InputError, match="another seed and options"):
         read_state(other, "ThresholdShedder", path)
     with pytest.raises(InputError, match="another strategy"):
@@ -330,7 +339,7 @@ def test_the_world_takes_the_load_along() -> None:
             "b:1": report({key(2): stats(10.0, rate=1)}, cpu=10, memory=20),
         },
     )
-    seen = World().moved({key(1): "b:1"}).answered(tick)
+    seen = ReplayedCluster().moved({key(1): "b:1"}).answered(tick)
     left, gained = seen.brokers["a:1"], seen.brokers["b:1"]
     assert left.bundles == (key(0),)
     assert gained.bundles == (key(2), key(1))
@@ -344,7 +353,7 @@ def test_the_world_takes_the_load_along() -> None:
 def test_the_world_neither_makes_nor_loses_load() -> None:
     """However bundles are moved, totals over all brokers stay, and every bundle has one owner."""
     tick = skewed(0)
-    seen = World().moved({key(0): "cold:1", key(3): "hot:1", key(2): "cold:1"}).answered(tick)
+    seen = ReplayedCluster().moved({key(0): "cold:1", key(3): "hot:1", key(2): "cold:1"}).answered(tick)
     for total in ("msg_throughput_in", "msg_rate_in"):
         before = sum(getattr(one, total) for one in tick.brokers.values())
         assert sum(getattr(one, total) for one in seen.brokers.values()) == pytest.approx(before)
@@ -356,29 +365,34 @@ def test_the_world_neither_makes_nor_loses_load() -> None:
 def test_a_dead_broker_gives_its_bundles_back() -> None:
     """A bundle whose new owner is not in the tick is where the recording has it."""
     tick = skewed(0)
-    assert World().moved({key(0): "gone:1"}).answered(tick) == tick
+    assert ReplayedCluster().moved({key(0): "gone:1"}).answered(tick) == tick
 
 
 def test_a_bundle_may_return() -> None:
     """Moved there and back, the world is as recorded."""
-    there = World().moved({key(0): "cold:1"})
+    there = ReplayedCluster().moved({key(0): "cold:1"})
     assert there.moved({key(0): "hot:1"}).answered(skewed(0)) == skewed(0)
 
 
 def first_other(
-    bundle: str, candidates: list[str], view: LoadView, state: None, options: Options, chance: object
-) -> tuple[Placement, None]:
+    bundle: str,
+    candidates: list[str],
+    view: LeaderLoadView,
+    state: None,
+    options: PulsarBrokerConfig,
+    chance: object,
+) -> tuple[BrokerChoice, None]:
     """A placement that takes the broker with the fewest bundles, preallocated ones included."""
     held = {
         name: len(view.brokers[name].report.bundles) + len(view.brokers[name].preallocated)
         for name in candidates
     }
-    return Placement(min(candidates, key=lambda name: held[name]), tuple(candidates)), None
+    return BrokerChoice(min(candidates, key=lambda name: held[name]), tuple(candidates)), None
 
 
 def test_with_a_placement_the_world_answers_and_calm_returns() -> None:
     """The hot broker's busiest bundle goes to the cold one at once, and its load is seen there."""
-    scenario = Scenario(
+    scenario = ShedderScenario(
         THRESHOLD.shedder,
         make_options({"loadBalancerHistoryResourcePercentage": 0.0}),
         placer=Placer(first_other, None),
@@ -386,7 +400,7 @@ def test_with_a_placement_the_world_answers_and_calm_returns() -> None:
     )
     steps = list(replay([skewed(minute) for minute in range(4)], scenario))
     assert steps[0][1].destinations == {key(1): "cold:1"}
-    assert steps[0][1].why["placements"][key(1)]["broker"] == "cold:1"
+    assert steps[0][1].facts["placements"][key(1)]["broker"] == "cold:1"
     assert key(1) in steps[1][0].brokers["cold:1"].bundles
     assert steps[1][0].brokers["cold:1"].cpu.usage == pytest.approx(20 + 45)
     assert [dict(decision.unloads) for _, decision, _ in steps[1:]] == [{}, {}, {}]
@@ -396,14 +410,19 @@ def test_a_placement_that_would_put_it_back_cancels_the_unload() -> None:
     """As Pulsar's load manager: same broker or none, and the bundle stays; it is not remembered as moved."""
 
     def stay(
-        bundle: str, candidates: list[str], view: LoadView, state: None, options: Options, chance: object
-    ) -> tuple[Placement, None]:
-        return Placement("hot:1"), None
+        bundle: str,
+        candidates: list[str],
+        view: LeaderLoadView,
+        state: None,
+        options: PulsarBrokerConfig,
+        chance: object,
+    ) -> tuple[BrokerChoice, None]:
+        return BrokerChoice("hot:1"), None
 
     scenario = dataclasses.replace(THRESHOLD, placer=Placer(stay, None))
     ((_, decision, state),) = replay([skewed(0)], scenario)
     assert decision.unloads == {}
-    assert decision.why["refused"] == {key(1): "the placement would put it back on its broker"}
+    assert decision.facts["refused"] == {key(1): "the placement would put it back on its broker"}
     assert state.recently_unloaded == {}
 
 
@@ -418,13 +437,13 @@ def test_chance_goes_on_where_it_was() -> None:
     """The same seed draws the same numbers, tick after tick and not the same one again."""
 
     def draw(
-        view: LoadView, state: None, options: Options, chance: np.random.Generator
-    ) -> tuple[Decision, None]:
-        return Decision(why={"drawn": int(chance.integers(1 << 30))}), None
+        view: LeaderLoadView, state: None, options: PulsarBrokerConfig, chance: np.random.Generator
+    ) -> tuple[ShedDecision, None]:
+        return ShedDecision(facts={"drawn": int(chance.integers(1 << 30))}), None
 
-    scenario = Scenario(Shedder(draw, None), make_options({}), seed=3)
-    drawn = [decision.why["drawn"] for _, decision, _ in replay([skewed(at) for at in range(5)], scenario)]
-    again = [decision.why["drawn"] for _, decision, _ in replay([skewed(at) for at in range(5)], scenario)]
+    scenario = ShedderScenario(Shedder(draw, None), make_options({}), seed=3)
+    drawn = [decision.facts["drawn"] for _, decision, _ in replay([skewed(at) for at in range(5)], scenario)]
+    again = [decision.facts["drawn"] for _, decision, _ in replay([skewed(at) for at in range(5)], scenario)]
     assert drawn == again
     assert len(set(drawn)) == 5
 
@@ -438,6 +457,6 @@ def test_a_share_of_nothing_is_nothing() -> None:
             "b:1": report(cpu=10),
         },
     )
-    seen = World().moved({key(0): "b:1"}).answered(silent)
+    seen = ReplayedCluster().moved({key(0): "b:1"}).answered(silent)
     assert seen.brokers["a:1"].cpu.usage == 80
     assert seen.brokers["b:1"].cpu.usage == 10

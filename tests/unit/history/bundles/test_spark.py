@@ -11,25 +11,25 @@ from support.recordings import replay as replay_command
 from synthetic_bundles import SyntheticPulsar, table_of
 from synthetic_telemetry import land_by_tick
 from trimtab.files.bundles.reports import report_line
-from trimtab.history.bundles.compare import Comparison, compare
-from trimtab.history.bundles.effect import Effect, ruler
-from trimtab.history.bundles.recording import FileRecording, LakeRecording
-from trimtab.history.bundles.replay import Scenario
-from trimtab.history.bundles.spark import Standing, replay_on_spark
+from trimtab.history.bundles.compare import StrategyComparison, compare
+from trimtab.history.bundles.effect import ReplayEffect, metric_spec
+from trimtab.history.bundles.recording import FileReportRecording, LakeReportRecording
+from trimtab.history.bundles.replay import ShedderScenario
+from trimtab.history.bundles.spark import TaskProgress, replay_on_spark
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import InputError, PlanError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
 from trimtab.plan.bundles.strategies import shedder
-from trimtab.plan.pulsar.options import Options, make_options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.strategies import placer
 
 pytestmark = pytest.mark.spark
 
 CLUSTER = RecordedCluster(brokers=4, bundles=40, ticks=40, hot_seconds=1200, seed=3)
 TICKS = list(recorded(CLUSTER))
-RULER = ruler(Options())
+RULER = metric_spec(PulsarBrokerConfig())
 ASKED = {
     "AvgShedder": ("AvgShedder", "AvgShedder", {}, "pulsar-4.2"),
     "as in 4.0": ("UniformLoadShedder", "LeastLongTermMessageRate", {}, "pulsar-4.0"),
@@ -43,7 +43,7 @@ ASKED = {
     "TransferShedder": ("TransferShedder", None, {}, "pulsar-4.2"),
 }
 SCENARIOS = {
-    name: Scenario(
+    name: ShedderScenario(
         shedder(strategy),
         make_options(options, variant),
         seed=7,
@@ -66,34 +66,38 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def on_spark(
     spark: SparkSession, recording: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Comparison, Path, dict[str, Standing]]:
+) -> tuple[StrategyComparison, Path, dict[str, TaskProgress]]:
     """What the job found, the folder of its decisions, and what was heard last of its progress."""
     out = tmp_path_factory.mktemp("out") / "decisions"
-    heard: dict[str, Standing] = {}
-    found = replay_on_spark(spark, FileRecording(recording), SCENARIOS, RULER, out, heard.update)
+    heard: dict[str, TaskProgress] = {}
+    found = replay_on_spark(spark, FileReportRecording(recording), SCENARIOS, RULER, out, heard.update)
     return found, out, heard
 
 
-def same(one: Effect, other: Effect) -> bool:
+def same(one: ReplayEffect, other: ReplayEffect) -> bool:
     """Equal to the last bit."""
     return all(
         np.array_equal(here, there, equal_nan=True) if isinstance(here, np.ndarray) else here == there
         for here, there in (
-            (getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(Effect)
+            (getattr(one, field.name), getattr(other, field.name))
+            for field in dataclasses.fields(ReplayEffect)
         )
     )
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_decisions_are_those_of_the_local_replay_byte_for_byte(
-    name: str, on_spark: tuple[Comparison, Path, dict[str, Standing]], recording: Path, tmp_path: Path
+    name: str,
+    on_spark: tuple[StrategyComparison, Path, dict[str, TaskProgress]],
+    recording: Path,
+    tmp_path: Path,
 ) -> None:
     """Each strategy with its settings, variant and seed; each unloads something in this recording."""
     strategy, placement, options, variant = ASKED[name]
     local = tmp_path / "local.jsonl"
     settings = [word for option in options.items() for word in ("--set", "=".join(option))]
     placed = [] if placement is None else ["--placement", placement]
-    world = ("--world", "simulated", "--variant", variant, "--seed", 7, "--out", local)
+    world = ("--mode", "simulated", "--pulsar-version", variant, "--seed", 7, "--out", local)
     assert replay_command("--reports", recording, "--strategy", strategy, *placed, *settings, *world) == 0
     _, out, _ = on_spark
     found = out / f"{name.replace('/', '%2F')}.jsonl"
@@ -103,7 +107,7 @@ def test_decisions_are_those_of_the_local_replay_byte_for_byte(
 
 
 def test_figures_are_those_of_the_local_comparison_to_the_last_bit(
-    on_spark: tuple[Comparison, Path, dict[str, Standing]],
+    on_spark: tuple[StrategyComparison, Path, dict[str, TaskProgress]],
 ) -> None:
     """Of every strategy, and of the recording with nothing moved."""
     found, _, _ = on_spark
@@ -120,18 +124,24 @@ def test_the_lake_is_replayed_like_the_files_that_it_was_recorded_from(
     """Samples of a cluster in Parquet: the same figures as from its reports."""
     cluster = SyntheticPulsar(moves=((2, 3, 1), (3, 4, None)))
     land_by_tick(table_of(cluster.rows(8)), Lake(tmp_path, BUNDLES).raw)
-    one = Scenario(shedder("OverloadShedder"), Options(), placer=placer("LeastLongTermMessageRate"))
-    found = replay_on_spark(spark, LakeRecording(tmp_path), {"one": one}, RULER)
+    one = ShedderScenario(
+        shedder("OverloadShedder"), PulsarBrokerConfig(), placer=placer("LeastLongTermMessageRate")
+    )
+    found = replay_on_spark(spark, LakeReportRecording(tmp_path), {"one": one}, RULER)
     local = compare(cluster.reports(8), {"one": one}, RULER)
     assert len(found.unmoved.at) == 8
     assert same(found.unmoved, local.unmoved)
     assert same(found.effects["one"], local.effects["one"])
 
 
-def test_progress_is_told_of_every_task(on_spark: tuple[Comparison, Path, dict[str, Standing]]) -> None:
+def test_progress_is_told_of_every_task(
+    on_spark: tuple[StrategyComparison, Path, dict[str, TaskProgress]],
+) -> None:
     """At the end all have gone through all ticks."""
     _, _, heard = on_spark
-    assert heard == dict.fromkeys(["nothing moved", *ASKED], Standing(len(TICKS), TICKS[-1].at, ended=True))
+    assert heard == dict.fromkeys(
+        ["nothing moved", *ASKED], TaskProgress(len(TICKS), TICKS[-1].at, ended=True)
+    )
 
 
 def test_what_is_to_be_known_of_the_recording_is_told_once(
@@ -148,7 +158,7 @@ def test_what_is_to_be_known_of_the_recording_is_told_once(
     path.write_text(report_line(ReportTick(TICKS[0].at, moving)), encoding="utf-8")
     told: list[str] = []
     some = {name: SCENARIOS[name] for name in ("OverloadShedder", "TransferShedder")}
-    replay_on_spark(spark, FileRecording(path), some, RULER, warned=told.append)
+    replay_on_spark(spark, FileReportRecording(path), some, RULER, warned=told.append)
     (sentence,) = told
     assert sentence.startswith("1 of 1 ticks have a bundle at two brokers")
 
@@ -162,7 +172,7 @@ def test_what_a_user_can_mend_is_said_without_a_stack_trace(
     with pytest.raises(PlanError, match=r"^second: bundle \S+ was unloaded without a destination"):
         replay_on_spark(
             spark,
-            FileRecording(recording),
+            FileReportRecording(recording),
             {"first": SCENARIOS["TransferShedder"], "second": homeless},
             RULER,
             out,
@@ -170,7 +180,9 @@ def test_what_a_user_can_mend_is_said_without_a_stack_trace(
     broken = tmp_path / "broken.jsonl"
     broken.write_text(report_line(TICKS[0]) + "{\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"^\S+broken\.jsonl: line 2"):
-        replay_on_spark(spark, FileRecording(broken), {"first": SCENARIOS["TransferShedder"]}, RULER, out)
+        replay_on_spark(
+            spark, FileReportRecording(broken), {"first": SCENARIOS["TransferShedder"]}, RULER, out
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["broken.jsonl"]
 
 
@@ -180,5 +192,5 @@ def test_a_folder_that_holds_something_is_left_as_it_is(
     """Yesterday's decisions are not mixed with today's."""
     (tmp_path / "yesterday.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match="is there already"):
-        replay_on_spark(spark, FileRecording(recording), SCENARIOS, RULER, tmp_path)
+        replay_on_spark(spark, FileReportRecording(recording), SCENARIOS, RULER, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["yesterday.jsonl"]

@@ -10,17 +10,19 @@ import pytest
 
 from support.recordings import replay
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.compare import TABLES, Setting, compare, default_schemes
-from trimtab.history.keys.consumers import Capacity
-from trimtab.history.keys.course import World, waiting
-from trimtab.history.keys.law import Zipf, parsed, stream_of
+from trimtab.history.keys.compare import TABLES, KeysScenario, compare, default_schemes
+from trimtab.history.keys.consumers import ConsumerCapacity
+from trimtab.history.keys.simulation import KeysSimulationSettings, waiting
 from trimtab.history.keys.stream import KeyStream
+from trimtab.history.keys.zipf import Zipf, parsed, stream_of
 from trimtab.model.errors import InputError, SettingsError
 from trimtab.online.keys.catalogue import POLICIES
 
 STREAM = stream_of(Zipf(1.4, 200), 300.0, 8.0, 3, seed=2)
-SETTING = Setting(
-    world=World(4, Capacity(100.0), spare=4, seed=1), settings=KeysSettings(epsilon=(0.1,)), plan_seconds=2.0
+SETTING = KeysScenario(
+    world=KeysSimulationSettings(4, ConsumerCapacity(100.0), spare=4, seed=1),
+    settings=KeysSettings(epsilon=(0.1,)),
+    plan_seconds=2.0,
 )
 
 
@@ -96,11 +98,14 @@ def test_the_command_shows_a_recording_as_table_json_and_picture(
     found = json.loads(out)
     assert (found["records"], [one["name"] for one in found["policies"]]) == (100, ["d_choices"])
     assert sum(found["policies"][0]["records"]) == 100
-    out, _ = told("--law", "zipf:1:20", "--rate", 100, "--seconds", 2, "--policy", "pkg")
+    out, _ = told("--key-distribution", "zipf:1:20", "--rate", 100, "--seconds", 2, "--policy", "pkg")
     assert "pkg" in out
     for wrong, why in (
-        ((), "name a file by --records, or a law of keys by --law"),
-        (("--records", "a.csv", "--law", "zipf:1"), "--records is a recording and --law is none"),
+        ((), "name a file by --records, or a law of keys by --key-distribution"),
+        (
+            ("--records", "a.csv", "--key-distribution", "zipf:1"),
+            "--records is a recording and --key-distribution is none",
+        ),
         ((*words, "--until", "2020-01-01"), "holds no record in that period"),
     ):
         assert why in told(*wrong, code=2)[1]

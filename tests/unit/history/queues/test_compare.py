@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.recordings import replay
-from trimtab.history.queues.compare import Setting, compare, default_schemes
-from trimtab.history.queues.messages import Line, Message
+from trimtab.history.queues.compare import QueuesScenario, compare, default_schemes
+from trimtab.history.queues.messages import ReplayedMessage, ReplayedQueue
 from trimtab.model.errors import SettingsError
 from trimtab.model.queues.arrivals import Arrivals
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 
 def arrivals(*rows: tuple[float, str, float], keys: tuple[str | None, ...] = ()) -> Arrivals:
@@ -31,15 +31,15 @@ def arrivals(*rows: tuple[float, str, float], keys: tuple[str | None, ...] = ())
     )
 
 
-def setting(recorded: Arrivals, queues: int = 2, **others: object) -> Setting:
+def setting(recorded: Arrivals, queues: int = 2, **others: object) -> QueuesScenario:
     """Workers of speed 1, and each message's own weight, unless told otherwise."""
     given = {
         "speed": [1.0] * queues,
         "capacity": 100,
         "weights": recorded.seconds,
-        "scheduling": Scheduling(),
+        "scheduling": SchedulingSettings(),
     }
-    return Setting(**{**given, **others})  # type: ignore[arg-type]
+    return QueuesScenario(**{**given, **others})  # type: ignore[arg-type]
 
 
 SHORT_BEHIND_LONG = arrivals(
@@ -86,9 +86,9 @@ def test_all_of_a_key_are_in_one_lane() -> None:
 
 def test_a_line_knows_its_lanes_after_a_removal() -> None:
     """The quick one and the last other are taken out; who is left is in its lane still."""
-    line = Line(30.0)
+    line = ReplayedQueue(30.0)
     for number, quick in enumerate((False, True, False, True)):
-        line.append(Message(number, 0.0, 1.0), float(number), quick=quick)
+        line.append(ReplayedMessage(number, 0.0, 1.0), float(number), quick=quick)
     assert [one.number for one in line] == [1, 3, 0, 2]
     assert [(one.number, quick) for one, quick in line.remove({0, 3})] == [(1, True), (2, False)]
     assert [line.take().number, line.take().number] == [3, 0]
@@ -98,21 +98,21 @@ def test_a_line_knows_its_lanes_after_a_removal() -> None:
 def test_nobody_waits_for_quick_ones_for_ever() -> None:
     """A quick message goes before another that came up to 30 s before it, not before one of 31 s."""
     for late, first in ((30.0, 1), (31.0, 0)):
-        line = Line(30.0)
-        line.append(Message(0, 0.0, 1.0), 0.0, quick=False)
-        line.append(Message(1, 0.0, 1.0), late, quick=True)
+        line = ReplayedQueue(30.0)
+        line.append(ReplayedMessage(0, 0.0, 1.0), 0.0, quick=False)
+        line.append(ReplayedMessage(1, 0.0, 1.0), late, quick=True)
         assert line.take().number == first
 
 
 def test_a_moved_message_is_overtaken_for_a_while_only() -> None:
     """It was accepted 31 s before the quick one, wherever it stands in its lane."""
-    line = Line(30.0)
-    line.append(Message(0, 0.0, 1.0), 20.0, quick=False)
-    line.append(Message(1, 0.0, 1.0), 0.0, quick=False, moved=True)
-    line.append(Message(2, 0.0, 1.0), 31.0, quick=True)
+    line = ReplayedQueue(30.0)
+    line.append(ReplayedMessage(0, 0.0, 1.0), 20.0, quick=False)
+    line.append(ReplayedMessage(1, 0.0, 1.0), 0.0, quick=False, moved=True)
+    line.append(ReplayedMessage(2, 0.0, 1.0), 31.0, quick=True)
     assert [line.take().number for _ in range(3)] == [0, 1, 2]
-    line.append(Message(3, 0.0, 1.0), 20.0, quick=False)
-    line.append(Message(4, 0.0, 1.0), 31.0, quick=True)
+    line.append(ReplayedMessage(3, 0.0, 1.0), 20.0, quick=False)
+    line.append(ReplayedMessage(4, 0.0, 1.0), 31.0, quick=True)
     assert line.take().number == 4
 
 
@@ -122,17 +122,17 @@ def test_what_waits_behind_one_that_takes_long_goes_to_idle_workers() -> None:
     recorded = arrivals(*rows)
     by_class = np.full(len(recorded), recorded.seconds.mean())
     four = setting(recorded, queues=4, capacity=10_000, weights=by_class)
-    found = compare(recorded, ["least_work_left", "least_work_left+levelled+lanes"], four)
+    found = compare(recorded, ["least_work_left", "least_work_left+balanced+lanes"], four)
     assert found["least_work_left"].overall.p99 > 10
-    levelled = found["least_work_left+levelled+lanes"]
-    assert levelled.moved > 0
-    assert levelled.overall.p99 < 2.5
+    balanced = found["least_work_left+balanced+lanes"]
+    assert balanced.moved > 0
+    assert balanced.overall.p99 < 2.5
 
 
 def test_a_full_set_of_queues_loses_what_it_is_told_to_drop() -> None:
     """Room for one message in each of two queues: the third is lost, and waits of the others stand."""
     recorded = arrivals((0.0, "a", 5.0), (0.0, "a", 5.0), (1.0, "a", 5.0))
-    dropping = setting(recorded, capacity=1, scheduling=Scheduling(full="drop"))
+    dropping = setting(recorded, capacity=1, scheduling=SchedulingSettings(when_full="drop"))
     (one,) = compare(recorded, ["marked_round_robin"], dropping).values()
     assert (one.lost, one.overall.messages, one.makespan_seconds) == (1, 2, 5.0)
 
@@ -166,7 +166,10 @@ def test_every_policy_does_all_of_the_work(drawn: list[tuple[float, str, float, 
     recorded = arrivals(*rows, keys=tuple(key for *_, key in drawn))
     work, last = float(recorded.seconds.sum()), float(recorded.at[-1] - recorded.at[0])
     whole = setting(
-        recorded, scheduling=Scheduling(window_seconds=2.0, limits="messages", light=1, overload=3)
+        recorded,
+        scheduling=SchedulingSettings(
+            window_seconds=2.0, threshold_unit="messages", light_threshold=1, overload_threshold=3
+        ),
     )
     found = compare(recorded, default_schemes(), whole)
     for name, one in found.items():

@@ -11,9 +11,9 @@ import pytest
 
 from trimtab.history.queues.recording import lake_arrivals
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.landing import BatchWriter
 from trimtab.observe.collect.redis.collector import COLLECTING
-from trimtab.observe.collect.run import lake_landing
+from trimtab.observe.collect.run import lake_sink
+from trimtab.observe.collect.sinks import RowBatchBuilder
 from trimtab.observe.lake import Lake
 from trimtab.observe.queues.pipeline import PIPELINE
 
@@ -23,20 +23,20 @@ TOTALS = ("accepted_total", "processed_total", "busy_seconds_total", "busy_squar
 
 def land(folder: Path, *ticks: dict[tuple[str, str], tuple[float, ...]], cluster: str = "queues") -> Path:
     """A lake of ticks ten seconds apart: by process and class, the totals that were told."""
-    with lake_landing(Lake(folder, PIPELINE).raw, COLLECTING.columns) as landing:
+    with lake_sink(Lake(folder, PIPELINE).raw, COLLECTING.columns) as landing:
         for number, tick in enumerate(ticks):
             at = BEGUN + datetime.timedelta(seconds=10 * number)
-            queues = BatchWriter("queue", "queue", "capacity", sampled_at=at)
+            queues = RowBatchBuilder("queue", "queue", "capacity", sampled_at=at)
             for queue in range(3):
                 queues.add(queue, 500)
             batches: list[Any] = [queues.batch()]
             for (process, name), totals in tick.items():
-                writer = BatchWriter(
+                writer = RowBatchBuilder(
                     "queue_class", "message_class", "weight", *TOTALS, process=process, sampled_at=at
                 )
                 writer.add(name, 0.25, *totals)
                 batches.append(writer.batch())
-            landing.land(tuple(batches), cluster, at)
+            landing.write(tuple(batches), cluster, at)
     return folder
 
 

@@ -15,14 +15,14 @@ from hand_written_tables import lake_with
 from support.replays import course, move, planner
 from trimtab.cli.app import main
 from trimtab.files.replicas.recording import COLUMNS, opened_recording, write_recording
-from trimtab.history.replicas.effect import Ruler, effects_of
-from trimtab.history.replicas.recording import LakeRecording
-from trimtab.history.replicas.replay import Scenario, replayed
+from trimtab.history.replicas.effect import ReplicaMetricSpec, effects_of
+from trimtab.history.replicas.recording import LakeLoadRecording
+from trimtab.history.replicas.replay import PlanningScenario, replayed
 from trimtab.history.replicas.spark import trace_bytes, trace_from
-from trimtab.lab.simulate.weeks import Weeks
+from trimtab.lab.simulate.weeks import SimulatedWeeks
 from trimtab.model.errors import InputError, ObserveError
 from trimtab.model.imbalance import imbalance
-from trimtab.model.replicas.plan import MoveKind
+from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = ReplicasSettings()
-SMALL = Weeks(weeks=1, step_seconds=3600, brokers=4, topics=8, seed=3)
+SMALL = SimulatedWeeks(weeks=1, step_seconds=3600, brokers=4, topics=8, seed=3)
 
 
 @pytest.mark.spark
@@ -42,12 +42,12 @@ def test_measures_are_the_models_own(spark: SparkSession) -> None:
     that 5 cores are 50 %, and 8 are 80 %.
     """
     there = course(capacity=10.0, disk=1.0)
-    plan = planner([move(MoveKind.LEADER, 0, 1, 2)], [move(MoveKind.REPLICA, 0, 1, 3)])
+    plan = planner([move(ReplicaMoveKind.LEADER, 0, 1, 2)], [move(ReplicaMoveKind.REPLICA, 0, 1, 3)])
     traces = {
-        "no": replayed(there, Scenario(None, SETTINGS)),
-        "one": replayed(there, Scenario(plan, SETTINGS)),
+        "no": replayed(there, PlanningScenario(None, SETTINGS)),
+        "one": replayed(there, PlanningScenario(plan, SETTINGS)),
     }
-    found = effects_of(spark, there, traces, Ruler((0.45, 1.0, 0.95, 1.0), 0.0))
+    found = effects_of(spark, there, traces, ReplicaMetricSpec((0.45, 1.0, 0.95, 1.0), 0.0))
     # Network in of broker 2 is twice the step: 100 % in step 5. Its CPU is 50 %, and 80 % from step 1 on.
     assert found["no"].above.tolist() == [1, 1, 1, 1, 1, 1]
     assert found["one"].replicas.tolist() == [0, 0, 1, 0, 0, 0]
@@ -57,14 +57,14 @@ def test_measures_are_the_models_own(spark: SparkSession) -> None:
     serving = np.ones(3, dtype=np.bool_)
     for name, trace in traces.items():
         for step in range(6):
-            judged = imbalance(trace.load[step], there.begun.brokers.capacity, serving, RESOURCES)
+            judged = imbalance(trace.load[step], there.initial.brokers.capacity, serving, RESOURCES)
             assert found[name].gamma[step] == pytest.approx(judged.worst_deviation.max(), rel=1e-12)
             assert found[name].sigma[step] == pytest.approx(judged.sigma.max(), rel=1e-12)
 
 
 def test_a_trace_comes_home_whole() -> None:
     """To the last bit."""
-    trace = replayed(course(), Scenario(planner([move(MoveKind.REPLICA, 0, 1, 3)]), SETTINGS))
+    trace = replayed(course(), PlanningScenario(planner([move(ReplicaMoveKind.REPLICA, 0, 1, 3)]), SETTINGS))
     back = trace_from(trace_bytes(trace))
     for name in ("load", "copied_bytes", "plans", "leaders", "moves"):
         assert getattr(back, name).tobytes() == getattr(trace, name).tobytes()
@@ -92,7 +92,7 @@ def test_a_drawn_week_from_the_command_line(
     monkeypatch.setattr("trimtab.observe.spark_address.spark_session", lambda *_, **__: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     chart = tmp_path / "chart.svg"
-    words = ["--step", "60", "--every", "720", "--since", "2026-11-06T00:00"]
+    words = ["--step", "60", "--plan-interval", "720", "--since", "2026-11-06T00:00"]
     words += ["--load", "recent", "--load", "peak"]
     with pytest.raises(SystemExit) as ended:
         main(["replay", "replicas", f"--recording={recording}", *words, "--json", f"--chart={chart}"])
@@ -148,7 +148,7 @@ def test_spark_is_started_as_the_settings_say(
         (["--recording", "nowhere"], "has no file snapshot.json.gz"),
         ([], "nothing to replay"),
         (["--recording", "nowhere", "--lake", "x"], "name one"),
-        (["--recording", "x", "--every", "50"], "--every 50 is not a multiple of --step 15"),
+        (["--recording", "x", "--plan-interval", "50"], "--plan-interval 50 is not a multiple of --step 15"),
         (["--recording", "x", "--load", "most"], "--load most is not known"),
         (["--recording", "x", "--strategy", "best"], "strategy 'best' is not known"),
     ],
@@ -225,8 +225,8 @@ def test_a_lake_is_replayed_from_its_first_placement(spark: SparkSession, tmp_pa
         },
     )
     write_newest_snapshots(lake, lake.manifest(), ReplicasPipelineSettings())
-    recording = LakeRecording(tmp_path)
-    begun = recording.begun(spark)
+    recording = LakeLoadRecording(tmp_path)
+    begun = recording.initial_snapshot(spark)
     ids = begun.brokers.id
     assert ids[begun.partitions.replicas[0]].tolist() == [1, 2]
     assert ids[begun.partitions.leader[0]] == 1

@@ -1,7 +1,7 @@
 """Failed records: named, and told apart by what was going on."""
 
 from trimtab.lab.demo.failures import BOTH, MACHINE, MOVE, NEITHER, failures, failures_lines
-from trimtab.lab.demo.machine import MachineLog, Reading
+from trimtab.lab.demo.machine import MachineCounters, MachineLog
 from trimtab.lab.sandbox.truth import TruthTick
 
 
@@ -14,7 +14,7 @@ def machine(busy_from: float, busy_to: float, cores: int = 2, stall_at: float | 
         at = step / 2
         is_busy = busy_from <= at < busy_to
         busy, idle = busy + is_busy * cores / 2, idle + (not is_busy) * cores / 2
-        log.readings.append(Reading(at, busy, idle, 0.0, 3.0 if at == stall_at else 0.0))
+        log.readings.append(MachineCounters(at, busy, idle, 0.0, 3.0 if at == stall_at else 0.0))
     return log
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trimtab.lab.demo.interruption import SIGNALS, Interrupted, orderly
+from trimtab.lab.demo.interruption import SIGNALS, DemoInterrupted, orderly
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def asked() -> Iterator[None]:
 def test_every_way_of_asking_ends_the_same_way(number):
     """Ctrl-C, kill and a closed terminal each run the clearing up and give the shell its usual code."""
     cleared = []
-    with pytest.raises(Interrupted) as found, orderly():
+    with pytest.raises(DemoInterrupted) as found, orderly():
         try:
             os.kill(os.getpid(), number)
         finally:
@@ -36,7 +36,7 @@ def test_every_way_of_asking_ends_the_same_way(number):
 def test_an_impatient_second_ctrl_c_does_not_cut_the_clearing_up_short():
     """While brokers are being stopped, more signals change nothing."""
     cleared = []
-    with pytest.raises(Interrupted), orderly():
+    with pytest.raises(DemoInterrupted), orderly():
         try:
             os.kill(os.getpid(), signal.SIGINT)
         finally:

@@ -85,6 +85,6 @@ def test_a_busy_machine_excuses_neither_a_worse_cluster_nor_what_it_cannot_touch
 
 
 def test_a_lost_record_fails_whatever_else():
-    """Even a levelled cluster, even a busy machine."""
+    """Even a balanced cluster, even a busy machine."""
     with pytest.raises(AssertionError):
         judge(result(0.05, 0.04, busy=True, lost={"t:0": 1}))

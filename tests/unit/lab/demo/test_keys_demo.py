@@ -8,18 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimtab.files.keys.heartbeat import Heartbeat, heartbeat_bytes
+from trimtab.files.keys.heartbeat import ClientHeartbeat, heartbeat_bytes
 from trimtab.files.keys.heartbeat import record_key as beat_key
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.files.keys.table import record_key as table_key
 from trimtab.lab.demo.keys.demo import _helped, followed_text
-from trimtab.lab.demo.keys.measuring import Records, following, records_in
+from trimtab.lab.demo.keys.measuring import AppliedRecords, following, records_in
 from trimtab.lab.demo.keys.picture import draw
-from trimtab.lab.demo.keys.world import CONSUMER_PER_SECOND, FULLEST, LAW, PARTITIONS, RATE, names_drawn
+from trimtab.lab.demo.keys.world import (
+    CONSUMER_PER_SECOND,
+    FULLEST,
+    KEY_DISTRIBUTION,
+    PARTITIONS,
+    RATE,
+    names_drawn,
+)
 from trimtab.model.keys.routing import RoutingTable
 
 
-def effects(path: Path, *rows: tuple[bytes, float, int, float]) -> Records:
+def effects(path: Path, *rows: tuple[bytes, float, int, float]) -> AppliedRecords:
     """Records by key, time of sending, partition and time of effect, as the file of effects has them."""
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE effects (place INTEGER PRIMARY KEY, key, value, partition, at)")
@@ -71,7 +78,7 @@ def test_the_picture_is_drawn_from_every_record(tmp_path: Path) -> None:
 
 def told(process: str, version: int, at: float) -> tuple[bytes, bytes, float]:
     """A heartbeat as it stands on the topic of tables."""
-    beat = Heartbeat(
+    beat = ClientHeartbeat(
         process=process, role="producer", client="kafka-python", topic="orders", topic_id="7", at=at,
         version=version, partitions=2, wrapped=True,
     )  # fmt: skip
@@ -117,4 +124,4 @@ def test_drawn_names_make_one_partition_too_full(seed: int) -> None:
     assert FULLEST[0] <= full <= FULLEST[1]
     assert names_drawn(seed) == (names, partition, full)
     assert RATE < 0.6 * PARTITIONS * CONSUMER_PER_SECOND
-    assert LAW.shares()[0] * RATE < CONSUMER_PER_SECOND
+    assert KEY_DISTRIBUTION.shares()[0] * RATE < CONSUMER_PER_SECOND

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from support.master_snapshots import a_group, a_snapshot
-from trimtab.lab.demo.masters.demo import awaited, heir_text, most_over_mean, queries_by_node
+from trimtab.lab.demo.masters.demo import awaited, heir_text, peak_over_mean, queries_by_node
 from trimtab.model.errors import SandboxError
-from trimtab.model.masters.snapshot import NOBODY
+from trimtab.model.masters.snapshot import NO_MASTER
 
 
 def test_queries_go_to_the_node_that_is_master() -> None:
     """Two groups on node 0, one on node 2; what nobody leads nobody answers."""
-    groups = (a_group(0, 0, 30.0), a_group(1, 0, 12.0), a_group(2, 2, 18.0), a_group(3, NOBODY, 5.0))
+    groups = (a_group(0, 0, 30.0), a_group(1, 0, 12.0), a_group(2, 2, 18.0), a_group(3, NO_MASTER, 5.0))
     assert queries_by_node(a_snapshot(*groups)) == [42.0, 0.0, 18.0]
 
 
 def test_the_most_is_held_against_the_mean_of_all_nodes() -> None:
     """Also of those that have nothing; nothing at all is no division by zero."""
-    assert most_over_mean([[6.0, 6.0, 0.0], [4.0, 4.0, 4.0], [0.0, 0.0, 0.0]]) == pytest.approx(
+    assert peak_over_mean([[6.0, 6.0, 0.0], [4.0, 4.0, 4.0], [0.0, 0.0, 0.0]]) == pytest.approx(
         [1.5, 1.0, 0.0]
     )
 

@@ -9,12 +9,12 @@ import pytest
 
 from trimtab.lab.demo.ending import misses
 from trimtab.lab.demo.measuring import measured
-from trimtab.lab.demo.sampling import Period
-from trimtab.lab.demo.validity import Validity
+from trimtab.lab.demo.sampling import MeasuredPeriod
+from trimtab.lab.demo.validity import SampleValidity
 from trimtab.model.errors import ObserveError
-from trimtab.model.imbalance import Measures
+from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.before_after import Goals, Outcome
+from trimtab.report.before_after import MeasurementGoals, MeasurementVerdict
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -52,8 +52,8 @@ def rows(tick: int, usage: tuple[float, float], **changed: bool) -> list[dict]:
     return [row(tick, name, usage, **changed) for name in RESOURCES]
 
 
-SOUND = Validity(1.0, 0.0, 2.0, 0, 0, 1.0)
-DISTURBED = Validity(1.0, 1.9, 0.0, 0, 0, 1.0)
+SOUND = SampleValidity(1.0, 0.0, 2.0, 0, 0, 1.0)
+DISTURBED = SampleValidity(1.0, 1.9, 0.0, 0, 0, 1.0)
 
 
 def second(number: int) -> datetime.datetime:
@@ -61,9 +61,11 @@ def second(number: int) -> datetime.datetime:
     return START + datetime.timedelta(seconds=number)
 
 
-def period(first: int, last: int) -> Period:
+def period(first: int, last: int) -> MeasuredPeriod:
     """Ticks of a second each, both ends included."""
-    return Period(START + datetime.timedelta(seconds=first), START + datetime.timedelta(seconds=last), 1)
+    return MeasuredPeriod(
+        START + datetime.timedelta(seconds=first), START + datetime.timedelta(seconds=last), 1
+    )
 
 
 def test_only_the_ticks_of_the_period_count():
@@ -79,9 +81,9 @@ def test_only_the_ticks_of_the_period_count():
 def test_a_disturbed_tick_is_left_out_unless_too_few_are_left():
     """Samples that something else disturbed are in no figure, as long as enough others are there."""
     lake = TableOnly(rows(1, (0.6, 0.4)) + rows(2, (0.9, 0.1)))
-    found = replace(period(1, 2), ticks=2, each=(second(1), second(2)), checks=(SOUND, DISTURBED), wanted=1)
+    found = replace(period(1, 2), ticks=2, each=(second(1), second(2)), checks=(SOUND, DISTURBED), required=1)
     assert measured(lake, found, {}).measures().peak_usage["cpu"] == pytest.approx(0.6)
-    for few in (replace(found, checks=(DISTURBED, DISTURBED)), replace(found, wanted=2)):
+    for few in (replace(found, checks=(DISTURBED, DISTURBED)), replace(found, required=2)):
         assert measured(lake, few, {}).instants == 2
 
 
@@ -119,10 +121,10 @@ def test_no_complete_tick_is_an_error_that_says_so():
 def test_a_goal_that_is_missed_is_told_with_its_cause(resource: str, by_loads: float, cause: str) -> None:
     """Measured 25 %, predicted 5 %: what the newest snapshot makes of the same placement tells them apart."""
 
-    def figures(deviation: float) -> Measures:
-        return Measures(*(dict.fromkeys(RESOURCES, value) for value in (0.01, deviation, 0.5)))
+    def figures(deviation: float) -> ImbalanceSummary:
+        return ImbalanceSummary(*(dict.fromkeys(RESOURCES, value) for value in (0.01, deviation, 0.5)))
 
-    goals = Goals(dict.fromkeys(RESOURCES, 0.8), dict.fromkeys(RESOURCES, 0.1), 6)
-    outcome = Outcome(improved=RESOURCES, worse=(), unmet=(resource,))
+    goals = MeasurementGoals(dict.fromkeys(RESOURCES, 0.8), dict.fromkeys(RESOURCES, 0.1), 6)
+    outcome = MeasurementVerdict(improved=RESOURCES, worse=(), unmet=(resource,))
     (line,) = misses(outcome, figures(0.05), figures(0.25), {resource: by_loads}, goals)
     assert line.endswith(f"25.0% from the mean, goal 10.0%; the plan predicted 5.0%, and {cause}")

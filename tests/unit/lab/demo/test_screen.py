@@ -2,7 +2,7 @@
 
 import io
 
-from trimtab.lab.demo.screen import Screen, bar
+from trimtab.lab.demo.screen import DemoOutput, bar
 
 
 class Terminal(io.StringIO):
@@ -16,9 +16,9 @@ class Terminal(io.StringIO):
 def test_steps_are_numbered_and_timed():
     """Every step says which of how many it is, and when it began."""
     stream = io.StringIO()
-    screen = Screen(stream, 3)
+    screen = DemoOutput(stream, 3)
     screen.step("Start")
-    screen.say("two\nlines")
+    screen.print_lines("two\nlines")
     screen.step("Stop")
     lines = stream.getvalue().splitlines()
     assert lines[1] == "[0:00] 1/3  Start"
@@ -29,10 +29,10 @@ def test_steps_are_numbered_and_timed():
 def test_a_terminal_line_is_rewritten_and_a_shorter_one_leaves_no_rest():
     """The progress line stays one line, and nothing of it shows under what follows."""
     stream = Terminal()
-    screen = Screen(stream, 1)
+    screen = DemoOutput(stream, 1)
     screen.progress("a long line of progress")
     screen.progress("short")
-    screen.say("done")
+    screen.print_lines("done")
     assert stream.getvalue().count("\n") == 1
     last = stream.getvalue().rsplit("\r", 1)[1]
     assert last == "            done\n"
@@ -41,7 +41,7 @@ def test_a_terminal_line_is_rewritten_and_a_shorter_one_leaves_no_rest():
 def test_a_log_is_not_flooded():
     """In a pipe, progress that comes many times a second makes one line at the end, not hundreds."""
     stream = io.StringIO()
-    screen = Screen(stream, 1)
+    screen = DemoOutput(stream, 1)
     screen.step("Copy")
     for number in range(100):
         screen.progress(f"{number} of 100")

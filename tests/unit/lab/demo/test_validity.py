@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from trimtab.lab.demo.machine import Breath, MachineLog, Reading
-from trimtab.lab.demo.sampling import AT_MOST, Sampling
+from trimtab.lab.demo.machine import MachineCounters, MachineLoad, MachineLog
+from trimtab.lab.demo.sampling import MAX_TICKS, SampledSandbox
 from trimtab.lab.demo.validity import check
 from trimtab.lab.sandbox.truth import Traffic, TruthTick
 
-IDLE = Breath(outside_cores=0.1, idle_cores=0.8, cores=2, stall_seconds=0.0)
+IDLE = MachineLoad(outside_cores=0.1, idle_cores=0.8, cores=2, stall_seconds=0.0)
 NAN = float("nan")
 
 
@@ -29,9 +29,9 @@ def load(begin: float, done: int = 100) -> list[TruthTick]:
         (IDLE, 100, ""),
         (IDLE, 93, ""),
         (IDLE, 90, "producers got 90% of what was due confirmed"),
-        (Breath(1.4, 0.1, 2, 0.0), 100, "other programs used 1.4 cores"),
-        (Breath(1.4, 2.1, 4, 0.0), 100, ""),
-        (Breath(NAN, NAN, 2, 0.0), 100, ""),
+        (MachineLoad(1.4, 0.1, 2, 0.0), 100, "other programs used 1.4 cores"),
+        (MachineLoad(1.4, 2.1, 4, 0.0), 100, ""),
+        (MachineLoad(NAN, NAN, 2, 0.0), 100, ""),
     ],
 )
 def test_a_sample_counts_unless_load_or_machine_were_not_as_they_should(breath, done, reason):
@@ -44,7 +44,7 @@ def test_what_else_ran_is_the_machines_time_less_ours(monkeypatch):
     """Two cores, ten seconds: 12 s busy, 9 of them ours."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     log = MachineLog()
-    log.readings = [Reading(50.0, 100.0, 20.0, 30.0), Reading(60.0, 112.0, 28.0, 39.0, 1.5)]
+    log.readings = [MachineCounters(50.0, 100.0, 20.0, 30.0), MachineCounters(60.0, 112.0, 28.0, 39.0, 1.5)]
     found = log.between(50.0, 60.0)
     assert (found.outside_cores, found.idle_cores) == (pytest.approx(0.3), pytest.approx(0.8))
     assert found.stall_seconds == 1.5
@@ -59,12 +59,12 @@ def test_the_log_sees_work_of_our_own_as_ours():
     log = MachineLog()
     begun, deadline = time.process_time(), time.monotonic() + 60
     with log.running():
-        while len(log.readings) < 2 or log.readings[-1].ours - log.readings[0].ours < 0.5:
+        while len(log.readings) < 2 or log.readings[-1].own_seconds - log.readings[0].own_seconds < 0.5:
             sum(range(10_000))
             assert time.monotonic() < deadline, "none of our time was seen"
     first, last = log.readings[0], log.readings[-1]
-    assert last.ours - first.ours <= time.process_time() - begun + 0.1
-    assert last.busy - first.busy >= last.ours - first.ours - 0.1
+    assert last.own_seconds - first.own_seconds <= time.process_time() - begun + 0.1
+    assert last.busy - first.busy >= last.own_seconds - first.own_seconds - 0.1
 
 
 class Machine:
@@ -72,13 +72,13 @@ class Machine:
 
     def __init__(self, disturbed: int) -> None:
         self.disturbed = disturbed
-        self.seen: list[float] = []
+        self.load: list[float] = []
 
-    def between(self, begin: float, _end: float) -> Breath:
+    def between(self, begin: float, _end: float) -> MachineLoad:
         """The same answer for the same sample."""
-        if begin not in self.seen:
-            self.seen.append(begin)
-        return Breath(1.8, 0.0, 2, 0.0) if self.seen.index(begin) < self.disturbed else IDLE
+        if begin not in self.load:
+            self.load.append(begin)
+        return MachineLoad(1.8, 0.0, 2, 0.0) if self.load.index(begin) < self.disturbed else IDLE
 
 
 def sampled(disturbed: int, wanted: int):
@@ -89,12 +89,14 @@ def sampled(disturbed: int, wanted: int):
         for at in range(60)
     ]
     clients = SimpleNamespace(require_running=lambda: None, ticks=lambda: iter(ticks))
-    sampling = Sampling(None, clients, None, 1.0)
+    sampling = SampledSandbox(None, clients, None, 1.0)
 
     def land() -> None:
         for second in range(60):
             tick = start + datetime.timedelta(seconds=second)
-            sampling.take(SimpleNamespace(problem=None, sample=SimpleNamespace(problems=()), tick=tick))
+            sampling.record_tick(
+                SimpleNamespace(problem=None, sample=SimpleNamespace(problems=()), tick=tick)
+            )
             time.sleep(0.02)
 
     threading.Thread(target=land, daemon=True).start()
@@ -107,12 +109,12 @@ def test_disturbed_samples_are_taken_again_and_told():
     assert period.ticks - len(period.disturbed) >= 4
     assert len(period.disturbed) == 2
     assert not period.too_busy
-    assert period.remark.endswith("samples were disturbed (other programs used 1.8 cores) and taken again")
+    assert period.warning.endswith("samples were disturbed (other programs used 1.8 cores) and taken again")
 
 
 def test_waiting_for_a_calm_machine_has_an_end():
     """If it never gets calm the samples there are must do, and it is said that they are no measurement."""
     period = sampled(99, 3)
-    assert period.ticks >= AT_MOST * 3
+    assert period.ticks >= MAX_TICKS * 3
     assert period.too_busy
-    assert period.remark.startswith("this machine is too busy: 0 of ")
+    assert period.warning.startswith("this machine is too busy: 0 of ")

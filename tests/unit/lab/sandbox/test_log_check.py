@@ -2,8 +2,8 @@
 
 import pytest
 
-from trimtab.lab.sandbox.log_check import KeptLog, LogCheck, check_log
-from trimtab.lab.sandbox.stamps import Stretch, Stretches, number_of, pulsar_place, stamped
+from trimtab.lab.sandbox.log_check import LogCheck, ReadBackLog, check_log
+from trimtab.lab.sandbox.stamps import RecordRun, RecordRuns, number_of, pulsar_place, stamped
 
 RUN = "00112233445566ff"
 
@@ -12,9 +12,9 @@ def checked(log, confirmed=((0, 9, 100),), *, begin=100, read=(), sent=10, gaple
     """One partition of ten records at offsets 100 to 109, with what the log, read back, holds."""
     return check_log(
         {"t:0": sent},
-        {"t:0": [Stretch(*one) for one in confirmed]},
-        {"t:0": [Stretch(*one) for one in read]},
-        {"t:0": KeptLog(begin, [Stretch(*one) for one in log], gapless)},
+        {"t:0": [RecordRun(*one) for one in confirmed]},
+        {"t:0": [RecordRun(*one) for one in read]},
+        {"t:0": ReadBackLog(begin, [RecordRun(*one) for one in log], gapless)},
     )
 
 
@@ -116,7 +116,7 @@ def test_stamps_are_read_as_they_were_written():
 
 def test_stretches_join_what_follows_in_number_and_place():
     """A gap in either begins a new one, and what is taken is not told again."""
-    found = Stretches()
+    found = RecordRuns()
     for number, place in ((0, 5), (1, 6), (2, 8), (4, 9), (5, None), (6, None)):
         found.add("a", number, place)
     assert found.take() == {"a": [(0, 1, 5), (2, 2, 8), (4, 4, 9), (5, 6, None)]}

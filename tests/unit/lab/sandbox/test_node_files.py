@@ -7,17 +7,17 @@ import pytest
 
 from trimtab.lab.sandbox.kafka.declare import declare
 from trimtab.lab.sandbox.kafka.properties import format_folders, new_id, server_properties
-from trimtab.lab.sandbox.kafka.state import Node, Security
-from trimtab.lab.sandbox.node_log import why_ended
+from trimtab.lab.sandbox.kafka.state import KafkaNode, ScramSecurity
+from trimtab.lab.sandbox.node_log import exit_reason
 from trimtab.lab.sandbox.ports import free_ports, require_free
-from trimtab.lab.sandbox.room import free_memory_mb, require_room
+from trimtab.lab.sandbox.requirements import free_memory_mb, require_resources
 from trimtab.model.errors import SandboxError
 
-BROKER = Node(1, "broker", "h1", "r1", 7001, 7101)
-CONTROLLER = Node(100, "controller", "h0", "r0", 7000)
+BROKER = KafkaNode(1, "broker", "h1", "r1", 7001, 7101)
+CONTROLLER = KafkaNode(100, "controller", "h0", "r0", 7000)
 
 
-def _properties(node: Node, **changed: object) -> dict[str, str]:
+def _properties(node: KafkaNode, **changed: object) -> dict[str, str]:
     arguments = {"security": None, "overrides": {}, "controllers": {100: 7000}} | changed
     text = server_properties(node, Path("/s"), replication_factor=3, **arguments)
     return dict(line.split("=", 1) for line in text.splitlines())
@@ -59,7 +59,7 @@ def test_a_broker_listens_on_the_loopback_interface_only():
 
 def test_a_secured_broker_offers_no_plain_way_in():
     """With SCRAM over TLS the broker has that one listener, for clients and brokers alike."""
-    properties = _properties(BROKER, security=Security("ann", "pw"))
+    properties = _properties(BROKER, security=ScramSecurity("ann", "pw"))
     assert properties["listeners"] == "SASL_SSL://127.0.0.1:7001"
     assert properties["inter.broker.listener.name"] == "SASL_SSL"
 
@@ -99,16 +99,16 @@ def test_identifiers_look_like_kafkas():
 
 def test_too_little_memory_is_told_before_anything_starts(tmp_path, monkeypatch):
     """Better one sentence than brokers that are killed half-way."""
-    monkeypatch.setattr("trimtab.lab.sandbox.room.free_memory_mb", lambda: 900)
+    monkeypatch.setattr("trimtab.lab.sandbox.requirements.free_memory_mb", lambda: 900)
     with pytest.raises(SandboxError, match="7 Kafka nodes need 1560 MB of memory, and 900 MB are free"):
-        require_room("7 Kafka nodes", 1260, tmp_path / "sandbox")
+        require_resources("7 Kafka nodes", 1260, tmp_path / "sandbox")
 
 
 def test_too_little_disk_is_told_before_anything_starts(tmp_path, monkeypatch):
     """The place that is full is named, and how to choose another."""
-    monkeypatch.setattr("trimtab.lab.sandbox.room.DISK_MB", 10**12)
+    monkeypatch.setattr("trimtab.lab.sandbox.requirements.DISK_MB", 10**12)
     with pytest.raises(SandboxError, match=r"MB of disk, and .* TRIMTAB_STATE"):
-        require_room("a node", 180, tmp_path / "sandbox")
+        require_resources("a node", 180, tmp_path / "sandbox")
 
 
 def test_free_memory_is_read_where_the_system_tells_it(tmp_path):
@@ -133,4 +133,4 @@ def test_free_memory_is_read_where_the_system_tells_it(tmp_path):
 def test_a_node_that_ends_says_why(tmp_path, log, said):
     """The reason comes out of the node's own log, in one sentence."""
     (tmp_path / "out.log").write_text(log)
-    assert said in why_ended("Kafka node 1", tmp_path / "out.log")
+    assert said in exit_reason("Kafka node 1", tmp_path / "out.log")

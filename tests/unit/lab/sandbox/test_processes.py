@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from trimtab.lab.sandbox.processes import HAS_PROC, Process, end, kill, running, spawn, this_process
+from trimtab.lab.sandbox.processes import HAS_PROC, SandboxProcess, end, kill, running, spawn, this_process
 
 SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
 STUBBORN = [
@@ -28,7 +28,7 @@ def _wait_until(condition):
 
 def test_a_number_used_again_is_another_process():
     """A state file that survived a reboot must not make us kill a stranger."""
-    stranger = Process(this_process().pid, "another start")
+    stranger = SandboxProcess(this_process().pid, "another start")
     assert this_process().alive
     assert not stranger.alive
     stranger.signal(signal.SIGKILL)
@@ -38,7 +38,7 @@ def test_end_kills_who_does_not_listen(tmp_path):
     """A child that ignores the request to stop is killed after the patience given."""
     child = spawn(STUBBORN, tmp_path, tmp_path / "log", outlive=True)
     _wait_until(lambda: "ready" in (tmp_path / "log").read_text())
-    end([child], patience_seconds=0.2)
+    end([child], timeout_seconds=0.2)
     assert not running(child)
 
 
@@ -66,7 +66,7 @@ def test_kill_9_of_the_owner_takes_its_children_along(tmp_path):
     )
     assert owner.stdout is not None
     pid, started = owner.stdout.readline().split()
-    child = Process(int(pid), started)
+    child = SandboxProcess(int(pid), started)
     assert child.alive
     owner.kill()
     owner.wait()
@@ -90,7 +90,7 @@ def test_a_detached_child_outlives_its_owner(tmp_path):
         check=True,
     )
     pid, started = answer.stdout.split()
-    child = Process(int(pid), started.replace("_", " "))
+    child = SandboxProcess(int(pid), started.replace("_", " "))
     assert child.alive
     kill([child])
     assert not child.alive

@@ -14,35 +14,35 @@ from typing import Any
 import pytest
 
 from trimtab.lab.sandbox.cluster import Sandbox
-from trimtab.lab.sandbox.kafka.state import KafkaState, Node, Security
-from trimtab.lab.sandbox.masters.state import MastersState
+from trimtab.lab.sandbox.kafka.state import KafkaNode, KafkaSandboxState, ScramSecurity
+from trimtab.lab.sandbox.masters.state import MastersSandboxState
 from trimtab.lab.sandbox.names import known_named, require_named
-from trimtab.lab.sandbox.processes import Process, this_process
-from trimtab.lab.sandbox.pulsar.state import PulsarState
+from trimtab.lab.sandbox.processes import SandboxProcess, this_process
+from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
 from trimtab.lab.sandbox.state import FILE, SandboxState, read_state, sandboxes_folder
 from trimtab.model.errors import SandboxError
 
-DEAD = Process(this_process().pid, "long ago")
+DEAD = SandboxProcess(this_process().pid, "long ago")
 
 
 @pytest.fixture
-def state(tmp_path) -> KafkaState:
+def state(tmp_path) -> KafkaSandboxState:
     """Two brokers and a controller, one broker started."""
     nodes = (
-        Node(100, "controller", "h0", "r0", 7000),
-        Node(1, "broker", "h1", "r1", 7001, 7101),
-        Node(2, "broker", "h2", "r2", 7002),
+        KafkaNode(100, "controller", "h0", "r0", 7000),
+        KafkaNode(1, "broker", "h1", "r1", 7001, 7101),
+        KafkaNode(2, "broker", "h2", "r2", 7002),
     )
-    return KafkaState(
+    return KafkaSandboxState(
         folder=tmp_path, cluster_id="cluster", owner=None, nodes=nodes, processes={1: this_process()}
     )
 
 
 def test_a_state_is_read_back_as_it_was_written(state):
     """What `up` saw is what `down` acts on."""
-    whole = replace(state, owner=this_process(), security=Security("ann", "secret"))
+    whole = replace(state, owner=this_process(), security=ScramSecurity("ann", "secret"))
     whole.write()
-    assert read_state(whole.folder, KafkaState) == whole
+    assert read_state(whole.folder, KafkaSandboxState) == whole
 
 
 def test_whatever_runs_in_it_a_sandbox_can_be_judged_and_stopped(state):
@@ -52,12 +52,12 @@ def test_whatever_runs_in_it_a_sandbox_can_be_judged_and_stopped(state):
     assert common is not None
     assert (common.processes, common.owner) == (state.processes, None)
     with pytest.raises(SandboxError, match="is one of kafka, not of pulsar: choose another name"):
-        read_state(state.folder, PulsarState)
+        read_state(state.folder, PulsarSandboxState)
 
 
 def test_a_password_is_for_its_owner_only(state):
     """Other users of the machine cannot read the sandbox's password."""
-    replace(state, security=Security("ann", "secret")).write()
+    replace(state, security=ScramSecurity("ann", "secret")).write()
     assert stat.S_IMODE((state.folder / FILE).stat().st_mode) == 0o600
 
 
@@ -98,18 +98,22 @@ def test_a_sandbox_that_can_go_on_is_known_though_nothing_of_it_runs(tmp_path, m
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     folder = sandboxes_folder() / "masters"
     folder.mkdir(parents=True)
-    store = MastersState(
+    store = MastersSandboxState(
         folder=folder, cluster_id="c", owner=None, ports=(1, 2, 3), groups=1, lease_seconds=2.0
     )
     store = replace(store, processes={0: DEAD})
     store.write()
-    assert require_named("masters", MastersState, runs=False) == known_named("masters", MastersState) == store
+    assert (
+        require_named("masters", MastersSandboxState, runs=False)
+        == known_named("masters", MastersSandboxState)
+        == store
+    )
     with pytest.raises(SandboxError, match="start one again with trimtab sandbox masters restart 0"):
-        require_named("masters", MastersState)
+        require_named("masters", MastersSandboxState)
     # One that was to end with its owner is a leftover, here as elsewhere.
     replace(store, owner=DEAD).write()
     with pytest.raises(SandboxError, match="no sandbox masters is running: start one with .* up"):
-        require_named("masters", MastersState, runs=False)
+        require_named("masters", MastersSandboxState, runs=False)
 
 
 def test_only_started_brokers_are_bootstrap(state):
@@ -119,7 +123,7 @@ def test_only_started_brokers_are_bootstrap(state):
 
 def test_a_secured_sandbox_tells_how_to_enter(state):
     """The connection of a secured sandbox carries user, mechanism and whom to trust."""
-    connection = replace(state, security=Security("ann", "secret")).connection
+    connection = replace(state, security=ScramSecurity("ann", "secret")).connection
     assert (connection.security_protocol, connection.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
     assert (connection.user, connection.password, connection.tls_ca) == (
         "ann",
@@ -176,7 +180,7 @@ def test_a_node_that_begins_while_we_are_interrupted_is_stopped(
         box = _OneNode(SandboxState(folder=tmp_path / "box", cluster_id="x", owner=this_process()))
         monkeypatch.setattr(subprocess, "Popen", interrupted_start)
         with pytest.raises(_Interrupted), box._starting(detached=True):
-            box.state.home(1).mkdir()
+            box.state.node_folder(1).mkdir()
             box._spawn(box.node, outlive=True)
         assert begun[0].poll() is not None
         assert not box.state.folder.exists()

@@ -34,11 +34,11 @@ def test_a_summary_counts_what_was_planned_done_and_lost():
     assert (done.seconds, done.planned_records, done.produced_records) == (2.5, 6, 6)
     assert (done.produced_bytes, done.consumed_bytes) == (60, 30)
     assert (done.late_records, done.errors, done.latency_p99_ms) == (1, 1, 9.0)
-    assert (done.failed_records, done.unanswered_records) == (1, -1)
+    assert (done.failed_records, done.unacknowledged_records) == (1, -1)
     stuck = summarize(
         [TruthTick("producer", 0.0, 1.0, {"t": Traffic(5, 50)}, {"t": Traffic(2, 20)}, errors=1)]
     )
-    assert stuck.unanswered_records == 2
+    assert stuck.unacknowledged_records == 2
     assert failures_text(stuck) == "1 errors, 2 never answered"
 
 

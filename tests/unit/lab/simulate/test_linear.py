@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.lab.simulate.linear import Operation, judge, pieces
+from trimtab.lab.simulate.linear import ClientOperation, check_linearizability, independent_parts
 
 WRITE, READ = "write", "read"
 
@@ -31,9 +31,9 @@ class Register:
         return bool(what[0] == READ)
 
 
-def of(*rows: tuple[str, int, float, float]) -> list[Operation]:
+def of(*rows: tuple[str, int, float, float]) -> list[ClientOperation]:
     """Each row: kind, value, called, returned."""
-    return [Operation((kind, value), called, returned) for kind, value, called, returned in rows]
+    return [ClientOperation((kind, value), called, returned) for kind, value, called, returned in rows]
 
 
 @pytest.mark.parametrize(
@@ -62,50 +62,52 @@ def of(*rows: tuple[str, int, float, float]) -> list[Operation]:
 )  # fmt: skip
 def test_a_register(story: str, rows: list[tuple[str, int, float, float]], expected: bool) -> None:
     """Each told in its own words."""
-    assert judge(of(*rows), Register()).linearizable is expected, story
+    assert check_linearizability(of(*rows), Register()).linearizable is expected, story
 
 
 def test_it_tells_what_no_order_explains() -> None:
     """The operations of the piece in which it got stuck, not those that came before."""
     fine = of((WRITE, 1, 0, 1), (READ, 1, 2, 3))
     stale = of((READ, 0, 4, 5))
-    found = judge(fine + stale + of((READ, 1, 6, 7)), Register())
+    found = check_linearizability(fine + stale + of((READ, 1, 6, 7)), Register())
     assert found.linearizable is False and found.stuck == tuple(stale)
 
 
 def test_a_history_is_cut_where_nothing_is_under_way() -> None:
     """What has no answer is under way for ever."""
     rows = of((WRITE, 1, 0, 2), (READ, 1, 1, 3), (READ, 1, 4, 5), (WRITE, 2, 6, inf), (READ, 2, 8, 9))
-    assert pieces(rows) == [rows[:2], rows[2:3], rows[3:]]
+    assert independent_parts(rows) == [rows[:2], rows[2:3], rows[3:]]
 
 
 def test_what_an_unanswered_operation_left_open_is_carried_on_through_pieces() -> None:
     """Two writes beside one another end in either order, and only a later read says in which."""
     both = of((WRITE, 1, 0, 2), (WRITE, 2, 1, 3))
-    assert judge(both + of((READ, 1, 5, 6)), Register()).linearizable
-    assert judge(both + of((READ, 2, 5, 6)), Register()).linearizable
-    assert not judge(both + of((READ, 2, 5, 6), (READ, 1, 7, 8)), Register()).linearizable
+    assert check_linearizability(both + of((READ, 1, 5, 6)), Register()).linearizable
+    assert check_linearizability(both + of((READ, 2, 5, 6)), Register()).linearizable
+    assert not check_linearizability(both + of((READ, 2, 5, 6), (READ, 1, 7, 8)), Register()).linearizable
 
 
 def test_reads_are_not_tried_in_every_order() -> None:
     """Thirty reads beside one another: one step each, where there are more orders than could be tried."""
     reads = of(*((READ, 0, 0.0, 99.0) for _ in range(30)))
-    found = judge([*reads, *of((WRITE, 1, 50.0, 60.0))], Register(), most_steps=100)
+    found = check_linearizability([*reads, *of((WRITE, 1, 50.0, 60.0))], Register(), max_steps=100)
     assert found.linearizable is True
-    found = judge([*reads, *of((WRITE, 1, 50.0, 60.0), (READ, 0, 61.0, 62.0))], Register(), most_steps=2000)
+    found = check_linearizability(
+        [*reads, *of((WRITE, 1, 50.0, 60.0), (READ, 0, 61.0, 62.0))], Register(), max_steps=2000
+    )
     assert found.linearizable is False
 
 
 def test_a_search_that_takes_too_long_is_given_up_and_says_so() -> None:
     """It is no verdict, neither way."""
     many = of(*((WRITE, value, 0.0, 99.0) for value in range(20)), (READ, -1, 100.0, 101.0))
-    found = judge(many, Register(), most_steps=500)
+    found = check_linearizability(many, Register(), max_steps=500)
     assert found.linearizable is None and found.steps > 500
 
 
 def test_a_long_history_of_easy_pieces_is_not_given_up() -> None:
     """The bound holds for each piece: 200 pieces take more steps in all than one of them may."""
-    found = judge(
-        of(*((WRITE, value, 2 * value, 2 * value + 1) for value in range(200))), Register(), most_steps=50
+    found = check_linearizability(
+        of(*((WRITE, value, 2 * value, 2 * value + 1) for value in range(200))), Register(), max_steps=50
     )
     assert found.linearizable is True and found.steps >= 200

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.model.errors import InputError
-from trimtab.model.keys.naming import key_bytes, key_shown, key_text
+from trimtab.model.keys.naming import key_bytes, key_text, short_key_text
 
 
 @given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))
@@ -34,6 +34,6 @@ def test_what_names_no_key_is_refused(text: str) -> None:
 
 def test_a_long_key_is_shown_by_its_beginning() -> None:
     """A megabyte in a sentence would be all that is to be seen."""
-    assert key_shown("user 7") == "user 7"
-    assert key_shown("x" * 40) == "x" * 40
-    assert key_shown("x" * 2**20) == "x" * 40 + "… (1,048,576 characters)"
+    assert short_key_text("user 7") == "user 7"
+    assert short_key_text("x" * 40) == "x" * 40
+    assert short_key_text("x" * 2**20) == "x" * 40 + "… (1,048,576 characters)"

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.observe.bundles.recent_lines import CLEAR_TREND, FEWEST_WINDOWS, _pass, recent_lines
+from trimtab.observe.bundles.recent_lines import CLEAR_TREND, MIN_WINDOWS, _pass, recent_lines
 
 SLIDE = 60_000_000
 START = 1_795_000_000_000_000
@@ -69,17 +69,17 @@ def test_lines_are_least_squares_through_each_rows_own_windows(seed: int) -> Non
         for name in RESOURCES:
             told = [one for one in near if one[name] is not None]
             if not told:
-                assert found["level"][name] is None
+                assert found["intercept"][name] is None
                 assert found["trend"][name] is None
                 continue
             x = np.array([one["window_end"].timestamp() - end for one in told])
             y = np.array([one[name] for one in told])
             level, trend = y.mean(), 0.0
-            if len(near) >= FEWEST_WINDOWS and len(told) > 1:
+            if len(near) >= MIN_WINDOWS and len(told) > 1:
                 slope, begin = np.polyfit(x, y, 1)
                 if np.corrcoef(x, y)[0, 1] ** 2 >= CLEAR_TREND:
                     level, trend, clear = begin, slope, clear + 1
-            assert found["level"][name] == pytest.approx(level, rel=1e-9)
+            assert found["intercept"][name] == pytest.approx(level, rel=1e-9)
             assert found["trend"][name] == pytest.approx(trend, rel=1e-6)
     assert clear > 20
 
@@ -119,4 +119,4 @@ def test_no_rows_make_no_lines() -> None:
         MOST,
         REACH,
     )
-    assert none.level.shape == (0, 4)
+    assert none.intercept.shape == (0, 4)

@@ -1,4 +1,4 @@
-"""Hand-written tables of the level `bundles` to snapshots: what is taken where something is missing."""
+"""Hand-written tables of the balancer `bundles` to snapshots: what is taken where something is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
-SETTINGS = BundlesPipelineSettings(views=2, horizon_seconds=120)
+SETTINGS = BundlesPipelineSettings(recent_windows=2, horizon_seconds=120)
 LEFT, RIGHT = "public/shop/0x00000000_0x80000000", "public/shop/0x80000000_0xffffffff"
 BOUNDARIES = [0, 0x80000000, 0xFFFFFFFF]
 TOPIC = "persistent://public/shop/orders"  # its hash is 0x9f94a430: in the right half
@@ -39,7 +39,7 @@ def broker(name: str, at: datetime.datetime = NOON, **columns: Any) -> dict[str,
 def owned(bundle: str, owner: str, at: datetime.datetime = NOON, **columns: Any) -> dict[str, Any]:
     """A bundle with figures."""
     return {
-        "cluster": "c", "tick": at, "bundle": bundle, "owner": owner, "told": True, "topics": 3,
+        "cluster": "c", "tick": at, "bundle": bundle, "owner": owner, "is_known": True, "topics": 3,
         "sessions": 5,
         "msg_rate_in": 10.0, "msg_rate_out": 20.0, "msg_throughput_in": 1000.0, "msg_throughput_out": 2000.0,
         **columns,
@@ -158,7 +158,7 @@ def test_the_parts_of_a_split_have_their_present_load_in_all_views(tmp_path: Pat
 
 
 def test_without_any_capacity_all_brokers_get_the_same(tmp_path: Path) -> None:
-    """Declared usage on one host, and nobody declared a capacity: bandwidth and messages are levelled yet."""
+    """Declared usage on one host, and nobody declared a capacity: bandwidth and messages are balanced yet."""
     tables = usual()
     nothing = dict.fromkeys(f"{name}_capacity" for name in RESOURCES)
     tables["brokers"] = [broker(name, usage_source="declared", **nothing) for name in ("a:1", "b:1")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.levels.settings import read_settings
+from trimtab.balancers.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.settings import BrokerCapacity, CapacitySettings
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from trimtab.observe.collect.clients import ClientFiles
-from trimtab.observe.collect.landing import Batch
+from trimtab.observe.collect.sinks import RowBatch
 
 LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 AT = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
@@ -25,7 +25,7 @@ def interval(at: float, planned: int, done: int, **more: object) -> str:
     return line(client="producer", at=at, seconds=1.0, **parts, **more)
 
 
-def rows(batch: Batch) -> dict[object, dict[str, object]]:
+def rows(batch: RowBatch) -> dict[object, dict[str, object]]:
     """Rows by client."""
     return {row["client"]: row for row in batch.rows()}
 

@@ -1,4 +1,4 @@
-"""The level `keys` in Spark: hashes, counts of records, and what consumers can do, worked out by hand."""
+"""The balancer `keys` in Spark: hashes, counts of records, and what consumers can do, worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trimtab.connect.kafka.keyed_topic import TopicSeen
+from trimtab.connect.kafka.keyed_topic import TopicState
 from trimtab.model.errors import SettingsError
-from trimtab.observe.columns import Flag, ddl
+from trimtab.observe.columns import SampleFlag, ddl
 from trimtab.observe.keys.murmur2 import hash_column
+from trimtab.observe.keys.offset_sampling import SIZE_CLASSES, OffsetSampling, counted, newest
 from trimtab.observe.keys.pipeline import FORM, KeysPipelineSettings
-from trimtab.observe.keys.reading import SIZE_CLASSES, Reading, counted, newest
 from trimtab.observe.keys.stages import brokers
 from trimtab.observe.lake import Lake
 from trimtab.observe.spark_columns import frame_of
@@ -101,7 +101,7 @@ def test_capacity_is_what_a_busy_consumer_committed(spark: SparkSession) -> None
         (row["tick"], row["partition"]): row for row in brokers(cleaned, KeysPipelineSettings()).collect()
     }
     first, *second = (found[key] for key in sorted(found) if key[1] == 0 or key[0] > min(found)[0])
-    assert (first["records_load"], first["consumer_capacity"], first["flags"]) == (None, None, Flag.GAP)
+    assert (first["records_load"], first["consumer_capacity"], first["flags"]) == (None, None, SampleFlag.GAP)
     assert [row["records_load"] for row in second] == [10.0, 2.0, 3.0]
     assert [row["backlog"] for row in second] == [540, 0, 0]
     assert [row["served_per_second"] for row in second] == [6.0, 2.0, 3.0]
@@ -147,7 +147,7 @@ def test_timestamps_tell_rates_where_offsets_agree(spark: SparkSession) -> None:
 
 def test_of_each_partition_the_same_share_is_read() -> None:
     """A tenth of 1,000 and of 100; all of it where that is not too much."""
-    seen = TopicSeen("here", "id", {0: 100, 1: 0}, {0: 1100, 1: 100})
+    seen = TopicState("here", "id", {0: 100, 1: 0}, {0: 1100, 1: 100})
     assert newest(seen, 110) == {0: 1000, 1: 90}
     assert newest(seen, 10_000) == {0: 100, 1: 0}
 
@@ -157,6 +157,6 @@ def test_hashed_keys_need_a_secret_salt(tmp_path: Path, monkeypatch: pytest.Monk
     from trimtab.observe.keys.pipeline import PIPELINE
 
     monkeypatch.setenv("TRIMTAB_KEYS_SALT", "short")
-    settings = KeysPipelineSettings(hashed=True)
+    settings = KeysPipelineSettings(hash_keys=True)
     with pytest.raises(SettingsError, match=r"TRIMTAB_KEYS_SALT has 5 bytes, expected 16 or more"):
-        Reading(None, settings, "", Lake(tmp_path, PIPELINE), print)  # type: ignore[arg-type]
+        OffsetSampling(None, settings, "", Lake(tmp_path, PIPELINE), print)  # type: ignore[arg-type]

@@ -10,20 +10,20 @@ from zlib import crc32
 import pyarrow.parquet as pq
 import pytest
 
-from trimtab.connect.kafka.keyed_topic import ConsumersSeen, Published, TopicSeen
+from trimtab.connect.kafka.keyed_topic import ConsumerGroup, PublishedRouting, TopicState
 from trimtab.files.keys.plan import FORMAT as PLANS
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.model.plan import Verdict
-from trimtab.observe.keys import reading
+from trimtab.observe.keys import offset_sampling
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.spark_columns import frame_of
 from trimtab.online.keys.murmur2 import key_group
 from trimtab.plan.keys.trim import plan_keys
-from trimtab.report.keys.words import glance_text, plan_text
+from trimtab.report.keys.renderer import plan_text, status_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,27 +38,27 @@ pytestmark = pytest.mark.spark
 
 
 class Topic:
-    """A topic of two partitions; between the looks all of its records come."""
+    """A topic of two partitions; between the samples all of its records come."""
 
     topic = "orders"
 
     def __init__(self, records: Records) -> None:
         self.counts = [sum(place == one for place, _ in records) for one in (0, 1)]
-        self.looks = 0
+        self.samples = 0
 
-    def look(self) -> TopicSeen:
+    def describe(self) -> TopicState:
         """A hundred of each that nobody reads, and then those."""
-        self.looks += 1
-        ends = {place: 100 + (self.looks > 1) * count for place, count in enumerate(self.counts)}
-        return TopicSeen("cluster", "id", {0: 0, 1: 0}, ends)
+        self.samples += 1
+        ends = {place: 100 + (self.samples > 1) * count for place, count in enumerate(self.counts)}
+        return TopicState("cluster", "id", {0: 0, 1: 0}, ends)
 
-    def consumers(self, name: str) -> ConsumersSeen:
+    def consumers(self, name: str) -> ConsumerGroup:
         """Nobody."""
-        return ConsumersSeen()
+        return ConsumerGroup()
 
-    def published(self, topic_id: str) -> Published:
+    def published(self, topic_id: str) -> PublishedRouting:
         """No table."""
-        return Published()
+        return PublishedRouting()
 
 
 def read(
@@ -67,14 +67,14 @@ def read(
     """The snapshot of a topic with these records, and all that was said on the way."""
     form = "partition int, offset bigint, key binary, bytes bigint, age_seconds double"
     rows = [(place, 100, key, 100, None) for place, key in records]
-    monkeypatch.setattr(reading, "_records", lambda *_: frame_of(spark, rows, form))
+    monkeypatch.setattr(offset_sampling, "_records", lambda *_: frame_of(spark, rows, form))
     topic: Any = Topic(records)
     lake, told = Lake(folder, PIPELINE), list[str]()
-    chosen = KeysPipelineSettings(sample_seconds=0.2, **settings)
-    one = reading.Reading(topic, chosen, "", lake, told.append)
-    one.look()
+    chosen = KeysPipelineSettings(sample_interval_seconds=0.2, **settings)
+    one = offset_sampling.OffsetSampling(topic, chosen, "", lake, told.append)
+    one.sample_offsets()
     one.read(spark, {})
-    run_batch(spark, lake, chosen, say=told.append)
+    run_batch(spark, lake, chosen, print_progress=told.append)
     return FORMAT.read(lake.newest_snapshot()), told
 
 
@@ -83,15 +83,15 @@ def test_hashed_keys_are_found_nowhere(
 ) -> None:
     """Not in raw samples, tables, the snapshot, the plan, or what anybody is told; only their keyed hash."""
     salt, key = "a salt of sixteen bytes or more", b"customer-4711"
-    monkeypatch.setenv(reading.SALT, salt)
+    monkeypatch.setenv(offset_sampling.SALT, salt)
     records: Records = [(0, key)] * 50 + [(1, b"customer-%d" % one) for one in range(20)]
-    found, told = read(spark, records, tmp_path, monkeypatch, hashed=True)
+    found, told = read(spark, records, tmp_path, monkeypatch, hash_keys=True)
     hashed = "hmac:" + hmac.digest(salt.encode(), key, "sha256").hex()[:16]
     assert (found.hashed, found.keys[0].key) == (True, hashed)
     plan = plan_keys(found, ANYWHERE)
     assert {"hashed_keys", "unmet_goal"} & {one.kind for one in plan.problems}
     PLANS.write(plan, tmp_path / "plan.json")
-    texts = [*told, plan_text(plan, found), *map(str, glance_text(found)), *capfd.readouterr()]
+    texts = [*told, plan_text(plan, found), *map(str, status_text(found)), *capfd.readouterr()]
     files = [one for one in tmp_path.rglob("*") if one.is_file()]
     for one in files:
         assert b"customer-" not in one.read_bytes(), one
@@ -110,7 +110,7 @@ def test_a_topic_without_any_key_is_read_and_planned(
     assert {one.records_per_second for one in found.groups} == {0.0}
     assert [one.records_per_second > 0 for one in found.partitions] == [True, True]
     assert "80 records read, 0 keys, 100.0% of the records without a key" in "\n".join(
-        map(str, glance_text(found))
+        map(str, status_text(found))
     )
     plan = plan_keys(found, KeysSettings())
     assert plan.moves == ()
@@ -127,7 +127,7 @@ def test_a_key_of_a_megabyte_is_read_and_told_in_short(
     assert found.keys[0].key == key.decode()
     plan = plan_keys(found, ANYWHERE)
     assert "long_key" in {one.kind for one in plan.problems}
-    for text in (plan_text(plan, found), "\n".join(map(str, glance_text(found)))):
+    for text in (plan_text(plan, found), "\n".join(map(str, status_text(found)))):
         assert "k" * 40 + "… (1,048,576 characters)" in text
         assert max(map(len, text.splitlines())) < 1000
     PLANS.write(plan, tmp_path / "plan.json")
@@ -152,5 +152,5 @@ def test_keys_that_another_partitioner_placed_are_told_and_not_planned(
     lies = f"; key {hot.decode()} lies in partition {crc32(hot) % 2}, not in {home[hot]}"
     assert lies in problem.text
     assert f"{share:.1%} of those with a key lie where the table puts them" in "\n".join(
-        map(str, glance_text(found))
+        map(str, status_text(found))
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trimtab.observe.collect.paxos.collector import map_problems
-from trimtab.online.masters.messages import Report
+from trimtab.online.masters.messages import GroupReport
 
 
-def report(version: int, rest_seconds: float = 0.0) -> Report:
+def report(version: int, rest_seconds: float = 0.0) -> GroupReport:
     """What a node tells of a group, by a version of the map."""
-    return Report(1, False, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, version, rest_seconds)
+    return GroupReport(1, False, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, version, rest_seconds)
 
 
 def test_a_node_with_an_old_map_and_a_group_that_rests_are_told() -> None:
@@ -22,6 +22,7 @@ def test_a_node_with_an_old_map_and_a_group_that_rests_are_told() -> None:
     assert told == [
         "node 2 has version 1 of the map, others have 3: if that stays so, its groups stay where they are; "
         'correct "map" in the configuration of node 2',
-        "group 1 is not given to its ideal node for 95 s: that node lost it soon after a takeover; see why "
+        "group 1 is not given to its preferred node for 95 s: that node lost it soon after a transfer; see "
+        "why "
         "it stands still or ends, or name another node in the map",
     ]

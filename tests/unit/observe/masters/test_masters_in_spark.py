@@ -1,4 +1,4 @@
-"""The level `masters` in Spark: what nodes report to loads of groups and nodes, worked out by hand."""
+"""The balancer `masters` in Spark: what nodes report to loads of groups and nodes, worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.observe.columns import Flag, ddl
+from trimtab.observe.columns import SampleFlag, ddl
 from trimtab.observe.masters.pipeline import FORM, MastersPipelineSettings
 from trimtab.observe.masters.stages import brokers, groups, imbalance, shares
 from trimtab.observe.spark_columns import frame_of
@@ -26,7 +26,8 @@ def group(tick: int, node: int, number: int, **told: Any) -> dict[str, Any]:
     )
     return {
         "cluster": "store", "tick": START + datetime.timedelta(seconds=10 * tick), "kind": "paxos_group",
-        "node": node, "group_number": number, "life": 1, "holds": False, "applied": 100, "accepted": True,
+        "node": node, "group_number": number, "incarnation": 1, "holds": False, "applied": 100,
+        "accepted": True,
         "flags": 0,
         **{f"{name}_total": value for name, value in totals.items()}, **told,
     }  # fmt: skip
@@ -86,7 +87,7 @@ def test_loads_of_groups_and_nodes(spark: SparkSession) -> None:
     assert [row["queries_load"] for row in nodes] == [15.0, 15.0, None]
     # 30 queries a second over two that answer; node 0 is 10 slots behind in group 0.
     assert {row["queries_capacity"] for row in nodes} == {15.0}
-    assert [row["lag_entries"] for row in nodes] == [10, 0, None]
+    assert [row["max_lag_entries"] for row in nodes] == [10, 0, None]
     measured = imbalance(brokers(samples, parts)).where("tick > '2026-11-24 15:00:05'")
     by_resource = {row["resource"]: row for row in measured.collect()}
     assert by_resource["queries"]["worst_deviation"] == 0.0
@@ -101,9 +102,9 @@ def test_a_node_that_was_started_again_counts_from_nothing(spark: SparkSession) 
     samples = cleaned(
         spark,
         group(0, 0, 0, stored_total=10),
-        group(1, 0, 0, stored_total=400, life=2),
-        group(2, 0, 0, stored_total=500, life=2),
+        group(1, 0, 0, stored_total=400, incarnation=2),
+        group(2, 0, 0, stored_total=500, incarnation=2),
     )
     rows = sorted(shares(samples, MastersPipelineSettings()).collect(), key=lambda row: row["tick"])
     assert [row["queries_per_second"] for row in rows] == [None, None, 10.0]
-    assert [row["flags"] for row in rows] == [Flag.GAP, Flag.RESET, 0]
+    assert [row["flags"] for row in rows] == [SampleFlag.GAP, SampleFlag.RESET, 0]

@@ -1,4 +1,4 @@
-"""Hand-written tables of the level `masters` to snapshots."""
+"""Hand-written tables of the balancer `masters` to snapshots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimtab.model.masters.snapshot import NodeLoad, NodeState
 from trimtab.observe.lake import microseconds
 from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
 from trimtab.observe.masters.snapshot import snapshot_at
-from trimtab.observe.snapshots import Moment
+from trimtab.observe.snapshots import SnapshotInputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,20 +39,20 @@ def test_nodes_go_by_the_addresses_they_are_asked_at(tmp_path: Path) -> None:
     lake = lake_with(
         tmp_path,
         {
-            "cleaned": [*told, sample(1, "paxos_map", version=3, ideal=[1], scheme="await")],
+            "cleaned": [*told, sample(1, "paxos_map", version=3, preferred=[1], scheme="await")],
             "brokers": [
                 row(1, broker=f"node {node}", node=node, broker_state=state)
                 for node, state in enumerate(states)
             ],
             "groups": [row(1, group_number=0, master=0)],
         },
-        level=PIPELINE,
+        balancer=PIPELINE,
     )
     tick = microseconds(NOON + datetime.timedelta(seconds=10))
-    found = snapshot_at(Moment(lake, lake.manifest(), MastersPipelineSettings(), "store", tick))
+    found = snapshot_at(SnapshotInputs(lake, lake.manifest(), MastersPipelineSettings(), "store", tick))
     assert found.nodes == (
         NodeLoad("0", "new.example:7000", NodeState.ALIVE),
         NodeLoad("1", "new.example:7001", NodeState.DEAD),
     )
     assert (found.version, found.scheme) == (3, "await")
-    assert [(one.group, one.ideal) for one in found.groups] == [("group 0", 1)]
+    assert [(one.group, one.preferred) for one in found.groups] == [("group 0", 1)]

@@ -1,4 +1,4 @@
-"""What the stages of the level `queues` make of a handful of rows, all of it worked out by hand."""
+"""What the stages of the balancer `queues` make of a handful of rows, all of it worked out by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trimtab.observe.collect.redis.raw import FORM
-from trimtab.observe.columns import Columns, Flag, ddl
+from trimtab.observe.columns import Columns, SampleFlag, ddl
 from trimtab.observe.queues import pipeline
 from trimtab.observe.queues.pipeline import QueuesPipelineSettings
 from trimtab.observe.queues.samples import brokers, classes, forecast_errors
@@ -71,7 +71,7 @@ def test_rates_and_forecast_of_a_queue(spark: SparkSession) -> None:
         ("queue 0", None, None), ("queue 0", 5.0, 4.6), ("queue 0", None, None), ("queue 0", None, None),
         ("queue 1", None, None), ("queue 1", 0.0, 0.5),
     ]  # fmt: skip
-    assert [one.flags for one in found[:4]] == [Flag.GAP, 0, Flag.RESET, Flag.GAP]
+    assert [one.flags for one in found[:4]] == [SampleFlag.GAP, 0, SampleFlag.RESET, SampleFlag.GAP]
     assert [one.forecast_seconds for one in found] == [None, pytest.approx(16.0), None, None, None, 0.0]
     # Full of messages of the classes' mean weight, (.5 + 1.5) / 2; of the default where none was told of.
     assert [one.work_capacity for one in found[:3]] == [200.0, 100.0, 200.0]
@@ -101,7 +101,7 @@ def test_counters_of_processes_become_what_was_done_since(spark: SparkSession) -
     ]  # fmt: skip
     found = classes(cleaned(spark, *ticks, *rows), SETTINGS).orderBy("process", "tick").collect()
     assert [(one.process, one.processed, one.flags) for one in found] == [
-        ("p", None, Flag.GAP), ("p", 15, 0), ("p", None, Flag.RESET), ("q", 5, 0),
+        ("p", None, SampleFlag.GAP), ("p", 15, 0), ("p", None, SampleFlag.RESET), ("q", 5, 0),
     ]  # fmt: skip
     one = found[1]
     assert (one.busy_seconds, one.busy_squares, one.waited_seconds) == (3, Decimal("0.75"), 1)

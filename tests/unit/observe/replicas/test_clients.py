@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.observe.columns import Flag, ddl
+from trimtab.observe.columns import SampleFlag, ddl
 from trimtab.observe.replicas.brokers import clients
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.schemas import RATES
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
 SECONDS = 10
 USUAL = (1000, 1000)
-SETTINGS = ReplicasPipelineSettings(collapse_seconds=30)
+SETTINGS = ReplicasPipelineSettings(traffic_baseline_seconds=30)
 """The usual is what the last three ticks of ten seconds had."""
 
 
@@ -97,6 +97,6 @@ def test_a_tick_without_a_rate_is_neither_usual_nor_collapsed(spark: SparkSessio
     """The client restarts at the fourth tick: nothing is known of that interval, and the fifth is compared
     with the two before it.
     """
-    found = told(spark, [USUAL] * 3 + [(0, 0), (1000, 490)], flags={3: int(Flag.RESET)})
+    found = told(spark, [USUAL] * 3 + [(0, 0), (1000, 490)], flags={3: int(SampleFlag.RESET)})
     assert [row.traffic_collapse for row in found] == [False] * 4 + [True]
     assert found[-1].usual_served_bytes_per_second == 100

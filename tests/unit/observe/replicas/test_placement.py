@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hand_written_tables import lake_with
-from trimtab.model.replicas.snapshot import NOBODY
+from trimtab.model.replicas.snapshot import NO_BROKER
 from trimtab.observe.lake import microseconds
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.placement import Placement, placement_at
-from trimtab.observe.snapshots import Moment, write_snapshots
+from trimtab.observe.replicas.placement import SnapshotPlacement, placement_at
+from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
 
 START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
 SETTINGS = ReplicasPipelineSettings(window_seconds=10, slide_seconds=10, gap_seconds=25)
@@ -55,13 +55,13 @@ def row(kind: str, tick: int, **values: Any) -> dict[str, Any]:
     return {"cluster": "c", "tick": at, "kind": kind, "topic": "t", **values}
 
 
-def placed(rows: list[dict[str, Any]]) -> Placement:
+def placed(rows: list[dict[str, Any]]) -> SnapshotPlacement:
     """The placement at the last tick."""
     members = [{"cluster": "c", "tick": START, "broker": 0, "broker_state": "alive"}]
     with tempfile.TemporaryDirectory() as folder:
         lake = lake_with(Path(folder), {"rates": rows, "brokers": members})
         last = microseconds(START + datetime.timedelta(seconds=10 * LAST))
-        return placement_at(Moment(lake, lake.manifest(), SETTINGS, "c", last))
+        return placement_at(SnapshotInputs(lake, lake.manifest(), SETTINGS, "c", last))
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,15 +100,15 @@ def test_the_newest_word_on_each_replica_counts(
         sizes = [weighs[number, broker] for broker in one["replicas"] if (number, broker) in weighs]
         size = found.size_bytes[number]
         assert (np.isnan(size) and not sizes) or size == max(sizes)
-        assert parts.leader[number] == (ids.index(one["leader"]) if one["leader"] in ids else NOBODY)
+        assert parts.leader[number] == (ids.index(one["leader"]) if one["leader"] in ids else NO_BROKER)
         for column, broker in enumerate(one["replicas"]):
             assert ids[parts.replicas[number, column]] == broker
             assert parts.in_sync[number, column] == (broker in one["in_sync"])
             place = parts.log_dir[number, column]
-            path = None if place == NOBODY else found.log_dirs.path[place]
+            path = None if place == NO_BROKER else found.log_dirs.path[place]
             assert path == (lies.get((number, broker)) or None)
-            assert place == NOBODY or ids[found.log_dirs.broker[place]] == broker
-        assert (parts.replicas[number, len(one["replicas"]) :] == NOBODY).all()
+            assert place == NO_BROKER or ids[found.log_dirs.broker[place]] == broker
+        assert (parts.replicas[number, len(one["replicas"]) :] == NO_BROKER).all()
 
 
 def test_a_tick_without_partitions_places_none() -> None:

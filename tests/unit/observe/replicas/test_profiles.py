@@ -15,7 +15,7 @@ from trimtab.observe.replicas.profiles import arrivals, hours, profile_reach, pr
 from trimtab.observe.replicas.schemas import ATTRIBUTED, HOURS, PROFILES
 from trimtab.observe.seasons import DAY, HOUR, WEEK
 from trimtab.observe.stages import backward, forward
-from trimtab.observe.tables import within
+from trimtab.observe.tables import rows_in_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,11 +143,13 @@ def test_a_piece_is_made_of_what_the_stage_declares(spark: SparkSession) -> None
     wanted = [(begin + 400 * HOUR, begin + 424 * HOUR)]
 
     def made(frame: Any) -> list[str]:
-        return sorted(repr(row) for row in within(profiles(frame, SETTINGS), "window_end", wanted).collect())
+        return sorted(
+            repr(row) for row in rows_in_ranges(profiles(frame, SETTINGS), "window_end", wanted).collect()
+        )
 
     whole = made(frame)
     assert len(whole) == 12
-    assert made(within(frame, "window_end", backward(wanted, reach))) == whole
+    assert made(rows_in_ranges(frame, "window_end", backward(wanted, reach))) == whole
     changed = [(begin + 260 * HOUR, begin + 260 * HOUR + 1)]
     assert (begin + (260 + 168) * HOUR, begin + (260 + 168) * HOUR + 1) in forward(changed, reach)
 

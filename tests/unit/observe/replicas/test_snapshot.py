@@ -13,7 +13,7 @@ import pytest
 from hand_written_tables import lake_with
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
-from trimtab.model.replicas.snapshot import NOBODY, BrokerState, LogDirState
+from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState, ReplicaBrokerState
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
 
@@ -120,15 +120,15 @@ def test_states_of_brokers(tmp_path: Path) -> None:
     found = snapshot(tmp_path, rates, brokers)
     states = dict(zip(found.brokers.id.tolist(), found.brokers.state.tolist(), strict=True))
     assert states == {
-        1: BrokerState.ALIVE,
-        2: BrokerState.DEAD,
-        3: BrokerState.DEAD,
-        4: BrokerState.DEAD,
-        5: BrokerState.NEW,
-        6: BrokerState.ALIVE,
+        1: ReplicaBrokerState.ALIVE,
+        2: ReplicaBrokerState.DEAD,
+        3: ReplicaBrokerState.DEAD,
+        4: ReplicaBrokerState.DEAD,
+        5: ReplicaBrokerState.NEW,
+        6: ReplicaBrokerState.ALIVE,
     }
     assert found.brokers.host == ("h1", "h2", "h3", "broker-4", "h5", "h6")
-    assert found.partitions.leader.tolist() == [0, NOBODY, 5]
+    assert found.partitions.leader.tolist() == [0, NO_BROKER, 5]
     assert found.partitions.in_sync[[0, 2]].tolist() == [[True, False, False], [True, True, False]]
 
 
@@ -170,7 +170,7 @@ def test_repaired_and_literal_values(tmp_path: Path) -> None:
     rules.
     """
     repaired = loaded(tmp_path / "repaired").partitions.leader_load[0]
-    literal = loaded(tmp_path / "literal", value="literal").partitions.leader_load[0]
+    literal = loaded(tmp_path / "literal", load_value="literal").partitions.leader_load[0]
     assert repaired[[NETWORK_IN, NETWORK_OUT]].tolist() == [300.0, 60.0]
     assert literal[[NETWORK_IN, NETWORK_OUT]].tolist() == [200.0, 80.0]
     cpu = (100 * 0.01 + 40 * 0.001 + 300 * 0.01 + 80 * 0.001) / 2
@@ -243,14 +243,14 @@ def test_the_hours_to_come_are_told_from_profiles(tmp_path: Path) -> None:
         cpu_model=[MODEL],
         profiles=[profile(0, 0, 999.0), profile(1, 0, 10.0), profile(2, 0, 30.0, "day"), profile(3, 9, 1.0)],
     )
-    leader, follower = found.partitions.leader_coming, found.partitions.follower_coming
+    leader, follower = found.partitions.leader_forecast, found.partitions.follower_forecast
     assert leader.shape == follower.shape == (2, 24, 4)
     assert leader[0, :3, NETWORK_IN].tolist() == [10.0, 30.0, 50.0]
     assert leader[0, 0, CPU] == pytest.approx(10.0 * 0.01 + 4.0 * 0.001)
     assert follower[0, 1, CPU] == pytest.approx(30.0 * 0.002)
     assert (leader[0, :, DISK] == 700.0).all()
     assert (leader[1] == found.partitions.leader_load[1]).all(), "no profile at all"
-    told = dict(found.quality.extra)["x_coming"]
+    told = dict(found.quality.extra)["x_load_forecast"]
     assert told == {"hours": 24, "by_week_share": 1 / 48, "by_day_share": 1 / 48, "recent_share": 46 / 48}
 
 
@@ -260,12 +260,12 @@ def test_too_little_history_tells_no_hours_and_says_so(tmp_path: Path) -> None:
     asked = dataclasses.replace(SETTINGS, profile_weeks=4)
     found = snapshot(tmp_path / "asked", rates, brokers, asked)
     assert found.partitions.hours == 0
-    told = dict(found.quality.extra)["x_coming"]
+    told = dict(found.quality.extra)["x_load_forecast"]
     assert told == {
         "hours": 0,
         "why": "no profile of the hours to come: that takes samples of two days or more",
     }
-    assert "x_coming" not in dict(snapshot(tmp_path / "not", rates, brokers).quality.extra)
+    assert "x_load_forecast" not in dict(snapshot(tmp_path / "not", rates, brokers).quality.extra)
 
 
 def test_when_replicas_came_is_told_by_the_hour(tmp_path: Path) -> None:
@@ -321,12 +321,12 @@ def test_the_trend_counts_where_it_was_nearer_over_the_last_day(tmp_path: Path) 
         trends=[trend(1, 900.0), trend(2, 600.0)],
         profile_errors=[errors(0, -5.0, 1.0), errors(23, 3.0, 3.0), errors(25, 0.0, 99.0)],
     )
-    leader = found.partitions.leader_coming
+    leader = found.partitions.leader_forecast
     assert leader[0, :3, NETWORK_IN].tolist() == [12.5, 12.5, 50.0]
     assert leader[0, :2, NETWORK_OUT].tolist() == [4.0, 4.0]
     assert leader[0, :3, DISK].tolist() == [700.0, 700.0, 700.0]
-    told: Any = dict(found.quality.extra)["x_coming"]
-    assert told["held_out"] == {
+    told: Any = dict(found.quality.extra)["x_load_forecast"]
+    assert told["backtest"] == {
         "error": {"disk": 0.1, "network_in": 0.1, "network_out": 0.1},
         "error_with_trend": {"disk": 0.1, "network_in": 0.05, "network_out": 0.2},
         "error_of_yesterday": {"disk": 0.1, "network_in": 0.5, "network_out": 0.1},

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from trimtab.observe.clean import deduplicated, from_json, typed
 from trimtab.observe.collect.kafka.raw import FORM
-from trimtab.observe.columns import Flag, ddl
+from trimtab.observe.columns import SampleFlag, ddl
 from trimtab.observe.lake import microseconds
-from trimtab.observe.manifest import Entry, Manifest
+from trimtab.observe.manifest import Manifest, ManifestEntry
 from trimtab.observe.replicas.brokers import brokers
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.rates import rates
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
-SETTINGS = ReplicasPipelineSettings(lateness_seconds=60, gap_seconds=35, learning_seconds=60)
+SETTINGS = ReplicasPipelineSettings(lateness_seconds=60, gap_seconds=35, record_size_window_seconds=60)
 
 
 def sample(tick: int, kind: str, **values: Any) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def test_the_tick_before_is_enough_where_it_has_the_same_entities(spark: SparkSe
 
     def nearest(seen: int, *new: int, newest: int | None = None) -> int | None:
         last = ticks[seen if newest is None else newest]
-        tables = Manifest(tables={"cleaned": (Entry("one", ticks[0], last + 1, ticks[0], last),)})
+        tables = Manifest(tables={"cleaned": (ManifestEntry("one", ticks[0], last + 1, ticks[0], last),)})
         at = nearest_tick(tables, (ticks[seen], found["entities"][ticks[seen]]), only(*new))
         return None if at is None else ticks.index(at)
 
@@ -188,7 +188,7 @@ def test_a_span_holds_every_row_that_counts() -> None:
     """Rows may lie where a folder counts and has rows; what lies before is not to be made."""
 
     def span(*entries: tuple[int, int, int, int]) -> tuple[int, int] | None:
-        tables = {"growth": tuple(Entry("", *entry) for entry in entries)}
+        tables = {"growth": tuple(ManifestEntry("", *entry) for entry in entries)}
         return span_from(Manifest(tables=tables), ["growth", "rates"], 7)
 
     before, now = (0, 7, 3, 6), (7, 8, 7, 7)
@@ -209,13 +209,20 @@ def test_dirt_is_flagged_and_never_passed_on(spark: SparkSession) -> None:
     ]
     found = {(row.kind, row.broker): row for row in typed(raw(spark, rows), SETTINGS, FORM).collect()}
     one, two = found[("broker", 1)], found[("broker", 2)]
-    assert (one.processors, one.cpu_time_ns, one.flags) == (None, 5, Flag.NOT_A_NUMBER)
-    assert (two.processors, two.cpu_time_ns, two.flags) == (None, None, Flag.NOT_A_NUMBER | Flag.NEGATIVE)
+    assert (one.processors, one.cpu_time_ns, one.flags) == (None, 5, SampleFlag.NOT_A_NUMBER)
+    assert (two.processors, two.cpu_time_ns, two.flags) == (
+        None,
+        None,
+        SampleFlag.NOT_A_NUMBER | SampleFlag.NEGATIVE,
+    )
     group = found[("group", None)]
     assert (group.committed_offset, group.flags, group.accepted) == (None, 0, True), (
         "-1 is Kafka's own word for none"
     )
-    assert (found[("unreadable", 3)].flags, found[("unreadable", 3)].accepted) == (Flag.UNREADABLE, False)
+    assert (found[("unreadable", 3)].flags, found[("unreadable", 3)].accepted) == (
+        SampleFlag.UNREADABLE,
+        False,
+    )
 
 
 def test_json_that_is_none_is_counted_as_unreadable(spark: SparkSession) -> None:
@@ -233,7 +240,7 @@ def test_json_that_is_none_is_counted_as_unreadable(spark: SparkSession) -> None
     good, bad = sorted(typed(from_json(records, FORM), SETTINGS, FORM).collect(), key=lambda row: row.flags)
     assert (good.broker, good.cpu_time_ns, good.flags) == (7, 12, 0)
     assert good.tick.microsecond == 250000
-    assert (bad.kind, bad.flags, bad.accepted) == ("unreadable", Flag.UNREADABLE, False)
+    assert (bad.kind, bad.flags, bad.accepted) == ("unreadable", SampleFlag.UNREADABLE, False)
 
 
 def test_intervals_that_tell_no_rate(spark: SparkSession) -> None:
@@ -248,7 +255,14 @@ def test_intervals_that_tell_no_rate(spark: SparkSession) -> None:
         sample(9, "broker", broker=1, cpu_time_ns=99, bytes_in_total=9990),
     ]
     found = rate_rows(spark, rows).orderBy("tick").collect()
-    assert [row.flags for row in found] == [Flag.GAP, 0, Flag.RESET, Flag.GAP, Flag.CLOCK_BACK, 0]
+    assert [row.flags for row in found] == [
+        SampleFlag.GAP,
+        0,
+        SampleFlag.RESET,
+        SampleFlag.GAP,
+        SampleFlag.CLOCK_BACK,
+        0,
+    ]
     assert [row.cpu_ns for row in found] == [None, 50, None, None, None, 4]
     assert [row.bytes_in for row in found] == [None, 500, None, None, None, 40]
     assert found[5].elapsed_us == 90_000_000, "by the reader's clock, which had gone back"
@@ -265,7 +279,7 @@ def test_missed_tick_is_told_from_a_slow_collector(spark: SparkSession) -> None:
         for (broker, tick), row in found.items()
         if tick.replace(tzinfo=None) == _local(last)
     }
-    assert flags == {1: 0, 2: Flag.MISSED}
+    assert flags == {1: 0, 2: SampleFlag.MISSED}
 
 
 def test_values_of_another_kind_do_not_count(spark: SparkSession) -> None:
@@ -285,7 +299,7 @@ def test_bytes_in_are_the_largest_growth_of_a_complete_replica(spark: SparkSessi
         rows += [replica(tick, 3, 900_000 * tick), replica(tick, 1, 700_000 * tick, is_future=True)]
     last = flow(spark, rows)[-1]
     assert (last.log_bytes, last.bytes_in, last.size_bytes) == (10_000, 10_000, 10_000)
-    assert last.flags & Flag.COPYING
+    assert last.flags & SampleFlag.COPYING
 
 
 def test_growth_is_the_same_looked_up_or_put_in_order(spark: SparkSession) -> None:
@@ -316,8 +330,8 @@ def test_growth_is_the_same_looked_up_or_put_in_order(spark: SparkSession) -> No
     assert told == {
         None: (700, 1400, 7, None, 0),
         "alone": (None, None, 3, None, 0),
-        "out": (None, 120, 1, None, Flag.COPYING),
-        "t": (1000, 2000, 10, 5, Flag.COPYING),
+        "out": (None, 120, 1, None, SampleFlag.COPYING),
+        "t": (1000, 2000, 10, 5, SampleFlag.COPYING),
     }
 
 
@@ -328,7 +342,7 @@ def test_cut_log_is_weighed_by_its_records(spark: SparkSession) -> None:
     rows += [replica(tick, broker, sizes[tick]) for tick in range(4) for broker in (1, 2)]
     found = flow(spark, rows)
     assert [row.log_bytes for row in found] == [None, 10_000, 10_000, 10_000]
-    assert [bool(row.flags & Flag.CUT) for row in found] == [False, False, True, False]
+    assert [bool(row.flags & SampleFlag.CUT) for row in found] == [False, False, True, False]
     assert [row.extrapolated for row in found] == [False, False, True, False]
 
 
@@ -430,7 +444,7 @@ def test_a_counter_that_spans_several_ticks_is_scaled_to_one(spark: SparkSession
             expected = [(40_000, True), (10_000, False), (10_000, False), (10_000, False)]
         assert [(row.bytes_in, row.counted) for row in found[1:]] == expected
         if not moved:
-            assert found[-1].flags & Flag.MISSED
+            assert found[-1].flags & SampleFlag.MISSED
             assert found[-1].extrapolated
 
 
@@ -457,8 +471,8 @@ def test_commits_that_are_not_known_are_not_none(spark: SparkSession) -> None:
             if counters and number == 1:
                 unknown = [20_000]
             assert [row.bytes_out for row in its] == [20_000, *unknown, 20_000, 20_000]
-            assert bool(its[1].flags & Flag.MISSED) == (number == 0)
-            assert bool(its[2].flags & Flag.MISSED) == (number == 0)
+            assert bool(its[1].flags & SampleFlag.MISSED) == (number == 0)
+            assert bool(its[2].flags & SampleFlag.MISSED) == (number == 0)
 
 
 def test_a_copy_that_ends_within_the_interval_is_no_growth(spark: SparkSession) -> None:
@@ -477,7 +491,7 @@ def test_a_copy_that_ends_within_the_interval_is_no_growth(spark: SparkSession) 
         rows += [replica(tick, 3, 500_000 + 10_000 * tick)] if tick >= 2 else []
     found = flow(spark, rows)
     assert [row.log_bytes for row in found[1:]] == [10_000] * 3
-    assert found[2].flags & Flag.COPYING
+    assert found[2].flags & SampleFlag.COPYING
 
 
 def _local(at: datetime.datetime) -> datetime.datetime:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, RESOURCES
 from trimtab.observe.columns import ddl
-from trimtab.observe.replicas.held_out import WAYS, HeldOut, expected_loads, held_out_of
+from trimtab.observe.replicas.backtest import METHODS, Backtest, backtest_of, expected_loads
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.profiles import profiles
 from trimtab.observe.replicas.schemas import DAYS, HOURS, PROFILES, TRENDS
@@ -27,7 +27,7 @@ from trimtab.observe.replicas.trends import (
 from trimtab.observe.seasons import DAY, HOUR
 from trimtab.observe.spark_columns import frame_of
 from trimtab.observe.stages import backward
-from trimtab.observe.tables import within
+from trimtab.observe.tables import rows_in_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -224,10 +224,10 @@ def test_a_piece_is_made_of_what_the_stages_declare(spark: SparkSession) -> None
     wanted = [(begin + 560 * HOUR, begin + 584 * HOUR)]
 
     def only(table: DataFrame, reach: Any) -> DataFrame:
-        return within(table, "window_end", backward(wanted, reach))
+        return rows_in_ranges(table, "window_end", backward(wanted, reach))
 
     def made(found: DataFrame) -> list[str]:
-        return sorted(repr(one) for one in within(found, "window_end", wanted).collect())
+        return sorted(repr(one) for one in rows_in_ranges(found, "window_end", wanted).collect())
 
     raised = trends(profile, daily, SETTINGS).cache()
     of_trends = made(raised)
@@ -251,12 +251,12 @@ def errors_of(rows: list[tuple[float, float, float]]) -> pa.Table:
 
     actual, plain, raised = ([one[place] for one in rows] for place in range(3))
     ways = (plain, raised, [1.0] * len(rows))
-    return pa.table({"actual": structs(actual)} | dict(zip(WAYS, map(structs, ways), strict=True)))
+    return pa.table({"actual": structs(actual)} | dict(zip(METHODS, map(structs, ways), strict=True)))
 
 
 def test_the_error_is_a_share_of_what_came() -> None:
     """|−3| + |1| of 10 + 30 by the profile, |1| + |−4| with the trend: the trend is not used."""
-    found = held_out_of(errors_of([(10.0, -3.0, 1.0), (30.0, 1.0, -4.0)]))
+    found = backtest_of(errors_of([(10.0, -3.0, 1.0), (30.0, 1.0, -4.0)]))
     assert found.share[:2, NETWORK_IN].tolist() == [0.1, 0.125]
     assert not found.trend.any()
     assert np.isnan(found.share[:, DISK]).all(), "of nothing there is no share"
@@ -266,9 +266,9 @@ def test_the_error_is_a_share_of_what_came() -> None:
 
 def test_equal_errors_leave_the_trend_out() -> None:
     """The simpler one is kept, also where nothing is known."""
-    assert not held_out_of(errors_of([(10.0, 2.0, -2.0)])).trend.any()
-    assert held_out_of(errors_of([(10.0, 2.0, -1.9)])).trend.tolist() == [False, False, True, False]
-    assert not held_out_of(pa.table({})).trend.any()
+    assert not backtest_of(errors_of([(10.0, 2.0, -2.0)])).trend.any()
+    assert backtest_of(errors_of([(10.0, 2.0, -1.9)])).trend.tolist() == [False, False, True, False]
+    assert not backtest_of(pa.table({})).trend.any()
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), min_size=1, max_size=9), st.randoms())
@@ -278,7 +278,7 @@ def test_the_choice_does_not_depend_on_the_order_of_rows(
     """To the last bit: tables come in any order."""
     other = rows.copy()
     chance.shuffle(other)
-    one, two = held_out_of(errors_of(rows)), held_out_of(errors_of(other))
+    one, two = backtest_of(errors_of(rows)), backtest_of(errors_of(other))
     assert one.off.tobytes() == two.off.tobytes()
     assert one.actual.tobytes() == two.actual.tobytes()
 
@@ -300,5 +300,5 @@ def test_expected_loads_by_hand() -> None:
 
 def test_a_share_is_of_the_sums() -> None:
     """Not the mean of shares."""
-    found = HeldOut(np.array([[1.0] * 4, [3.0] * 4, [2.0] * 4]), np.full(4, 10.0))
+    found = Backtest(np.array([[1.0] * 4, [3.0] * 4, [2.0] * 4]), np.full(4, 10.0))
     assert found.share[:, 0].tolist() == [0.1, 0.3, 0.2]

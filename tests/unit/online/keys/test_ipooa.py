@@ -6,19 +6,21 @@ import pytest
 
 from trimtab.model.errors import SettingsError
 from trimtab.online.keys.consumption import literal, repaired
-from trimtab.online.keys.load import Content, LoadView
+from trimtab.online.keys.load import PartitionContent, PartitionLoadView
 from trimtab.online.keys.policies.ipooa import OverloadOptimisation
-from trimtab.online.keys.settings import Ipooa
+from trimtab.online.keys.settings import IpooaSettings
 from trimtab.online.keys.similarity import by_content, by_load, minkowski
 
 KEY = b"21"
 """Without its sign 1173551340: partition 0 of 5, and of 4."""
 
 
-def view_of(load: list[float], rate: list[float], capacity: float = 100.0, spare: int = 0) -> LoadView:
+def view_of(
+    load: list[float], rate: list[float], capacity: float = 100.0, spare: int = 0
+) -> PartitionLoadView:
     """Partitions with so many records and records a second."""
-    view = LoadView(len(load), spare=spare, capacity=capacity)
-    view.looked(load, rate)
+    view = PartitionLoadView(len(load), spare=spare, capacity=capacity)
+    view.reset_counts(load, rate)
     return view
 
 
@@ -34,22 +36,22 @@ def test_literal_consumption_has_a_mean_of_one_over_the_partitions() -> None:
 
     Num = 6, 6, 1 of 13; Con = 6, 3, 5 of 14; with λ1 = 0.4 the first has 0.4·6/13 + 0.6·6/14 = 0.4418.
     """
-    view = LoadView(3)
+    view = PartitionLoadView(3)
     view.keys[:], view.members[:], view.connections[:] = [6, 3, 1], [1, 2, 1], [1, 1, 5]
     found = literal(view, 0.4)
     assert found == pytest.approx([0.44176, 0.31319, 0.24505], abs=1e-5)
     assert sum(found) == pytest.approx(1)
-    assert literal(LoadView(3), 0.4) == [0, 0, 0]
+    assert literal(PartitionLoadView(3), 0.4) == [0, 0, 0]
 
 
 def test_the_literal_reading_does_not_see_load() -> None:
     """A million records wait in a partition with a fifth of the keys, and the record goes there."""
     view = view_of([1e6, 0, 0, 0, 0], [1e4, 0, 0, 0, 0])
     view.keys[:] = [20] * 5
-    assert OverloadOptimisation(Ipooa(isc="literal")).choose(KEY, view, lambda: 0.0) == 0
+    assert OverloadOptimisation(IpooaSettings(isc="literal")).choose(KEY, view, lambda: 0.0) == 0
     view.keys[:] = [90, 3, 3, 2, 2]
-    view.looked(view.load)
-    assert OverloadOptimisation(Ipooa(isc="literal")).choose(KEY, view, lambda: 0.0) != 0
+    view.reset_counts(view.load)
+    assert OverloadOptimisation(IpooaSettings(isc="literal")).choose(KEY, view, lambda: 0.0) != 0
 
 
 def test_the_distance_on_both_powers() -> None:
@@ -61,8 +63,12 @@ def test_the_distance_on_both_powers() -> None:
 
 def test_similarity_by_content() -> None:
     """Key groups (.5, .5, 0) and (0, .5, .5) are half apart, sizes not: .7·.5 with p = 1."""
-    view = LoadView(3)
-    view.content[:] = [Content((0.5, 0.5, 0), (1, 0)), Content((0, 0.5, 0.5), (1, 0)), Content()]
+    view = PartitionLoadView(3)
+    view.content[:] = [
+        PartitionContent((0.5, 0.5, 0), (1, 0)),
+        PartitionContent((0, 0.5, 0.5), (1, 0)),
+        PartitionContent(),
+    ]
     assert by_content(view, 0, 1, (0.7, 0.3), 1) == pytest.approx(0.35)
     assert by_content(view, 0, 0, (0.7, 0.3), 1) == 0
     assert by_content(view, 0, 2, (0.7, 0.3), 1) == pytest.approx(1), "an empty one is like no other"
@@ -85,18 +91,18 @@ def test_a_partition_at_the_threshold_is_not_over_it() -> None:
     assert policy.choose(KEY, view, lambda: 0.0) != 0, "its own record counts before anybody looks again"
 
 
-def overloaded(candidate: str, spare: int = 0) -> tuple[OverloadOptimisation, LoadView]:
+def overloaded(candidate: str, spare: int = 0) -> tuple[OverloadOptimisation, PartitionLoadView]:
     """Partition 0 over, 4 over and most alike by load, 3 alike by content, 2 nearly empty, 1 in between."""
     view = view_of([90, 30, 1, 40, 90], [90, 30, 10, 40, 90], spare=spare)
-    alike = Content((1, 0), (1,))
+    alike = PartitionContent((1, 0), (1,))
     view.content[:] = [
         alike,
-        Content((0, 1), (1,)),
-        Content((0.2, 0.8), (1,)),
+        PartitionContent((0, 1), (1,)),
+        PartitionContent((0.2, 0.8), (1,)),
         alike,
-        Content((0.5, 0.5), (1,)),
+        PartitionContent((0.5, 0.5), (1,)),
     ]
-    return OverloadOptimisation(Ipooa(candidate=candidate)), view
+    return OverloadOptimisation(IpooaSettings(candidate=candidate)), view
 
 
 def test_candidates_in_their_order() -> None:
@@ -117,7 +123,9 @@ def test_equal_candidates_are_drawn() -> None:
     """Partitions 1 to 3 hold nothing; the generator says which is first."""
     view = view_of([90, 0, 0, 0], [90, 0, 0, 0])
     draws = iter([0.9, 0.1, 0.5])
-    assert OverloadOptimisation(Ipooa(candidate="least")).candidates(view, 0, lambda: next(draws)) == [
+    assert OverloadOptimisation(IpooaSettings(candidate="least")).candidates(
+        view, 0, lambda: next(draws)
+    ) == [
         2,
         3,
         1,
@@ -130,7 +138,7 @@ def test_after_half_of_the_partitions_one_is_added() -> None:
     view.load[3] = 95
     view.rate[3] = 90
     assert policy.choose(KEY, view, lambda: 0.5) == 5
-    assert (len(view), view.spare, view.wanted) == (6, 0, 0)
+    assert (len(view), view.spare, view.requested_partitions) == (6, 0, 0)
     assert view.load[5] == 1
 
 
@@ -139,7 +147,7 @@ def test_without_a_spare_partition_the_least_loaded_of_those_tried_takes_it() ->
     policy, view = overloaded("load")
     view.load[3], view.rate[3], view.load[4], view.rate[4] = 88, 90, 95, 90
     assert policy.choose(KEY, view, lambda: 0.5) == 3
-    assert view.wanted == 1
+    assert view.requested_partitions == 1
     assert len(view) == 5
 
 
@@ -148,7 +156,7 @@ def test_equally_overloaded_ones_are_drawn() -> None:
     taken = []
     for draw in (0.0, 0.5, 0.99):
         view = view_of([900.0] * 5, [900.0] * 5)
-        policy = OverloadOptimisation(Ipooa(candidate="least"))
+        policy = OverloadOptimisation(IpooaSettings(candidate="least"))
         taken.append(policy.choose(KEY, view, lambda draw=draw: draw))  # type: ignore[misc]
     assert taken[0] == 0
     assert len(set(taken)) == 3
@@ -158,8 +166,8 @@ def test_tries_are_a_setting() -> None:
     """None tried adds at once; three tried find 1."""
     _, view = overloaded("load", spare=1)
     view.load[3], view.rate[3] = 95, 90
-    at_once = OverloadOptimisation(Ipooa(candidate="load", tries=0))
-    three = OverloadOptimisation(Ipooa(candidate="load", tries=3))
+    at_once = OverloadOptimisation(IpooaSettings(candidate="load", tries=0))
+    three = OverloadOptimisation(IpooaSettings(candidate="load", tries=3))
     assert three.choose(KEY, view, lambda: 0.5) == 1
     assert at_once.choose(KEY, view, lambda: 0.5) == 5
 
@@ -170,7 +178,7 @@ def test_a_look_makes_the_candidates_anew() -> None:
     assert policy.candidates(view, 0, lambda: 0.5)[0] == 4
     view.load[4] = view.rate[4] = 0
     assert policy.candidates(view, 0, lambda: 0.5)[0] == 4
-    view.looked(view.load, view.rate)
+    view.reset_counts(view.load, view.rate)
     policy.choose(KEY, view, lambda: 0.5)
     assert policy.candidates(view, 0, lambda: 0.5)[0] == 3
 
@@ -192,4 +200,4 @@ def test_a_look_makes_the_candidates_anew() -> None:
 def test_settings_outside_the_papers_ranges_are_refused(given: dict[str, object], told: str) -> None:
     """With the setting, its value and the range."""
     with pytest.raises(SettingsError, match=rf"^Ipooa\..*{told}"):
-        Ipooa(**given)  # type: ignore[arg-type]
+        IpooaSettings(**given)  # type: ignore[arg-type]

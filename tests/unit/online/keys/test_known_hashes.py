@@ -8,7 +8,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from trimtab.online.keys.known_hashes import HASHES, WHOSE, fitting
+from trimtab.online.keys.known_hashes import HASH_SOURCE, HASHES, fitting
 
 PARTITIONS = 4
 """Of a topic that librdkafka's cluster in memory makes when it is asked for."""
@@ -42,7 +42,7 @@ def test_the_partitioner_of_a_client_is_recognised(name: str) -> None:
     found = lying(name)
     assert found == {key: HASHES[name](key) % PARTITIONS for key in KEYS}
     assert fitting(list(found.items()), PARTITIONS) == name
-    assert name in WHOSE
+    assert name in HASH_SOURCE
 
 
 def test_nine_of_ten_keys_are_enough_and_fewer_are_not() -> None:

@@ -7,7 +7,13 @@ from math import exp, inf
 import pytest
 
 from trimtab.online.keys import load as module
-from trimtab.online.keys.load import Content, Contents, LoadEstimate, LoadView, Observation
+from trimtab.online.keys.load import (
+    LoadEstimate,
+    PartitionContent,
+    PartitionLoadView,
+    SentRecordCounts,
+    TopicLoad,
+)
 
 
 def estimate(capacity: float | None = None, commit_seconds: float = 5.0) -> LoadEstimate:
@@ -103,26 +109,26 @@ def test_a_second_of_work_is_asked_for_and_old_work_fades() -> None:
     )
 
 
-def observation(backlog: list[float], in_use: int = 3, capacity: float = 100.0) -> Observation:
+def observation(backlog: list[float], in_use: int = 3, capacity: float = 100.0) -> TopicLoad:
     """Of a topic whose hash divides by three."""
     rate = [one / 10 for one in backlog]
-    return Observation("id", 3, in_use, backlog, rate, [capacity] * len(backlog))
+    return TopicLoad("id", 3, in_use, backlog, rate, [capacity] * len(backlog))
 
 
 def test_an_observation_replaces_what_was_counted() -> None:
     """What the producer sent since the last one is in it."""
-    view = LoadView(3)
+    view = PartitionLoadView(3)
     view.load[:] = [9.0, 9.0, 9.0]
     view.observe(observation([10.0, 20.0, 30.0]), 3)
     assert (view.load, view.rate, view.capacity) == ([10, 20, 30], [1, 2, 3], [100] * 3)
-    assert (view.looks, view.spare) == (1, 0)
+    assert (view.observations, view.spare) == (1, 0)
 
 
 def test_partitions_beyond_the_base_are_spare_until_they_hold_records() -> None:
     """The fourth holds some, by whomever; the fifth is offered to whoever asks."""
-    view = LoadView(3)
+    view = PartitionLoadView(3)
     view.observe(observation([1.0, 2.0, 3.0, 4.0, 0.0], in_use=4), 5)
-    assert (len(view), view.spare, view.load[3], view.wanted) == (4, 1, 4.0, 0)
+    assert (len(view), view.spare, view.load[3], view.requested_partitions) == (4, 1, 4.0, 0)
     assert view.add() == 4
     view.observe(observation([1.0, 2.0, 3.0, 4.0, 7.0], in_use=5), 5)
     assert (len(view), view.spare, view.load[4]) == (5, 0, 7.0)
@@ -130,7 +136,7 @@ def test_partitions_beyond_the_base_are_spare_until_they_hold_records() -> None:
 
 def test_partitions_that_the_client_does_not_know_yet_are_not_used() -> None:
     """It knows three of five; later all; a broker that is behind takes none away."""
-    view = LoadView(3)
+    view = PartitionLoadView(3)
     view.observe(observation([1.0] * 5, in_use=5), 3)
     assert (len(view), view.spare) == (3, 0)
     view.observe(observation([1.0] * 5, in_use=5), 5)
@@ -141,10 +147,14 @@ def test_partitions_that_the_client_does_not_know_yet_are_not_used() -> None:
 
 def test_contents_are_shares_of_key_groups_and_distinct_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashes 1, 5 and 5 in partition 1: of four groups all are in the second; nothing lies in the others."""
-    monkeypatch.setattr(module, "KEYS_MOST", 2)
-    counted = Contents(4, with_keys=True)
+    monkeypatch.setattr(module, "MAX_KEYS", 2)
+    counted = SentRecordCounts(4, with_keys=True)
     for h in (1, 5, 5, 2):
         counted.count(1, h)
-    assert counted.histograms(3) == [Content(), Content([0.0, 0.75, 0.25, 0.0], (1.0,)), Content()]
+    assert counted.histograms(3) == [
+        PartitionContent(),
+        PartitionContent([0.0, 0.75, 0.25, 0.0], (1.0,)),
+        PartitionContent(),
+    ]
     assert counted.keys(3) == [0, 2, 0], "not more than are remembered"
-    assert Contents(4).keys(2) == [0, 0]
+    assert SentRecordCounts(4).keys(2) == [0, 0]

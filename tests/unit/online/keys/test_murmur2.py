@@ -35,7 +35,7 @@ def test_the_hash_is_that_of_the_python_client(data: bytes) -> None:
 
 def test_neither_long_nor_many_keys_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte is hashed and forgotten; what is remembered is cleared at the limit."""
-    monkeypatch.setattr(module, "MOST_KEPT", 3)
+    monkeypatch.setattr(module, "MAX_CACHED_KEYS", 3)
     hashes = Hashes()
     for long in (b"x" * 65, b"x" * 2**20):
         assert hashes[long] == murmur2(long) & 0x7FFFFFFF

@@ -9,22 +9,22 @@ from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 from trimtab.online.keys.order.messages import (
     PLAIN,
-    AskMark,
-    Commit,
-    Drop,
-    Fill,
+    CommitOffset,
+    DropRecord,
+    FillGap,
     Flush,
-    Probe,
+    OrderedRecord,
+    ProbePartition,
+    ReadCheckpoint,
     ReadEnds,
-    Record,
-    Release,
-    Search,
-    Skip,
+    ReleaseRecord,
+    SearchStream,
+    SkipSequence,
     Stamp,
 )
-from trimtab.online.keys.order.receiver import Receiver
-from trimtab.online.keys.order.sender import Sender
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.receiver import OrderedReceiver
+from trimtab.online.keys.order.sender import OrderedSender
+from trimtab.online.keys.order.settings import OrderingConfig
 
 KEY = b"21"
 HASH = murmur2(KEY) & POSITIVE
@@ -39,20 +39,20 @@ def table(
     return RoutingTable(version, 4, 4, {}, {KEY: Route(partitions, earlier)}, known)
 
 
-def placed(sender: Sender) -> tuple[int, Stamp] | None:
+def placed(sender: OrderedSender) -> tuple[int, Stamp] | None:
     """Where the key's next record goes."""
     return sender.place(KEY, lambda: 0.0)
 
 
 def test_a_sender_without_a_table_is_the_plain_hash() -> None:
     """No stamp, and no header to write."""
-    assert placed(Sender(4)) == (HOME, PLAIN)
+    assert placed(OrderedSender(4)) == (HOME, PLAIN)
 
 
 def test_a_change_of_tables_step_by_step() -> None:
     """Flush, then read ends, then the new route with a fence; meanwhile the key waits, others do not."""
-    sender = Sender(4)
-    assert sender.seen(table(7, 3), 0.0) == [Flush(7)]
+    sender = OrderedSender(4)
+    assert sender.adopt_table(table(7, 3), 0.0) == [Flush(7)]
     assert placed(sender) is None
     other = sender.place(b"other", lambda: 0.0)
     assert other is not None
@@ -60,18 +60,20 @@ def test_a_change_of_tables_step_by_step() -> None:
     assert placed(sender) is None
     assert sender.ends_read(7, {HOME: 12}, 0.1) == []
     assert placed(sender) == (3, Stamp(7, ((HOME, 12),)))
-    assert sender.seen(table(7, 3), 0.2) == sender.seen(table(6, 1), 0.2) == [], "twice, or older"
-    assert sender.seen(table(8, 3, earlier=(HOME,)), 0.3) == []
+    assert sender.adopt_table(table(7, 3), 0.2) == sender.adopt_table(table(6, 1), 0.2) == [], (
+        "twice, or older"
+    )
+    assert sender.adopt_table(table(8, 3, earlier=(HOME,)), 0.3) == []
     assert placed(sender) == (3, Stamp(7, ((HOME, 12),))), "not passed yet"
-    assert sender.seen(table(9, 3, passed=12), 0.4) == []
+    assert sender.adopt_table(table(9, 3, passed=12), 0.4) == []
     assert placed(sender) == (3, PLAIN)
 
 
 def test_a_fence_is_dropped_by_what_had_taken_effect_and_by_nothing_else() -> None:
     """That a route has no earlier places any more may have been found before this run wrote there."""
-    sender = Sender(4)
+    sender = OrderedSender(4)
     other = (HOME + 1) % 4
-    sender.seen(table(7, 3, earlier=(HOME, other)), 0.0)
+    sender.adopt_table(table(7, 3, earlier=(HOME, other)), 0.0)
     sender.flushed(7)
     sender.ends_read(7, {HOME: 12, other: 5}, 0.0)
     both = tuple(sorted({HOME: 12, other: 5}.items()))
@@ -81,64 +83,64 @@ def test_a_fence_is_dropped_by_what_had_taken_effect_and_by_nothing_else() -> No
         (10, 11, ((HOME, 12),)),
         (11, None, ((HOME, 12),)),
     ):
-        assert sender.seen(table(version, 3, passed=passed), 0.0) == []
+        assert sender.adopt_table(table(version, 3, passed=passed), 0.0) == []
         assert placed(sender) == (3, Stamp(7, fence)), version
-    assert sender.seen(table(12, 3, earlier=(HOME,), passed=12), 0.0) == []
+    assert sender.adopt_table(table(12, 3, earlier=(HOME,), passed=12), 0.0) == []
     assert placed(sender) == (3, PLAIN), "whatever else the table says"
 
 
 def test_a_fence_in_an_added_partition_waits_for_a_table_that_tells_of_it() -> None:
     """One that was made before the partition came has no offset of it."""
-    sender = Sender(4)
+    sender = OrderedSender(4)
     moved = RoutingTable(1, 4, 5, {}, {KEY: Route((4,))})
-    sender.seen(moved, 0.0)
+    sender.adopt_table(moved, 0.0)
     sender.flushed(1)
     sender.ends_read(1, {HOME: 0}, 0.0)
-    sender.seen(RoutingTable(2, 4, 5, {}, {KEY: Route((HOME,), (4,))}), 0.0)
+    sender.adopt_table(RoutingTable(2, 4, 5, {}, {KEY: Route((HOME,), (4,))}), 0.0)
     sender.flushed(2)
     sender.ends_read(2, {HOME: 0, 4: 3}, 0.0)
     for version, passed, stamp in (
         (3, (9, 9, 9, 9), Stamp(2, ((4, 3),))),
         (4, (9, 9, 9, 9, 3), PLAIN),
     ):
-        sender.seen(RoutingTable(version, 4, 5, {}, {KEY: Route((HOME,))}, passed), 0.0)
+        sender.adopt_table(RoutingTable(version, 4, 5, {}, {KEY: Route((HOME,))}, passed), 0.0)
         assert placed(sender) == (HOME, stamp)
 
 
 def test_a_new_run_waits_for_the_last_runs_records_of_a_split_key_whatever_tables_say() -> None:
     """The route was settled before that run's last records: of those the table says nothing."""
-    sender = Sender(4)
-    sender.seen(table(7, 1, 2), 0.0)
+    sender = OrderedSender(4)
+    sender.adopt_table(table(7, 1, 2), 0.0)
     places = sorted({HOME, 1, 2})
     sender.flushed(7)
     sender.ends_read(7, dict.fromkeys(places, 12), 0.0)
-    assert sender.seen(table(8, 1, 2, passed=11), 0.0) == []
+    assert sender.adopt_table(table(8, 1, 2, passed=11), 0.0) == []
     assert placed(sender) == (1, Stamp(7, tuple((one, 12) for one in places), 1))
-    assert sender.seen(table(9, 1, 2, passed=12), 0.0) == []
+    assert sender.adopt_table(table(9, 1, 2, passed=12), 0.0) == []
     assert placed(sender) == (1, Stamp(7, (), 2)), "the stream goes on"
 
 
 def test_a_split_key_counts_its_records_from_one() -> None:
     """A first table: an earlier run may have written to the partitions of the split as well."""
-    sender = Sender(4, Guarding(run_records=1))
-    sender.seen(table(1, 1, 2), 0.0)
+    sender = OrderedSender(4, OrderingConfig(run_records=1))
+    sender.adopt_table(table(1, 1, 2), 0.0)
     places = tuple(sorted({HOME, 1, 2}))
     assert sender.flushed(1) == [ReadEnds(1, places)]
     sender.ends_read(1, dict.fromkeys(places, 5), 0.0)
     fence = tuple((place, 5) for place in places)
     found = [sender.place(KEY, lambda: 0.0) for _ in range(3)]
     assert found == [(1, Stamp(1, fence, 1)), (2, Stamp(1, fence, 2)), (1, Stamp(1, fence, 3))]
-    assert sender.failed(KEY, Stamp(1, fence, 2)) == [Fill(KEY, Stamp(1, fence, 2), (1, 2))]
+    assert sender.failed(KEY, Stamp(1, fence, 2)) == [FillGap(KEY, Stamp(1, fence, 2), (1, 2))]
     assert sender.failed(KEY, PLAIN) == []
     # Passed: the fence is no longer carried, the stream goes on.
-    assert sender.seen(table(2, 1, 2, passed=5), 0.0) == []
+    assert sender.adopt_table(table(2, 1, 2, passed=5), 0.0) == []
     assert sender.place(KEY, lambda: 0.0) == (2, Stamp(1, (), 4))
 
 
 def test_a_split_key_goes_to_its_partitions_in_runs() -> None:
     """Three to one, three to the next; the first is drawn, or all producers would go in step."""
-    sender = Sender(4, Guarding(run_records=3))
-    sender.seen(table(1, 1, 2), 0.0)
+    sender = OrderedSender(4, OrderingConfig(run_records=3))
+    sender.adopt_table(table(1, 1, 2), 0.0)
     sender.flushed(1)
     sender.ends_read(1, {HOME: 0, 1: 0, 2: 0}, 0.0)
     draws = iter([0.5])
@@ -150,39 +152,39 @@ def test_a_split_key_goes_to_its_partitions_in_runs() -> None:
 def test_a_mark_that_jumps_frees_all_that_it_passes() -> None:
     """By one, by fewer than wait, by more than wait: what is at or below it is done, the next is released."""
     for jump in (1, 2, 50):
-        receiver = Receiver()
+        receiver = OrderedReceiver()
         receiver.assigned(0, 0)
         for offset, sequence in enumerate((2, 3, 4, 52)):
             receiver.arrived(0, offset, record(Stamp(1, (), sequence)), 0.0)
         stream = record(Stamp(1, (), 2)).stream
         assert receiver.waits_for(stream)
         assert receiver.held == 4
-        dropped = [Drop(0, offset) for offset in range({1: 0, 2: 1, 50: 3}[jump])]
-        released = [Release(0, {1: 0, 2: 1}[jump])] if jump in (1, 2) else []
+        dropped = [DropRecord(0, offset) for offset in range({1: 0, 2: 1, 50: 3}[jump])]
+        released = [ReleaseRecord(0, {1: 0, 2: 1}[jump])] if jump in (1, 2) else []
         assert receiver.marked(stream, jump) == dropped + released
         assert receiver.held == {1: 3, 2: 2, 50: 1}[jump]
-    assert receiver.marked(stream, 51) == [Release(0, 3)]
+    assert receiver.marked(stream, 51) == [ReleaseRecord(0, 3)]
     assert not receiver.waits_for(stream)
 
 
 def test_a_new_run_waits_for_the_places_that_the_table_calls_earlier() -> None:
     """It goes where the hash puts it, as its last run may have done in 2."""
-    sender = Sender(4)
-    assert sender.seen(table(5, HOME, earlier=(2,)), 0.0) == [Flush(5)]
+    sender = OrderedSender(4)
+    assert sender.adopt_table(table(5, HOME, earlier=(2,)), 0.0) == [Flush(5)]
     assert sender.flushed(5) == [ReadEnds(5, tuple(sorted({HOME, 2})))]
 
 
 def test_a_change_that_takes_too_long_is_given_up_and_its_answers_count_no_more() -> None:
     """The key goes on where it was; a late answer to the old question must not bring the table in."""
-    sender = Sender(4, Guarding(switch_seconds=1))
-    sender.seen(table(1, 3), 0.0)
+    sender = OrderedSender(4, OrderingConfig(switch_seconds=1))
+    sender.adopt_table(table(1, 3), 0.0)
     sender.ticked(0.9)
     assert placed(sender) is None
     sender.ticked(1.0)
     assert placed(sender) == (HOME, PLAIN)
     assert sender.gave_up == 1
     assert sender.flushed(1) == sender.ends_read(1, {HOME: 1}, 1.0) == []
-    assert sender.seen(table(2, 1), 2.0) == [Flush(2)]
+    assert sender.adopt_table(table(2, 1), 2.0) == [Flush(2)]
     assert sender.flushed(1) == sender.ends_read(1, {HOME: 1}, 2.0) == []
     assert placed(sender) is None
     assert sender.flushed(2) == [ReadEnds(2, (HOME,))]
@@ -190,10 +192,13 @@ def test_a_change_that_takes_too_long_is_given_up_and_its_answers_count_no_more(
 
 def test_a_table_that_comes_in_mid_change_is_next() -> None:
     """Only the newest of them."""
-    sender = Sender(4)
-    sender.seen(table(1, 3), 0.0)
+    sender = OrderedSender(4)
+    sender.adopt_table(table(1, 3), 0.0)
     assert (
-        sender.seen(table(2, 1), 0.0) == sender.seen(table(3, 2), 0.0) == sender.seen(table(2, 1), 0.0) == []
+        sender.adopt_table(table(2, 1), 0.0)
+        == sender.adopt_table(table(3, 2), 0.0)
+        == sender.adopt_table(table(2, 1), 0.0)
+        == []
     )
     sender.flushed(1)
     assert sender.ends_read(1, {HOME: 1}, 0.0) == [Flush(3)]
@@ -203,163 +208,163 @@ def test_a_table_that_comes_in_mid_change_is_next() -> None:
 
 def test_a_key_named_for_the_first_time_keeps_the_fence_of_its_group() -> None:
     """Its group has moved to 3; naming the key there must not free it of what the group waits for."""
-    sender = Sender(4)
-    sender.seen(RoutingTable(1, 4, 4, {GROUP: Route((3,))}), 0.0)
+    sender = OrderedSender(4)
+    sender.adopt_table(RoutingTable(1, 4, 4, {GROUP: Route((3,))}), 0.0)
     sender.flushed(1)
     sender.ends_read(1, {HOME: 9}, 0.0)
     assert placed(sender) == (3, Stamp(1, ((HOME, 9),)))
     both = RoutingTable(2, 4, 4, {GROUP: Route((3,))}, {KEY: Route((3,))})
-    assert sender.seen(both, 0.0) == [Flush(2)]
+    assert sender.adopt_table(both, 0.0) == [Flush(2)]
     assert sender.flushed(2) == [ReadEnds(2, tuple(sorted({HOME, 3})))]
 
 
-def record(stamp: Stamp = PLAIN, group: int = 0, key: bytes = b"k") -> Record:
+def record(stamp: Stamp = PLAIN, group: int = 0, key: bytes = b"k") -> OrderedRecord:
     """Of one producer."""
-    return Record("p", key, group, stamp)
+    return OrderedRecord("p", key, group, stamp)
 
 
 def test_a_record_at_a_fence_holds_its_group_and_nobody_else() -> None:
     """Then all of it is released in its order, once the other partition is committed far enough."""
-    receiver = Receiver()
-    assert receiver.assigned(0, 5) == [Commit(0, 5)], "others may wait for this partition already"
+    receiver = OrderedReceiver()
+    assert receiver.assigned(0, 5) == [CommitOffset(0, 5)], "others may wait for this partition already"
     assert receiver.arrived(0, 5, record(Stamp(1, ((3, 7),))), 0.0) == []
     assert receiver.arrived(0, 6, record(), 0.0) == []
-    assert receiver.arrived(0, 7, record(group=1), 0.0) == [Release(0, 7)]
+    assert receiver.arrived(0, 7, record(group=1), 0.0) == [ReleaseRecord(0, 7)]
     assert receiver.arrived(0, 6, record(), 0.0) == [], "received already"
     assert receiver.applied(0, 7) == []
     assert receiver.ticked(0.0) == [], "5 and 6 are not done"
     assert receiver.passed(3, 6) == []
-    assert receiver.passed(3, 7) == [Release(0, 5), Release(0, 6)]
+    assert receiver.passed(3, 7) == [ReleaseRecord(0, 5), ReleaseRecord(0, 6)]
     receiver.applied(0, 5)
-    assert receiver.ticked(0.0) == [Commit(0, 6)]
+    assert receiver.ticked(0.0) == [CommitOffset(0, 6)]
     receiver.applied(0, 6)
-    assert receiver.ticked(0.0) == [Commit(0, 8)]
+    assert receiver.ticked(0.0) == [CommitOffset(0, 8)]
     receiver.positioned(0, 9)
-    assert receiver.ticked(0.0) == [Commit(0, 9)], "a marker of a transaction lies there"
+    assert receiver.ticked(0.0) == [CommitOffset(0, 9)], "a marker of a transaction lies there"
 
 
 def test_sequences_are_released_in_turn() -> None:
     """The mark of a stream is asked for first; a record that took effect elsewhere is done with."""
-    receiver = Receiver()
+    receiver = OrderedReceiver()
     receiver.assigned(0, 0)
     stream = ("p", b"k", 1)
-    assert receiver.arrived(0, 0, record(Stamp(1, (), 3)), 0.0) == [AskMark(stream)]
+    assert receiver.arrived(0, 0, record(Stamp(1, (), 3)), 0.0) == [ReadCheckpoint(stream)]
     assert receiver.marked(stream, 1) == []
-    assert receiver.arrived(0, 1, record(Stamp(1, (), 2)), 0.0) == [Release(0, 1)]
-    assert receiver.applied(0, 1) == [Release(0, 0)]
+    assert receiver.arrived(0, 1, record(Stamp(1, (), 2)), 0.0) == [ReleaseRecord(0, 1)]
+    assert receiver.applied(0, 1) == [ReleaseRecord(0, 0)]
     receiver.applied(0, 0)
-    assert receiver.arrived(0, 2, record(Stamp(1, (), 2)), 0.0) == [Drop(0, 2)], "a retry"
-    assert receiver.ticked(0.0) == [Commit(0, 3)]
+    assert receiver.arrived(0, 2, record(Stamp(1, (), 2)), 0.0) == [DropRecord(0, 2)], "a retry"
+    assert receiver.ticked(0.0) == [CommitOffset(0, 3)]
     assert receiver.arrived(0, 3, record(Stamp(1, (), 5)), 0.0) == [], "4 is somewhere else"
-    assert receiver.ticked(0.0) == [AskMark(stream)]
+    assert receiver.ticked(0.0) == [ReadCheckpoint(stream)]
 
 
 def test_what_has_taken_effect_elsewhere_is_dropped() -> None:
     """Below the mark, and a second copy of what waits."""
-    receiver = Receiver()
+    receiver = OrderedReceiver()
     receiver.assigned(0, 0)
     receiver.arrived(0, 0, record(Stamp(1, (), 1)), 0.0)
     receiver.marked(record(Stamp(1, (), 1)).stream, 0)
     receiver.applied(0, 0)
-    assert receiver.arrived(0, 1, record(Stamp(1, (), 1)), 0.0) == [Drop(0, 1)]
+    assert receiver.arrived(0, 1, record(Stamp(1, (), 1)), 0.0) == [DropRecord(0, 1)]
     assert receiver.arrived(0, 2, record(Stamp(1, (), 3)), 0.0) == []
-    assert receiver.arrived(0, 3, record(Stamp(1, (), 3)), 0.0) == [Drop(0, 3)]
+    assert receiver.arrived(0, 3, record(Stamp(1, (), 3)), 0.0) == [DropRecord(0, 3)]
 
 
 def test_a_partition_has_room_for_so_many_records_that_wait() -> None:
     """Then none until half of them wait no more, or one batch each time a gap's time has passed."""
-    receiver = Receiver(Guarding(held_records=4, delivery_seconds=10, gap_seconds=20))
+    receiver = OrderedReceiver(OrderingConfig(held_records=4, delivery_seconds=10, gap_seconds=20))
     receiver.assigned(0, 0)
     receiver.assigned(1, 0)
     for offset in range(4):
-        assert receiver.room(0, 1.0)
+        assert receiver.has_capacity(0, 1.0)
         receiver.arrived(0, offset, record(Stamp(1, ((3, 7 + offset),)), group=offset), 1.0)
-    assert receiver.room(1, 1.0)
-    assert not receiver.room(0, 1.0)
+    assert receiver.has_capacity(1, 1.0)
+    assert not receiver.has_capacity(0, 1.0)
     receiver.passed(3, 7)
     receiver.applied(0, 0)
-    assert not receiver.room(0, 20.9)
-    assert receiver.room(0, 21.0), "what is waited for may lie behind them"
-    assert not receiver.room(0, 21.0)
+    assert not receiver.has_capacity(0, 20.9)
+    assert receiver.has_capacity(0, 21.0), "what is waited for may lie behind them"
+    assert not receiver.has_capacity(0, 21.0)
     receiver.passed(3, 8)
     receiver.applied(0, 1)
-    assert receiver.room(0, 22.0)
+    assert receiver.has_capacity(0, 22.0)
     receiver.arrived(0, 4, record(Stamp(1, ((3, 99),)), group=9), 22.0)
-    assert receiver.room(0, 22.0), "three wait"
+    assert receiver.has_capacity(0, 22.0), "three wait"
 
 
 def test_a_gap_is_searched_for_before_it_is_skipped() -> None:
     """Sequence 1 is nowhere: the mark is set past it. Had it been found, it would be waited for."""
-    receiver = Receiver(Guarding(delivery_seconds=10, gap_seconds=20))
+    receiver = OrderedReceiver(OrderingConfig(delivery_seconds=10, gap_seconds=20))
     receiver.assigned(0, 0)
     stream = ("p", b"k", 1)
     receiver.arrived(0, 0, record(Stamp(1, (), 4)), 0.0)
     receiver.marked(stream, 0)
-    assert receiver.ticked(19.9) == [AskMark(stream)]
-    assert receiver.ticked(20.0) == [AskMark(stream), Search(stream, 1, 3)]
+    assert receiver.ticked(19.9) == [ReadCheckpoint(stream)]
+    assert receiver.ticked(20.0) == [ReadCheckpoint(stream), SearchStream(stream, 1, 3)]
     assert receiver.searched(stream, 1, 1, 3) == []
-    assert receiver.searched(stream, 1, 3, 3) == [Skip(stream, 1, 2)]
-    assert receiver.searched(stream, 1, None, 3) == [Skip(stream, 1, 3)]
-    assert receiver.marked(stream, 3) == [Release(0, 0)]
+    assert receiver.searched(stream, 1, 3, 3) == [SkipSequence(stream, 1, 2)]
+    assert receiver.searched(stream, 1, None, 3) == [SkipSequence(stream, 1, 3)]
+    assert receiver.marked(stream, 3) == [ReleaseRecord(0, 0)]
     assert receiver.searched(stream, 1, None, 3) == [], "an answer to an older question"
 
 
 def test_what_was_lost_with_a_leader_is_waited_for_until_its_end_is_seen() -> None:
     """A fence at 9 in a log that ends at 6: released when all six are committed, for whom it was asked."""
-    receiver = Receiver(Guarding(fence_seconds=30))
+    receiver = OrderedReceiver(OrderingConfig(fence_seconds=30))
     receiver.assigned(0, 0)
     receiver.arrived(0, 0, record(Stamp(1, ((3, 9),))), 0.0)
     assert receiver.ticked(29.0) == []
-    assert receiver.ticked(30.0) == [Probe(3)]
+    assert receiver.ticked(30.0) == [ProbePartition(3)]
     assert receiver.arrived(0, 1, record(Stamp(1, ((3, 9),)), group=1), 30.0) == []
     assert receiver.probed(3, 5, 6) == []
     assert receiver.ticked(59.9) == [], "one that lags is not asked for at each tick"
-    assert receiver.ticked(60.0) == [Probe(3)]
+    assert receiver.ticked(60.0) == [ProbePartition(3)]
     assert receiver.ticked(60.1) == [], "nor while the answer is on its way"
     assert receiver.arrived(0, 2, record(Stamp(1, ((3, 9),)), group=2), 60.2) == []
-    assert receiver.probed(3, 6, 6) == [Release(0, 0), Release(0, 1)]
+    assert receiver.probed(3, 6, 6) == [ReleaseRecord(0, 0), ReleaseRecord(0, 1)]
 
 
 def test_a_fence_below_where_a_log_begins_is_passed() -> None:
     """Retention deleted what it waited for: who is assigned that partition begins, and commits, above."""
-    receiver = Receiver()
-    assert receiver.assigned(0, 0) == [Commit(0, 0)]
+    receiver = OrderedReceiver()
+    assert receiver.assigned(0, 0) == [CommitOffset(0, 0)]
     assert receiver.arrived(0, 0, record(Stamp(1, ((1, 5),))), 0.0) == []
     assert receiver.passed(1, 3) == []
-    assert receiver.assigned(1, 7) == [Commit(1, 7)]
-    assert receiver.passed(1, 7) == [Release(0, 0)]
+    assert receiver.assigned(1, 7) == [CommitOffset(1, 7)]
+    assert receiver.passed(1, 7) == [ReleaseRecord(0, 0)]
 
 
 def test_a_fence_above_where_a_log_begins_is_waited_for() -> None:
     """What retention has left goes first; what it cut off meanwhile is passed without a record."""
-    receiver = Receiver()
+    receiver = OrderedReceiver()
     receiver.assigned(0, 0)
     receiver.assigned(1, 7)
     assert receiver.arrived(0, 0, record(Stamp(1, ((1, 9),))), 0.0) == []
     assert receiver.passed(1, 7) == []
-    assert receiver.arrived(1, 7, record(group=1), 0.0) == [Release(1, 7)]
+    assert receiver.arrived(1, 7, record(group=1), 0.0) == [ReleaseRecord(1, 7)]
     receiver.positioned(1, 12)
     assert receiver.ticked(0.0) == [], "the one at 7 has not taken effect"
     receiver.applied(1, 7)
-    assert receiver.ticked(0.1) == [Commit(1, 12)]
-    assert receiver.passed(1, 12) == [Release(0, 0)]
+    assert receiver.ticked(0.1) == [CommitOffset(1, 12)]
+    assert receiver.passed(1, 12) == [ReleaseRecord(0, 0)]
 
 
 def test_a_sequence_that_retention_deleted_is_searched_for_and_skipped() -> None:
     """The second of a stream waits for the first, which is nowhere any more."""
-    receiver = Receiver(Guarding(delivery_seconds=120, gap_seconds=150))
+    receiver = OrderedReceiver(OrderingConfig(delivery_seconds=120, gap_seconds=150))
     receiver.assigned(0, 4)
     one = record(Stamp(1, (), 2))
-    assert receiver.arrived(0, 4, one, 0.0) == [AskMark(one.stream)]
+    assert receiver.arrived(0, 4, one, 0.0) == [ReadCheckpoint(one.stream)]
     receiver.marked(one.stream, 0)
-    assert receiver.ticked(150.0) == [AskMark(one.stream), Search(one.stream, 1, 1)]
-    assert receiver.searched(one.stream, 1, None, 1) == [Skip(one.stream, 1, 1)]
-    assert receiver.marked(one.stream, 1) == [Release(0, 4)]
+    assert receiver.ticked(150.0) == [ReadCheckpoint(one.stream), SearchStream(one.stream, 1, 1)]
+    assert receiver.searched(one.stream, 1, None, 1) == [SkipSequence(one.stream, 1, 1)]
+    assert receiver.marked(one.stream, 1) == [ReleaseRecord(0, 4)]
 
 
 def test_a_partition_that_is_revoked_is_forgotten() -> None:
     """What was early in it is its next owner's; what is done of it afterwards changes nothing."""
-    receiver = Receiver()
+    receiver = OrderedReceiver()
     receiver.assigned(0, 0)
     receiver.arrived(0, 0, record(), 0.0)
     receiver.arrived(0, 1, record(Stamp(1, (), 2)), 0.0)
@@ -372,10 +377,10 @@ def test_a_partition_that_is_revoked_is_forgotten() -> None:
 def test_time_outs_that_contradict_one_another_are_refused() -> None:
     """A gap may be given up only after the client has given up the delivery."""
     with pytest.raises(SettingsError, match="gap_seconds is 100, expected more than delivery_seconds, 120"):
-        Guarding(gap_seconds=100)
+        OrderingConfig(gap_seconds=100)
     with pytest.raises(SettingsError, match="switch_seconds is 0, expected seconds above 0"):
-        Guarding(switch_seconds=0)
+        OrderingConfig(switch_seconds=0)
     with pytest.raises(SettingsError, match="run_records is 0, expected 1 or more"):
-        Guarding(run_records=0)
+        OrderingConfig(run_records=0)
     with pytest.raises(SettingsError, match="held_records is 0, expected 1 or more"):
-        Guarding(held_records=0)
+        OrderingConfig(held_records=0)

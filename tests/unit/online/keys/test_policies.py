@@ -10,12 +10,17 @@ import pytest
 
 from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.online.keys.heavy_hitters import SpaceSaving
-from trimtab.online.keys.load import LoadView, least
+from trimtab.online.keys.load import PartitionLoadView, least_loaded
 from trimtab.online.keys.murmur2 import POSITIVE, mixed, murmur2, places
 from trimtab.online.keys.policies.bounded import BoundedLoads
 from trimtab.online.keys.policies.choices import DChoices, PartialKeyGrouping, WChoices, choices
-from trimtab.online.keys.policies.hashing import Murmur2Hash
-from trimtab.online.keys.policies.keyless import Adaptive, Random, RoundRobin, Sticky
+from trimtab.online.keys.policies.hashing import HashPartitioning
+from trimtab.online.keys.policies.keyless import (
+    AdaptivePartition,
+    RandomPartition,
+    RoundRobinPartition,
+    StickyPartition,
+)
 from trimtab.online.keys.policies.table import KeyGroups
 
 
@@ -30,10 +35,10 @@ def hash_of(key: bytes) -> int:
     return murmur2(key) & POSITIVE
 
 
-def view_of(*load: float) -> LoadView:
+def view_of(*load: float) -> PartitionLoadView:
     """A view of partitions that hold so many records."""
-    view = LoadView(len(load))
-    view.looked(load)
+    view = PartitionLoadView(len(load))
+    view.reset_counts(load)
     return view
 
 
@@ -51,40 +56,40 @@ def key_in(partitions: int, home: int, second: int | None = None) -> bytes:
 def test_the_hash_is_that_of_the_java_client() -> None:
     """Of key 21 it is -973932308: without its sign 1173551340, 0 over 5 partitions and 12 over 24."""
     assert hash_of(b"21") == 1173551340
-    assert Murmur2Hash().choose(b"21", LoadView(5), drawing(0.5)) == 0
-    assert Murmur2Hash().choose(b"21", LoadView(24), drawing(0.5)) == 12
-    assert Murmur2Hash().choose(None, LoadView(4), drawing(0.5)) == 2
+    assert HashPartitioning().choose(b"21", PartitionLoadView(5), drawing(0.5)) == 0
+    assert HashPartitioning().choose(b"21", PartitionLoadView(24), drawing(0.5)) == 12
+    assert HashPartitioning().choose(None, PartitionLoadView(4), drawing(0.5)) == 2
 
 
 def test_the_hash_keeps_its_base_when_partitions_are_added() -> None:
     """The key stays, and what is without a key may go to the new partition."""
-    view = LoadView(5, spare=1)
+    view = PartitionLoadView(5, spare=1)
     assert view.add() == 5
-    assert Murmur2Hash().choose(b"21", view, drawing(0.99)) == 0
-    assert Murmur2Hash().choose(None, view, drawing(0.99)) == 5
+    assert HashPartitioning().choose(b"21", view, drawing(0.99)) == 0
+    assert HashPartitioning().choose(None, view, drawing(0.99)) == 5
     assert view.add() is None
-    assert view.wanted == 1
+    assert view.requested_partitions == 1
 
 
 def test_random_and_round_robin_take_no_notice_of_the_key() -> None:
     """The first of the round is drawn."""
-    view = LoadView(4)
+    view = PartitionLoadView(4)
     chance = drawing(0.5, 0.0, 0.99)
-    assert [Random().choose(b"a", view, chance) for _ in range(3)] == [2, 0, 3]
-    in_turn = RoundRobin()
+    assert [RandomPartition().choose(b"a", view, chance) for _ in range(3)] == [2, 0, 3]
+    in_turn = RoundRobinPartition()
     assert [in_turn.choose(b"a", view, drawing(0.5)) for _ in range(5)] == [2, 3, 0, 1, 2]
 
 
 def test_a_batch_sticks_and_the_next_is_drawn() -> None:
     """Keys in between are hashed and end no batch."""
-    policy, view, chance = Sticky(batch_records=2), LoadView(4), drawing(0.5, 0.0)
+    policy, view, chance = StickyPartition(batch_records=2), PartitionLoadView(4), drawing(0.5, 0.0)
     assert [policy.choose(key, view, chance) for key in (None, b"21", None, None, None)] == [2, 0, 2, 0, 0]
 
 
 def test_adaptive_weighs_by_the_room_below_the_fullest() -> None:
     """Loads 0, 3 and 1 weigh 4, 1 and 3: below 4/8 the first, below 5/8 the second, else the third."""
     for draw, place in ((0.0, 0), (0.49, 0), (0.5, 1), (0.62, 1), (0.625, 2), (0.999, 2)):
-        assert Adaptive(1).choose(None, view_of(0, 3, 1), drawing(draw)) == place
+        assert AdaptivePartition(1).choose(None, view_of(0, 3, 1), drawing(draw)) == place
 
 
 def test_pkg_takes_the_lighter_of_two_and_draws_among_equals() -> None:
@@ -94,7 +99,7 @@ def test_pkg_takes_the_lighter_of_two_and_draws_among_equals() -> None:
     assert policy.choose(key, view_of(0, 6, 0, 5), drawing(0.9)) == 3
     assert policy.choose(key, view_of(0, 5, 0, 5), drawing(0.4)) == 3
     assert policy.choose(key, view_of(0, 5, 0, 5), drawing(0.6)) == 1
-    assert policy.choose(key_in(1, 0), LoadView(1), drawing(0.4)) == 0
+    assert policy.choose(key_in(1, 0), PartitionLoadView(1), drawing(0.4)) == 0
 
 
 def test_space_saving_with_two_counters() -> None:
@@ -115,7 +120,7 @@ def test_space_saving_bounds_every_count() -> None:
         number = min(int(chance.paretovariate(0.8)), 199)
         exact[number] += 1
         sketch.add(b"%d" % number)
-    assert sum(sketch.count.values()) == sketch.seen == 5000
+    assert sum(sketch.count.values()) == sketch.total == 5000
     for number, count in exact.items():
         counted = sketch.count.get(b"%d" % number)
         assert counted is not None or count <= 5000 / 20
@@ -156,7 +161,7 @@ def test_the_head_may_go_everywhere_and_the_tail_to_two() -> None:
     assert WChoices().choose(key, view, drawing(0.0)) == 5
     rare, policy = key_in(6, 1, 3), WChoices(head=0.5)
     for _ in range(9):
-        policy.choose(b"frequent", LoadView(6), drawing(0.0))
+        policy.choose(b"frequent", PartitionLoadView(6), drawing(0.0))
     assert policy.choose(rare, view_of(9, 9, 9, 8, 9, 0), drawing(0.0)) == 3
 
 
@@ -166,7 +171,7 @@ def test_d_choices_go_to_d_places_of_the_key() -> None:
     assert alone.choose(b"a", view_of(*[3] * 9, 0), drawing(0.0)) == 9
     assert alone.d == 10
     # A key of three tenths needs six choices (worked out above); EVERY records later d is solved for anew.
-    policy, view = DChoices(head=0.2), LoadView(10)
+    policy, view = DChoices(head=0.2), PartitionLoadView(10)
     for number in range(3000):
         policy.choose(b"hot" if number % 10 < 3 else b"cold %d" % number, view, random.Random(number).random)
     assert policy.d == 6
@@ -180,7 +185,7 @@ def test_bounded_loads_keep_every_partition_below_the_bound() -> None:
     Its own partition takes the first record, the next two on the ring one each; with a bound of 2 the same
     three take one more each, with a bound of 3 the first two: 3, 3, 2 and none.
     """
-    policy, view = BoundedLoads(epsilon=0.25), LoadView(4)
+    policy, view = BoundedLoads(epsilon=0.25), PartitionLoadView(4)
     went = [policy.choose(b"hot", view, drawing(0.5)) for _ in range(8)]
     assert went == [*went[:3], *went[:3], *went[:2]]
     assert sorted(view.load) == [0, 2, 3, 3]
@@ -191,7 +196,7 @@ def test_a_full_partition_hands_on_clockwise() -> None:
     ring = sorted((murmur2(b"%d:%d" % (place, point)), place) for place in range(4) for point in range(100))
     at = mixed(hash_of(b"hot"))
     owners = [place for where, place in ring if where >= at] + [place for where, place in ring if where < at]
-    policy, view = BoundedLoads(epsilon=0.25), LoadView(4)
+    policy, view = BoundedLoads(epsilon=0.25), PartitionLoadView(4)
     went = [policy.choose(b"hot", view, drawing(0.5)) for _ in range(3)]
     assert went == list(dict.fromkeys(owners))[:3]
 
@@ -200,7 +205,7 @@ def test_bounded_loads_move_few_keys_when_a_partition_comes() -> None:
     """From 10 to 11 partitions about a eleventh moves; under a hash over the number ten elevenths would."""
     before, after = BoundedLoads(1e9), BoundedLoads(1e9)
     keys = [b"key %d" % number for number in range(2000)]
-    few, more = LoadView(10), LoadView(11)
+    few, more = PartitionLoadView(10), PartitionLoadView(11)
     moved = [
         (old, new)
         for key in keys
@@ -215,7 +220,7 @@ def test_the_table_moves_groups_and_splits_keys() -> None:
     moved, stays = key_in(4, 1), key_in(4, 2)
     group = hash_of(moved) % 1024
     table = RoutingTable(1, 4, 6, {group: Route((5,))}, {b"hot": Route((3, 4))})
-    policy, view = KeyGroups(table), LoadView(4, spare=2)
+    policy, view = KeyGroups(table), PartitionLoadView(4, spare=2)
     view.add(), view.add()
     assert policy.group(moved) == group
     assert policy.choose(moved, view, drawing(0)) == 5
@@ -226,5 +231,5 @@ def test_the_table_moves_groups_and_splits_keys() -> None:
 
 def test_the_least_of_equals_is_drawn() -> None:
     """Partitions 2, 0 and 3 hold 1, 1 and 2: each of the equals has half of the draws."""
-    assert [least([1, 0, 1, 2], (2, 0, 3), draw) for draw in (0.0, 0.49, 0.5, 0.99)] == [2, 2, 0, 0]
-    assert least([1, 0, 1, 2], range(4), 0.99) == 1
+    assert [least_loaded([1, 0, 1, 2], (2, 0, 3), draw) for draw in (0.0, 0.49, 0.5, 0.99)] == [2, 2, 0, 0]
+    assert least_loaded([1, 0, 1, 2], range(4), 0.99) == 1

@@ -6,21 +6,21 @@ import pytest
 
 from support.masters_bench import Bench
 from trimtab.online.masters.acceptor import NO_BALLOT
-from trimtab.online.masters.entries import Record
+from trimtab.online.masters.entries import MessageRecord
 from trimtab.online.masters.messages import (
     Accepted,
-    AskStanding,
     Ballot,
+    DescribeGroup,
+    GroupStatus,
+    ProduceRequest,
+    ProduceResponse,
     Promise,
     Promised,
-    Publish,
-    Published,
     Rejoined,
-    Standing,
-    Start,
-    Write,
+    StartTransfer,
+    WriteLog,
 )
-from trimtab.online.masters.rejoin import ALL_BEGUN, BEGUN
+from trimtab.online.masters.rejoin import ALL_RESTARTED, RESTARTED
 
 
 def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
@@ -31,16 +31,16 @@ def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
     bench.holds = lambda sender, receiver, message: (
         isinstance(receiver, int) and sender != receiver and cut_off in (sender, receiver)
     )
-    bench.send(master, Publish("client", Record("t", "p", 1, b"")))
+    bench.send(master, ProduceRequest("client", MessageRecord("t", "p", 1, b"")))
     bench.run(0.1)
-    assert bench.heard[-1] == (master, 0, Published("t", "p", 1, "stored", master))
+    assert bench.heard[-1] == (master, 0, ProduceResponse("t", "p", 1, "stored", master))
     return bench, master, second, cut_off
 
 
 def emptied(bench: Bench, node: int) -> None:
     """The node starts anew, on an empty disk."""
     bench.written[node] = {}
-    bench.restart(node, life=2)
+    bench.restart(node, incarnation=2)
 
 
 def votes(bench: Bench, node: int) -> bool:
@@ -51,8 +51,8 @@ def votes(bench: Bench, node: int) -> bool:
 def messages(bench: Bench) -> int:
     """How many the one master has."""
     (now,) = bench.masters()
-    (told,) = bench.send(now, AskStanding("client"))
-    assert isinstance(told, Standing)
+    (told,) = bench.send(now, DescribeGroup("client"))
+    assert isinstance(told, GroupStatus)
     return told.messages
 
 
@@ -74,7 +74,7 @@ def test_a_node_that_lost_its_disk_does_not_outvote_what_was_acknowledged() -> N
     bench.run(terms(bench))
     assert bench.masters() == [] and not votes(bench, second)
     assert f"node {master} has not answered" in bench.nodes[second].without_vote[0]
-    bench.restart(master, life=2)
+    bench.restart(master, incarnation=2)
     bench.run(terms(bench))
     assert messages(bench) == 1 and votes(bench, second)
 
@@ -108,19 +108,19 @@ def test_without_a_vote_nothing_is_promised_accepted_or_asked_for() -> None:
         return holds(sender, receiver, message)
 
     bench.holds = listening
-    bench.send(master, Publish("client", Record("t", "p", 2, b"")))
+    bench.send(master, ProduceRequest("client", MessageRecord("t", "p", 2, b"")))
     bench.run(terms(bench))
     assert bench.nodes[second].groups[0].state.sequences == {("t", "p"): 2}
     assert not votes(bench, second)
     assert not [one for node, one in told if node == second and isinstance(one, Promise | Accepted)]
     # The disk holds what was learnt, and no promise: started again, it still has no vote.
-    bench.restart(second, life=3)
+    bench.restart(second, incarnation=3)
     bench.run(1.0)
     assert not votes(bench, second)
     bench.let_go()
     bench.run(terms(bench))
     assert votes(bench, second)
-    bench.restart(second, life=4)
+    bench.restart(second, incarnation=4)
     assert votes(bench, second)
 
 
@@ -147,7 +147,7 @@ def test_a_new_cluster_votes_once_all_of_its_nodes_are_there() -> None:
     assert len(bench.masters()) == 1 and all(votes(bench, node) for node in range(3))
 
 
-YES = Rejoined(life=2, promised=(9, 9), votes=True, leads=True, upto=0)
+YES = Rejoined(incarnation=2, promised=(9, 9), votes=True, leads=True, upto=0)
 """What the leader answers a node that starts for the second time."""
 
 
@@ -160,7 +160,7 @@ YES = Rejoined(life=2, promised=(9, 9), votes=True, leads=True, upto=0)
         (YES._replace(leads=False), YES._replace(leads=False), False),
         (YES._replace(upto=10**6), YES._replace(leads=False), False),
         (YES, YES._replace(leads=False, votes=False), False),
-        (YES._replace(life=1), YES._replace(leads=False), False),
+        (YES._replace(incarnation=1), YES._replace(leads=False), False),
         (YES, None, False),
     ],
 )
@@ -193,36 +193,36 @@ def test_somebody_leads_where_only_the_lost_one_did() -> None:
     bench = Bench()
     bench.run(bench.settings.cycle_seconds + 1.0)
     (master,) = bench.masters()
-    ideal, other = (node for node in range(3) if node != master)
-    bench.publish_map(ideal)
+    preferred, other = (node for node in range(3) if node != master)
+    bench.publish_map(preferred)
     bench.run(10.0)
-    assert bench.masters() == [ideal] and bench.nodes[ideal].token.log.proposer.leads
-    emptied(bench, ideal)
+    assert bench.masters() == [preferred] and bench.nodes[preferred].token.log.proposer.leads
+    emptied(bench, preferred)
     bench.run(terms(bench))
-    assert not bench.nodes[ideal].token.log.without_vote
+    assert not bench.nodes[preferred].token.log.without_vote
     bench.publish_map(other, version=2)
     bench.run(terms(bench))
     assert bench.masters() == [other]
 
 
 def test_a_takeover_of_a_life_that_is_over_is_waited_for() -> None:
-    """The incumbent may still be in it when the node that asked for it has learnt the token's log anew."""
+    """The current master may still be in it when the requesting node has learnt the token's log again."""
     bench = Bench(groups=2)
     bench.run(bench.settings.cycle_seconds + 1.0)
-    ideal = next(node for node in range(3) if node not in (bench.masters(0) + bench.masters(1)))
+    preferred = next(node for node in range(3) if node not in (bench.masters(0) + bench.masters(1)))
     now = [bench.masters(group)[0] for group in range(2)]
-    bench.publish_map(ideal, now[1])
-    bench.run_until(lambda: bench.masters(0) == [ideal] and bench.nodes[ideal].token.lease.open)
-    bench.holds = lambda sender, receiver, message: isinstance(message, Start)
-    bench.publish_map(ideal, ideal, version=2)
-    bench.run_until(lambda: bench.nodes[ideal].token.lease.held)
-    taken = bench.nodes[ideal].token.version
-    emptied(bench, ideal)
+    bench.publish_map(preferred, now[1])
+    bench.run_until(lambda: bench.masters(0) == [preferred] and bench.nodes[preferred].token.lease.open)
+    bench.holds = lambda sender, receiver, message: isinstance(message, StartTransfer)
+    bench.publish_map(preferred, preferred, version=2)
+    bench.run_until(lambda: bench.nodes[preferred].token.lease.held)
+    taken = bench.nodes[preferred].token.version
+    emptied(bench, preferred)
     bench.run(bench.settings.cycle_seconds / 2)
-    assert bench.nodes[ideal].token.version == taken and not bench.nodes[ideal].token.lease.open
+    assert bench.nodes[preferred].token.version == taken and not bench.nodes[preferred].token.lease.open
 
 
-@pytest.mark.parametrize("seen", [(BEGUN, BEGUN), (ALL_BEGUN, None)])
+@pytest.mark.parametrize("seen", [(RESTARTED, RESTARTED), (ALL_RESTARTED, None)])
 def test_in_a_new_cluster_nobody_votes_before_all_have_a_log(seen: tuple[Ballot, Ballot | None]) -> None:
     """Or a node that lost power just then would find others that have begun without it, and no leader.
 
@@ -234,15 +234,15 @@ def test_in_a_new_cluster_nobody_votes_before_all_have_a_log(seen: tuple[Ballot,
     for node in (1, 2):
         log.received(node, nothing)
     assert not votes(bench, 0)
-    for order in bench.nodes[0].station.orders:
-        if isinstance(order, Write):
+    for order in bench.nodes[0].context.orders:
+        if isinstance(order, WriteLog):
             bench.written[0].setdefault(order.group, []).append(order.written)
-    assert bench.written[0] == {0: [Promised(BEGUN)]}
+    assert bench.written[0] == {0: [Promised(RESTARTED)]}
     # It has begun, and that alone is no vote in its next life either.
-    bench.restart(0, life=2)
+    bench.restart(0, incarnation=2)
     log = bench.nodes[0].groups[0].log
     assert not votes(bench, 0)
     for node, promised in enumerate(seen, 1):
         if promised is not None:
-            log.received(node, nothing._replace(life=2, promised=promised))
+            log.received(node, nothing._replace(incarnation=2, promised=promised))
     assert votes(bench, 0)

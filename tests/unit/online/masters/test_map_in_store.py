@@ -1,4 +1,4 @@
-"""The ideal map in the store itself: published by clients, over one version, in the log of the token."""
+"""The preferred map in the store itself: published by clients, over one version, in the log of the token."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from support.masters_bench import Bench
 from trimtab.online.masters.bounds import CLAIM_BYTES
-from trimtab.online.masters.entries import ChangeClaims, PublishMap, TakeToken
-from trimtab.online.masters.maps import Registry
+from trimtab.online.masters.entries import AcquireToken, ChangeClaims, PublishMap
+from trimtab.online.masters.map_versions import Registry
 from trimtab.online.masters.messages import (
     Accept,
     Accepted,
@@ -31,9 +31,9 @@ def ready(groups: int = 1, **settings: Any) -> tuple[Bench, int, list[int]]:
     return bench, master, [node for node in range(3) if node != master]
 
 
-def publish(bench: Bench, node: int, expected: int, version: int, *ideal: int) -> None:
+def publish(bench: Bench, node: int, expected: int, version: int, *preferred: int) -> None:
     """A client asks a node to publish a map."""
-    bench.send(node, ChangeMap(PublishMap(expected, version, ideal)), CLUSTER)
+    bench.send(node, ChangeMap(PublishMap(expected, version, preferred)), CLUSTER)
 
 
 def told(bench: Bench, node: int) -> MapIs:
@@ -45,19 +45,19 @@ def told(bench: Bench, node: int) -> MapIs:
 
 def seen(bench: Bench) -> list[tuple[int, tuple[int, ...]]]:
     """The map that each node goes by."""
-    return [tuple(node.maps.seen) for node in bench.nodes]  # type: ignore[misc]
+    return [tuple(node.maps.newest) for node in bench.nodes]  # type: ignore[misc]
 
 
 def test_a_map_is_gone_by_on_all_nodes_and_after_their_restart() -> None:
-    """Published at any node; a takeover follows, and so it does after all have died, from what they wrote."""
-    bench, master, (ideal, other) = ready()
-    publish(bench, master, 0, 1, ideal)
-    assert seen(bench) == [(1, (ideal,))] * 3
+    """Published at any node; a transfer follows, and so it does after all have died, from what they wrote."""
+    bench, master, (preferred, other) = ready()
+    publish(bench, master, 0, 1, preferred)
+    assert seen(bench) == [(1, (preferred,))] * 3
     bench.run(2 * bench.settings.renewal_seconds)
-    assert bench.masters() == [ideal]
+    assert bench.masters() == [preferred]
     publish(bench, other, 1, 5, other)
     for node in range(3):
-        bench.restart(node, life=2)
+        bench.restart(node, incarnation=2)
     assert seen(bench) == [(5, (other,))] * 3
     bench.run(2 * bench.settings.cycle_seconds)
     assert bench.masters() == [other]
@@ -66,12 +66,12 @@ def test_a_map_is_gone_by_on_all_nodes_and_after_their_restart() -> None:
 
 def test_a_cluster_that_is_given_more_groups_goes_by_its_map_and_takes_the_next() -> None:
     """Groups that the map does not name have any master; of fewer groups only those count that are there."""
-    bench, master, (ideal, _) = ready(groups=2)
-    publish(bench, master, 0, 1, ideal, master)
-    for groups, named in ((3, (ideal, master, -1)), (1, (ideal,))):
+    bench, master, (preferred, _) = ready(groups=2)
+    publish(bench, master, 0, 1, preferred, master)
+    for groups, named in ((3, (preferred, master, -1)), (1, (preferred,))):
         bench._groups = groups
         for node in range(3):
-            bench.restart(node, life=1 + groups)
+            bench.restart(node, incarnation=1 + groups)
         assert seen(bench) == [(1, named)] * 3
     bench.run(bench.settings.cycle_seconds)
     publish(bench, master, 1, 2, master)
@@ -80,8 +80,8 @@ def test_a_cluster_that_is_given_more_groups_goes_by_its_map_and_takes_the_next(
 
 def test_the_state_of_the_log_carries_the_map_and_the_claims() -> None:
     """A node that was away for long begins at a snapshot, which has them; so does one that starts on it."""
-    bench, master, (ideal, late) = ready(snapshot_entries=4)
-    publish(bench, master, 0, 1, ideal)
+    bench, master, (preferred, late) = ready(snapshot_entries=4)
+    publish(bench, master, 0, 1, preferred)
     bench.down.add(late)
     for number in range(8):
         publish(bench, master, 1 + number, 2 + number, -1)
@@ -90,7 +90,7 @@ def test_the_state_of_the_log_carries_the_map_and_the_claims() -> None:
     bench.run(2 * bench.settings.renewal_seconds)
     assert told(bench, late)[2:] == (9, 9, (-1,), ("claim 7",))
     for node in range(3):
-        bench.restart(node, life=2)
+        bench.restart(node, incarnation=2)
         assert told(bench, node)[2:] == (9, 9, (-1,), ("claim 7",))
 
 
@@ -121,7 +121,7 @@ def test_the_state_compares_versions() -> None:
     ):
         registry.apply(entry)
         assert registry.version == version
-    assert registry.ideal == (0,)
+    assert registry.preferred == (0,)
 
 
 @pytest.mark.parametrize("change", [(0, 1, (0, 0)), (0, 1, ()), (0, 1, (3,)), (0, 1, (-2,)), (0, 0, (0,))])
@@ -147,11 +147,11 @@ def test_a_node_that_reads_its_map_elsewhere_publishes_nothing_and_says_so() -> 
 
 def test_a_node_that_missed_a_map_learns_it_from_the_heartbeats_of_others() -> None:
     """Nothing else may be chosen in that log for days, and who is behind takes nothing over."""
-    bench, master, (ideal, late) = ready(groups=2)
+    bench, master, (preferred, late) = ready(groups=2)
     kinds = (Accept, Commit, Chosen)
     bench.holds = lambda sender, receiver, message: isinstance(message, kinds) and receiver == late
     publish(bench, master, 0, 1, -1, late)
-    assert seen(bench)[late] == (0, (-1, -1)) and seen(bench)[ideal] == (1, (-1, late))
+    assert seen(bench)[late] == (0, (-1, -1)) and seen(bench)[preferred] == (1, (-1, late))
     bench.held.clear()
     bench.holds = lambda sender, receiver, message: False
     bench.run(bench.settings.renewal_seconds)
@@ -230,23 +230,23 @@ def test_claims_are_a_set_with_a_limit() -> None:
 def test_a_token_that_is_given_back_while_a_map_is_published_is_free_at_once() -> None:
     """The publisher's node leads the log from then on, and the other node's proposal is proposed again.
 
-    Otherwise the next takeover would wait until the token expires.
+    Otherwise the next transfer would wait until the token expires.
     """
     bench, _, others = ready(groups=2)
     (holder,) = bench.masters(1)
-    ideal = others[0]
-    other = next(node for node in range(3) if node not in (holder, ideal))
-    publish(bench, holder, 0, 1, ideal, -1)
+    preferred = others[0]
+    other = next(node for node in range(3) if node not in (holder, preferred))
+    publish(bench, holder, 0, 1, preferred, -1)
 
     def gives_back(sender: int | str, receiver: int | str, message: Any) -> bool:
         entry = message.entry if isinstance(message, Accept) else None
-        return isinstance(entry, TakeToken) and entry.group == CLUSTER
+        return isinstance(entry, AcquireToken) and entry.group == CLUSTER
 
     bench.holds = gives_back
-    bench.run_until(lambda: bench.masters() == [ideal] and bench.held)
+    bench.run_until(lambda: bench.masters() == [preferred] and bench.held)
     # Nor does the other node hear of it in the promise of the one that had accepted it.
-    bench.holds = lambda sender, receiver, message: isinstance(message, Promise) and sender == ideal
-    publish(bench, other, 1, 2, ideal, other)
+    bench.holds = lambda sender, receiver, message: isinstance(message, Promise) and sender == preferred
+    publish(bench, other, 1, 2, preferred, other)
     bench.held.clear()
     bench.holds = lambda sender, receiver, message: False
     bench.run(2 * bench.settings.renewal_seconds)

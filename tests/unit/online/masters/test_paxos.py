@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trimtab.online.masters.acceptor import Acceptor
-from trimtab.online.masters.entries import Append, BeMaster, Nothing
+from trimtab.online.masters.entries import AppendMessages, ClaimMastership, NoOp
 from trimtab.online.masters.messages import (
     Accept,
     Accepted,
@@ -14,33 +14,33 @@ from trimtab.online.masters.messages import (
     Chosen,
     ChosenUpTo,
     Commit,
+    GroupSnapshot,
     Prepare,
     Promise,
     Promised,
-    Refused,
-    Send,
-    Snapshot,
-    Write,
+    Rejected,
+    SendMessage,
+    WriteLog,
 )
-from trimtab.online.masters.replica import Replica
-from trimtab.online.masters.settings import MasterSettings
-from trimtab.online.masters.station import Station
+from trimtab.online.masters.node_context import NodeContext
+from trimtab.online.masters.replica import PaxosLog
+from trimtab.online.masters.settings import StoreSettings
 
-A, B, C = (Append(1, ()), Append(2, ()), Append(3, ()))
+A, B, C = (AppendMessages(1, ()), AppendMessages(2, ()), AppendMessages(3, ()))
 
 
-def station(node: int = 0) -> Station:
+def station(node: int = 0) -> NodeContext:
     """A node of three."""
-    return Station(node, 3, 1, MasterSettings(snapshot_entries=4), now=100.0)
+    return NodeContext(node, 3, 1, StoreSettings(snapshot_entries=4), now=100.0)
 
 
 class Learnt:
     """A replica whose applied values are kept."""
 
     def __init__(self, node: int = 0) -> None:
-        self.station = station(node)
+        self.context = station(node)
         self.applied: list[tuple[int, Any]] = []
-        self.replica = Replica(self.station, 0, self._apply, lambda: tuple(self.applied), self._restore)
+        self.replica = PaxosLog(self.context, 0, self._apply, lambda: tuple(self.applied), self._restore)
 
     def _apply(self, slot: int, entry: Any) -> None:
         self.applied.append((slot, entry))
@@ -50,7 +50,7 @@ class Learnt:
 
     def take(self) -> list[Any]:
         """Orders since the last time."""
-        orders, self.station.orders = self.station.orders, []
+        orders, self.context.orders = self.context.orders, []
         return orders
 
     def hear(self, sender: int, message: Any) -> list[Any]:
@@ -69,9 +69,9 @@ class Learnt:
         return self
 
 
-def sends(orders: list[Any], kind: type) -> list[Send]:
+def sends(orders: list[Any], kind: type) -> list[SendMessage]:
     """The messages of a kind."""
-    return [one for one in orders if isinstance(one, Send) and isinstance(one.message, kind)]
+    return [one for one in orders if isinstance(one, SendMessage) and isinstance(one.message, kind)]
 
 
 def test_a_promise_is_written_and_sent_when_the_disk_has_it() -> None:
@@ -80,8 +80,8 @@ def test_a_promise_is_written_and_sent_when_the_disk_has_it() -> None:
     acceptor = Acceptor(one, 0)
     acceptor.prepare(0, Prepare((1, 0), 1))
     assert one.orders == [
-        Write(0, Promised((1, 0))),
-        Send(0, 0, Promise((1, 0), 1, ()), True),
+        WriteLog(0, Promised((1, 0))),
+        SendMessage(0, 0, Promise((1, 0), 1, ()), True),
     ]
 
 
@@ -89,11 +89,11 @@ def test_an_acceptance_is_written_and_sent_when_the_disk_has_it() -> None:
     """The proposer counts it as one that stays."""
     one = station(2)
     acceptor = Acceptor(one, 0)
-    acceptor.take(0, Accept((1, 0), 1, A), 0)
+    acceptor.handle_accept(0, Accept((1, 0), 1, A), 0)
     assert one.orders == [
-        Write(0, Promised((1, 0))),
-        Write(0, AcceptedAt(1, (1, 0), A)),
-        Send(0, 0, Accepted((1, 0), 1), True),
+        WriteLog(0, Promised((1, 0))),
+        WriteLog(0, AcceptedAt(1, (1, 0), A)),
+        SendMessage(0, 0, Accepted((1, 0), 1), True),
     ]
 
 
@@ -104,8 +104,8 @@ def test_a_lower_ballot_is_refused() -> None:
     acceptor.prepare(1, Prepare((5, 1), 1))
     one.orders.clear()
     acceptor.prepare(0, Prepare((4, 0), 1))
-    acceptor.take(0, Accept((4, 0), 1, A), 0)
-    assert one.orders == [Send(0, 0, Refused((5, 1)), False)] * 2
+    acceptor.handle_accept(0, Accept((4, 0), 1, A), 0)
+    assert one.orders == [SendMessage(0, 0, Rejected((5, 1)), False)] * 2
     assert acceptor.accepted == {}
 
 
@@ -114,7 +114,7 @@ def test_a_promise_tells_all_that_was_accepted() -> None:
     one = station(2)
     acceptor = Acceptor(one, 0)
     for slot, entry in enumerate((A, B, C), 1):
-        acceptor.take(0, Accept((1, 0), slot, entry), 0)
+        acceptor.handle_accept(0, Accept((1, 0), slot, entry), 0)
     one.orders.clear()
     acceptor.prepare(1, Prepare((2, 1), 2))
     (answer,) = sends(one.orders, Promise)
@@ -126,7 +126,7 @@ def test_a_ballot_is_asked_for_when_the_own_promise_is_on_disk() -> None:
     one = Learnt()
     one.replica.propose(A)
     orders = one.take()
-    assert orders[0] == Write(0, Promised((1, 0)))
+    assert orders[0] == WriteLog(0, Promised((1, 0)))
     assert [(order.to, order.synced) for order in sends(orders, Prepare)] == [(1, True), (2, True)]
 
 
@@ -139,7 +139,7 @@ def test_a_proposer_goes_on_with_what_others_have_accepted() -> None:
     one.hear(1, Promise(ballot, 1, ((1, (0, 1), A), (3, (0, 1), A))))
     orders = one.hear(2, Promise(ballot, 1, ((1, (0, 2), B),)))
     told = {order.message.slot: order.message.entry for order in sends(orders, Accept)}
-    assert told == {1: B, 2: Nothing(), 3: A, 4: C}
+    assert told == {1: B, 2: NoOp(), 3: A, 4: C}
 
 
 def test_a_proposer_that_lacks_what_only_a_snapshot_knows_proposes_nothing() -> None:
@@ -151,7 +151,7 @@ def test_a_proposer_that_lacks_what_only_a_snapshot_knows_proposes_nothing() -> 
     orders = one.hear(1, Promise(ballot, 9, ()))
     orders += one.hear(2, Promise(ballot, 1, ()))
     orders += one.hear(0, Promise(ballot, 1, ()))
-    assert sends(orders, Accept) == [] and sends(orders, CatchUp) == [Send(1, 0, CatchUp(1), False)]
+    assert sends(orders, Accept) == [] and sends(orders, CatchUp) == [SendMessage(1, 0, CatchUp(1), False)]
 
 
 def test_a_value_is_chosen_when_a_majority_has_it_the_proposer_itself_included() -> None:
@@ -162,7 +162,7 @@ def test_a_value_is_chosen_when_a_majority_has_it_the_proposer_itself_included()
     assert one.applied == []
     orders = one.hear(0, Accepted(ballot, 1))
     assert one.applied == [(1, A)]
-    assert Write(0, ChosenUpTo(1)) in orders
+    assert WriteLog(0, ChosenUpTo(1)) in orders
     assert [order.message for order in sends(orders, Commit)] == [Commit(ballot, 1, 1)] * 2
 
 
@@ -187,10 +187,10 @@ def test_an_answer_to_another_ballot_counts_for_nothing() -> None:
 def test_a_proposer_that_is_outdone_proposes_batches_again_and_masterships_never() -> None:
     """What was under way may be chosen or not: a batch counts once, an old wish to be master must not."""
     one = Learnt().leading()
-    one.replica.propose(BeMaster(0, (1, 1), 0))
+    one.replica.propose(ClaimMastership(0, (1, 1), 0))
     one.replica.propose(B)
     one.take()
-    one.hear(1, Refused((9, 1)))
+    one.hear(1, Rejected((9, 1)))
     assert not one.replica.proposer.leads
     assert list(one.replica.proposer.waiting) == [A, B]
 
@@ -203,7 +203,7 @@ def test_of_what_was_found_in_a_slot_the_highest_ballot_counts() -> None:
         ballot = one.replica.proposer.ballot
         one.hear(0, Promise(ballot, 1, ((1, first, B if first > second else C),)))
         one.hear(1, Promise(ballot, 1, ((1, second, B if second > first else C),)))
-        assert one.replica.proposer.under_way[1].entry == B
+        assert one.replica.proposer.in_flight[1].entry == B
 
 
 def test_what_was_found_is_left_to_its_proposer_when_this_one_is_outdone() -> None:
@@ -213,8 +213,8 @@ def test_what_was_found_is_left_to_its_proposer_when_this_one_is_outdone() -> No
     ballot = one.replica.proposer.ballot
     one.hear(0, Promise(ballot, 1, ()))
     one.hear(1, Promise(ballot, 1, ((1, (0, 1), B),)))
-    assert [each.entry for each in one.replica.proposer.under_way.values()] == [B, A]
-    one.hear(1, Refused((9, 1)))
+    assert [each.entry for each in one.replica.proposer.in_flight.values()] == [B, A]
+    one.hear(1, Rejected((9, 1)))
     assert list(one.replica.proposer.waiting) == [A]
 
 
@@ -235,7 +235,7 @@ def test_values_are_applied_in_order_once() -> None:
     one.hear(0, Accept((1, 0), 2, B))
     one.hear(0, Commit((1, 0), 2, 2))
     assert one.applied == []
-    one.station.now += 1
+    one.context.now += 1
     one.hear(0, Chosen(1, (A, B)))
     one.hear(0, Chosen(1, (A, B)))
     assert one.applied == [(1, A), (2, B)]
@@ -251,7 +251,7 @@ def test_whoever_is_behind_gets_entries_or_a_snapshot() -> None:
             one.hear(node, Accepted(ballot, slot))
     (told,) = sends(one.hear(1, CatchUp(5)), Chosen)
     assert told.message.since == 5
-    (told,) = sends(one.hear(1, CatchUp(1)), Snapshot)
+    (told,) = sends(one.hear(1, CatchUp(1)), GroupSnapshot)
     other = Learnt(1)
     other.hear(0, told.message)
     assert other.applied == one.applied
@@ -260,13 +260,13 @@ def test_whoever_is_behind_gets_entries_or_a_snapshot() -> None:
 def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
     """Each answer may be large: who asks every 0.2 s for what is under way never gets done with it."""
     one = Learnt(2)
-    lease_seconds = one.station.settings.lease_seconds
+    lease_seconds = one.context.settings.lease_seconds
 
     def asked(seconds: float, upto: int) -> int:
         """Questions for what the leader has, in so long."""
         count = 0
         for _ in range(round(seconds / 0.1)):
-            one.station.now += 0.1
+            one.context.now += 0.1
             count += len(sends(one.hear(0, Commit((1, 0), upto, upto)), CatchUp))
         return count
 
@@ -283,7 +283,7 @@ def test_who_is_slow_to_take_answers_in_asks_more_and_more_rarely() -> None:
         one.hear(0, Chosen(slot, (A,)))
         counts.append(asked(0.1, 99))
     assert 3 <= sum(counts[-10:]) <= 5, "who is answered at once asks every 0.2 s"
-    one.station.now += 3 * lease_seconds
+    one.context.now += 3 * lease_seconds
     one.hear(0, Chosen(83, (A,)))
     assert asked(0.1, 99) == 1
     assert asked(0.3, 99) == 1, "a wait of before counts no more when it is behind another time"
@@ -293,13 +293,13 @@ def test_a_question_that_comes_too_early_is_asked_later() -> None:
     """Nobody may tell this node a second time that it is behind."""
     one = Learnt(2)
     assert len(sends(one.hear(0, Commit((1, 0), 2, 2)), CatchUp)) == 1
-    assert one.replica.due() == float("inf")
+    assert one.replica.next_deadline() == float("inf")
     one.hear(0, Chosen(1, (A,)))
     assert sends(one.hear(1, Commit((2, 1), 3, 3)), CatchUp) == []
-    one.station.now = one.replica.due()
-    one.replica.go_on()
-    assert sends(one.take(), CatchUp) == [Send(1, 0, CatchUp(2), False)]
-    assert one.replica.due() == float("inf")
+    one.context.now = one.replica.next_deadline()
+    one.replica.tick()
+    assert sends(one.take(), CatchUp) == [SendMessage(1, 0, CatchUp(2), False)]
+    assert one.replica.next_deadline() == float("inf")
 
 
 def test_a_new_life_goes_on_from_what_was_written() -> None:
@@ -308,10 +308,10 @@ def test_a_new_life_goes_on_from_what_was_written() -> None:
     orders = one.hear(0, Accept((3, 0), 1, A)) + one.hear(0, Accept((3, 0), 2, B))
     orders += one.hear(0, Commit((3, 0), 1, 1))
     other = Learnt(2)
-    other.replica.recover([order.written for order in orders if isinstance(order, Write)])
+    other.replica.recover([order.written for order in orders if isinstance(order, WriteLog)])
     assert other.applied == [(1, A)]
     other.take()
-    assert other.hear(1, Prepare((2, 1), 1)) == [Send(1, 0, Refused((3, 0)), False)]
+    assert other.hear(1, Prepare((2, 1), 1)) == [SendMessage(1, 0, Rejected((3, 0)), False)]
     (answer,) = sends(other.hear(1, Prepare((4, 1), 2)), Promise)
     assert answer.message.accepted == ((2, (3, 0), B),)
 
@@ -319,10 +319,10 @@ def test_a_new_life_goes_on_from_what_was_written() -> None:
 def test_a_value_that_is_not_answered_is_sent_again_more_and_more_rarely() -> None:
     """A slow follower does not get all of it five times a second; once a second at least, it does."""
     one = Learnt().leading()
-    begun, times = one.station.now, list[float]()
+    begun, times = one.context.now, list[float]()
     while len(times) < 6:
-        one.station.now = one.replica.due()
-        one.replica.go_on()
+        one.context.now = one.replica.next_deadline()
+        one.replica.tick()
         assert sorted(order.to for order in sends(one.take(), Accept)) == [1, 2]
-        times.append(round(one.station.now - begun, 3))
+        times.append(round(one.context.now - begun, 3))
     assert times == [0.2, 0.6, 1.4, 2.4, 3.4, 4.4]

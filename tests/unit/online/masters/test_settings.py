@@ -8,7 +8,7 @@ from math import inf, nan
 import pytest
 
 from trimtab.model.errors import SettingsError
-from trimtab.online.masters.settings import MasterSettings, Scheme
+from trimtab.online.masters.settings import StoreSettings, TransferScheme
 
 ABOVE_ZERO = "a finite number above 0"
 ZERO_TOO = "a finite number, 0 or more"
@@ -30,9 +30,9 @@ SHARE = "a share, 0 or more and below 1"
         ({"cycle_seconds": inf}, f"cycle_seconds is inf, expected {ABOVE_ZERO}"),
         ({"sync_seconds": 0.0}, f"sync_seconds is 0, expected {ABOVE_ZERO}"),
         ({"upload_seconds": -1.0}, f"upload_seconds is -1, expected {ZERO_TOO}"),
-        ({"mute_seconds": nan}, f"mute_seconds is nan, expected {ZERO_TOO}"),
+        ({"backoff_seconds": nan}, f"backoff_seconds is nan, expected {ZERO_TOO}"),
         ({"batch_seconds": -0.1}, f"batch_seconds is -0.1, expected {ZERO_TOO}"),
-        ({"lag_entries": -1}, f"lag_entries is -1, expected {ZERO_TOO}"),
+        ({"max_lag_entries": -1}, f"max_lag_entries is -1, expected {ZERO_TOO}"),
         ({"drift": -1.0, "margin": -0.4}, f"drift is -1, expected {SHARE}"),
         ({"drift": nan}, f"drift is nan, expected {SHARE}"),
         ({"drift": 0.0, "margin": -0.4}, f"margin is -0.4, expected {SHARE}"),
@@ -47,14 +47,14 @@ SHARE = "a share, 0 or more and below 1"
 def test_a_value_out_of_range_is_refused(changes: dict[str, float], told: str) -> None:
     """Alone, even where the sums of the protocol would come out right with it."""
     with pytest.raises(SettingsError, match=f"^masters.{told}: correct it$"):
-        MasterSettings(**changes)  # type: ignore[arg-type]
+        StoreSettings(**changes)  # type: ignore[arg-type]
 
 
 def test_what_nodes_must_have_alike_decides_who_is_master_and_what_is_kept() -> None:
     """Terms, clocks, schemes and how much is kept; how often one asks again is each node's own business."""
-    settings = MasterSettings()
+    settings = StoreSettings()
     assert settings.shared == {
         "lease_seconds": 10.0, "drift": 0.005, "margin": 0.02, "cycle_seconds": 20.0,
-        "scheme": Scheme.EXPIRE, "keep_bytes": 16 << 20,
+        "scheme": TransferScheme.EXPIRE, "keep_bytes": 16 << 20,
     }  # fmt: skip
     assert replace(settings, retry_seconds=0.1, batch_bytes=1, window=2).shared == settings.shared

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab.online.queues.lanes import Lanes, quick_goes_first
+from trimtab.online.queues.lanes import LaneClassifier, is_quick_first
 
 
 def test_alike_messages_stay_in_one_line() -> None:
     """The mean of equals is each of them; no rounding makes one of them quick."""
-    lanes = Lanes()
+    lanes = LaneClassifier()
     for _ in range(5000):
         assert not lanes.quick(0.1)
-        lanes.came(0.1)
+        lanes.enqueued(0.1)
 
 
-def after(*weights: float) -> Lanes:
+def after(*weights: float) -> LaneClassifier:
     """Lanes after messages of these weights."""
-    lanes = Lanes()
+    lanes = LaneClassifier()
     for one in weights:
-        lanes.came(one)
+        lanes.enqueued(one)
     return lanes
 
 
@@ -28,7 +28,7 @@ def test_less_than_half_of_the_mean_over_work_is_quick() -> None:
     lanes = after(1.0, 3.0)
     assert lanes.quick(1.249)
     assert not lanes.quick(1.251)
-    assert not Lanes().quick(0.001), "of what nothing is known nothing is quick"
+    assert not LaneClassifier().quick(0.001), "of what nothing is known nothing is quick"
 
 
 def test_a_rare_long_message_makes_all_others_quick() -> None:
@@ -50,4 +50,4 @@ def test_a_long_message_is_overtaken_by_what_came_soon_after(
     quick_at: float, other_at: float, first: bool
 ) -> None:
     """Ten seconds, the last of them included."""
-    assert quick_goes_first(quick_at, other_at, 10.0) is first
+    assert is_quick_first(quick_at, other_at, 10.0) is first

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.online.queues.affinity import Affinity
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.messages import Move
+from trimtab.online.queues.affinity import KeyAffinity
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.messages import MoveMessages
 from trimtab.online.queues.migration import MISFITS, chosen
 from trimtab.online.queues.policies.least_work import LeastWorkLeft
 
@@ -19,14 +19,14 @@ class Waiting:
     key: str | None = None
 
 
-def by_work(work: float) -> Move:
+def by_work(work: float) -> MoveMessages:
     """So many seconds at most."""
-    return Move(0, 1, None, work)
+    return MoveMessages(0, 1, None, work)
 
 
-def by_count(messages: int) -> Move:
+def by_count(messages: int) -> MoveMessages:
     """So many messages at most."""
-    return Move(0, 1, messages, None)
+    return MoveMessages(0, 1, messages, None)
 
 
 def test_the_last_go_first_and_never_more_than_ordered() -> None:
@@ -96,8 +96,8 @@ def test_whatever_is_ordered_is_not_exceeded_and_keys_stay_whole(
 
 def test_a_key_stays_where_it_is_while_anything_of_it_is_in_flight() -> None:
     """Ann's second message follows her first though another is emptier; when both are done she is free."""
-    ledger = Ledger([9, 9])
-    affinity = Affinity(LeastWorkLeft(ledger), ledger)
+    ledger = QueueLedger([9, 9])
+    affinity = KeyAffinity(LeastWorkLeft(ledger), ledger)
 
     def send(weight: float, key: str | None) -> int | None:
         queue = affinity.choose(weight, key)
@@ -118,8 +118,8 @@ def test_a_key_stays_where_it_is_while_anything_of_it_is_in_flight() -> None:
 
 def test_a_key_whose_queue_is_full_waits_until_it_has_room_or_has_moved() -> None:
     """Elsewhere the second message would overtake the first. A paused queue receives it, as on a server."""
-    ledger = Ledger([2, 9])
-    affinity = Affinity(LeastWorkLeft(ledger), ledger)
+    ledger = QueueLedger([2, 9])
+    affinity = KeyAffinity(LeastWorkLeft(ledger), ledger)
     ledger.enqueued(0, 1.0)
     affinity.enqueued(0, "ann")
     ledger.pause(0)

@@ -7,24 +7,24 @@ from math import inf
 import pytest
 
 from trimtab.model.errors import InputError
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policies.central import CentralQueue
 from trimtab.online.queues.policies.idle import JoinIdleQueue
 from trimtab.online.queues.policies.least_work import FEW, LeastWorkLeft
 from trimtab.online.queues.policies.light_load import LightLoadFirst
 from trimtab.online.queues.policies.min_min import MinMin
 from trimtab.online.queues.policies.power_of_two import PowerOfTwo
-from trimtab.online.queues.policies.round_robin import MarkedRoundRobin, RoundRobin
+from trimtab.online.queues.policies.round_robin import OpenRoundRobinQueue, RoundRobinQueue
 from trimtab.online.queues.policies.shortest import JoinShortestQueue
 from trimtab.online.queues.policies.size_interval import SizeInterval, equal_work_limits
 from trimtab.online.queues.policies.stealing import WorkStealing
 from trimtab.online.queues.policies.threshold import CountThreshold
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 
 
-def holding(*queues: tuple[float, ...], capacity: int = 99) -> Ledger:
+def holding(*queues: tuple[float, ...], capacity: int = 99) -> QueueLedger:
     """Queues with messages of these weights waiting."""
-    ledger = Ledger([capacity] * len(queues))
+    ledger = QueueLedger([capacity] * len(queues))
     for queue, weights in enumerate(queues):
         for weight in weights:
             ledger.enqueued(queue, weight)
@@ -33,10 +33,10 @@ def holding(*queues: tuple[float, ...], capacity: int = 99) -> Ledger:
 
 def test_round_robin_waits_for_its_turn_and_the_marked_one_goes_round() -> None:
     """Queue 1 is paused: the one waits for it, and goes on there; the other passes it over."""
-    plain, marked = Ledger([9] * 3), Ledger([9] * 3)
+    plain, marked = QueueLedger([9] * 3), QueueLedger([9] * 3)
     for ledger in (plain, marked):
         ledger.pause(1)
-    waits, passes = RoundRobin(plain), MarkedRoundRobin(marked)
+    waits, passes = RoundRobinQueue(plain), OpenRoundRobinQueue(marked)
     assert [waits.choose(1.0) for _ in range(3)] == [0, None, None]
     assert [passes.choose(1.0) for _ in range(5)] == [0, 2, 0, 2, 0]
     plain.resume(1)
@@ -47,8 +47,8 @@ def test_round_robin_waits_for_its_turn_and_the_marked_one_goes_round() -> None:
 
 def test_marked_round_robin_loses_no_turn_to_back_pressure() -> None:
     """With all paused it says so, and goes on where it was."""
-    ledger = Ledger([9] * 3)
-    policy = MarkedRoundRobin(ledger)
+    ledger = QueueLedger([9] * 3)
+    policy = OpenRoundRobinQueue(ledger)
     assert policy.choose(1.0) == 0
     for queue in range(3):
         ledger.pause(queue)
@@ -60,7 +60,7 @@ def test_marked_round_robin_loses_no_turn_to_back_pressure() -> None:
 
 def test_least_work_left_counts_seconds_and_passes_closed_queues_over() -> None:
     """Three short messages are less than one long one; the first of equals is taken."""
-    ledger = Ledger([9] * 3)
+    ledger = QueueLedger([9] * 3)
     policy = LeastWorkLeft(ledger)
     assert policy.choose(1.0) == 0
     ledger.enqueued(0, 1.0)
@@ -78,7 +78,7 @@ def test_least_work_left_counts_seconds_and_passes_closed_queues_over() -> None:
 def test_least_work_left_is_the_same_of_many_queues_as_of_few() -> None:
     """Above a number of queues a heap finds the least; work that shrinks and marks must not fool it."""
     chance = random.Random(7)
-    ledger = Ledger([5] * (FEW + 14))
+    ledger = QueueLedger([5] * (FEW + 14))
     policy, inside = LeastWorkLeft(ledger), [[] for _ in range(len(ledger))]
     for _ in range(6000):
         queue, weight = chance.randrange(len(ledger)), float(chance.randrange(1, 9))
@@ -92,7 +92,7 @@ def test_least_work_left_is_the_same_of_many_queues_as_of_few() -> None:
                     ledger.enqueued(least, weight)
                     inside[least].append(weight)
             case "finish" if inside[queue]:
-                ledger.taken(queue, inside[queue][0])
+                ledger.started(queue, inside[queue][0])
                 ledger.finished(queue, inside[queue].pop(0))
             case "pause":
                 ledger.pause(queue)
@@ -138,7 +138,7 @@ def test_power_of_two_draws_again_among_open_queues() -> None:
     assert {policy.choose(1.0) for _ in range(50)} == {1}
     ledger.pause(1)
     assert policy.choose(1.0) == 0
-    even = PowerOfTwo(Ledger([9] * 4), random.Random(1).random)
+    even = PowerOfTwo(QueueLedger([9] * 4), random.Random(1).random)
     assert min(Counter(even.choose(1.0) for _ in range(400)).values()) > 60
 
 
@@ -168,7 +168,9 @@ def test_min_min_finishes_early_and_takes_the_shortest_of_a_batch_first() -> Non
 
 def test_light_queues_come_first_then_moderate_ones_each_in_turn() -> None:
     """Of 10, light is none yet and overload is above 8; without a light one the moderate two take turns."""
-    settings = Scheduling(limits="messages", light=1, overload=8, length="own")
+    settings = SchedulingSettings(
+        threshold_unit="messages", light_threshold=1, overload_threshold=8, forecast_weight="queue"
+    )
     ledger = holding((1.0,) * 9, (), (1.0,), (1.0, 1.0))
     policy = LightLoadFirst(ledger, settings)
     assert [policy.choose(1.0) for _ in range(2)] == [1, 1]
@@ -182,14 +184,14 @@ def test_light_queues_come_first_then_moderate_ones_each_in_turn() -> None:
 def test_a_thief_takes_from_the_queue_with_most_work_waiting() -> None:
     """Queue 0 holds more, but that is in work; a worker with work of its own steals nothing."""
     ledger = holding((9.0,), (1.0, 2.0), (), (2.0,))
-    ledger.taken(0, 9.0)
+    ledger.started(0, 9.0)
     policy = WorkStealing(ledger)
     assert [policy.source(worker) for worker in range(4)] == [1, 1, 1, 3]
 
 
 def test_all_workers_take_from_the_central_queue() -> None:
     """And all messages go there."""
-    ledger = Ledger([9, 9])
+    ledger = QueueLedger([9, 9])
     policy = CentralQueue(ledger)
     assert (policy.choose(1.0), policy.source(1)) == (0, None)
     ledger.enqueued(0, 1.0)
@@ -198,26 +200,26 @@ def test_all_workers_take_from_the_central_queue() -> None:
 
 def test_what_was_moved_out_of_the_central_queue_is_done_too() -> None:
     """By the worker of the queue that it was moved to, once nothing waits in the middle."""
-    ledger = Ledger([9, 9])
+    ledger = QueueLedger([9, 9])
     policy = CentralQueue(ledger)
     for _ in range(2):
         ledger.enqueued(0, 1.0)
     ledger.moved(0, 1, 1, 1.0)
     assert policy.source(1) == 0
-    ledger.taken(0, 1.0)
+    ledger.started(0, 1.0)
     assert policy.source(1) == 1
-    ledger.taken(1, 1.0)
+    ledger.started(1, 1.0)
     assert policy.source(1) is None
 
 
 def test_each_interval_of_sizes_has_its_queue() -> None:
     """On a limit a message goes below it; an interval whose queue is paused waits."""
-    policy = SizeInterval(Ledger([9] * 3), [1.0, 5.0])
+    policy = SizeInterval(QueueLedger([9] * 3), [1.0, 5.0])
     assert [policy.choose(weight) for weight in (0.5, 1.0, 1.1, 5.0, 9.0)] == [0, 0, 1, 1, 2]
     policy.ledger.pause(1)
     assert policy.choose(2.0) is None
     with pytest.raises(InputError, match=r"limits of size_interval are \[5.0, 1.0\], expected 2 that ascend"):
-        SizeInterval(Ledger([9] * 3), [5.0, 1.0])
+        SizeInterval(QueueLedger([9] * 3), [5.0, 1.0])
 
 
 def test_limits_cut_classes_into_parts_as_equal_as_whole_classes_allow() -> None:

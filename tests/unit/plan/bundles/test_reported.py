@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.bundle_views import key
-from trimtab.history.bundles.replay import Scenario, replay
+from trimtab.history.bundles.replay import ShedderScenario, replay
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES
@@ -62,19 +62,19 @@ def test_ticks_before_are_views_and_tell_who_left() -> None:
 
 
 def test_trim_levels_a_stream_and_never_sends_back_within_the_grace_time() -> None:
-    """In the simulated world: what was uneven for three ticks is levelled, and then left alone."""
+    """In the simulated world: what was uneven for three ticks is balanced, and then left alone."""
     loads = {f"b{number}": 1e5 for number in range(8)}
     recorded = {"h1:8080": report(160.0, **loads), "h2:8080": report(0.0)}
     ticks = [ReportTick(60.0 * minute, recorded) for minute in range(6)]
-    scenario = Scenario(shedder("trim"), make_options({}), world_answers=True)
+    scenario = ShedderScenario(shedder("trim"), make_options({}), world_answers=True)
     waited, waited_too, acted, *rest = (decision for _, decision, _ in replay(ticks, scenario))
     assert not waited.unloads
-    assert waited_too.why["trigger"] == 0.3
+    assert waited_too.facts["trigger"] == 0.3
     assert len(acted.destinations) == 4
     assert set(acted.destinations.values()) == {"h2:8080"}
     assert all(not decision.unloads for decision in rest)
-    assert acted.why["clients"] == 20
-    assert set(acted.why["reasons"]) == set(acted.destinations)
+    assert acted.facts["clients"] == 20
+    assert set(acted.facts["reasons"]) == set(acted.destinations)
 
 
 def test_load_that_comes_and_goes_is_not_run_after() -> None:
@@ -82,7 +82,9 @@ def test_load_that_comes_and_goes_is_not_run_after() -> None:
     uneven = {"h1:8080": report(150.0, b0=1e5, b1=1e5, b2=1e5), "h2:8080": report(50.0, b3=1e5)}
     even = {"h1:8080": report(100.0, b0=1e5, b1=1e5, b2=1e5), "h2:8080": report(100.0, b3=1e5)}
     ticks = [ReportTick(60.0 * minute, even if minute % 3 == 2 else uneven) for minute in range(9)]
-    decided = [decision for _, decision, _ in replay(ticks, Scenario(shedder("trim"), make_options({})))]
+    decided = [
+        decision for _, decision, _ in replay(ticks, ShedderScenario(shedder("trim"), make_options({})))
+    ]
     assert all(not decision.unloads for decision in decided)
 
 
@@ -91,7 +93,7 @@ def test_one_decision_does_not_depend_on_what_is_drawn() -> None:
     loads = {f"b{number}": 1e5 * (1 + number) for number in range(6)}
     recorded = {"h1:8080": report(150.0, **loads), "h2:8080": report(10.0)}
     ticks = [ReportTick(60.0 * minute, recorded) for minute in range(3)]
-    scenario = Scenario(shedder("trim"), make_options({}))
+    scenario = ShedderScenario(shedder("trim"), make_options({}))
     first, second = (
         list(replay(ticks, dataclasses.replace(scenario, seed=seed)))[-1][1].destinations for seed in (0, 7)
     )

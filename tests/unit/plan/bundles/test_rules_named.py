@@ -100,25 +100,25 @@ def test_epsilon_that_a_policy_forbids_names_the_policy() -> None:
 def test_theta_that_is_missed_without_proof_is_incomplete() -> None:
     """Three bundles of 50 on two brokers of 80 fit when divided, and may not be split: no proof, exit 3."""
     snapshot = small_snapshot([0, 0, 1], [50, 50, 50])
-    plan = planned(snapshot, replace(WIDE, split=False))
+    plan = planned(snapshot, replace(WIDE, allow_splits=False))
     assert plan.verdict is Verdict.INCOMPLETE
     assert [one.kind for one in plan.problems] == ["unmet_goal"] * 4
 
 
 def test_theta_that_is_missed_after_a_move_that_helps_is_incomplete() -> None:
     """Three bundles of 50 on one broker of 80, and an empty one beside it: 150 become 100, still above 80."""
-    plan = planned(small_snapshot([0, 0, 0], [50, 50, 50], brokers=2), replace(WIDE, split=False))
+    plan = planned(small_snapshot([0, 0, 0], [50, 50, 50], brokers=2), replace(WIDE, allow_splits=False))
     assert len(plan.moves) == 1
     assert plan.verdict is Verdict.INCOMPLETE
 
 
 def test_bundles_outside_their_policy_are_named_and_stay_unless_asked() -> None:
-    """They break no goal: the plan is level, and names bundles, broker and policy."""
+    """They break no goal: the plan is balanced, and names bundles, broker and policy."""
     snapshot = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")
     plan = planned(snapshot)
-    assert (plan.verdict, plan.moves) == (Verdict.LEVEL, ())
+    assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
     (found,) = plan.problems
-    assert found.kind == "outside_policy"
+    assert found.kind == "policy_violations"
     assert found.proof["bundles"] == [
         {"bundle": "t/ns1/0x40000000_0x60000000", "broker": "b3:8080"},
         {"bundle": "t/ns1/0x9fffffff_0xbfffffff", "broker": "b3:8080"},
@@ -129,16 +129,16 @@ def test_bundles_outside_their_policy_are_named_and_stay_unless_asked() -> None:
 def test_bundles_outside_their_policy_move_if_asked() -> None:
     """To brokers that the policy names, and the finding is gone; the bound counts their clients."""
     snapshot = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")
-    plan = planned(snapshot, replace(WIDE, epsilon=(2.0,) * 4, outside_policy="move"))
-    assert plan.verdict is Verdict.LEVELLED
+    plan = planned(snapshot, replace(WIDE, epsilon=(2.0,) * 4, policy_violations="move"))
+    assert plan.verdict is Verdict.BALANCED
     assert {move.source for move in plan.moves} == {"b3:8080"}
     assert {move.target for move in plan.moves} <= {"b1:8080", "b2:8080"}
     assert {move.reason.goal for move in plan.moves} == {"policy"}
     assert plan.cost.sessions == plan.bound.sessions == 20
     assert not plan.problems
-    kept = planned(snapshot, replace(WIDE, outside_policy="move", max_unloads=1))
+    kept = planned(snapshot, replace(WIDE, policy_violations="move", max_unloads=1))
     assert kept.verdict is Verdict.INCOMPLETE
-    excluded = planned(snapshot, replace(WIDE, outside_policy="move", excluded_namespaces=("t/*",)))
+    excluded = planned(snapshot, replace(WIDE, policy_violations="move", excluded_namespaces=("t/*",)))
     assert excluded.verdict is Verdict.INCOMPLETE
     assert "bundles.excluded_namespaces names" in of_kind(excluded, "unmovable_bundles")[0].text
 
@@ -146,7 +146,7 @@ def test_bundles_outside_their_policy_move_if_asked() -> None:
 def test_a_broker_that_is_meant_for_others_is_outside_too() -> None:
     """A namespace without a policy may not be on another's primary broker; a secondary one is allowed."""
     snapshot = small_snapshot([0, 1], [10, 10], policies=only("other/.*", "b0"))
-    assert [one.kind for one in planned(snapshot).problems] == ["outside_policy"]
+    assert [one.kind for one in planned(snapshot).problems] == ["policy_violations"]
     policy = IsolationPolicy(("t/n",), ("b1",), ("b0",))
     assert planned(replace(snapshot, policies=BundlePolicies(isolation=(policy,)))).problems == ()
 
@@ -200,7 +200,7 @@ def test_a_broker_that_restarted_stays_empty_for_the_grace_time_and_that_is_said
     assert plan.verdict is Verdict.INCOMPLETE
     assert [one.kind for one in plan.problems] == ["grace_time"]
     assert "to b2:8080, the first until 2026-11-21T05:19:55Z, the last until" in plan.problems[0].text
-    assert planned(snapshot, BundlesSettings()).verdict is Verdict.LEVELLED
+    assert planned(snapshot, BundlesSettings()).verdict is Verdict.BALANCED
 
 
 def test_an_overload_that_waits_for_the_grace_time_is_incomplete() -> None:
@@ -230,17 +230,17 @@ def test_system_bundles_on_brokers_out_of_service_are_left_undone() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_excluded_namespaces_leave_brokers_out_of_service_unless_told_to_stay(leaves: bool) -> None:
-    """Exclusion from levelling is no exclusion from evacuation; a setting makes it one, and then exit 3."""
+    """Exclusion from balancing is no exclusion from evacuation; a setting makes it one, and then exit 3."""
     snapshot = small_snapshot([0, 1], [10, 10], namespaces=["a/keep", "t/n"], in_service=[False, True])
     settings = replace(WIDE, excluded_namespaces=("a/*",), evacuate_excluded_namespaces=leaves)
     plan = planned(snapshot, settings)
-    assert plan.verdict is (Verdict.LEVELLED if leaves else Verdict.INCOMPLETE)
+    assert plan.verdict is (Verdict.BALANCED if leaves else Verdict.INCOMPLETE)
     assert len(plan.moves) == leaves
     assert bool(plan.problems) is not leaves
 
 
 def test_a_bundle_that_several_brokers_report_is_named_and_stays() -> None:
-    """The one bundle that would level the cluster is reported by both brokers."""
+    """The one bundle that would balance the cluster is reported by both brokers."""
     snapshot = small_snapshot([0, 0, 1], [10, 10, 1], sessions=[1, 1, 1], movable=[True, False, False])
     assert planned(snapshot, BundlesSettings(epsilon=(0.5,) * 4)).moves
     key = snapshot.bundles.key[0]
@@ -258,8 +258,8 @@ def test_exactly_epsilon_holds() -> None:
     """11 and 9 of a mean of 10, epsilon 10 %: no client is disconnected for a rounding error."""
     for shares in ([1] * 20, [0.01] * 20, [3] * 20, [1e-4] * 20):
         snapshot = small_snapshot([0] * 11 + [1] * 9, shares)
-        plan = planned(snapshot, BundlesSettings(idle_usage=0.0))
-        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.LEVEL, (), ()), shares
+        plan = planned(snapshot, BundlesSettings(min_utilization=0.0))
+        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.BALANCED, (), ()), shares
 
 
 def test_cases_are_snapshots() -> None:

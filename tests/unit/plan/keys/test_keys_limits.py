@@ -13,12 +13,12 @@ from trimtab.act.keys.tables import with_routes
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.files.keys.table import PublishedTable, table_bytes
-from trimtab.model.keys.plan import KeysPlan, MoveKind, taken_back
+from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind, reverted
 from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.model.keys.snapshot import HotKey, KeysSnapshot
 from trimtab.model.plan import Problem, Verdict
-from trimtab.plan.keys import table_room
-from trimtab.plan.keys.table_room import SPLIT_KEY_BYTES, TABLE_BYTES, TableRoom
+from trimtab.plan.keys import table_capacity
+from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TABLE_BYTES, TableCapacity
 from trimtab.plan.keys.trim import plan_keys
 
 SETTINGS = KeysSettings()
@@ -36,7 +36,7 @@ def problem(plan: KeysPlan, kind: str) -> Problem:
 
 def split(plan: KeysPlan) -> list[str]:
     """Keys that are split."""
-    return [one.name for one in plan.moves if one.kind is MoveKind.KEY]
+    return [one.name for one in plan.moves if one.kind is RoutingMoveKind.KEY]
 
 
 @pytest.mark.parametrize("name", ["k" * 2**20, "0x" + "ff" * 2**20], ids=["text", "bytes"])
@@ -45,7 +45,7 @@ def test_a_key_of_a_megabyte_is_not_split_and_told_in_short(name: str) -> None:
     snapshot = a_snapshot(HOT, a_key(name, 0, 90.0, 0), capacity=80.0)
     plan = plan_keys(snapshot, SETTINGS)
     assert split(plan) == []
-    assert plan.verdict is not Verdict.LEVELLED
+    assert plan.verdict is not Verdict.BALANCED
     long = problem(plan, "long_key")
     assert f"{name[:40]}… ({len(name):,} characters) is to be split and has 1,048,576 bytes" in long.text
     assert "give its records a shorter key" in long.text
@@ -65,7 +65,7 @@ def test_a_long_key_that_was_split_goes_together_again() -> None:
     """A table that somebody published by other means may name one; that it goes out of it needs no room."""
     name = "k" * 2000
     snapshot = a_snapshot({0: 10.0, 1: 90.0, 2: 90.0, 3: 90.0}, a_key(name, 0, 10.0, 0, 1), capacity=100.0)
-    (move,) = (one for one in plan_keys(snapshot, SETTINGS).moves if one.kind is MoveKind.KEY)
+    (move,) = (one for one in plan_keys(snapshot, SETTINGS).moves if one.kind is RoutingMoveKind.KEY)
     assert (move.before, move.after) == ((0, 1), (0,))
 
 
@@ -93,15 +93,15 @@ def test_more_hot_keys_than_a_record_of_a_broker_holds() -> None:
 
 def test_what_stands_in_the_table_in_force_takes_room_too() -> None:
     """A group that is elsewhere, and a key that is split."""
-    plain = TableRoom.beside(a_snapshot(HOT, a_key("ann", 0, 90.0, 0))).left
-    assert TableRoom.beside(a_snapshot(HOT, places={4: 1})).left == plain - 80
-    assert TableRoom.beside(a_snapshot(HOT, a_key("ann", 0, 90.0, 0, 1))).left == plain - 84
+    plain = TableCapacity.remaining(a_snapshot(HOT, a_key("ann", 0, 90.0, 0))).left
+    assert TableCapacity.remaining(a_snapshot(HOT, places={4: 1})).left == plain - 80
+    assert TableCapacity.remaining(a_snapshot(HOT, a_key("ann", 0, 90.0, 0, 1))).left == plain - 84
 
 
 def test_groups_move_as_far_as_a_table_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of the three that would have to."""
     fine = {0: 20.0, 4: 5.0, 8: 5.0, 12: 5.0, 16: 5.0, 1: 20.0, 2: 20.0, 3: 20.0}
-    monkeypatch.setattr(table_room, "TABLE_BYTES", 1024 + 4 * 21 + 2 * 80)
+    monkeypatch.setattr(table_capacity, "TABLE_BYTES", 1024 + 4 * 21 + 2 * 80)
     plan = plan_keys(a_snapshot(fine), SETTINGS)
     assert len(plan.moves) == 2
     assert "only 2 key groups move: the table" in problem(plan, "large_table").text
@@ -110,7 +110,7 @@ def test_groups_move_as_far_as_a_table_has_room(monkeypatch: pytest.MonkeyPatch)
 
 def test_partitions_are_added_with_room_to_grow() -> None:
     """225 records/s want five at 48; six leave room, so that 8 % more ask for none again."""
-    settings = replace(SETTINGS, partitions_most=8)
+    settings = replace(SETTINGS, max_partitions=8)
 
     def planned(total: float, count: int) -> KeysPlan:
         rates = {group: total / 60 for group in range(60)}
@@ -123,7 +123,7 @@ def test_partitions_are_added_with_room_to_grow() -> None:
     assert "5 consumers are needed" in added.moves[0].reason.text
     assert added.moves[0].reason.text.endswith("6 leave room to grow, each at 62%")
     assert planned(243.0, 6).partitions == 6
-    few = plan_keys(a_snapshot({0: 225.0}, capacity=60.0), replace(SETTINGS, partitions_most=5))
+    few = plan_keys(a_snapshot({0: 225.0}, capacity=60.0), replace(SETTINGS, max_partitions=5))
     assert few.partitions == 5
     assert "add_partitions" not in {one.kind for one in few.problems}, "enough for θ"
 
@@ -152,7 +152,7 @@ def test_the_part_of_a_split_key_is_not_without_a_key() -> None:
     snapshot = without_keys(
         110.0, 60.0, 10.0, 10.0, keys=(a_key("ann", 0, 100.0, 0, 1),), groups={0: 150.0, 2: 10.0, 3: 10.0}
     )
-    told = problem(plan_keys(snapshot, replace(SETTINGS, groups_most=0)), "unmet_goal").text
+    told = problem(plan_keys(snapshot, replace(SETTINGS, max_groups=0)), "unmet_goal").text
     assert "its largest key group has 50 records/s" in told
 
 
@@ -162,7 +162,7 @@ def test_a_topic_without_any_key_is_planned() -> None:
     assert (plan.moves, plan.verdict) == ((), Verdict.INCOMPLETE)
     assert "100 of its 100 records/s have no key" in problem(plan, "unmet_goal").text
     level = plan_keys(without_keys(10.0, 10.0, 10.0, 10.0, groups={}), SETTINGS)
-    assert (level.moves, level.problems, level.verdict) == ((), (), Verdict.LEVEL)
+    assert (level.moves, level.problems, level.verdict) == ((), (), Verdict.BALANCED)
 
 
 def test_how_full_the_fullest_partition_is_and_will_be() -> None:
@@ -170,13 +170,13 @@ def test_how_full_the_fullest_partition_is_and_will_be() -> None:
     fine = {0: 20.0, 4: 5.0, 8: 5.0, 12: 5.0, 16: 5.0, 1: 20.0, 2: 20.0, 3: 20.0}
     plan = plan_keys(a_snapshot(fine), SETTINGS)
     assert plan.max_over_mean == pytest.approx((1.6, 1.0))
-    more = plan_keys(a_snapshot(HOT, capacity=60.0), replace(SETTINGS, partitions_most=8))
+    more = plan_keys(a_snapshot(HOT, capacity=60.0), replace(SETTINGS, max_partitions=8))
     assert more.cost.partitions == 1
     found = more.max_over_mean
     assert found is not None
     assert found[0] == pytest.approx(120 / 52.5)
     assert found[1] == pytest.approx(max(one.after_per_second for one in more.drains) / 42)
-    assert taken_back(plan).max_over_mean is None
+    assert reverted(plan).max_over_mean is None
 
 
 PLACED = Path(__file__).with_name("placed-by-another-hash.json")
@@ -208,7 +208,7 @@ def test_keys_that_lie_elsewhere_are_not_planned() -> None:
     """The plan says how many do not, which partitioner fits, and gives an example."""
     plan = plan_keys(
         told(0.25, partitioner="consistent_random", elsewhere=["user 3", 1, 3]),
-        replace(SETTINGS, partitions_most=8),
+        replace(SETTINGS, max_partitions=8),
     )
     assert (plan.moves, plan.verdict, plan.partitions) == ((), Verdict.INCOMPLETE, 4)
     (found,) = plan.problems

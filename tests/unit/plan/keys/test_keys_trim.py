@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.key_snapshots import a_key, a_snapshot
 from trimtab.files.keys.plan import FORMAT
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.model.keys.plan import KeysPlan, MoveKind, taken_back
+from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind, reverted
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.model.plan import Verdict
 from trimtab.plan.keys.trim import plan_keys
@@ -37,7 +37,7 @@ def test_groups_move_until_partitions_are_level() -> None:
         ("move_group", "12", (0,), (2,)),
         ("move_group", "4", (0,), (3,)),
     ]
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert (plan.cost.groups, plan.cost.records_per_second) == (3, 15.0)
     # 40 - 1.1 · 25
     assert plan.bound.records_per_second == pytest.approx(12.5)
@@ -49,7 +49,7 @@ def test_what_is_level_enough_stays() -> None:
     """27.4 of a mean of 25 is beyond nine tenths of ε, and within ε: nothing is begun for that."""
     rates = {0: 25.4, 4: 2.0, 1: 24.2, 2: 24.2, 3: 24.2}
     plan = plan_keys(a_snapshot(rates), SETTINGS)
-    assert (plan.verdict, plan.moves) == (Verdict.LEVEL, ())
+    assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
 
 
 def test_a_group_that_is_too_large_is_told() -> None:
@@ -71,10 +71,10 @@ def test_a_large_group_changes_places_with_smaller_ones() -> None:
         ("move_group", "5", (1,), (2,)),
     ]
     assert [one.after_per_second for one in plan.drains] == [27.0, 24.0, 26.5, 22.5]
-    assert plan.verdict is Verdict.LEVELLED
-    few = plan_keys(a_snapshot(rates), replace(SETTINGS, groups_most=1))
+    assert plan.verdict is Verdict.BALANCED
+    few = plan_keys(a_snapshot(rates), replace(SETTINGS, max_groups=1))
     assert few.moves == (), "what only the third move makes better is not begun"
-    assert plan_keys(a_snapshot(FINE), replace(SETTINGS, groups_most=0)).moves == ()
+    assert plan_keys(a_snapshot(FINE), replace(SETTINGS, max_groups=0)).moves == ()
 
 
 def test_a_hot_key_is_split_and_groups_make_room() -> None:
@@ -85,7 +85,7 @@ def test_a_hot_key_is_split_and_groups_make_room() -> None:
         ((0,), (2,)), ((1,), (3,)), ((0,), (2,)), ((1,), (3,))
     ]  # fmt: skip
     assert [one.after_per_second for one in plan.drains] == [55.0, 55.0, 50.0, 50.0]
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.cost.records_per_second == pytest.approx(45 + 40)
 
 
@@ -97,7 +97,7 @@ def test_a_split_key_is_left_alone_between_two_limits(rate: float, after: tuple[
     """Split over two by half of 100; together again below a quarter; over three above two halves."""
     even = {group: 100.0 for group in (1, 2, 3, 4)}
     snapshot = a_snapshot({**even, 0: rate}, a_key("ann", 0, rate, 0, 1), capacity=100.0)
-    found = [one.after for one in plan_keys(snapshot, SETTINGS).moves if one.kind is MoveKind.KEY]
+    found = [one.after for one in plan_keys(snapshot, SETTINGS).moves if one.kind is RoutingMoveKind.KEY]
     assert found == ([] if after is None else [after])
 
 
@@ -115,7 +115,7 @@ def test_one_key_can_be_more_than_a_consumer_does() -> None:
 def test_partitions_are_added_where_nothing_else_helps() -> None:
     """210 records/s, 48 of a consumer at θ: five; up to the cap, else the plan says how many are missing."""
     snapshot = a_snapshot(HOT, capacity=60.0)
-    added = plan_keys(snapshot, replace(SETTINGS, partitions_most=8))
+    added = plan_keys(snapshot, replace(SETTINGS, max_partitions=8))
     assert changes(added)[0] == ("add_partitions", "orders", (4,), (5,))
     assert (added.partitions, added.cost.partitions) == (5, 1)
     refused = plan_keys(snapshot, SETTINGS)
@@ -126,7 +126,7 @@ def test_partitions_are_added_where_nothing_else_helps() -> None:
 
 def test_no_partition_is_added_so_soon_after_the_last() -> None:
     """Four minutes after some were added the plan says when to ask again; after ten it adds."""
-    settings = replace(SETTINGS, partitions_most=8)
+    settings = replace(SETTINGS, max_partitions=8)
     soon = plan_keys(a_snapshot(HOT, capacity=60.0, added_seconds=240.0), settings)
     assert soon.partitions == 4
     (problem,) = (one for one in soon.problems if one.kind == "add_partitions")
@@ -141,7 +141,7 @@ def test_consumers_are_asked_for_where_they_have_several_partitions() -> None:
     """180 records/s want four consumers at 48; there are two, with two partitions each."""
     rates = {group: 45.0 for group in range(4)}
     snapshot = a_snapshot(rates, capacity=30.0, consumer_capacity=60.0)
-    plan = plan_keys(snapshot, replace(SETTINGS, partitions_most=8))
+    plan = plan_keys(snapshot, replace(SETTINGS, max_partitions=8))
     assert (plan.problems[0].kind, plan.problems[0].count) == ("add_consumers", 4)
     assert plan.cost.partitions == 0
 
@@ -150,7 +150,7 @@ def test_keys_that_are_hashed_are_not_split() -> None:
     """A table has to name the key; that is said, and nothing else is done for it."""
     snapshot = a_snapshot(HOT, a_key("hmac:12", 0, 90.0, 0), capacity=100.0, hashed=True)
     plan = plan_keys(snapshot, SETTINGS)
-    assert MoveKind.KEY not in {one.kind for one in plan.moves}
+    assert RoutingMoveKind.KEY not in {one.kind for one in plan.moves}
     assert "hashed_keys" in {one.kind for one in plan.problems}
 
 
@@ -166,14 +166,14 @@ def test_backlogs_drain_by_what_is_left_of_the_consumer() -> None:
 def test_an_idle_topic_is_left_alone() -> None:
     """One record a second where consumers do a hundred: uneven, and nobody's trouble."""
     plan = plan_keys(a_snapshot({0: 1.0}, a_key("ann", 0, 1.0, 0, share=1.0), capacity=100.0), SETTINGS)
-    assert (plan.verdict, plan.moves) == (Verdict.LEVEL, ())
+    assert (plan.verdict, plan.moves) == (Verdict.BALANCED, ())
 
 
 def test_a_plan_taken_back_leads_where_it_came_from() -> None:
     """Moves the other way round; partitions that were added stay, and it is a plan as files have it."""
     snapshot = a_snapshot(HOT, capacity=60.0)
-    plan = plan_keys(snapshot, replace(SETTINGS, partitions_most=8))
-    back = taken_back(plan)
+    plan = plan_keys(snapshot, replace(SETTINGS, max_partitions=8))
+    back = reverted(plan)
     assert [(one.name, one.before, one.after) for one in back.moves] == [
         (one.name, one.after, one.before) for one in plan.moves[1:]
     ]
@@ -185,8 +185,8 @@ RATES = st.dictionaries(st.integers(0, 1023), st.floats(0.01, 500.0), min_size=1
 
 def applied(snapshot: KeysSnapshot, plan: KeysPlan, rates: Mapping[int, float]) -> KeysSnapshot:
     """The snapshot as it will be once the plan is followed, as a reading would find it."""
-    places = {int(one.name): one.after[0] for one in plan.moves if one.kind is MoveKind.GROUP}
-    keys = {one.name: one.after for one in plan.moves if one.kind is MoveKind.KEY}
+    places = {int(one.name): one.after[0] for one in plan.moves if one.kind is RoutingMoveKind.GROUP}
+    keys = {one.name: one.after for one in plan.moves if one.kind is RoutingMoveKind.KEY}
     home = {key.key: (places.get(key.group, key.group % 4),) for key in snapshot.keys}
     routed = [replace(key, partitions=keys.get(key.key, home[key.key])) for key in snapshot.keys]
     return a_snapshot(rates, *routed, capacity=snapshot.capacity, places=places)
@@ -197,7 +197,7 @@ def applied(snapshot: KeysSnapshot, plan: KeysPlan, rates: Mapping[int, float]) 
 def test_every_plan_keeps_what_it_promises(
     rates: dict[int, float], hot: float, capacity: float | None
 ) -> None:
-    """Nothing is lost, the fullest gets no fuller, nothing moves twice, what is level is left alone."""
+    """Nothing is lost, the fullest gets no fuller, nothing moves twice, what is balanced is left alone."""
     rates = {**rates, 7: hot}
     snapshot = a_snapshot(rates, a_key("hot", 7, hot, 3), capacity=capacity)
     plan = plan_keys(snapshot, SETTINGS)
@@ -211,7 +211,7 @@ def test_every_plan_keeps_what_it_promises(
     assert plan.bound.records_per_second <= plan.cost.records_per_second * (1 + 1e-9)
     end = applied(snapshot, plan, rates)
     assert [one.records_per_second for one in end.partitions] == pytest.approx(after, abs=1e-6)
-    if plan.verdict is Verdict.LEVELLED:
+    if plan.verdict is Verdict.BALANCED:
         assert plan_keys(end, SETTINGS).moves == ()
 
 

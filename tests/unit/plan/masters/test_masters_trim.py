@@ -1,4 +1,4 @@
-"""Plans of the level `masters`: what must leave goes, what helps most follows, and nothing else moves."""
+"""Plans of the balancer `masters`: what must leave goes, what helps most follows, and nothing else moves."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from support.master_snapshots import a_group, a_snapshot
 from trimtab.files.masters.settings import MastersSettings
 from trimtab.files.masters.snapshot import FORMAT
 from trimtab.model.errors import PlanError
-from trimtab.model.level import standing_of
+from trimtab.model.goals import goal_status
 from trimtab.model.masters.plan import MastersPlan
-from trimtab.model.masters.snapshot import NOBODY, MastersSnapshot, NodeState
+from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
 from trimtab.plan.masters import exact
 from trimtab.plan.masters.trim import plan_masters
-from trimtab.report.masters.words import plan_text
+from trimtab.report.masters.renderer import plan_text
 
 
 def moved(plan: MastersPlan) -> list[tuple[str, str | None, str]]:
-    """Each takeover: group, source, target."""
+    """Each transfer: group, source, target."""
     return [(move.group, move.source, move.target) for move in plan.moves]
 
 
@@ -37,8 +37,8 @@ def test_masters_that_piled_up_are_spread() -> None:
     plan = plan_masters(a_snapshot(*(a_group(number, 0) for number in range(6))), MastersSettings())
     assert [source for _, source, _ in moved(plan)] == ["0"] * 4
     assert sorted(target for _, _, target in moved(plan)) == ["1", "1", "2", "2"]
-    assert plan.verdict is Verdict.LEVELLED
-    assert plan.bound.takeovers == plan.cost.takeovers == 4
+    assert plan.verdict is Verdict.BALANCED
+    assert plan.bound.transfers == plan.cost.transfers == 4
     assert plan.predicted.before.worst_deviation["queries"] == pytest.approx(2.0)
     assert plan.predicted.after.worst_deviation["queries"] == pytest.approx(0.0)
     # Three proposals of 4 ms each, one group after the other.
@@ -50,7 +50,7 @@ def test_masters_that_piled_up_are_spread() -> None:
 def test_what_is_level_stays() -> None:
     """Nothing to do, and nothing done."""
     plan = plan_masters(a_snapshot(*(a_group(number, number % 3) for number in range(6))), MastersSettings())
-    assert (plan.moves, plan.verdict) == ((), Verdict.LEVEL)
+    assert (plan.moves, plan.verdict) == ((), Verdict.BALANCED)
 
 
 def test_groups_of_a_dead_node_go_to_those_that_have_least() -> None:
@@ -65,31 +65,33 @@ def test_groups_of_a_dead_node_go_to_those_that_have_least() -> None:
     plan = plan_masters(a_snapshot(*groups, states=dead), MastersSettings(epsilon=(0.2, 0.2)))
     assert moved(plan) == [("group 1", "0", "1"), ("group 0", "0", "2")]
     assert {move.reason.goal for move in plan.moves} == {"dead"}
-    assert plan.verdict is Verdict.LEVELLED
-    assert plan.bound.takeovers == 2
+    assert plan.verdict is Verdict.BALANCED
+    assert plan.bound.transfers == 2
 
 
-def test_a_drained_node_is_emptied_and_a_muted_one_gets_nothing() -> None:
+def test_a_drained_node_is_emptied_and_an_excluded_one_gets_nothing() -> None:
     """Node 0 leaves, node 2 takes no more: all of it goes to node 1, however uneven that is."""
     groups = (a_group(0, 0), a_group(1, 0), a_group(2, 2))
-    plan = plan_masters(a_snapshot(*groups), MastersSettings(drain=("0",), muted=("2",)))
+    plan = plan_masters(a_snapshot(*groups), MastersSettings(drain=("0",), excluded_nodes=("2",)))
     assert moved(plan) == [("group 0", "0", "1"), ("group 1", "0", "1")]
     assert {move.reason.goal for move in plan.moves} == {"drain"}
     assert plan.verdict is Verdict.IMPROVED  # 2 and 1: a third off the mean
     assert plan.problems[0].kind == "unmet_goal"
 
 
-def test_a_muted_node_gets_nothing_though_it_is_empty() -> None:
+def test_an_excluded_node_gets_nothing_though_it_is_empty() -> None:
     """What leaves node 0 goes to node 1, which has some already."""
-    plan = plan_masters(a_snapshot(a_group(0, 0), a_group(1, 1)), MastersSettings(drain=("0",), muted=("2",)))
+    plan = plan_masters(
+        a_snapshot(a_group(0, 0), a_group(1, 1)), MastersSettings(drain=("0",), excluded_nodes=("2",))
+    )
     assert moved(plan) == [("group 0", "0", "1")]
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"), [("drain", ("9",)), ("muted", ("1", "9")), ("weights", {"9": 2.0})]
+    ("name", "asked"), [("drain", ("9",)), ("excluded_nodes", ("1", "9")), ("weights", {"9": 2.0})]
 )
 def test_a_node_that_is_not_there_is_refused(name: str, asked: object) -> None:
-    """Somebody who mistypes a node hears so, and not that all is level."""
+    """Somebody who mistypes a node hears so, and not that all is balanced."""
     level = a_snapshot(*(a_group(number, number) for number in range(3)))
     told = rf"^masters.{name}: the snapshot of 2026-11-24T15:00:00Z has no node 9; it has 0, 1, 2; "
     with pytest.raises(PlanError, match=told):
@@ -101,7 +103,7 @@ def test_a_dead_node_may_be_named() -> None:
     dead = (NodeState.ALIVE, NodeState.ALIVE, NodeState.DEAD)
     groups = [a_group(number, number % 2, able=(0, 1)) for number in range(4)]
     settings = MastersSettings(drain=("2",), weights={"2": 3.0})
-    assert plan_masters(a_snapshot(*groups, states=dead), settings).verdict is Verdict.LEVEL
+    assert plan_masters(a_snapshot(*groups, states=dead), settings).verdict is Verdict.BALANCED
 
 
 def test_weights_are_shares() -> None:
@@ -131,7 +133,7 @@ def test_a_group_that_nobody_can_have_is_told() -> None:
 
 def test_a_group_without_any_node_misses_no_goal() -> None:
     """Nobody leads, and nobody can: that is the problem, and nodes that carry nothing are even."""
-    plan = plan_masters(a_snapshot(a_group(0, NOBODY, able=())), MastersSettings())
+    plan = plan_masters(a_snapshot(a_group(0, NO_MASTER, able=())), MastersSettings())
     assert plan.verdict is Verdict.INFEASIBLE
     assert [one.kind for one in plan.problems] == ["no_target"]
     assert plan.predicted.after.worst_deviation == {"queries": 0.0, "bytes": 0.0}
@@ -149,15 +151,15 @@ def test_nodes_are_judged_by_what_nodes_in_service_carry() -> None:
         ("no_target", f"{group}: no node that is alive and not behind may have it; it stays")
         for group in ("g0", "g1")
     ]
-    assert (plan.verdict, plan.cost.takeovers, plan.bound.takeovers) == (Verdict.INFEASIBLE, 4, 4)
+    assert (plan.verdict, plan.cost.transfers, plan.bound.transfers) == (Verdict.INFEASIBLE, 4, 4)
     assert plan.predicted.after.worst_deviation == {"queries": 0.0, "bytes": 0.0}
     assert plan.predicted.after.peak_usage == {"queries": 1.0, "bytes": 1.0}
-    assert not standing_of(snapshot, MastersSettings()).breaches
+    assert not goal_status(snapshot, MastersSettings()).violations
     assert "unmet" not in plan_text(plan, snapshot)
 
 
 def test_the_fewest_takeovers_are_found_where_a_search_step_by_step_misses_them() -> None:
-    """Groups of 20, 30, 40, 20, 30, 40 on node 0: 60 each is reached by four takeovers, and by no three.
+    """Groups of 20, 30, 40, 20, 30, 40 on node 0: 60 each is reached by four transfers, and by no three.
 
     The largest leave first, step by step; then a group that has moved already must make place for another.
     """
@@ -166,7 +168,7 @@ def test_the_fewest_takeovers_are_found_where_a_search_step_by_step_misses_them(
         a_snapshot(*(a_group(number, 0, load) for number, load in enumerate(queries))), MastersSettings()
     )
     assert plan.predicted.after.worst_deviation["queries"] == pytest.approx(0.0)
-    assert (plan.verdict, plan.cost.takeovers, plan.bound.takeovers) == (Verdict.LEVELLED, 4, 4)
+    assert (plan.verdict, plan.cost.transfers, plan.bound.transfers) == (Verdict.BALANCED, 4, 4)
     assert "with fewer than 4 others some node stays further than epsilon" in plan.bound.proof
 
 
@@ -183,19 +185,19 @@ def test_groups_that_have_moved_are_moved_again_in_large_clusters() -> None:
         for number in range(90)
     ]
     plan = plan_masters(a_snapshot(*groups, states=(NodeState.ALIVE,) * 45), MastersSettings())
-    assert (plan.verdict, plan.cost.takeovers) == (Verdict.LEVELLED, 60)
+    assert (plan.verdict, plan.cost.transfers) == (Verdict.BALANCED, 60)
 
 
 def test_a_search_takes_back_what_turned_out_not_to_be_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven groups with loads of two kinds, on a cluster that counts as too large to compare all plans."""
-    monkeypatch.setattr(exact, "MOST_GROUPS", 0)
+    monkeypatch.setattr(exact, "MAX_GROUPS", 0)
     loads = ((1, 20, 20), (0, 50, 50), (1, 80, 50), (2, 80, 50), (0, 50, 80), (1, 80, 80), (1, 50, 80))
     groups = [
         replace(a_group(number, master, float(queries)), bytes_per_second=float(many))
         for number, (master, queries, many) in enumerate(loads)
     ]
     plan = plan_masters(a_snapshot(*groups), MastersSettings())
-    assert (plan.verdict, plan.cost.takeovers) == (Verdict.LEVELLED, 2)
+    assert (plan.verdict, plan.cost.transfers) == (Verdict.BALANCED, 2)
 
 
 def test_what_was_not_compared_is_not_claimed() -> None:
@@ -206,22 +208,22 @@ def test_what_was_not_compared_is_not_claimed() -> None:
     assert all("the search found no plan that does better, and has not compared all" in one for one in texts)
     few = plan_masters(a_snapshot(a_group(0, 0, 700.0), a_group(1, 1), a_group(2, 2)), MastersSettings())
     assert all("no plan brings every node within epsilon" in one.text for one in few.problems)
-    assert (few.moves, few.bound.takeovers) == ((), 0)
+    assert (few.moves, few.bound.transfers) == ((), 0)
 
 
 def test_a_new_master_is_left_alone_for_a_while() -> None:
     """Load follows a master with delay: groups that moved just now stay."""
     groups = [a_group(number, 0, held=5.0) for number in range(6)]
     assert plan_masters(a_snapshot(*groups), MastersSettings()).moves == ()
-    assert plan_masters(a_snapshot(*groups), MastersSettings(settle_seconds=5.0)).cost.takeovers == 4
+    assert plan_masters(a_snapshot(*groups), MastersSettings(cooldown_seconds=5.0)).cost.transfers == 4
 
 
 def test_a_plan_keeps_its_limit() -> None:
     """The operator allows two tonight."""
     groups = [a_group(number, 0) for number in range(6)]
-    plan = plan_masters(a_snapshot(*groups), MastersSettings(takeovers_most=2))
-    assert plan.cost.takeovers == 2
-    assert "masters.takeovers_most" in plan.problems[0].text
+    plan = plan_masters(a_snapshot(*groups), MastersSettings(max_moves=2))
+    assert plan.cost.transfers == 2
+    assert "masters.max_moves" in plan.problems[0].text
 
 
 def test_groups_are_swapped_where_no_single_takeover_helps() -> None:
@@ -236,11 +238,11 @@ def test_groups_are_swapped_where_no_single_takeover_helps() -> None:
         a_snapshot(*groups, states=(NodeState.ALIVE,) * 2), MastersSettings(epsilon=(0.05, 0.05))
     )
     # 300 for 250, or 200 for 150, both by 50; the first found is taken.
-    assert plan.cost.takeovers == 2
+    assert plan.cost.transfers == 2
     assert plan.predicted.after.worst_deviation["queries"] == pytest.approx(0.0)
     assert [move.reason.goal for move in plan.moves] == ["epsilon", "order"]
     # Half a swap is none.
-    one = MastersSettings(epsilon=(0.05, 0.05), takeovers_most=1)
+    one = MastersSettings(epsilon=(0.05, 0.05), max_moves=1)
     assert plan_masters(a_snapshot(*groups, states=(NodeState.ALIVE,) * 2), one).moves == ()
 
 
@@ -278,10 +280,17 @@ def snapshots(draw: st.DrawFn) -> MastersSnapshot:
     return a_snapshot(*groups, states=states)
 
 
+def test_a_load_near_the_least_float_counts_as_none() -> None:
+    """The capacity of a node is a share of the whole load, and would be 0."""
+    found = a_snapshot(a_group(0, 0, 5e-324), a_group(1, 0, 0.0), a_group(2, 1, 0.0))
+    assert found.loads[:, 0].tolist() == [1.0, 1.0, 1.0]
+    assert plan_masters(found, MastersSettings()).verdict is not Verdict.INFEASIBLE
+
+
 @given(snapshots(), st.sampled_from([0.02, 0.1, 0.5]), st.integers(1, 6))
 def test_any_plan_is_sound(snapshot: MastersSnapshot, epsilon: float, most: int) -> None:
     """It ends where it says, gives nobody what it cannot have, and short of ε it makes loads more even."""
-    settings = MastersSettings(epsilon=(epsilon, epsilon), takeovers_most=most)
+    settings = MastersSettings(epsilon=(epsilon, epsilon), max_moves=most)
     plan = plan_masters(snapshot, settings)
     assert plan == plan_masters(snapshot, settings)
     place = {one.node: number for number, one in enumerate(snapshot.nodes)}
@@ -295,19 +304,19 @@ def test_any_plan_is_sound(snapshot: MastersSnapshot, epsilon: float, most: int)
         after[move.group] = move.target
     assert after == {one.group: one.after for one in plan.assignments}
     masters = [
-        NOBODY if after[one.group] is None else place[after[one.group] or ""] for one in snapshot.groups
+        NO_MASTER if after[one.group] is None else place[after[one.group] or ""] for one in snapshot.groups
     ]
     ends = snapshot.imbalance(masters)
     for name, value in plan.predicted.after.sigma.items():
         assert value == pytest.approx(ends.measures().sigma[name], abs=1e-9)
     free = [move for move in plan.moves if move.reason.goal in ("epsilon", "order")]
     assert len(free) <= most
-    assert all((groups[move.group].held_seconds or 0) >= settings.settle_seconds for move in free)
-    if plan.verdict is Verdict.LEVELLED:
-        assert plan.bound.takeovers <= plan.cost.takeovers
+    assert all((groups[move.group].held_seconds or 0) >= settings.cooldown_seconds for move in free)
+    if plan.verdict is Verdict.BALANCED:
+        assert plan.bound.transfers <= plan.cost.transfers
         off = np.abs(np.where(ends.counted, ends.usage, 1.0) - 1.0)
         assert (off <= epsilon + 1e-6).all() or not snapshot.groups
-    if plan.moves and len(free) == len(plan.moves) and plan.verdict is not Verdict.LEVELLED:
+    if plan.moves and len(free) == len(plan.moves) and plan.verdict is not Verdict.BALANCED:
         assert unevenness(snapshot, masters) < unevenness(snapshot, list(snapshot.masters))
 
 
@@ -321,5 +330,5 @@ def test_plans_do_not_depend_on_what_they_do_not_see() -> None:
     """The published map is not what a plan goes by: it says who is to be master, not who should be."""
     groups = [a_group(number, 0) for number in range(6)]
     one = plan_masters(a_snapshot(*groups), MastersSettings())
-    other = plan_masters(a_snapshot(*(replace(group, ideal=1) for group in groups)), MastersSettings())
+    other = plan_masters(a_snapshot(*(replace(group, preferred=1) for group in groups)), MastersSettings())
     assert moved(one) == moved(other)

@@ -7,7 +7,7 @@ import pytest
 
 from support.bundle_views import key
 from trimtab.files.bundles.plan import bundle_plan_bytes, bundle_plan_from
-from trimtab.history.bundles.replay import Scenario, decide_now
+from trimtab.history.bundles.replay import ShedderScenario, decide_now
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.plan import Verdict
@@ -16,7 +16,7 @@ from trimtab.plan.bundles.decided import plan_of_decision
 from trimtab.plan.bundles.reported import snapshot_of_ticks
 from trimtab.plan.bundles.strategies import shedder
 from trimtab.plan.pulsar.agreement import disagreements
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.strategies import placer
 
@@ -41,26 +41,26 @@ def report(cpu: float, *bundles: int, bytes_per_second: float = 50e6) -> BrokerR
 REPORTS = {"a:1": report(90.0, 0, 1), "b:1": report(60.0, 2), "c:1": report(10.0, 3)}
 
 
-def kinds(decision: Decision) -> list[tuple[str, str, str | None]]:
+def kinds(decision: ShedDecision) -> list[tuple[str, str, str | None]]:
     """What is said of each bundle."""
     return [(one.kind, one.bundle, one.target) for one in disagreements(decision, REPORTS, OPTIONS)]
 
 
 def test_a_placement_that_helps_agrees() -> None:
     """Half of the fullest broker goes to the emptiest: 10 % and 45 % are no overload."""
-    assert kinds(Decision({"a:1": (key(0),)}, {key(0): "c:1"})) == []
+    assert kinds(ShedDecision({"a:1": (key(0),)}, {key(0): "c:1"})) == []
 
 
 def test_a_bundle_that_would_come_back_is_told() -> None:
     """Whether the load manager keeps it for that, or a placement really names the same broker."""
     back = "the placement would put it back on its broker"
-    assert kinds(Decision(why={"refused": {key(0): back}})) == [("back", key(0), "a:1")]
-    assert kinds(Decision({"a:1": (key(0),)}, {key(0): "a:1"})) == [("back", key(0), "a:1")]
+    assert kinds(ShedDecision(facts={"refused": {key(0): back}})) == [("back", key(0), "a:1")]
+    assert kinds(ShedDecision({"a:1": (key(0),)}, {key(0): "a:1"})) == [("back", key(0), "a:1")]
 
 
 def test_a_broker_that_would_be_overloaded_is_told_with_its_numbers() -> None:
     """60 % and half of 90 % are more than 85 %."""
-    decision = Decision({"a:1": (key(0),)}, {key(0): "b:1"})
+    decision = ShedDecision({"a:1": (key(0),)}, {key(0): "b:1"})
     assert kinds(decision) == [("overloaded", key(0), "b:1")]
     (told,) = disagreements(decision, REPORTS, OPTIONS)
     assert "60% full and would be 105%, above 85%" in told.text
@@ -74,7 +74,7 @@ def test_a_broker_that_would_be_overloaded_is_told_with_its_numbers() -> None:
 
 def test_two_bundles_to_one_broker_add_up() -> None:
     """Each alone would fit; the second makes it overflow."""
-    decision = Decision({"a:1": (key(0), key(1))}, {key(0): "c:1", key(1): "c:1"})
+    decision = ShedDecision({"a:1": (key(0), key(1))}, {key(0): "c:1", key(1): "c:1"})
     assert kinds(decision) == [("overloaded", key(1), "c:1")]
 
 
@@ -87,7 +87,7 @@ def test_two_bundles_to_one_broker_add_up() -> None:
 )
 def test_what_stays_for_other_reasons_is_told_too(why: str, kind: str) -> None:
     """The load manager's own words go on."""
-    (told,) = disagreements(Decision(why={"refused": {key(0): why}}), REPORTS, OPTIONS)
+    (told,) = disagreements(ShedDecision(facts={"refused": {key(0): why}}), REPORTS, OPTIONS)
     assert told.kind == kind
     assert why in told.text
 
@@ -95,7 +95,9 @@ def test_what_stays_for_other_reasons_is_told_too(why: str, kind: str) -> None:
 def test_pulsars_decision_becomes_a_plan_that_can_be_kept() -> None:
     """ThresholdShedder and its placement, with the numbers that decided, in the plan file's format."""
     ticks = [ReportTick(60.0 * minute, REPORTS) for minute in range(3)]
-    scenario = Scenario(shedder("ThresholdShedder"), OPTIONS, placer=placer("LeastLongTermMessageRate"))
+    scenario = ShedderScenario(
+        shedder("ThresholdShedder"), OPTIONS, placer=placer("LeastLongTermMessageRate")
+    )
     _, decision = decide_now(ticks, scenario)
     assert decision.destinations
     snapshot = snapshot_of_ticks(ticks, SnapshotReference("c", "2026-11-21T05:00:00Z", "0" * 64))
@@ -112,7 +114,9 @@ def test_pulsars_decision_becomes_a_plan_that_can_be_kept() -> None:
 
 def test_what_was_only_thought_of_does_not_count_as_unloaded() -> None:
     """Asked a minute later, a strategy says the same again: nothing was done in between."""
-    scenario = Scenario(shedder("ThresholdShedder"), OPTIONS, placer=placer("LeastLongTermMessageRate"))
+    scenario = ShedderScenario(
+        shedder("ThresholdShedder"), OPTIONS, placer=placer("LeastLongTermMessageRate")
+    )
     ticks = [ReportTick(60.0 * minute, REPORTS) for minute in range(4)]
     once, again = (decide_now(ticks[:number], scenario)[1] for number in (3, 4))
     assert once.unloads == again.unloads
@@ -122,6 +126,8 @@ def test_what_was_only_thought_of_does_not_count_as_unloaded() -> None:
 def test_what_did_change_hands_counts_as_unloaded() -> None:
     """Its former owner took it back a minute ago: within the grace time it is not shed again."""
     moved = {"a:1": report(90.0, 1), "b:1": report(60.0, 2), "c:1": report(10.0, 0, 3)}
-    scenario = Scenario(shedder("ThresholdShedder"), OPTIONS, placer=placer("LeastLongTermMessageRate"))
+    scenario = ShedderScenario(
+        shedder("ThresholdShedder"), OPTIONS, placer=placer("LeastLongTermMessageRate")
+    )
     ticks = [ReportTick(0.0, moved), ReportTick(60.0, REPORTS)]
     assert key(0) not in decide_now(ticks, scenario)[1].destinations

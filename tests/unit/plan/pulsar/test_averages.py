@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from support.bundle_views import key, report, stats, update_bundles
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
-from trimtab.plan.pulsar.averages import EMPTY_TABLE, table_of, take_in
-from trimtab.plan.pulsar.view import BrokerLoad, LoadView
+from trimtab.plan.pulsar.averages import EMPTY_TABLE, table_of, updated
+from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
 
 
 def one(throughput: float) -> dict[str, BrokerReport]:
@@ -71,10 +71,10 @@ def test_a_moving_bundle_counts_for_each_broker_as_it_was_then() -> None:
     moving = {key(0): stats(rate=100.0)}
     later = {key(0): stats(rate=300.0), key(1): stats(rate=5.0)}
     reports = {"a:1": report(moving), "b:1": report(later)}
-    table, in_between = take_in(EMPTY_TABLE, reports)
+    table, in_between = updated(EMPTY_TABLE, reports)
     assert in_between == {("a:1", key(0)): (100.0, 0.0)}
     brokers = {name: BrokerLoad(one) for name, one in reports.items()}
-    view = LoadView(0.0, brokers, table, rates_in_between=in_between)
+    view = LeaderLoadView(0.0, brokers, table, rates_in_between=in_between)
     assert view.long_term_rates == {"a:1": 100.0, "b:1": 205.0}
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.plan.pulsar.hash_order import (
-    HeldKeys,
+    ConcurrentHashMapKeys,
     concurrent_hash_map_order,
     copied_map_order,
     hash_map_order,
@@ -57,20 +57,20 @@ def test_two_hundred_bundles_keep_their_order_of_java() -> None:
 
 def test_a_map_that_lives_on_neither_shrinks_nor_begins_anew() -> None:
     """Five brokers left of twelve come as in a table of 32; one that returns is put behind its equals."""
-    twelve = HeldKeys().after(brokers(12))
+    twelve = ConcurrentHashMapKeys().after(brokers(12))
     assert twelve.table == 32
     five = twelve.after(brokers(5))
     assert (five.table, numbers(five.names)) == (32, [1, 4, 2, 3, 0])
     assert five.names != tuple(concurrent_hash_map_order(brokers(5)))
     equals = [name for name in brokers(400) if java_hashes([name])[0] % 16 == 3][:2]
-    first = HeldKeys().after(equals)
+    first = ConcurrentHashMapKeys().after(equals)
     assert first.after(equals[1:]).after(equals).names == tuple(reversed(equals))
     assert first.after(equals) is first
 
 
 def test_a_full_map_grows_with_the_next_key_whenever_that_comes() -> None:
     """Eleven keys have 16 places; the twelfth makes them 32, also long after."""
-    eleven = HeldKeys().after(brokers(11))
+    eleven = ConcurrentHashMapKeys().after(brokers(11))
     assert (eleven.table, eleven.after(brokers(12)).table) == (16, 32)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.plan.pulsar.java import ContradictionError, java_sorted
+from trimtab.plan.pulsar.java import ComparisonContractError, java_sorted
 
 
 def drawn(count: int, seed: int, width: float) -> list[float]:
@@ -64,7 +64,7 @@ def test_many_values_come_as_java_leaves_them(values: list[float], recorded: int
 )
 def test_a_contradiction_that_java_notices_is_told(values: list[float]) -> None:
     """Java threw IllegalArgumentException for each of these."""
-    with pytest.raises(ContradictionError):
+    with pytest.raises(ComparisonContractError):
         order(values)
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from support.bundle_views import CHANCE, key, report, stats
 from trimtab.plan.pulsar.assign.state import AssignmentState
-from trimtab.plan.pulsar.decision import Decision, Placement, Placer, Shedder
+from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision, Shedder
 from trimtab.plan.pulsar.leader import LeaderMemory, LeaderRules, inform, shed
-from trimtab.plan.pulsar.options import Options, make_options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 REPORTS = {
     "a:1": report({key(0): stats(rate=100), key(1): stats(rate=101)}, cpu=80),
@@ -24,19 +24,19 @@ def rules(target: str | None, *, first: bool = True, **options: object) -> Leade
     """A shedder that wants the first broker's first bundle moved, and a placement that says where."""
 
     def decide(
-        view: LoadView, state: None, options: Options, chance: np.random.Generator
-    ) -> tuple[Decision, None]:
-        return Decision({"a:1": (key(0),)}, {key(0): "elsewhere"}), None
+        view: LeaderLoadView, state: None, options: PulsarBrokerConfig, chance: np.random.Generator
+    ) -> tuple[ShedDecision, None]:
+        return ShedDecision({"a:1": (key(0),)}, {key(0): "elsewhere"}), None
 
     def choose(
         bundle: str,
         candidates: Sequence[str],
-        view: LoadView,
+        view: LeaderLoadView,
         state: None,
-        options: Options,
+        options: PulsarBrokerConfig,
         chance: np.random.Generator,
-    ) -> tuple[Placement, None]:
-        return Placement(target, tuple(candidates)), None
+    ) -> tuple[BrokerChoice, None]:
+        return BrokerChoice(target, tuple(candidates)), None
 
     made = make_options({"loadBalancerDistributeBundlesEvenlyEnabled": False, **options})
     return LeaderRules(Shedder(decide, None), made, Placer(choose, None), destination_first=first)
@@ -44,7 +44,7 @@ def rules(target: str | None, *, first: bool = True, **options: object) -> Leade
 
 def went(
     asked: LeaderRules, at: float = 60.0, reports: Any = REPORTS, **remembered: Any
-) -> tuple[Decision, LeaderMemory]:
+) -> tuple[ShedDecision, LeaderMemory]:
     """One round after another leader's life."""
     view, memory = inform(LeaderMemory(None, AssignmentState(None), **remembered), at, reports, asked)
     return shed(view, memory, asked, CHANCE)
@@ -89,6 +89,6 @@ def test_without_a_destination_first_bundles_are_just_released() -> None:
 def test_an_idle_leader_says_why(options: dict[str, object], reports: Any, why: str) -> None:
     """The shedder is not even asked."""
     decision, memory = went(rules("b:1", **options), reports=reports)
-    assert (decision.unloads, decision.why) == ({}, {"outcome": why})
+    assert (decision.unloads, decision.facts) == ({}, {"outcome": why})
     assert memory.recently_unloaded == {}
     assert memory.bundles.names == (key(0), key(1))

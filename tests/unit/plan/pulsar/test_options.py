@@ -8,7 +8,7 @@ import pytest
 from trimtab.model.errors import PlanError, SettingsError
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.pulsar.decision import Placer, Shedder
-from trimtab.plan.pulsar.options import Options, fields_by_name, make_options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, fields_by_name, make_options
 from trimtab.plan.pulsar.strategies import PLACERS, placer
 
 
@@ -109,4 +109,4 @@ def test_every_row_of_the_table_can_be_imported() -> None:
 
 def test_no_name_is_used_twice() -> None:
     """Two fields of one name would hide each other."""
-    assert len(fields_by_name()) == len(dataclasses.fields(Options)) - 1
+    assert len(fields_by_name()) == len(dataclasses.fields(PulsarBrokerConfig)) - 1

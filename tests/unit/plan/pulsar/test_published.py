@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from support.bundle_views import report, view_of
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.view import LoadView, PublishedLoad, publish
+from trimtab.plan.pulsar.view import LeaderLoadView, PublishedLoad, publish
 
 OPTIONS = make_options({})
 
 
-def at(seconds: float, **usages: float) -> LoadView:
+def at(seconds: float, **usages: float) -> LeaderLoadView:
     """One broker's report of some instant."""
     return view_of({"a:1": report(**usages)}, at=seconds)
 

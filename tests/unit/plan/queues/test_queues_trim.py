@@ -9,11 +9,11 @@ import pytest
 from support.queue_snapshots import a_class, a_queue, a_snapshot
 from trimtab.files.queues.settings import QueuesSettings
 from trimtab.model.plan import Verdict
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.settings import SchedulingSettings
 from trimtab.plan.queues.learning import is_new
 from trimtab.plan.queues.trim import plan_queues
 
-SETTINGS = QueuesSettings(change_least=0.2, confidence=3.0, samples_least=30)
+SETTINGS = QueuesSettings(min_change=0.2, confidence=3.0, min_samples=30)
 FOUR = tuple(a_queue(number, 0, 0.0) for number in range(4))
 
 
@@ -34,7 +34,7 @@ def test_a_weight_is_published_for_more_than_chance_and_habit(
 ) -> None:
     """A quarter of a change, three standard errors and thirty messages: each alone can hold it back."""
     one = a_class("vote", weight=weight, mean_seconds=mean, standard_error_seconds=error, samples=samples)
-    assert is_new(one, replace(SETTINGS, change_least=0.25)) is new
+    assert is_new(one, replace(SETTINGS, min_change=0.25)) is new
 
 
 def test_a_plan_tells_what_is_published_and_keeps_the_rest() -> None:
@@ -52,13 +52,13 @@ def test_a_plan_tells_what_is_published_and_keeps_the_rest() -> None:
     assert [(one.name, one.before, one.after) for one in plan.assignments] == [
         ("report", 0.1, 0.3), ("vote", 0.01, 0.01)
     ]  # fmt: skip
-    assert (plan.version, plan.cost.weights, plan.verdict) == (4, 1, Verdict.LEVELLED)
+    assert (plan.version, plan.cost.weights, plan.verdict) == (4, 1, Verdict.BALANCED)
 
 
 def test_nothing_new_is_nothing_to_do() -> None:
     """Empty queues, weights that hold: level."""
     plan = plan_queues(a_snapshot(*FOUR, classes=(a_class("vote", weight=1.0),)), SETTINGS)
-    assert (plan.verdict, plan.moves, plan.orders) == (Verdict.LEVEL, (), ())
+    assert (plan.verdict, plan.moves, plan.orders) == (Verdict.BALANCED, (), ())
 
 
 def test_an_overloaded_queue_gives_to_the_lightest_now() -> None:
@@ -96,7 +96,7 @@ def test_uneven_queues_without_overload_wait_for_the_end_of_the_cycle() -> None:
 
 def test_settings_are_published_only_where_that_is_asked() -> None:
     """Processes run by another cycle than the settings of the plan say."""
-    running = {name: getattr(Scheduling(), name) for name in Scheduling.__slots__}
+    running = {name: getattr(SchedulingSettings(), name) for name in SchedulingSettings.__slots__}
     seen = a_snapshot(*FOUR, scheduling={**running, "cycle_seconds": 20.0})
     assert plan_queues(seen, SETTINGS).moves == ()
     asked = replace(SETTINGS, publish_settings=True, policy="join_shortest_queue")

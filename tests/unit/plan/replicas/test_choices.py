@@ -6,7 +6,7 @@ from support.judge_plans import judged_request
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import choices
-from trimtab.plan.replicas.choices import within_theta
+from trimtab.plan.replicas.choices import feasible_below_theta
 from trimtab.plan.replicas.problem import problem_data
 
 FULL = (100.0,) * 4
@@ -20,7 +20,7 @@ def brokers(number: int) -> list:
 def held(partitions: list, there: list, **settings: object) -> dict[str, tuple[set[int], int | None]] | None:
     """Brokers and leader of each partition, by its topic; None if no placement is found."""
     problem = problem_data(snapshot(there, partitions), ReplicasSettings(**settings))  # type: ignore[arg-type]
-    placement = within_theta(problem)
+    placement = feasible_below_theta(problem)
     if placement is None:
         return None
     ids, parts = [*problem.snapshot.brokers.id.tolist(), None], problem.snapshot.partitions
@@ -119,11 +119,11 @@ def test_bytes_are_limited() -> None:
 
 def test_clusters_of_too_many_sets_are_left_to_the_descent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sets, and one is allowed."""
-    monkeypatch.setattr(choices, "MOST_CHOICES", 1)
+    monkeypatch.setattr(choices, "MAX_CHOICES", 1)
     assert held([cpu("a", [1], 60)], brokers(3), drain=(1,)) is None
 
 
 @pytest.mark.parametrize("seed", [161, 472])
 def test_what_the_descent_misses_is_planned_all_the_same(seed: int) -> None:
     """Drains of small clusters: one was held back on the way, one lifted a broker to 93 % of its network."""
-    assert judged_request(seed) == ("levelled", [])
+    assert judged_request(seed) == ("balanced", [])

@@ -1,4 +1,4 @@
-"""The log dirs of one broker: levelled for the fewest bytes, never filled above θ on the way."""
+"""The log dirs of one broker: balanced for the fewest bytes, never filled above θ on the way."""
 
 import itertools
 import json
@@ -10,13 +10,13 @@ import pytest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.model.errors import PlanError
-from trimtab.model.level import standing_of
+from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import Move, MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.plan.replicas import dir_levels, role_aware, trim
-from trimtab.plan.replicas.dir_levels import ARRIVING, BrokerDirs, breach, placed, usage_of
-from trimtab.report.replicas.words import plan_text
+from trimtab.plan.replicas import dir_balance, role_aware, trim
+from trimtab.plan.replicas.dir_balance import ARRIVING, BrokerDirs, placed, usage_of, violation
+from trimtab.report.replicas.renderer import plan_text
 
 DISKS = [("/a", "online", 50.0), ("/b", "online", 50.0)]
 
@@ -35,7 +35,7 @@ def planned(parts: list[Any], brokers: Any = None, **wishes: Any) -> Plan:
 
 def ways(plan: Plan) -> list[tuple[str, str | None, str | None]]:
     """Moves between dirs: topic, from, to."""
-    moves = [move for move in plan.moves if move.kind is MoveKind.LOG_DIR]
+    moves = [move for move in plan.moves if move.kind is ReplicaMoveKind.LOG_DIR]
     return [(move.topic, move.source_dir, move.target_dir) for move in moves]
 
 
@@ -44,7 +44,7 @@ def test_the_one_replica_that_levels_two_dirs_moves() -> None:
     plan = planned([held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")])
     assert ways(plan) == [("small", "/a", "/b")]
     assert (plan.cost.bytes, plan.cost.log_dir_bytes, plan.cost.log_dir_moves) == (0, 12, 1)
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.log_dirs is not None
     assert (plan.log_dirs.before.worst_deviation, plan.log_dirs.after.worst_deviation) == (0.5, 0.0)
     reason = plan.moves[0].reason
@@ -59,7 +59,7 @@ def test_two_replicas_change_places_where_no_single_one_helps() -> None:
     parts = [held("a", 20, "/a"), held("b", 10, "/a"), held("c", 15, "/b"), held("d", 5, "/b")]
     plan = planned(parts)
     assert sorted(ways(plan)) == [("a", "/a", "/b"), ("c", "/b", "/a")] or plan.cost.log_dir_bytes <= 35
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert ", 2 replicas to another log dir of their brokers (" in plan_text(plan)
 
 
@@ -69,12 +69,12 @@ def test_only_what_is_asked_for_is_levelled() -> None:
     assert ways(planned(parts, goals=("theta", "epsilon"))) == []
     assert ways(planned(parts, excluded_topics=("*",))) == []
     assert ways(planned([held("x", 0.2, "/a"), held("y", 0.2, "/a")])) == []
-    assert ways(planned(parts, fix_offline=True)) == []
+    assert ways(planned(parts, fix_offline_replicas=True)) == []
 
 
 @pytest.mark.parametrize("state", ["offline", "cordoned"])
 def test_failed_and_cordoned_dirs_take_nothing_and_count_for_nothing(state: str) -> None:
-    """Two dirs are levelled beside a third that is failed or cordoned; it keeps out of the mean."""
+    """Two dirs are balanced beside a third that is failed or cordoned; it keeps out of the mean."""
     there = [broker(1, dirs=[*DISKS, ("/c", state, 50.0)])]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     assert ways(planned(parts, there)) == [("small", "/a", "/b")]
@@ -85,7 +85,7 @@ def test_what_arrives_anyway_is_put_where_it_levels() -> None:
     there = [broker(1, dirs=DISKS), broker(2, state="draining")]
     parts = [held("here", 20, "/a"), partition("comes", 0, [2], load=(0.0, 20.0, 0.0, 0.0))]
     plan = planned(parts, there)
-    assert [(move.kind, move.target_dir) for move in plan.moves] == [(MoveKind.REPLICA, "/b")]
+    assert [(move.kind, move.target_dir) for move in plan.moves] == [(ReplicaMoveKind.REPLICA, "/b")]
     assert plan.cost.log_dir_moves == 0
 
 
@@ -106,7 +106,9 @@ def test_a_dir_makes_room_before_a_copy_arrives() -> None:
         if move.source_dir is not None:
             level[move.source_dir] -= size[move.topic]
     kinds = [move.kind for move in plan.moves]
-    assert MoveKind.LOG_DIR not in kinds[kinds.index(MoveKind.REPLICA) + 1 :] or level["/a"] <= 40
+    assert (
+        ReplicaMoveKind.LOG_DIR not in kinds[kinds.index(ReplicaMoveKind.REPLICA) + 1 :] or level["/a"] <= 40
+    )
 
 
 def test_a_copy_that_no_dir_has_room_for_stays_home() -> None:
@@ -116,38 +118,38 @@ def test_a_copy_that_no_dir_has_room_for_stays_home() -> None:
     parts.append(partition("comes", 0, [2], load=(0.0, 20.0, 0.0, 0.0)))
     plan = planned(parts, there)
     assert plan.moves == ()
-    assert plan.verdict is not Verdict.LEVELLED
+    assert plan.verdict is not Verdict.BALANCED
     assert "limit_reached" in [problem.kind for problem in plan.problems]
 
 
 def test_to_disks_keeps_every_replica_on_its_broker() -> None:
-    """Broker 2 is empty, and stays it: only the dirs of broker 1 are levelled, and the bound says so."""
+    """Broker 2 is empty, and stays it: only the dirs of broker 1 are balanced, and the bound says so."""
     there = [broker(1, dirs=DISKS), broker(2)]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
-    plan = planned(parts, there, to_disks=True)
-    assert [move.kind for move in plan.moves] == [MoveKind.LOG_DIR]
-    assert plan.verdict is Verdict.LEVELLED
+    plan = planned(parts, there, intra_broker_only=True)
+    assert [move.kind for move in plan.moves] == [ReplicaMoveKind.LOG_DIR]
+    assert plan.verdict is Verdict.BALANCED
     assert plan.settings["goals"] == ["log_dirs"]
     # 36 bytes may be at most 26.4.
     assert (plan.bound.bytes, plan.bound.log_dir_bytes) == (0, 9)
-    assert MoveKind.REPLICA in [move.kind for move in planned(parts, there).moves]
+    assert ReplicaMoveKind.REPLICA in [move.kind for move in planned(parts, there).moves]
 
 
 def test_to_disks_and_fix_offline_go_together() -> None:
-    """What is on a failed dir leaves it, the other dirs are levelled, and the rest stays."""
+    """What is on a failed dir leaves it, the other dirs are balanced, and the rest stays."""
     dirs = [*DISKS, ("/c", "offline", 50.0)]
     there = [broker(1, dirs=dirs), broker(2), broker(3)]
     lost = partition("lost", 0, [1, 2], leader=2, in_sync=[2], load=(0.0, 5.0, 0.0, 0.0), dirs=["/c", None])
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b"), lost]
-    plan = planned(parts, there, to_disks=True, fix_offline=True)
-    assert [(m.kind, m.topic) for m in plan.moves if m.kind is MoveKind.REPLICA] == [
-        (MoveKind.REPLICA, "lost")
+    plan = planned(parts, there, intra_broker_only=True, fix_offline_replicas=True)
+    assert [(m.kind, m.topic) for m in plan.moves if m.kind is ReplicaMoveKind.REPLICA] == [
+        (ReplicaMoveKind.REPLICA, "lost")
     ]
     assert ways(plan) == [("small", "/a", "/b")]
 
 
 def test_limits_on_the_plan_hold_for_moves_between_dirs_too() -> None:
-    """A broker's dirs are levelled as a whole or not at all, and the plan says what was left out."""
+    """A broker's dirs are balanced as a whole or not at all, and the plan says what was left out."""
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     for limit in ({"max_moves": 0}, {"max_bytes": 11}):
         plan = planned(parts, **limit)
@@ -157,17 +159,17 @@ def test_limits_on_the_plan_hold_for_moves_between_dirs_too() -> None:
 
 
 def test_a_limit_is_for_all_brokers_together() -> None:
-    """Two brokers need a move each, one is allowed: the broker that is further out is levelled."""
+    """Two brokers need a move each, one is allowed: the broker that is further out is balanced."""
     there = [broker(1, dirs=DISKS), broker(2, dirs=DISKS)]
     parts = [held("big", 24, "/a"), held("small", 12, "/a"), held("other", 12, "/b")]
     parts += [held("wide", 20, "/a", on=2), held("slim", 8, "/a", on=2), held("rest", 14, "/b", on=2)]
-    assert len(ways(planned(parts, there, to_disks=True))) == 2
-    assert ways(planned(parts, there, to_disks=True, max_moves=1)) == [("small", "/a", "/b")]
+    assert len(ways(planned(parts, there, intra_broker_only=True))) == 2
+    assert ways(planned(parts, there, intra_broker_only=True, max_moves=1)) == [("small", "/a", "/b")]
 
 
 def test_the_search_exchanges_where_it_cannot_try_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 against 20: no single replica brings both to 25, but 15 for 10 does."""
-    monkeypatch.setattr(dir_levels, "COMBINATIONS", 1)
+    monkeypatch.setattr(dir_balance, "COMBINATIONS", 1)
     free = np.full(2, np.inf)
     dirs = BrokerDirs(np.zeros(2), np.full(2, 50.0), free, free, np.full(2, 0.51), np.full(2, 0.49))
     size, origin = np.array([15.0, 15.0, 10.0, 10.0]), np.array([0, 0, 1, 1], dtype=np.int32)
@@ -184,9 +186,11 @@ def test_a_partition_bigger_than_any_dir_may_hold_is_proven() -> None:
 
 
 def test_dirs_too_full_in_all_are_proven_where_nothing_may_leave() -> None:
-    """Twice 42 of 50 bytes: no order of them is within θ; a broker more would be, but for `to_disks`."""
+    """Twice 42 of 50 bytes: no order of them is within θ; a broker more would be, but for
+    `intra_broker_only`.
+    """
     parts = [held(name, 21, where) for name, where in zip("wxyz", ["/a", "/a", "/b", "/b"], strict=True)]
-    plan = planned(parts, [broker(1, dirs=DISKS), broker(2)], to_disks=True)
+    plan = planned(parts, [broker(1, dirs=DISKS), broker(2)], intra_broker_only=True)
     assert plan.verdict is Verdict.INFEASIBLE
     assert plan.problems[0].proof["needed_bytes"] == 84.0
 
@@ -202,19 +206,19 @@ def test_role_aware_knows_no_dirs() -> None:
     """The source's procedure neither levels dirs nor is judged by them; asked for these alone, it refuses."""
     cluster = snapshot([broker(1, dirs=DISKS)], [held("big", 24, "/a"), held("small", 12, "/a")])
     plan = role_aware.plan(cluster, ReplicasSettings(strategy="role_aware"))
-    assert (plan.moves, plan.verdict, plan.log_dirs) == ((), Verdict.LEVEL, None)
-    with pytest.raises(PlanError, match="to_disks"):
-        role_aware.plan(cluster, ReplicasSettings(strategy="role_aware", to_disks=True))
+    assert (plan.moves, plan.verdict, plan.log_dirs) == ((), Verdict.BALANCED, None)
+    with pytest.raises(PlanError, match="intra_broker_only"):
+        role_aware.plan(cluster, ReplicasSettings(strategy="role_aware", intra_broker_only=True))
 
 
 def test_a_standing_tells_of_the_worst_dir() -> None:
     """`trimtab status` shows what a plan would level."""
     cluster = snapshot([broker(1, dirs=DISKS)], [held("big", 24, "/a"), held("other", 12, "/b")])
-    within = standing_of(cluster, ReplicasSettings()).within
+    within = goal_status(cluster, ReplicasSettings()).intra_broker
     assert within is not None
-    assert (within.number, within.beyond, within.part, within.broker) == (2, 2, "/a", 1)
+    assert (within.number, within.violation_count, within.part, within.broker) == (2, 2, "/a", 1)
     assert within.worst_deviation == pytest.approx(1 / 3)
-    assert standing_of(snapshot([broker(1)], []), ReplicasSettings()).within is None
+    assert goal_status(snapshot([broker(1)], []), ReplicasSettings()).intra_broker is None
 
 
 def test_cost_and_measures_of_dirs_stand_in_the_plan_file() -> None:
@@ -226,7 +230,7 @@ def test_cost_and_measures_of_dirs_stand_in_the_plan_file() -> None:
     assert document["x_log_dirs"]["after"] == {"peak_usage": 0.48, "worst_deviation": 0.0}
     (move,) = document["moves"]
     assert (move["kind"], move["source"], move["target"]) == ("log_dir", 1, 1)
-    assert isinstance(plan.moves[0], Move)
+    assert isinstance(plan.moves[0], ReplicaMove)
 
 
 def every_placement(dirs: BrokerDirs, size: Any, origin: Any) -> tuple[float, float]:
@@ -234,15 +238,15 @@ def every_placement(dirs: BrokerDirs, size: Any, origin: Any) -> tuple[float, fl
     best = (np.inf, np.inf)
     for where in itertools.product(range(len(dirs.capacity)), repeat=len(size)):
         moved = sum(s for s, was, now in zip(size, origin, where, strict=True) if was not in (ARRIVING, now))
-        far = float(breach(dirs, usage_of(dirs, size, np.array(where))))
-        best = min(best, (far if far > dir_levels.NEGLIGIBLE else 0.0, moved))
+        far = float(violation(dirs, usage_of(dirs, size, np.array(where))))
+        best = min(best, (far if far > dir_balance.NEGLIGIBLE else 0.0, moved))
     return best
 
 
-@pytest.mark.parametrize("most", [dir_levels.COMBINATIONS, 32])
+@pytest.mark.parametrize("most", [dir_balance.COMBINATIONS, 32])
 def test_small_brokers_are_levelled_as_well_as_can_be(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against all placements of 60 brokers: by trying all itself, the least; by its search, near it."""
-    monkeypatch.setattr(dir_levels, "COMBINATIONS", most)
+    monkeypatch.setattr(dir_balance, "COMBINATIONS", most)
     chance = np.random.default_rng(7)
     missed, paid = 0, []
     for case in range(60):
@@ -258,11 +262,11 @@ def test_small_brokers_are_levelled_as_well_as_can_be(most: int, monkeypatch: py
         band = np.full(number, mean * (1 + epsilon)), np.full(number, mean * (1 - epsilon))
         dirs = BrokerDirs(np.zeros(number), capacity, free, np.full(number, 0.9), *band)
         where = placed(dirs, size, origin.astype(np.int32))
-        far = float(breach(dirs, usage_of(dirs, size, where)))
+        far = float(violation(dirs, usage_of(dirs, size, where)))
         bytes_moved = float(size[(where != origin) & (origin != ARRIVING)].sum())
         least, fewest = every_placement(dirs, size, origin)
         if most == 32:
-            missed += least == 0 and far > dir_levels.NEGLIGIBLE
+            missed += least == 0 and far > dir_balance.NEGLIGIBLE
             paid += [bytes_moved / fewest] if least == 0 and fewest > 0 and far <= 1e-14 else []
         else:
             assert far == pytest.approx(least, abs=1e-13)

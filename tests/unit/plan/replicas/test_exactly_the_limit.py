@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.replica_clusters import broker, partition, snapshot
 
-from trimtab.model.level import Goals, beyond, exceeds, percent_beyond, standing_of
+from trimtab.model.goals import Goals, exceeds, goal_status, percent_above, violations
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import role_aware, trim
-from trimtab.report.before_after import Goals as ReportGoals
+from trimtab.report.before_after import MeasurementGoals as ReportGoals
 from trimtab.report.before_after import met
 
 
@@ -31,8 +31,8 @@ def judged_level(made: ReplicasSnapshot, theta: float = 0.8) -> None:
     asked = ReplicasSettings(theta=(theta,) * 4)
     for planner in (trim.plan, role_aware.plan):
         plan = planner(made, asked)
-        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.LEVEL, (), ())
-    assert standing_of(made, asked).breaches == ()
+        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.BALANCED, (), ())
+    assert goal_status(made, asked).violations == ()
     limits = ReportGoals({"network_out": theta}, {"network_out": 0.1}, len(made.brokers))
     assert met(made.imbalance().measures(), "network_out", limits)[1:] == (True, True)
 
@@ -67,8 +67,8 @@ def test_equal_leaders_at_epsilon_are_level(brokers: int, tenth: int, sides: lis
         counts[2 * pair + 1] -= side * tenth
     made = leaders(counts, capacity=1000.0)
     plan = trim.plan(made, ReplicasSettings())
-    assert (plan.verdict, plan.moves, plan.problems) == (Verdict.LEVEL, (), ())
-    assert standing_of(made, ReplicasSettings()).breaches == ()
+    assert (plan.verdict, plan.moves, plan.problems) == (Verdict.BALANCED, (), ())
+    assert goal_status(made, ReplicasSettings()).violations == ()
 
 
 def test_what_is_further_is_not() -> None:
@@ -78,7 +78,7 @@ def test_what_is_further_is_not() -> None:
     assert exceeds(0.1 * (1 + 2e-9), 0.1)
     assert not exceeds(0.1 * (1 + 5e-10), 0.1)
     goals = Goals(np.array([0.8]), np.array([0.1]), np.array([0.0]))
-    above, off = beyond(np.array([0.8 + 1e-8]), np.array([0.1 + 1e-9]), np.array([0.5]), goals)
+    above, off = violations(np.array([0.8 + 1e-8]), np.array([0.1 + 1e-9]), np.array([0.5]), goals)
     assert above.all()
     assert off.all()
 
@@ -96,6 +96,6 @@ def test_theta_missed_without_proof_is_incomplete() -> None:
 
 def test_texts_tell_a_value_from_its_limit() -> None:
     """Never "more than 10% by 10.00%"."""
-    assert percent_beyond(0.1234567, 0.1) == "12.35%"
-    assert percent_beyond(0.100004, 0.1) == "10.0004%"
-    assert percent_beyond(0.80000001, 0.8) == "80.000001%"
+    assert percent_above(0.1234567, 0.1) == "12.35%"
+    assert percent_above(0.100004, 0.1) == "10.0004%"
+    assert percent_above(0.80000001, 0.8) == "80.000001%"

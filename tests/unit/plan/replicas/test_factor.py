@@ -8,17 +8,17 @@ import pytest
 from support.plan_checker import check
 from support.random_snapshots import random_snapshot
 from support.replica_clusters import broker, partition, snapshot
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.balancer import setting_overrides
+from trimtab.balancers.planning import planner_of
+from trimtab.balancers.replicas.options import PLAN
+from trimtab.balancers.replicas.replay import replayed
+from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import plan_bytes, plan_from
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.levels import LEVELS
-from trimtab.levels.level import words_of
-from trimtab.levels.planning import planner_of
-from trimtab.levels.replicas.options import PLAN
-from trimtab.levels.replicas.replaying import replayed
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, PlanError, SettingsError
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import role_aware, trim
 
@@ -38,12 +38,12 @@ def moved(plan: Plan) -> list[tuple]:
 
 
 def test_a_replica_is_added_where_it_levels_best_and_nothing_else_moves() -> None:
-    """Broker 3 holds 30 of 100, broker 4 nothing; `b` could be levelled, and nobody asked for that."""
+    """Broker 3 holds 30 of 100, broker 4 nothing; `b` could be balanced, and nobody asked for that."""
     parts = [partition("a", 0, [1, 2], load=(1.0, 5.0, 1.0, 1.0)), partition("b", 0, [3], load=BIG)]
     plan = planned(parts, replication_factor={"a": 3})
     assert moved(plan) == [("add", "a-0", None, 4)]
     assert [(a.before, a.after, a.leader_after) for a in plan.assignments] == [((1, 2), (1, 2, 4), 1)]
-    assert (plan.verdict, plan.settings["goals"]) == (Verdict.LEVELLED, ["rack", "host", "theta"])
+    assert (plan.verdict, plan.settings["goals"]) == (Verdict.BALANCED, ["rack", "host", "theta"])
     assert (plan.cost.bytes, plan.cost.added_replicas, plan.cost.replica_moves, plan.bound.bytes) == (
         5,
         1,
@@ -252,14 +252,14 @@ def test_a_replay_adds_and_drops_no_replicas() -> None:
 def test_what_has_the_number_asked_for_is_level() -> None:
     """No moves, no problems."""
     plan = planned([partition("a", 0, [1, 2])], replication_factor={"*": 2})
-    assert (plan.verdict, plan.moves, plan.assignments) == (Verdict.LEVEL, (), ())
+    assert (plan.verdict, plan.moves, plan.assignments) == (Verdict.BALANCED, (), ())
 
 
 def test_the_option_is_a_table_of_the_settings() -> None:
     """Names with dots and patterns too; given again, it is one more row; both forms read alike."""
     given = {"replication_factor": ["eu.orders=3", "a*=2"]}
-    words = words_of(PLAN, given)
-    asked = read_settings(None, words, {}).levels["replicas"].replication_factor
+    words = setting_overrides(PLAN, given)
+    asked = read_settings(None, words, {}).balancers["replicas"].replication_factor
     assert asked == {"eu.orders": 3, "a*": 2}
 
 
@@ -267,13 +267,13 @@ def test_the_option_is_a_table_of_the_settings() -> None:
 def test_a_word_that_is_no_name_with_a_number_is_refused(word: str) -> None:
     """With the form that is expected."""
     with pytest.raises(SettingsError, match="expected NAME=NUMBER, like orders=3"):
-        words_of(PLAN, {"replication_factor": [word]})
+        setting_overrides(PLAN, {"replication_factor": [word]})
 
 
 def test_a_topic_named_twice_is_refused() -> None:
     """Unless both ask the same."""
     with pytest.raises(SettingsError, match="a was given 2 before"):
-        words_of(PLAN, {"replication_factor": ["a=2", "a=3"]})
+        setting_overrides(PLAN, {"replication_factor": ["a=2", "a=3"]})
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_a_topic_named_twice_is_refused() -> None:
     [
         (['{"a" = 0}'], "numbers of replicas above 0"),
         (['{"a" = 2}', "replicas.drain=5"], "none beside drain"),
-        (['{"a" = 2}', "replicas.to_disks=true"], "none beside to_disks"),
+        (['{"a" = 2}', "replicas.intra_broker_only=true"], "none beside intra_broker_only"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(words: list[str], error: str) -> None:
@@ -327,7 +327,11 @@ def test_any_cluster_gets_a_sound_plan(seed: int) -> None:
     drawn = FORMAT.from_json(Path("random.json"), json.dumps(document).encode(), "0" * 64)
     words = [f"replicas.replication_factor={FACTORS[seed % 3]}"]
     words += [[], ["replicas.excluded_topics=t1*"], ["replicas.max_moves=6"]][seed % 9 // 3]
-    settings = read_settings(None, words, {}).levels["replicas"]
-    plan = planner_of(LEVELS["replicas"], "trim")(drawn, settings)
+    settings = read_settings(None, words, {}).balancers["replicas"]
+    plan = planner_of(BALANCERS["replicas"], "trim")(drawn, settings)
     assert check(document, json.loads(plan_bytes(plan))) == []
-    assert {move.kind for move in plan.moves} <= {MoveKind.ADD, MoveKind.DROP, MoveKind.LEADER}
+    assert {move.kind for move in plan.moves} <= {
+        ReplicaMoveKind.ADD,
+        ReplicaMoveKind.DROP,
+        ReplicaMoveKind.LEADER,
+    }

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.plan.replicas.headroom import too_full
-from trimtab.plan.replicas.moves import LEADER_STEP, REPLICA_STEP, Steps
+from trimtab.plan.replicas.moves import LEADER_STEP, REPLICA_STEP, StepArrays
 from trimtab.plan.replicas.problem import problem_data
 
 SETTINGS = [
@@ -22,7 +22,7 @@ SETTINGS = [
 
 def planned(brokers: list, partitions: list, settings: ReplicasSettings = SETTINGS[0]) -> Plan:
     """A plan for a hand-written cluster."""
-    return planner_of(LEVELS["replicas"], settings.strategy)(snapshot(brokers, partitions), settings)
+    return planner_of(BALANCERS["replicas"], settings.strategy)(snapshot(brokers, partitions), settings)
 
 
 def three_racks(state: str) -> tuple[list, list]:
@@ -69,7 +69,7 @@ def test_replicas_stay_where_they_are_when_no_disk_has_room() -> None:
         [partition("t", p, [1 + p % 3], load=(0, 5, 0, 0)) for p in range(36)],
     )
     assert plan.predicted.after.peak_usage["disk"] <= 0.8
-    assert len([move for move in plan.moves if move.kind is MoveKind.REPLICA]) == 8
+    assert len([move for move in plan.moves if move.kind is ReplicaMoveKind.REPLICA]) == 8
     told = next(one for one in plan.problems if "choices" in one.proof)
     assert (plan.verdict, told.kind, told.count) == (Verdict.INFEASIBLE, "add_brokers", 1)
     assert told.proof["choices"]["leave"] == {"partitions": 4, "disk": pytest.approx(0.8)}
@@ -108,7 +108,7 @@ def test_a_disk_is_not_filled_on_the_way_either() -> None:
             np.array(column, dtype=np.int32) for column in zip(*steps, strict=True)
         )
         role = np.zeros(len(steps), dtype=np.int8)
-        return too_full(problem, Steps(kind.astype(np.int8), partition, source, target, role)).tolist()
+        return too_full(problem, StepArrays(kind.astype(np.int8), partition, source, target, role)).tolist()
 
     assert filled((REPLICA_STEP, 0, 0, 1), (REPLICA_STEP, 1, 1, 0)) == [0]
     assert filled((REPLICA_STEP, 1, 1, 0), (REPLICA_STEP, 0, 0, 1)) == [1]

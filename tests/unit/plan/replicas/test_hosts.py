@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
+from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import FORMAT as PLAN
 from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import InputError, PlanError, SettingsError
-from trimtab.model.level import standing_of
+from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.hosts import hosts_of
 from trimtab.model.replicas.settings import DEFAULT_GOALS, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.trim import plan
-from trimtab.report.replicas.words import plan_text
+from trimtab.report.replicas.renderer import plan_text
 
 FREE = float("inf")
 WIDE = ReplicasSettings(epsilon=(0.9,) * 4, goals=(*DEFAULT_GOALS, "host_load"))
@@ -39,7 +39,7 @@ def declared(snapshot: ReplicasSnapshot, network_out: float) -> ReplicasSnapshot
 def test_a_host_above_theta_is_relieved_although_no_broker_is_full() -> None:
     """Host a sends 120 of 140 (86 %), b 60 (43 %), brokers 60 % at most: one of 20 goes to b (71, 57 %)."""
     found = plan(declared(two_hosts(), 140.0), WIDE)
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     (move,) = found.moves
     assert move.source in (1, 2)
     assert move.target in (3, 4)
@@ -59,9 +59,9 @@ def test_settings_declare_hosts_as_snapshots_do() -> None:
     assert found.moves == same.moves
     assert found.settings["host_capacity"] == {"a": {"network_out": 140.0}, "b": {"network_out": 140.0}}
     assert plan(declared(two_hosts(), 1.0), told).moves == same.moves
-    offline = plan(two_hosts(), replace(told, fix_offline=True))
+    offline = plan(two_hosts(), replace(told, fix_offline_replicas=True))
     assert offline.settings["host_capacity"] == told.host_capacity, "its disks are kept to there too"
-    (breach,) = standing_of(two_hosts(), told).beside[0].breaches()
+    (breach,) = goal_status(two_hosts(), told).secondary_goals[0].violations()
     assert (breach.goal, breach.broker, breach.value) == ("theta", "a", pytest.approx(120 / 140))
 
 
@@ -88,13 +88,13 @@ def test_wrong_capacities_of_hosts_are_refused(word: str, told: str) -> None:
 def test_without_the_goal_nothing_moves_and_nothing_is_told_of_hosts() -> None:
     """The same cluster, but `host_load` is no goal."""
     found = plan(declared(two_hosts(), 140.0), replace(WIDE, goals=("rack", "host", "theta", "epsilon")))
-    assert (found.verdict, found.moves, found.hosts) == (Verdict.LEVEL, (), None)
+    assert (found.verdict, found.moves, found.hosts) == (Verdict.BALANCED, (), None)
 
 
 def test_hosts_are_levelled_where_brokers_need_not_be() -> None:
     """120 against 60 of 200 each deviates by a third from the mean of 90: sums of 81 to 99 are asked for."""
     found = plan(two_hosts(), replace(WIDE, host_epsilon=(None, None, None, 0.1)))
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert found.hosts is not None
     assert found.hosts.before.worst_deviation["network_out"] == pytest.approx(1 / 3)
     assert found.hosts.after.worst_deviation["network_out"] <= 0.1
@@ -135,8 +135,8 @@ def test_a_host_is_the_sum_of_its_brokers_in_service() -> None:
 
 def test_status_names_the_host() -> None:
     """Judged by the same definition as a plan."""
-    (beside,) = standing_of(declared(two_hosts(), 140.0), WIDE).beside
-    (breach,) = beside.breaches()
+    (beside,) = goal_status(declared(two_hosts(), 140.0), WIDE).secondary_goals
+    (breach,) = beside.violations()
     assert (breach.goal, breach.resource, breach.broker) == ("theta", "network_out", "a")
 
 
@@ -151,7 +151,7 @@ def test_a_disk_shared_by_two_brokers_is_not_overfilled() -> None:
     moved = [move.target for move in found.moves if move.topic == "t"]
     assert moved
     assert set(moved) <= {4, 5}
-    again = plan(asked, replace(WIDE, goals=("theta", "host_load"), fix_offline=True))
+    again = plan(asked, replace(WIDE, goals=("theta", "host_load"), fix_offline_replicas=True))
     assert {move.target for move in again.moves} <= {4, 5}
 
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.settings import read_settings
 from trimtab.lab.simulate.instances import plain_snapshot
-from trimtab.levels import LEVELS
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import DISK, NETWORK_IN
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import role_aware, trim
-from trimtab.report.replicas.words import plan_text
+from trimtab.report.replicas.renderer import plan_text
 
 THETA = ReplicasSettings(goals=("theta",))
 
@@ -40,7 +40,7 @@ def snapshot(hours: bool = True) -> ReplicasSnapshot:
     )
     if not hours:
         return made
-    parts = replace(made.partitions, leader_coming=coming, follower_coming=coming)
+    parts = replace(made.partitions, leader_forecast=coming, follower_forecast=coming)
     return replace(made, partitions=parts)
 
 
@@ -53,7 +53,7 @@ def test_a_plan_for_the_peak_relieves_whom_the_night_would_fill(planner: object)
     assert planner(snapshot(), THETA).moves == ()
     plan = planner(snapshot(), replace(THETA, load="peak"))
     assert isinstance(plan, Plan)
-    assert plan.verdict == "levelled"
+    assert plan.verdict == "balanced"
     (move,) = plan.moves
     assert (move.source, move.bytes, move.reason.resource) == (1, 15, "network_in")
     assert plan.predicted.before.peak_usage["network_in"] == pytest.approx(0.9)
@@ -66,14 +66,14 @@ def test_a_plan_says_how_far_off_such_expectations_were() -> None:
     """Of network in by the trend, which counts there; of disks by what is expected without it."""
     coming = {
         "hours": 3,
-        "held_out": {
+        "backtest": {
             "error": {"disk": 0.02, "network_in": 0.5},
             "error_with_trend": {"disk": 0.3, "network_in": 0.25},
             "trend": ["network_in"],
         },
     }
     there = snapshot()
-    there = replace(there, quality=replace(there.quality, extra=(("x_coming", coming),)))
+    there = replace(there, quality=replace(there.quality, extra=(("x_load_forecast", coming),)))
     told = plan_text(trim.plan(there, replace(THETA, load="peak")), there)
     assert (
         "expected loads were off by disk 2.0%, network in 25.0% over the last day; "
@@ -101,4 +101,4 @@ def test_a_load_that_nobody_knows_is_refused() -> None:
     with pytest.raises(
         SettingsError, match='replicas.load is "peaks", expected one of recent, peak, forecast'
     ):
-        read_settings(None, ["replicas.load=peaks"], {}).of(LEVELS["replicas"].settings())
+        read_settings(None, ["replicas.load=peaks"], {}).of(BALANCERS["replicas"].settings())

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.model.level import standing_of
+from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas.trim import plan
-from trimtab.report.replicas.words import plan_text
+from trimtab.report.replicas.renderer import plan_text
 
 EVEN = (0.1, 1.0, 1.0, 1.0)
 
@@ -22,22 +22,22 @@ def test_replicas_are_evened_to_the_numbers_next_to_the_mean() -> None:
         [broker(1), broker(2), broker(3)], [partition("t", i, [b], load=EVEN) for i, b in enumerate(held)]
     )
     found = plan(asked, ReplicasSettings(goals=("replica_numbers",)))
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert len(found.moves) == 3
     assert {move.source for move in found.moves} == {1}
     assert {move.reason.goal for move in found.moves} == {"replica_numbers"}
     assert found.numbers is not None
     told = found.numbers["replicas"]
-    assert (told.before.least, told.before.most, told.after.least, told.after.most) == (1, 6, 2, 3)
+    assert (told.before.minimum, told.before.maximum, told.after.minimum, told.after.maximum) == (1, 6, 2, 3)
     assert re.search(r"replicas +1 +2\.66667 +6 +2 +3\n", plan_text(found))
-    assert found.settings["number_epsilon"] == 0.1
+    assert found.settings["count_epsilon"] == 0.1
 
 
 def test_leaders_are_evened_without_a_copy() -> None:
     """Broker 1 leads all six partitions that 1 and 2 hold: three leaderships go over, nothing is copied."""
     asked = snapshot([broker(1), broker(2)], [partition("t", i, [1, 2], load=EVEN) for i in range(6)])
     found = plan(asked, ReplicasSettings(goals=("leader_numbers",)))
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert (found.cost.bytes, found.cost.leader_moves) == (0, 3)
 
 
@@ -47,7 +47,7 @@ def test_who_may_not_lead_is_not_counted() -> None:
     asked = snapshot([broker(1), broker(2), broker(3, state="no_leaders")], rows)
     found = plan(asked, ReplicasSettings(goals=("leader_numbers",)))
     leaders = Counter(row.leader_after for row in found.assignments)
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert leaders == {2: 3}
 
 
@@ -56,16 +56,16 @@ def test_potential_network_out_counts_followers_as_leaders() -> None:
     rows = [partition("t", i, [1 + i % 2, 3], load=(0.1, 1.0, 1.0, 30.0)) for i in range(3)]
     asked = snapshot([broker(1), broker(2), broker(3), broker(4)], rows)
     settings = ReplicasSettings(goals=("potential_network_out",))
-    (beside,) = standing_of(asked, settings).beside
-    assert [(one.goal, one.broker, one.value) for one in beside.breaches()] == [
+    (beside,) = goal_status(asked, settings).secondary_goals
+    assert [(one.goal, one.broker, one.value) for one in beside.violations()] == [
         ("theta", 3, pytest.approx(0.9))
     ]
     found = plan(asked, settings)
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     (move,) = found.moves
     assert (move.source, move.reason.goal) == (3, "potential_network_out")
     assert found.numbers is not None
-    assert found.numbers["potential_network_out"].after.most == pytest.approx(0.6)
+    assert found.numbers["potential_network_out"].after.maximum == pytest.approx(0.6)
 
 
 def test_what_cannot_be_evened_is_told() -> None:

@@ -10,7 +10,7 @@ from support.replica_clusters import broker, partition, snapshot
 from trimtab.files.replicas.plan import plan_bytes, plan_from
 from trimtab.model.errors import InputError
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 
@@ -25,11 +25,11 @@ def test_a_leader_comes_to_the_front_of_its_list() -> None:
     """Broker 3 leads a list that begins with 1: it comes first, the others keep their order."""
     plan = planned([partition("t", 0, [1, 2, 3], leader=3), partition("t", 1, [2, 1])])
     (move,) = plan.moves
-    assert (move.kind, move.source, move.target, move.bytes) == (MoveKind.ORDER, 3, 3, 0)
+    assert (move.kind, move.source, move.target, move.bytes) == (ReplicaMoveKind.ORDER, 3, 3, 0)
     assert [(one.before, one.after, one.leader_after) for one in plan.assignments] == [
         ((1, 2, 3), (3, 1, 2), 3)
     ]
-    assert (plan.verdict, plan.cost.bytes, plan.cost.order_moves) == (Verdict.LEVELLED, 0, 1)
+    assert (plan.verdict, plan.cost.bytes, plan.cost.order_moves) == (Verdict.BALANCED, 0, 1)
     assert move.reason.goal == "preferred_order"
 
 
@@ -63,7 +63,7 @@ def test_what_moves_anyway_ends_in_order_too() -> None:
     """Broker 1 is emptied, its list was led by its second: the copy arrives behind the leader."""
     there = [broker(1, state="draining"), broker(2), broker(3)]
     plan = planned([partition("t", 0, [1, 2], leader=2)], there)
-    assert [move.kind for move in plan.moves] == [MoveKind.REPLICA, MoveKind.ORDER]
+    assert [move.kind for move in plan.moves] == [ReplicaMoveKind.REPLICA, ReplicaMoveKind.ORDER]
     assert plan.assignments[0].after == (2, 3)
 
 

@@ -10,33 +10,33 @@ from trimtab.model.plan import Problem
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.price import worthwhile
-from trimtab.plan.replicas.problem import ProblemData, problem_data
+from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 
 
-def disks(*held: list[float], least: float = 0.05, room: float = 1000.0) -> ProblemData:
+def disks(*held: list[float], minimum: float = 0.05, room: float = 1000.0) -> ReplicasProblem:
     """Brokers that hold partitions of such sizes, one replica each; only disks have a capacity."""
     brokers = [broker(id, capacity=(None, room, None, None)) for id in range(1, len(held) + 1)]
     sizes = [(id, size) for id, of in enumerate(held, 1) for size in of]
     rows = [partition("t", p, [id], load=(0.0, size, 0.0, 0.0)) for p, (id, size) in enumerate(sizes)]
-    return problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=least))
+    return problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=minimum))
 
 
-def moved(problem: ProblemData, to: dict[int, int]) -> Placement:
+def moved(problem: ReplicasProblem, to: dict[int, int]) -> Placement:
     """The home placement, but for partitions that are on other brokers, by index."""
-    place = problem.arrays.home.copy()
+    place = problem.arrays.initial.copy()
     for p, b in to.items():
         place[p, 0] = b
-    return Placement(place, problem.home_lead.copy())
+    return Placement(place, problem.initial_leader.copy())
 
 
-def home_again(problem: ProblemData, kept: Placement) -> list[int]:
+def home_again(problem: ReplicasProblem, kept: Placement) -> list[int]:
     """Partitions that are not at home."""
-    return np.flatnonzero((kept.place != problem.arrays.home).any(axis=1)).tolist()
+    return np.flatnonzero((kept.place != problem.arrays.initial).any(axis=1)).tolist()
 
 
-def priced(problem: ProblemData, placement: Placement) -> tuple[Placement, Problem | None]:
+def priced(problem: ReplicasProblem, placement: Placement) -> tuple[Placement, Problem | None]:
     """What remains of a placement if nothing must move."""
-    return worthwhile(problem, lambda: problem.home, placement)
+    return worthwhile(problem, lambda: problem.initial_placement, placement)
 
 
 def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
@@ -46,7 +46,7 @@ def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
     difference of 1 less the copy's own third. Other disks stay out of ε, so that the copy is judged alone.
     """
     for least, kept in ((0.6, [0]), (0.7, [])):
-        problem = disks([10.0, 40.0], [20.0], [20.0], least=least)
+        problem = disks([10.0, 40.0], [20.0], [20.0], minimum=least)
         found, cut = priced(problem, moved(problem, {0: 1}))
         assert home_again(problem, found) == kept
         assert (cut is None) == bool(kept)
@@ -58,7 +58,7 @@ def test_a_direct_copy_gains_the_difference_of_deviations() -> None:
 
 def test_an_exchange_of_equals_is_left_out_as_a_pair() -> None:
     """30 against 29, next to an empty disk: to send home either alone would make things worse."""
-    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.05)
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], minimum=0.05)
     swap = moved(problem, {0: 2, 3: 0})
     found, cut = priced(problem, swap)
     assert home_again(problem, found) == []
@@ -68,7 +68,7 @@ def test_an_exchange_of_equals_is_left_out_as_a_pair() -> None:
 
 def test_theta_has_no_price() -> None:
     """850 of 1,000 are above θ: what brings it below is kept at any price."""
-    problem = disks([100.0, 750.0], [100.0], [0.0], least=100.0)
+    problem = disks([100.0, 750.0], [100.0], [0.0], minimum=100.0)
     found, cut = priced(problem, moved(problem, {0: 1}))
     assert home_again(problem, found) == [0]
     assert cut is None
@@ -76,7 +76,7 @@ def test_theta_has_no_price() -> None:
 
 def test_no_price_keeps_every_copy() -> None:
     """0 asks for none."""
-    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.0)
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], minimum=0.0)
     swap = moved(problem, {0: 2, 3: 0})
     assert home_again(problem, priced(problem, swap)[0]) == [0, 3]
 
@@ -87,7 +87,7 @@ def test_a_plan_that_meets_every_goal_has_no_price() -> None:
     def lawful() -> Placement:
         raise AssertionError("looked for what must move")
 
-    problem = disks([20.0, 20.0], [0.0], least=100.0)
+    problem = disks([20.0, 20.0], [0.0], minimum=100.0)
     placement = moved(problem, {0: 1})
     assert worthwhile(problem, lawful, placement) == (placement, None)
 
@@ -98,30 +98,33 @@ def test_a_plan_that_rules_keep_from_epsilon_has_a_price() -> None:
     rows = [partition("t", p, [1, 2 + (p > 5)], load=(0.0, 10.0, 0.0, 0.0)) for p in range(10)]
     for least, kept in ((0.0, [5]), (2.0, [])):
         problem = problem_data(snapshot(brokers, rows), ReplicasSettings(min_gain_per_copy=least))
-        place = problem.arrays.home.copy()
+        place = problem.arrays.initial.copy()
         place[5, 1] = 2
-        found, cut = priced(problem, Placement(place, problem.home_lead.copy()))
+        found, cut = priced(problem, Placement(place, problem.initial_leader.copy()))
         assert home_again(problem, found) == kept
         assert (cut is None) == bool(kept)
 
 
 def test_what_was_left_out_earlier_is_told_as_well() -> None:
     """10 bytes before and 59 now are 69."""
-    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], least=0.05)
+    problem = disks([30.0, 4.0], [26.0], [29.0, 1.0], [0.0], minimum=0.05)
     swap = moved(problem, {0: 2, 3: 0})
     _, cut = priced(problem, swap)
     assert cut is not None
     earlier = Problem("limit_reached", "", proof={"copied_share": 10.0 / 90.0, "fall_of_unevenness": 0.001})
-    _, both = worthwhile(problem, lambda: problem.home, swap, earlier)
+    _, both = worthwhile(problem, lambda: problem.initial_placement, swap, earlier)
     assert both is not None
     assert both.proof["bytes"] == pytest.approx(69.0)
     assert both.proof["fall_of_unevenness"] == pytest.approx(cut.proof["fall_of_unevenness"] + 0.001)
-    assert worthwhile(problem, lambda: problem.home, problem.home, earlier)[1] is earlier
+    assert (
+        worthwhile(problem, lambda: problem.initial_placement, problem.initial_placement, earlier)[1]
+        is earlier
+    )
 
 
 def test_an_exchange_of_equals_does_not_hide_behind_a_copy_that_gains_much() -> None:
     """60 to a broker with 20 pay for everything; the exchange of 30 against 29 is left out all the same."""
-    problem = disks([30.0, 29.0], [59.0], [29.0, 30.0], [60.0, 60.0], [20.0], least=0.05)
+    problem = disks([30.0, 29.0], [59.0], [29.0, 30.0], [60.0, 60.0], [20.0], minimum=0.05)
     found, cut = priced(problem, moved(problem, {0: 2, 3: 0, 5: 4}))
     assert home_again(problem, found) == [5]
     assert cut is not None

@@ -7,7 +7,7 @@ import pytest
 
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.lab.simulate.instances import lognormal_skew
-from trimtab.model.replicas.plan import Move, MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.outcome import plan_of
@@ -16,7 +16,7 @@ from trimtab.plan.replicas.problem import problem_data
 from trimtab.plan.search.reasons import change
 
 
-def handed_over(leader_load: float) -> tuple[Move, Move]:
+def handed_over(leader_load: float) -> tuple[ReplicaMove, ReplicaMove]:
     """Brokers 1, 2, 3 of 100; t-0 on 1 and 3 takes 60 of disk. Broker 3 shall lead it and 2 hold it for 1.
 
     Leading takes `leader_load` of network out.
@@ -32,8 +32,8 @@ def handed_over(leader_load: float) -> tuple[Move, Move]:
     end = Placement(np.array([[1, 2], [0, -1]], np.int32), np.array([1, 0], np.int32))
     lead, copy = plan_of(problem, "trim", end).moves
     assert [(m.kind, m.source, m.target) for m in (lead, copy)] == [
-        (MoveKind.LEADER, 1, 3),
-        (MoveKind.REPLICA, 1, 2),
+        (ReplicaMoveKind.LEADER, 1, 3),
+        (ReplicaMoveKind.REPLICA, 1, 2),
     ]
     return lead, copy
 
@@ -76,7 +76,11 @@ def test_no_reason_shows_a_change_that_cannot_be_seen() -> None:
         named = re.search(r"broker (\d+) \(move (\d+)\)", move.reason.text)
         if named:
             copy = plan.moves[int(named[2]) - 1]
-            assert (copy.kind, copy.source, copy.target) == (MoveKind.REPLICA, move.source, int(named[1]))
+            assert (copy.kind, copy.source, copy.target) == (
+                ReplicaMoveKind.REPLICA,
+                move.source,
+                int(named[1]),
+            )
             assert (copy.topic, copy.partition) == (move.topic, move.partition)
             assert copy.order > move.order
     assert any("its replica follows" in move.reason.text for move in plan.moves)

@@ -3,10 +3,10 @@
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.levels.settings import read_settings
+from trimtab.balancers.settings import read_settings
 from trimtab.model.errors import SettingsError
 from trimtab.model.plan import Problem, Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.resources import CPU
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
@@ -42,7 +42,7 @@ EXCLUDED = [partition("__c", 0, [1, 2]), partition("__c", 1, [2, 1]), partition(
 def test_excluded_topics_leave_a_drained_broker() -> None:
     """Broker 1 holds three replicas, two of them of an excluded topic: all go to broker 3."""
     plan = planned(EXCLUDED, drain=(1,), excluded_topics=("__*",))
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert {(a.topic, a.partition): set(a.after) for a in plan.assignments} == {
         ("__c", 0): {2, 3},
         ("__c", 1): {2, 3},
@@ -50,7 +50,7 @@ def test_excluded_topics_leave_a_drained_broker() -> None:
     }
 
 
-@pytest.mark.parametrize("asked", [{}, {"fix_offline": True}])
+@pytest.mark.parametrize("asked", [{}, {"fix_offline_replicas": True}])
 def test_excluded_topics_leave_a_dead_broker(asked: dict) -> None:
     """Broker 1 is dead and led `__c-0`: broker 2 leads it, and broker 3 gets a copy of each partition."""
     there = [broker(b, state="dead" if b == 1 else "alive", capacity=FULL) for b in (1, 2, 3)]
@@ -67,7 +67,7 @@ def test_a_healthy_replica_of_an_excluded_topic_stays() -> None:
     """`__c` crowds rack y on brokers 2 and 3; only its replica on the drained broker 1 moves."""
     there = [broker(b, rack=rack, capacity=FULL) for b, rack in enumerate("xyyxz", 1)]
     plan = planned([partition("__c", 0, [1, 2, 3])], there, drain=(1,), excluded_topics=("__*",))
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert [move.source for move in plan.moves] == [1]
     assert {2, 3} < set(plan.assignments[0].after)
 
@@ -89,7 +89,7 @@ def test_leaders_of_excluded_topics_leave_a_demoted_broker() -> None:
     """Broker 1 leads two partitions, one of them excluded: two hand-overs, or one and a problem."""
     parts = [partition("__c", 0, [1, 2]), partition("a", 0, [1, 2])]
     plan = planned(parts, demote=(1,), excluded_topics=("__*",))
-    assert (plan.verdict, [m.kind for m in plan.moves]) == (Verdict.LEVELLED, [MoveKind.LEADER] * 2)
+    assert (plan.verdict, [m.kind for m in plan.moves]) == (Verdict.BALANCED, [ReplicaMoveKind.LEADER] * 2)
     plan = planned(parts, demote=(1,), excluded_topics=("__*",), evacuate_excluded_topics=False)
     assert (plan.verdict, len(plan.moves)) == (Verdict.INCOMPLETE, 1)
     assert left_on(plan, 1) == {"goal": "demote", "replicas": 0, "leaders": 1}
@@ -98,7 +98,7 @@ def test_leaders_of_excluded_topics_leave_a_demoted_broker() -> None:
 UNEVEN = [partition("a", p, [1, 2], load=(5, 5, 5, 5)) for p in range(8)]
 
 
-@pytest.mark.parametrize("asked", [{"demote": (1,)}, {"drain": (4,)}, {"fix_offline": True}])
+@pytest.mark.parametrize("asked", [{"demote": (1,)}, {"drain": (4,)}, {"fix_offline_replicas": True}])
 def test_a_request_levels_nothing(asked: dict) -> None:
     """Brokers 1 and 2 hold everything and 3 nothing. No request is about that; a rebalance is."""
     plan = planned(UNEVEN, brokers=4, **asked)
@@ -116,8 +116,8 @@ def test_a_demotion_repairs_neither_racks_nor_dead_brokers() -> None:
     ]
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [2, 3, 5], in_sync=[2, 3])]
     plan = planned(parts, there, demote=(1,))
-    assert plan.verdict is Verdict.LEVELLED
-    assert [(move.kind, move.topic) for move in plan.moves] == [(MoveKind.LEADER, "a")]
+    assert plan.verdict is Verdict.BALANCED
+    assert [(move.kind, move.topic) for move in plan.moves] == [(ReplicaMoveKind.LEADER, "a")]
 
 
 def test_a_demotion_leaves_partitions_without_a_leader_to_another_plan() -> None:
@@ -128,8 +128,8 @@ def test_a_demotion_leaves_partitions_without_a_leader_to_another_plan() -> None
         partition("c", 0, [2], load=(0, 1, 1, 30)),
     ]
     plan = planned(parts, demote=(1,))
-    assert plan.verdict is Verdict.LEVELLED
-    assert [(move.kind, move.topic) for move in plan.moves] == [(MoveKind.LEADER, "a")]
+    assert plan.verdict is Verdict.BALANCED
+    assert [(move.kind, move.topic) for move in plan.moves] == [(ReplicaMoveKind.LEADER, "a")]
 
 
 def test_what_a_request_need_not_move_makes_room_all_the_same() -> None:
@@ -142,7 +142,7 @@ def test_what_a_request_need_not_move_makes_room_all_the_same() -> None:
     parts = [partition("a", p, [1, 2, 4 if p < 4 else 3], **load) for p in range(7)]
     parts.append(partition("b", 0, [3], load=(20, 1, 1, 1)))
     plan = planned(parts, there, drain=(4,))
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert [(move.topic, move.target) for move in plan.moves if move.source == 3] == [("b", 5)]
     assert must_exceed_theta(problem_data(snapshot(there, parts), ReplicasSettings(drain=(4,))), CPU) is None
 
@@ -176,7 +176,7 @@ def test_a_broker_above_theta_is_for_another_plan() -> None:
     parts = [partition("a", p, [2], load=(0, 30, 0, 0)) for p in range(3)]
     parts.append(partition("b", 0, [1], load=(0, 20, 0, 0)))
     plan = planned(parts, there, drain=(1,))
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert [(move.topic, move.target) for move in plan.moves] == [("b", 3)]
 
 
@@ -186,7 +186,7 @@ def test_a_drain_keeps_other_brokers_below_theta() -> None:
     parts = [partition("a", 0, [1, 2], load=(0, 40, 0, 0))]
     parts += [partition("b", p, [3], load=(0, 20, 0, 0)) for p in range(3)]
     plan = planned(parts, there, drain=(1,))
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.cost.bytes == 60
     assert plan.predicted.after.peak_usage["disk"] <= 0.8
 
@@ -195,7 +195,7 @@ def test_a_demotion_prefers_leaders_that_stay_below_theta() -> None:
     """Broker 2 sends 70 of 100: a leader of 20 goes to broker 3, although it is later in the list."""
     parts = [partition("a", 0, [1, 2, 3], load=(0, 1, 1, 20)), partition("b", 0, [2], load=(0, 1, 1, 70))]
     plan = planned(parts, demote=(1,))
-    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 0)
     assert [(move.topic, move.target) for move in plan.moves] == [("a", 3)]
 
 
@@ -207,12 +207,12 @@ def test_theta_is_kept_by_leaders_before_replicas_are_copied() -> None:
         partition("c", 0, [2], load=(0, 1, 1, 40)),
     ]
     plan = planned(parts, demote=(1,))
-    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 0)
     assert {(move.topic, move.target) for move in plan.moves} == {("a", 2), ("b", 3)}
 
 
 def test_without_bytes_every_free_leader_is_handed_over() -> None:
-    """Eleven leaders leave broker 1, which needs no bytes; levelling would need some."""
+    """Eleven leaders leave broker 1, which needs no bytes; balancing would need some."""
     parts = [partition("a", p, [1, 2 + p % 2], load=(1, 5, 5, 5)) for p in range(11)]
     parts += [partition("b", p, [2, 3], load=(1, 5, 5, 5)) for p in range(4)]
     for rebalance in (False, True):
@@ -227,7 +227,7 @@ def test_a_drain_without_bytes_hands_its_leaders_over() -> None:
     parts = [partition("a", p, [1, 2]) for p in range(3)]
     plan = planned(parts, drain=(1,), max_bytes=0)
     assert plan.verdict is Verdict.INCOMPLETE
-    assert [move.kind for move in plan.moves] == [MoveKind.LEADER] * 3
+    assert [move.kind for move in plan.moves] == [ReplicaMoveKind.LEADER] * 3
     assert left_on(plan, 1) == {"goal": "drain", "replicas": 3, "leaders": 0}
     assert told(plan, "offline or drain").proof["cause"] == "limits"
 
@@ -284,7 +284,7 @@ def test_a_demoted_broker_is_not_asked_for_what_leaders_carry() -> None:
         for p in range(12)
     ]
     plan = planned(parts, demote=(1,), rebalance=True)
-    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 0)
 
 
 def test_nothing_is_copied_to_a_demoted_broker_for_the_cpu_of_leaders() -> None:
@@ -294,10 +294,10 @@ def test_nothing_is_copied_to_a_demoted_broker_for_the_cpu_of_leaders() -> None:
         for p in range(12)
     ]
     plan = planned(parts, demote=(1,), rebalance=True, epsilon=(0.1, 0.9, 0.9, 0.1))
-    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 0)
 
 
-@pytest.mark.parametrize("other", ["to_disks=true", "replication_factor={a=2}"])
+@pytest.mark.parametrize("other", ["intra_broker_only=true", "replication_factor={a=2}"])
 def test_a_rebalance_is_refused_where_nothing_else_may_move(other: str) -> None:
     """Both requests leave every other replica where it is."""
     with pytest.raises(SettingsError, match="rebalance"):
@@ -333,7 +333,7 @@ def test_several_leaders_change_before_anything_is_copied(monkeypatch: pytest.Mo
         partition("c", 0, [3, 4], load=(0, 1, 1, 60)),
     ]
     plan = planned(parts, brokers=5, demote=(1,))
-    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 0)
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 0)
     assert {(move.topic, move.target) for move in plan.moves} == {("a", 2), ("b", 3), ("c", 4)}
 
 
@@ -345,7 +345,7 @@ def test_a_copy_for_theta_is_the_smallest_that_will_do(monkeypatch: pytest.Monke
         partition("b", 0, [2], load=(0, 2, 2, 40)),
     ]
     plan = planned(parts, demote=(1,))
-    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 2)
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 2)
 
 
 def test_a_copy_that_is_to_lead_crowds_no_rack() -> None:
@@ -356,24 +356,24 @@ def test_a_copy_that_is_to_lead_crowds_no_rack() -> None:
     there = [broker(b, rack=rack, capacity=FULL) for b, rack in enumerate("xxyy", 1)]
     parts = [partition("a", 0, [1, 4], in_sync=[1], load=(1, 5, 5, 5))]
     plan = planned(parts, there, demote=(1, 3))
-    assert [(move.kind, move.source, move.target) for move in plan.moves] == [(MoveKind.REPLICA, 1, 2)]
-    assert (plan.verdict, plan.cost.bytes) == (Verdict.LEVELLED, 5)
+    assert [(move.kind, move.source, move.target) for move in plan.moves] == [(ReplicaMoveKind.REPLICA, 1, 2)]
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 5)
 
 
 def test_a_demotion_elects_no_leader() -> None:
     """`b` has no leader: that is for another plan, as dead brokers are."""
     parts = [partition("a", 0, [1, 2]), partition("b", 0, [2, 3], leader=None)]
     plan = planned(parts, demote=(1,))
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert [move.topic for move in plan.moves] == ["a"]
-    assert {move.topic for move in planned(parts, demote=(1,), fix_offline=True).moves} == {"a", "b"}
+    assert {move.topic for move in planned(parts, demote=(1,), fix_offline_replicas=True).moves} == {"a", "b"}
 
 
 def test_an_excluded_topic_is_not_copied_for_a_leader() -> None:
     """`__c` has no leader, and broker 1, which alone holds it, may be given none."""
     parts = [partition("__c", 0, [1], leader=None), partition("a", 0, [2, 3])]
     closed = {"excluded_topics": ("__*",), "excluded_brokers_for_leaders": (1,)}
-    plan = planned(parts, fix_offline=True, **closed)
+    plan = planned(parts, fix_offline_replicas=True, **closed)
     assert plan.moves == ()
     assert told(plan, "leader").proof["partitions"] == 1
 

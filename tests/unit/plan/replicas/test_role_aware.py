@@ -9,7 +9,7 @@ import pytest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.errors import PlanError
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.plan import MoveKind, Plan
+from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.plan.replicas import role_aware
@@ -323,9 +323,9 @@ def test_as_printed_racks_do_not_matter(repairs: tuple[str, ...], target: int) -
     assert moved(plan) == {"a": ("replica", 1, target)}
 
 
-@pytest.mark.parametrize(("repairs", "kinds"), [(None, []), (("placement",), [MoveKind.REPLICA])])
+@pytest.mark.parametrize(("repairs", "kinds"), [(None, []), (("placement",), [ReplicaMoveKind.REPLICA])])
 def test_as_printed_a_draining_broker_keeps_what_it_has(
-    repairs: tuple[str, ...] | None, kinds: list[MoveKind]
+    repairs: tuple[str, ...] | None, kinds: list[ReplicaMoveKind]
 ) -> None:
     """Brokers 2 and 3 have 20 each, broker 1 drains with 10 on it: the print knows nobody who leaves."""
     brokers = [broker(1, state="draining", capacity=FULL), broker(2, capacity=FULL), broker(3, capacity=FULL)]
@@ -338,7 +338,7 @@ def test_a_level_cluster_is_left_alone() -> None:
     parts = [held(name, [b], 40) for b, name in enumerate("abc", 1)]
     for repairs in (None, (), CHARITABLE, tuple(REPAIRS)):
         plan = planned(parts, repairs)
-        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.LEVEL, (), ())
+        assert (plan.verdict, plan.moves, plan.problems) == (Verdict.BALANCED, (), ())
 
 
 # What it says.
@@ -384,7 +384,7 @@ def test_the_repair_proof_says_only_what_is_proven() -> None:
 def test_who_meets_the_goals_has_not_run_out() -> None:
     """The last replica that it can give brings broker 1 within the band: no verdict."""
     plan = planned([held("a", [1], 20), held("b", [1], 40), held("z", [2], 20)], None, brokers=2)
-    assert (plan.verdict, plan.problems) == (Verdict.LEVELLED, ())
+    assert (plan.verdict, plan.problems) == (Verdict.BALANCED, ())
     assert moved(plan) == {"a": ("replica", 1, 2)}
 
 

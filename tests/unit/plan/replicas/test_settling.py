@@ -16,7 +16,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
 
-THETA = ReplicasSettings(goals=("theta",), settle_hours=2.0, settle_price=5.0)
+THETA = ReplicasSettings(goals=("theta",), recent_move_hours=2.0, recent_move_cost_factor=5.0)
 
 
 def snapshot(held_seconds: list[list[float]]) -> ReplicasSnapshot:
@@ -50,7 +50,7 @@ def test_what_came_lately_stays_if_something_else_helps(
     held: list[list[float]], hours: float, moved: int
 ) -> None:
     """10 bytes are less than 12, but 5 times 10 are more; two hours are over after 7200 s; 0 are none."""
-    (move,) = trim.plan(snapshot(held), replace(THETA, settle_hours=hours)).moves
+    (move,) = trim.plan(snapshot(held), replace(THETA, recent_move_hours=hours)).moves
     assert move.partition == moved
     assert move.bytes == (10, 12)[moved], "the cost is that of the bytes"
 
@@ -59,7 +59,7 @@ def test_what_came_lately_goes_where_nothing_else_helps() -> None:
     """It is a price, not a ban."""
     held = [[60.0], [60.0], [60.0]]
     plan = trim.plan(snapshot(held), THETA)
-    assert plan.verdict == "levelled"
+    assert plan.verdict == "balanced"
     assert plan.cost.bytes == 10
     assert plan.bound.bytes <= 10, "the bound is of true bytes"
 
@@ -69,7 +69,7 @@ def test_without_hours_the_plan_is_the_same_to_the_byte() -> None:
     known = lognormal_skew(6, 120, seed=4)
     young = np.full(known.partitions.replicas.shape, 60.0)
     told = replace(known, partitions=replace(known.partitions, held_seconds=young))
-    settings = ReplicasSettings(settle_hours=0.0)
+    settings = ReplicasSettings(recent_move_hours=0.0)
     assert plan_bytes(trim.plan(told, settings)) == plan_bytes(trim.plan(known, settings))
 
 

@@ -153,8 +153,8 @@ def test_uneven_racks_copy_next_to_nothing_and_are_named() -> None:
 def test_slightly_uneven_racks_are_levelled_all_the_same() -> None:
     """Racks of 10, 10 and 11: 3.3 % above the mean is within ε, which is asked around the mean itself."""
     problem = problem_data(racks(10, 10, 11, partitions=310), ReplicasSettings())
-    limits = problem.limits(problem.borne(problem.home))
-    mean = problem.mean(problem.load(problem.home))
+    limits = problem.limits(problem.carried_load(problem.initial_placement))
+    mean = problem.mean(problem.load(problem.initial_placement))
     assert limits.high[:, DISK] == pytest.approx([mean[DISK] * 1.1] * 31)
 
 

@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 
 from support.plan_checker import check
 from support.replica_clusters import broker, partition, snapshot, snapshots
+from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import FORMAT as PLAN
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import write_snapshot
-from trimtab.levels.settings import read_settings
 from trimtab.model.errors import PlanError, SettingsError
-from trimtab.model.level import standing_of
+from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.model.replicas.topics import asked_topics
-from trimtab.plan.replicas.board import ReplicasBoard, give_lead_once, may_move, move_once
+from trimtab.model.replicas.topics import topic_goals
+from trimtab.plan.replicas.board import ReplicasBoard, give_lead_interpreted, may_move, move_interpreted
 from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import problem_data
 from trimtab.plan.replicas.topics import SPREAD, topic_potential, topic_table
 from trimtab.plan.replicas.trade import burden, outcome
 from trimtab.plan.replicas.trim import board_of, plan
 from trimtab.plan.search.compiled import entry
-from trimtab.report.replicas.words import plan_text
-from trimtab.report.status_text import beside_text
+from trimtab.report.replicas.renderer import plan_text
+from trimtab.report.status_text import secondary_violation_text
 
 EVEN = (0.1, 1.0, 1.0, 1.0)
 ALL = ("topic_replicas", "topic_leaders", "min_leaders_per_topic")
@@ -58,7 +58,7 @@ def leaders(asked: ReplicasSnapshot, found: Plan, topic: str) -> dict[int | None
 def test_replicas_of_every_topic_are_evened() -> None:
     """Twelve replicas of each topic, six on two brokers each: four on each of three, so four are copied."""
     found = plan(two_topics(), ReplicasSettings(goals=("topic_replicas",)))
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert found.cost.replica_moves == 8
     assert {move.reason.goal for move in found.moves} == {"topic_replicas"}
     assert found.topics is not None
@@ -81,7 +81,7 @@ def test_leaders_of_a_topic_are_evened_without_a_copy() -> None:
         [broker(1), broker(2), broker(3)], [partition("t", i, [1, 2, 3], load=EVEN) for i in range(6)]
     )
     found = plan(asked, ReplicasSettings(goals=("topic_leaders",)))
-    assert (found.verdict, found.cost.bytes, found.cost.leader_moves) == (Verdict.LEVELLED, 0, 4)
+    assert (found.verdict, found.cost.bytes, found.cost.leader_moves) == (Verdict.BALANCED, 0, 4)
     assert leaders(asked, found, "t") == {1: 2, 2: 2, 3: 2}
     assert {move.reason.goal for move in found.moves} == {"topic_leaders"}
 
@@ -90,7 +90,7 @@ def test_a_copy_that_makes_a_leader_says_so() -> None:
     """Broker 3 holds nothing of `a` and is to lead two of it: two copies, and why."""
     wanted = ReplicasSettings(goals=("min_leaders_per_topic",), min_leaders_per_topic={"a": 2})
     found = plan(two_topics(), wanted)
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert leaders(two_topics(), found, "a") == {1: 2, 2: 2, 3: 2}
     assert {move.reason.goal for move in found.moves} == {"min_leaders_per_topic"}
     copy = next(move for move in found.moves if move.kind == "replica")
@@ -104,7 +104,7 @@ def test_whoever_leads_more_than_the_least_is_left_alone() -> None:
     """4, 1 and 1 of six, and one each is asked for."""
     rows = [partition("t", i, [b], load=EVEN) for i, b in enumerate([1, 1, 1, 1, 2, 3])]
     wanted = ReplicasSettings(goals=("min_leaders_per_topic",), min_leaders_per_topic={"t": 1})
-    assert plan(snapshot([broker(1), broker(2), broker(3)], rows), wanted).verdict is Verdict.LEVEL
+    assert plan(snapshot([broker(1), broker(2), broker(3)], rows), wanted).verdict is Verdict.BALANCED
 
 
 @pytest.mark.parametrize(
@@ -121,11 +121,11 @@ def test_the_band_of_a_topic(counts: list[int], epsilon: float, band: tuple[int,
     """ε around the mean, and never less than the whole numbers next to it."""
     held = [1 + b for b, number in enumerate(counts) for _ in range(number)]
     rows = [partition("t", i, [b], load=EVEN) for i, b in enumerate(held)]
-    wanted = ReplicasSettings(goals=("topic_replicas", "topic_leaders"), number_epsilon=epsilon)
+    wanted = ReplicasSettings(goals=("topic_replicas", "topic_leaders"), count_epsilon=epsilon)
     asked = snapshot([broker(1), broker(2), broker(3)], rows)
-    topics = asked_topics(asked, wanted)
+    topics = topic_goals(asked, wanted)
     assert topics is not None
-    tally = topics.tally(asked.partitions.replicas, asked.partitions.leader)
+    tally = topics.counts(asked.partitions.replicas, asked.partitions.leader)
     assert tally.tolist() == [[[number, number] for number in counts]]
     assert topics.band(tally).tolist() == [[list(band), list(band)]]
 
@@ -137,7 +137,7 @@ def test_who_may_not_get_or_lead_is_not_counted() -> None:
         [broker(b, state=state) for b, state in enumerate(states, 1)],
         [partition("t", i, [1], load=EVEN) for i in range(6)],
     )
-    topics = asked_topics(asked, ReplicasSettings(goals=("topic_replicas",)))
+    topics = topic_goals(asked, ReplicasSettings(goals=("topic_replicas",)))
     assert topics is not None
     assert topics.counted.tolist() == [[True, True], [True, True], [True, False], [False, False]]
     found = plan(asked, ReplicasSettings(goals=("topic_replicas",)))
@@ -148,12 +148,12 @@ def test_who_may_not_get_or_lead_is_not_counted() -> None:
         0,
     )  # with one replica each, 3 would lead
     both = plan(asked, ReplicasSettings(goals=("topic_leaders",)))
-    assert both.verdict is Verdict.LEVELLED
+    assert both.verdict is Verdict.BALANCED
     assert leaders(asked, both, "t") == {1: 3, 2: 3}
     problem = problem_data(asked, ReplicasSettings(goals=("topic_replicas",)))
-    board = board_of(problem, problem.home, 1.0)
+    board = board_of(problem, problem.initial_placement, 1.0)
     # The mean of three is 2: broker 1 has 4 too many, 2 and 3 lack 2 each, and nobody asks what 4 has.
-    assert board.worth[:, SPREAD] * 100 == pytest.approx([16, 4, 4, 0], abs=1e-6)
+    assert board.potentials[:, SPREAD] * 100 == pytest.approx([16, 4, 4, 0], abs=1e-6)
 
 
 @entry
@@ -169,7 +169,7 @@ def test_topics_burden_a_broker_as_its_load_does() -> None:
         snapshot([broker(1), broker(2), broker(3)], rows), ReplicasSettings(goals=("topic_replicas",))
     )
     out = np.zeros(3)
-    _burdens(board_of(problem, problem.home, 1.0), out)
+    _burdens(board_of(problem, problem.initial_placement, 1.0), out)
     assert out * 100 == pytest.approx([9, 1, 4], abs=1e-6)
 
 
@@ -177,13 +177,13 @@ def test_only_the_topics_asked_for_are_levelled_and_never_excluded_ones() -> Non
     """Of `a`, `b` and an internal topic `a` is named, `__a` too but excluded: only `a` moves."""
     rows = [partition(name, i, [1], load=EVEN) for name in ("a", "b", "__a") for i in range(4)]
     asked = snapshot([broker(1), broker(2)], rows)
-    wanted = ReplicasSettings(goals=("topic_replicas",), levelled_topics=("*a",), excluded_topics=("__*",))
+    wanted = ReplicasSettings(goals=("topic_replicas",), balanced_topics=("*a",), excluded_topics=("__*",))
     found = plan(asked, wanted)
-    assert found.verdict is Verdict.LEVELLED
+    assert found.verdict is Verdict.BALANCED
     assert {move.topic for move in found.moves} == {"a"}
     assert found.topics is not None
     assert found.topics["topic_replicas"].topics == 1
-    assert found.settings["levelled_topics"] == ["*a"]
+    assert found.settings["balanced_topics"] == ["*a"]
 
 
 def test_too_few_partitions_are_proven() -> None:
@@ -221,12 +221,12 @@ def test_plan_and_status_name_the_topics_that_miss() -> None:
     assert missed.proof == {"goal": "topic_replicas", "topics": ["a", "b"]}
     told = "topic a: broker 1 has 4, at most 2 asked for, 1 more broker off too"
     assert told in missed.text
-    (of_topics,) = standing_of(asked, wanted).beside
-    assert [(one.goal, one.resource, one.value, one.limit) for one in of_topics.breaches()] == [
+    (of_topics,) = goal_status(asked, wanted).secondary_goals
+    assert [(one.goal, one.resource, one.value, one.limit) for one in of_topics.violations()] == [
         ("topic_replicas", "a", 4, 2),
         ("topic_replicas", "b", 4, 2),
     ]
-    assert beside_text(of_topics.kind, of_topics.breaches()[0]) == f"{told} (topic_replicas)"
+    assert secondary_violation_text(of_topics.kind, of_topics.violations()[0]) == f"{told} (topic_replicas)"
 
 
 @pytest.mark.parametrize(("big", "small"), [("a", "b"), ("b", "a")])
@@ -244,7 +244,7 @@ def test_nobody_asks_and_nothing_is_told() -> None:
     """A plan without goals per topic has none of their fields, nor their settings."""
     document = json.loads(plan_bytes(plan(two_topics(), ReplicasSettings())))
     assert "x_topics" not in document
-    assert not {"levelled_topics", "min_leaders_per_topic", "number_epsilon"} & set(document["settings"])
+    assert not {"balanced_topics", "min_leaders_per_topic", "count_epsilon"} & set(document["settings"])
 
 
 def test_a_plan_of_topics_is_read_back(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_plan_of_topics_is_read_back(tmp_path: Path) -> None:
         ('goals = ["min_leaders_per_topic"]', "a table replicas.min_leaders_per_topic"),
         ('min_leaders_per_topic = {"a" = 1}', "the goal min_leaders_per_topic among replicas.goals"),
         ('goals = ["min_leaders_per_topic"]\nmin_leaders_per_topic = {"a" = 0}', "1 or more for each"),
-        ('goals = ["topic_replicas"]\nlevelled_topics = []', "names or patterns that are not empty"),
+        ('goals = ["topic_replicas"]\nbalanced_topics = []', "names or patterns that are not empty"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(lines: str, why: str, tmp_path: Path) -> None:
@@ -293,43 +293,45 @@ def _may_move(g, p, s, b):  # type: ignore[no-untyped-def]
 
 
 def _rests(board: ReplicasBoard) -> float:
-    return float(board.worth[:, 0].sum() + board.worth[:, SPREAD].sum())
+    return float(board.potentials[:, 0].sum() + board.potentials[:, SPREAD].sum())
 
 
 @settings(max_examples=60, deadline=None)
-@given(asked=snapshots(), drawn=st.data())
-def test_trades_are_worth_what_placements_differ_in(asked: ReplicasSnapshot, drawn: st.DataObject) -> None:
+@given(snapshot=snapshots(), drawn=st.data())
+def test_trades_are_worth_what_placements_differ_in(snapshot: ReplicasSnapshot, drawn: st.DataObject) -> None:
     """Whatever changes, one after the other: what was said to fall falls, and what is kept by additions alone
     is what a table made afresh has, to the bit.
     """
     wanted = ReplicasSettings(goals=(*ALL, "theta", "epsilon"), min_leaders_per_topic={"t*": 1})
-    if not len(asked.partitions):
+    if not len(snapshot.partitions):
         wanted = replace(wanted, goals=ALL[:2], min_leaders_per_topic={})
-    problem = problem_data(asked, wanted)
-    board = board_of(problem, problem.home, 0.9)
+    problem = problem_data(snapshot, wanted)
+    board = board_of(problem, problem.initial_placement, 0.9)
     partitions, width = board.place.shape
     out = np.zeros(2)
     for _ in range(12 if partitions else 0):
         p, s = drawn.draw(st.integers(0, partitions - 1)), drawn.draw(st.integers(0, width - 1))
-        b = drawn.draw(st.integers(0, len(board.seat) - 1))
+        b = drawn.draw(st.integers(0, len(board.broker_traits) - 1))
         old, here, before = board.lead[p], board.place[p, s], _rests(board)
         if here < 0:
             continue
         if drawn.draw(st.booleans()) and old >= 0 and old != s:
             _traded(board, board.place[p, old], here, 2 * p + 1, 2 * p, out)
-            give_lead_once(board, p, s)
+            give_lead_interpreted(board, p, s)
         elif _may_move(board, p, s, b):
             _traded(board, here, b, 2 * p + (old == s), -1, out)
-            move_once(board, p, s, b)
+            move_interpreted(board, p, s, b)
         else:
             continue
         assert out[0] - out[1] == pytest.approx(before - _rests(board), abs=1e-12 + 1e-9 * before)
     if problem.topics is not None:
         placement = Placement(board.place, board.lead)
         fresh = topic_table(problem.topics, placement.place, placement.leader)
-        np.testing.assert_array_equal(board.tally, fresh.tally)
+        np.testing.assert_array_equal(board.counts, fresh.counts)
         table = fresh._replace(bounds=board.bounds)
-        np.testing.assert_array_equal(board.worth[: len(board.seat), SPREAD], topic_potential(table))
+        np.testing.assert_array_equal(
+            board.potentials[: len(board.broker_traits), SPREAD], topic_potential(table)
+        )
 
 
 def test_the_judge_of_plans_counts_hosts_and_topics_itself(tmp_path: Path) -> None:
@@ -343,9 +345,9 @@ def test_the_judge_of_plans_counts_hosts_and_topics_itself(tmp_path: Path) -> No
     document = json.loads(plan_bytes(plan(asked, ReplicasSettings(goals=("rack",)))))
     assert check(told, document) == []
     document["settings"]["goals"] = ["rack", "theta", "host_load"]
-    assert check(told, document) == ["verdict is level, but host a network_out 0.8571 > θ (1 such)"]
-    document["settings"] |= {"goals": ["topic_leaders"], "levelled_topics": ["*"], "number_epsilon": 0.1}
+    assert check(told, document) == ["verdict is balanced, but host a network_out 0.8571 > θ (1 such)"]
+    document["settings"] |= {"goals": ["topic_leaders"], "balanced_topics": ["*"], "count_epsilon": 0.1}
     assert check(told, document) == [
         "x_topics tells of {}, counted {'topic_leaders': 1}",
-        "verdict is level, but topic_leaders of t (1 such)",
+        "verdict is balanced, but topic_leaders of t (1 such)",
     ]

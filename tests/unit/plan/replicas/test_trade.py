@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.problem import ProblemData, problem_data
+from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 from trimtab.plan.replicas.trade import gain, outcome
 from trimtab.plan.replicas.trim import board_of
 from trimtab.plan.search.board import GUIDANCE
@@ -25,7 +25,7 @@ def trades(g, a, b, gives, gets, out):
 A, B, C = range(3)
 
 
-def problem() -> ProblemData:
+def problem() -> ReplicasProblem:
     """Broker 1 is crowded, 3 nearly empty; `a` is led by 1 and followed by 2, `b` and `c` stand alone."""
     return problem_data(
         snapshot(
@@ -40,9 +40,9 @@ def problem() -> ProblemData:
     )
 
 
-def worth(asked: ProblemData, placement: Placement) -> tuple[float, float]:
+def worth(asked: ReplicasProblem, placement: Placement) -> tuple[float, float]:
     """Potential of a placement with guidance and without, in the band of the snapshot, by numpy."""
-    limits = asked.limits(asked.load(asked.home), 0.9)
+    limits = asked.limits(asked.load(asked.initial_placement), 0.9)
     usage = asked.load(placement) * asked.arrays.inverse
     guidance = GUIDANCE * (limits.weight * (usage - limits.centre) ** 2).sum()
     alone = potential(limits, usage)
@@ -63,15 +63,15 @@ def test_a_trade_is_worth_what_the_placements_differ_in(
 ) -> None:
     """Whatever is handed over, the compiled figures are differences of whole placements' potentials."""
     asked = problem()
-    board = board_of(asked, asked.home, 0.9)
-    place, lead = asked.home.place.copy(), asked.home.lead.copy()
+    board = board_of(asked, asked.initial_placement, 0.9)
+    place, lead = asked.initial_placement.place.copy(), asked.initial_placement.lead.copy()
     for key in ("place", "other"):
         if key in changes:
             p, s, b = changes[key]
             place[p, s] = b
     if "lead" in changes:
         lead[changes["lead"][0]] = changes["lead"][1]
-    before, before_guided = worth(asked, asked.home)
+    before, before_guided = worth(asked, asked.initial_placement)
     after, after_guided = worth(asked, Placement(place, lead))
     out = np.zeros(4)
     trades(board, *pair, *rows, out)
@@ -84,7 +84,7 @@ def test_a_trade_is_worth_what_the_placements_differ_in(
 def test_what_does_not_help_is_worth_nothing() -> None:
     """A trade that makes things worse gains nothing, however much the guidance might like it."""
     asked = problem()
-    board = board_of(asked, asked.home, 0.9)
+    board = board_of(asked, asked.initial_placement, 0.9)
     out = np.zeros(4)
     trades(board, C, A, 5, -1, out)
     assert out[1] > out[0]

@@ -43,7 +43,7 @@ TIGHT = pieces((1, 50), (1, 28), (1, 12), (2, 60), (3, 20))
 def test_theta_alone_moves_as_little_as_brings_everybody_below_it() -> None:
     """The piece of 12 is enough; nothing else is asked for, however uneven it stays."""
     plan = planned(TIGHT, goals=THETA_ONLY)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert [move.bytes for move in plan.moves] == [12]
     assert peak(plan) <= 0.8
 
@@ -52,14 +52,14 @@ def test_theta_alone_moves_as_little_as_brings_everybody_below_it() -> None:
 def test_theta_is_the_one_asked_for(theta: float, worst: float) -> None:
     """The same at .85 and at .65, where broker 3 must take more."""
     plan = planned(TIGHT, goals=THETA_ONLY, theta=(theta,) * 4)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert peak(plan) <= worst
 
 
 def test_theta_is_each_resources_own() -> None:
     """90 of disk with a disk limit of .95 stays; 90 of network in goes below its .8."""
     limits = (0.8, 0.95, 0.8, 0.8)
-    assert planned(TIGHT, goals=THETA_ONLY, theta=limits).verdict == Verdict.LEVEL
+    assert planned(TIGHT, goals=THETA_ONLY, theta=limits).verdict == Verdict.BALANCED
     into = planned(pieces((1, 50), (1, 30), (1, 10), of="network_in"), goals=THETA_ONLY, theta=limits)
     assert peak(into, "network_in") <= 0.8
 
@@ -74,7 +74,7 @@ def test_epsilon_holds_above_and_below(epsilon: float) -> None:
     """60, 30 and 0 in pieces of 5: all three end within ε of 30, and a wider one takes fewer moves."""
     parts = pieces(*[(1, 5)] * 12, *[(2, 5)] * 6)
     plan = planned(parts, epsilon=(epsilon,) * 4)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert plan.predicted.after.worst_deviation["disk"] <= epsilon
     assert len(plan.moves) == {0.1: 6, 0.3: 5}[epsilon]
 
@@ -83,7 +83,7 @@ def test_a_broker_below_the_band_is_filled_where_nobody_is_above_it() -> None:
     """36, 36, 36 and 12, mean 30, band 24 to 36 and a little: only the last is out."""
     parts = pieces(*[(b, 6) for b in (1, 2, 3) for _ in range(6)], (4, 12))
     plan = planned(parts, 4, epsilon=(0.21,) * 4)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert {move.target for move in plan.moves} == {4}
     assert len(plan.moves) == 2
 
@@ -91,7 +91,7 @@ def test_a_broker_below_the_band_is_filled_where_nobody_is_above_it() -> None:
 def test_a_broker_above_the_band_is_relieved_where_nobody_is_below_it() -> None:
     """36 in pieces of 2 and three times 28, mean 30, band 27 to 33: two pieces leave it."""
     plan = planned(pieces(*[(1, 2)] * 18, *[(b, 28) for b in (2, 3, 4)]), 4)
-    assert plan.verdict == Verdict.LEVELLED
+    assert plan.verdict == Verdict.BALANCED
     assert [(move.source, move.bytes) for move in plan.moves] == [(1, 2)] * 2
 
 

@@ -13,7 +13,7 @@ def test_two_loads_that_share_one_place_are_too_much_together() -> None:
     allowed = np.array([[True, False], [True, False], [False, True]])
     (found,) = confined(np.array([6.0, 7.0, 1.0]), np.array([10.0, 10.0]), allowed)
     assert (found.loads.tolist(), found.places.tolist()) == ([0, 1], [0])
-    assert (found.load, found.room) == (13.0, 10.0)
+    assert (found.load, found.capacity) == (13.0, 10.0)
 
 
 def test_a_union_of_different_sets_is_found_where_no_set_alone_is_too_much() -> None:
@@ -36,7 +36,7 @@ def test_a_place_without_limit_takes_everything() -> None:
     allowed = np.array([[True, True]])
     assert confined(np.array([1e12]), np.array([1.0, np.inf]), allowed) == []
     (found,) = confined(np.array([5.0]), np.array([6.0, -2.0]), allowed)
-    assert found.room == 4.0
+    assert found.capacity == 4.0
 
 
 def test_exactly_full_is_no_proof() -> None:
@@ -61,4 +61,4 @@ def test_it_agrees_with_every_subset_tried(seed: int) -> None:
     assert bool(found) is broken
     for one in found:
         assert one.places.tolist() == np.flatnonzero(allowed[one.loads].any(axis=0)).tolist()
-        assert load[one.loads].sum() == one.load > one.room == room[one.places].sum()
+        assert load[one.loads].sum() == one.load > one.capacity == room[one.places].sum()

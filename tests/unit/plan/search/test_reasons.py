@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trimtab.plan.search.reasons import Scale, change, limit_text
+from trimtab.plan.search.reasons import UnitScale, change, limit_text
 from trimtab.plan.search.verdicts import too_few_brokers
 
 
@@ -13,15 +13,19 @@ from trimtab.plan.search.verdicts import too_few_brokers
         ((0.088, 0.086), None, "8.8% -> 8.6%"),
         ((0.5, 0.50001), None, "50.000% -> 50.001%"),
         ((0.5, 0.5), None, "stays 50.0%"),
-        ((0.088, 0.086), Scale(16.8e6, "bytes per second"), "1.5 MB/s -> 1.4 MB/s"),
-        ((0.0, 1e-6), Scale(16.8e6, "bytes per second"), "0.0 B/s -> 16.8 B/s"),
-        ((0.5, 0.25), Scale(4e12, "bytes"), "2.0 TB -> 1.0 TB"),
-        ((0.5, 0.25), Scale(8.0, "cores"), "4.0 cores -> 2.0 cores"),
-        ((0.5, 0.25), Scale(100.0, "messages per second, in and out"), "50.0 messages/s -> 25.0 messages/s"),
+        ((0.088, 0.086), UnitScale(16.8e6, "bytes per second"), "1.5 MB/s -> 1.4 MB/s"),
+        ((0.0, 1e-6), UnitScale(16.8e6, "bytes per second"), "0.0 B/s -> 16.8 B/s"),
+        ((0.5, 0.25), UnitScale(4e12, "bytes"), "2.0 TB -> 1.0 TB"),
+        ((0.5, 0.25), UnitScale(8.0, "cores"), "4.0 cores -> 2.0 cores"),
+        (
+            (0.5, 0.25),
+            UnitScale(100.0, "messages per second, in and out"),
+            "50.0 messages/s -> 25.0 messages/s",
+        ),
     ],
 )
 def test_a_change_is_told_in_percent_or_as_a_load(
-    pair: tuple[float, float], scale: Scale | None, told: str
+    pair: tuple[float, float], scale: UnitScale | None, told: str
 ) -> None:
     """As many digits as tell both apart; of a made-up capacity no percentage."""
     assert change(*pair, scale) == told
@@ -30,7 +34,7 @@ def test_a_change_is_told_in_percent_or_as_a_load(
 def test_a_limit_is_told_alike() -> None:
     """In percent, or as a load."""
     assert limit_text(0.05) == "5.0%"
-    assert limit_text(0.05, Scale(16.8e6, "bytes per second")) == "840.0 kB/s"
+    assert limit_text(0.05, UnitScale(16.8e6, "bytes per second")) == "840.0 kB/s"
 
 
 @pytest.mark.parametrize(("times", "doubted"), [(1.5, False), (17.7, True)])

@@ -1,4 +1,4 @@
-"""The sentences of the level `keys` that people decide by."""
+"""The sentences of the balancer `keys` that people decide by."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 
 from support.key_snapshots import a_key, a_snapshot
-from trimtab.act.acting import Comparison, Prepared
-from trimtab.act.keys.settings import KeysSettings as ActSettings
-from trimtab.act.keys.state import Place, RoutingStep, StepKind
+from trimtab.act.executor import PlanDrift, PreparedPlan
+from trimtab.act.keys.settings import KeysExecutionSettings as ActSettings
+from trimtab.act.keys.state import RoutingStep, RoutingStepKind, TableLocation
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.keys.plan import KeysReceipt, RoutingOutcome
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.plan.keys.trim import plan_keys
-from trimtab.report.keys.words import WORDS, glance_document, glance_text
+from trimtab.report.keys.renderer import RENDERER, status_document, status_text
 
 LONG = "k" * 500
 HOT = {0: 90.0, **{group: 10.0 for group in range(1, 13)}}
@@ -30,7 +30,7 @@ def hot(name: str = "ann", **head: object) -> KeysSnapshot:
 
 def glance(snapshot: KeysSnapshot) -> str:
     """As `trimtab status` prints it."""
-    return "\n".join(map(str, glance_text(snapshot)))
+    return "\n".join(map(str, status_text(snapshot)))
 
 
 def line(text: str, start: str) -> list[str]:
@@ -63,8 +63,8 @@ def test_records_without_a_key_are_shown() -> None:
     found = hot(capacity=100.0)
     some = replace(found, quality=replace(found.quality, extra=(("x_keyless_share", 0.256),)))
     assert ", 25.6% of the records without a key" in glance(some)
-    assert glance_document(some)["keyless_share"] == 0.256
-    assert glance_document(found)["keyless_share"] == 0.0
+    assert status_document(some)["keyless_share"] == 0.256
+    assert status_document(found)["keyless_share"] == 0.0
 
 
 def test_records_that_lie_where_no_table_puts_them_are_shown() -> None:
@@ -72,9 +72,9 @@ def test_records_that_lie_where_no_table_puts_them_are_shown() -> None:
     found = hot(capacity=100.0)
     some = replace(found, quality=replace(found.quality, extra=(("x_placed_share", 0.256),)))
     assert "; 25.6% of those with a key lie where the table puts them" in glance(some)
-    assert glance_document(some)["placed_share"] == 0.256
+    assert status_document(some)["placed_share"] == 0.256
     assert "lie where" not in glance(found)
-    assert glance_document(found)["placed_share"] is None
+    assert status_document(found)["placed_share"] is None
 
 
 def test_a_long_key_is_shortened_in_every_text() -> None:
@@ -82,12 +82,12 @@ def test_a_long_key_is_shortened_in_every_text() -> None:
     found = hot(LONG, capacity=80.0)
     plan = plan_keys(found, KeysSettings())
     shown = "k" * 40 + "… (500 characters)"
-    text = WORDS.plan_text(plan, found)
+    text = RENDERER.plan_text(plan, found)
     assert text.count(shown) >= 3
     assert LONG not in text
     assert shown in glance(found)
     (move,) = (one for one in plan.moves if one.name == LONG)
-    changes = {WORDS.change(move), WORDS.change(replace(move, name="k" * 499 + "j"))}
+    changes = {RENDERER.change(move), RENDERER.change(replace(move, name="k" * 499 + "j"))}
     assert len(changes) == 2
     assert all(len(one) < 120 for one in changes)
 
@@ -95,36 +95,40 @@ def test_a_long_key_is_shortened_in_every_text() -> None:
 def test_a_plan_tells_what_goes_where_and_what_comes_of_it() -> None:
     """Cost, the fullest partition before and after, what waits (120 a second come, 100 are done), reasons."""
     plan = plan_keys(hot(capacity=100.0), KeysSettings())
-    text = WORDS.plan_text(plan)
-    assert "Plan by trim: levelled: every goal holds after these moves" in text
+    text = RENDERER.plan_text(plan)
+    assert "Plan by trim: balanced: every goal holds after these moves" in text
     assert "cost: 4 key groups to move, 1 key to split otherwise; 85 records/s go elsewhere" in text
     assert "fullest partition: 2.29 times the mean, 1.05 after" in text
     assert re.search(r"\n +0 +1,000 +120\.0 +55\.0 +never, or not known +22 s\n", text)
     assert "90 records/s, 43.0% of all, 90% of what is done of a partition (100): 45 in each of 2" in text
     assert "0 → 0, 1" in text
-    more = plan_keys(hot(capacity=60.0), replace(KeysSettings(), partitions_most=8))
-    assert "4 → 5 partitions" in WORDS.plan_text(more)
-    assert ", 1 partition to add; " in WORDS.cost(more)
+    more = plan_keys(hot(capacity=60.0), replace(KeysSettings(), max_partitions=8))
+    assert "4 → 5 partitions" in RENDERER.plan_text(more)
+    assert ", 1 partition to add; " in RENDERER.cost(more)
 
 
-def step(number: int, kind: StepKind, **routes: tuple[int, ...]) -> RoutingStep:
+def step(number: int, kind: RoutingStepKind, **routes: tuple[int, ...]) -> RoutingStep:
     """Of a plan for orders."""
-    place = Place("orders", "kafka:trimtab-tables", "billing")
+    place = TableLocation("orders", "kafka:trimtab-tables", "billing")
     return RoutingStep(number, kind, place, 4, 5, {f"split_key/{key}": its for key, its in routes.items()})
 
 
 def test_a_forecast_names_each_step_and_what_is_left_out() -> None:
     """Partitions first, then a table, then one without earlier places."""
-    steps = (step(1, StepKind.ADD), step(2, StepKind.PUBLISH, ann=(0, 1)), step(3, StepKind.SETTLE))
+    steps = (
+        step(1, RoutingStepKind.ADD),
+        step(2, RoutingStepKind.PUBLISH, ann=(0, 1)),
+        step(3, RoutingStepKind.SETTLE),
+    )
     standing = {"split_key/ann": "to do", "split_key/bob": "already done"}
-    prepared = Prepared(None, "here", None, Comparison(standing, ("split_key/eve goes to 2",)), steps)
-    text = WORDS.forecast_text(prepared, steps, ActSettings(), False)
+    prepared = PreparedPlan(None, "here", None, PlanDrift(standing, ("split_key/eve goes to 2",)), steps)
+    text = RENDERER.forecast_text(prepared, steps, ActSettings(), False)
     assert "add: orders to 5 partitions" in text
     assert "publish: a table with 0 key groups and 1 keys elsewhere" in text
     assert "settle: earlier partitions out of the table, once consumers have passed what lies there" in text
     assert "1 of 2 routes stand so already" in text
     assert "left out: split_key/eve goes to 2" in text
-    assert WORDS.forecast_text(prepared, (), ActSettings(), False).startswith("  nothing to do")
+    assert RENDERER.forecast_text(prepared, (), ActSettings(), False).startswith("  nothing to do")
 
 
 def receipt(*outcomes: RoutingOutcome, status: str) -> KeysReceipt:
@@ -136,13 +140,13 @@ def test_a_receipt_says_which_table_is_in_force_and_what_was_left() -> None:
     """The newest version; or that there is none, and what did not follow."""
     done = RoutingOutcome("publish", "done", "", (1,), 100.0, 110.0, "a table", 4)
     settled = RoutingOutcome("settle", "done", "", (), 110.0, 115.0, "earlier partitions out", 5)
-    told = WORDS.receipt_text(receipt(done, settled, status="finished"))
+    told = RENDERER.receipt_text(receipt(done, settled, status="finished"))
     assert "routing table 5 is in force, in 15 s" in told
     assert "left" not in told
     late = RoutingOutcome(
         "publish", "failed", "1 do not follow version 4", (1,), 100.0, 115.0, "a table", None
     )
-    told = WORDS.receipt_text(receipt(late, status="incomplete"))
+    told = RENDERER.receipt_text(receipt(late, status="incomplete"))
     assert "no table was published, in 15 s" in told
     assert "left: publish: a table: failed, 1 do not follow version 4" in told
     assert "trimtab plan keys --cluster orders --out next.json" in told

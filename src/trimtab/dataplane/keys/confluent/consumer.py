@@ -11,17 +11,17 @@ from typing import Any, Final
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from trimtab.dataplane.keys.marks import Marks
-from trimtab.dataplane.keys.promises import kept_by_consumer
-from trimtab.dataplane.keys.receiving import Handler, Receiving
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.checkpoints import CheckpointStore
+from trimtab.dataplane.keys.client_config import check_consumer_config
+from trimtab.dataplane.keys.ordered_consumer import Handler, OrderedConsumer
+from trimtab.dataplane.keys.settings import RoutingConfig
 
 LOG = logging.getLogger("trimtab.keys")
-ASK_SECONDS: Final = 10.0
+REQUEST_TIMEOUT_SECONDS: Final = 10.0
 """Waited for one answer of the brokers."""
 BEGIN_SECONDS: Final = 60.0
 """Asked where a partition begins, again and again: its leader may just have died, the next be unknown."""
-AGAIN_SECONDS: Final = 0.2
+RETRY_SECONDS: Final = 0.2
 MOST_RECORDS: Final = 500
 """Records taken at a step."""
 
@@ -53,12 +53,14 @@ class Consumer:
         topic: str,
         group_id: str,
         handler: Handler,
-        marks: Marks,
-        following: Following,
+        marks: CheckpointStore,
+        following: RoutingConfig,
         config: Mapping[str, Any],
     ) -> None:
-        kept_by_consumer(config.get("enable.auto.commit", False), config.get("auto.offset.reset", "earliest"))
-        self.receiving = Receiving(following, topic, group_id, "confluent-kafka", handler, marks)
+        check_consumer_config(
+            config.get("enable.auto.commit", False), config.get("auto.offset.reset", "earliest")
+        )
+        self.receiving = OrderedConsumer(following, topic, group_id, "confluent-kafka", handler, marks)
         self.client = confluent_kafka.Consumer(
             {
                 # It learns of new partitions when it looks, and cannot be told to.
@@ -98,7 +100,7 @@ class Consumer:
         KafkaException
             If a fatal error is told, or it cannot be asked where a partition begins: make the consumer anew.
         """
-        message = self.client.poll(self.receiving.patience(seconds))
+        message = self.client.poll(self.receiving.poll_timeout(seconds))
         if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
             raise trouble
@@ -116,9 +118,9 @@ class Consumer:
             lambda one: self.client.resume([TopicPartition(self._topic, one)]),
             KafkaException,
         )
-        self._commit(self.receiving.due())
+        self._commit(self.receiving.pending_commits())
         self.receiving.member = self.client.memberid()
-        seen = self.receiving.follower.seen
+        seen = self.receiving.follower.description
         assert seen is not None
         self.receiving.partitions = seen.partitions
 
@@ -165,16 +167,16 @@ class Consumer:
         until = time.monotonic() + BEGIN_SECONDS
         while True:
             try:
-                return self._asked(partition)
+                return self._requested(partition)
             except KafkaException:
                 if time.monotonic() >= until:
                     raise
-                time.sleep(AGAIN_SECONDS)
+                time.sleep(RETRY_SECONDS)
 
-    def _asked(self, partition: int) -> int:
+    def _requested(self, partition: int) -> int:
         name = TopicPartition(self._topic, partition)
-        (found,) = self.client.committed([name], timeout=ASK_SECONDS)
-        low, high = self.client.get_watermark_offsets(name, timeout=ASK_SECONDS)
+        (found,) = self.client.committed([name], timeout=REQUEST_TIMEOUT_SECONDS)
+        low, high = self.client.get_watermark_offsets(name, timeout=REQUEST_TIMEOUT_SECONDS)
         return max(found.offset, low) if found.offset <= high else low
 
     def _revoked(self, client: Any, partitions: list[TopicPartition]) -> None:

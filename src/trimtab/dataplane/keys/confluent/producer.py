@@ -17,17 +17,17 @@ from typing import Any, Final
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from trimtab.dataplane.keys.guide import Guide
-from trimtab.dataplane.keys.promises import kept_by_producer
-from trimtab.dataplane.keys.sending import Headers, Sending
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.client_config import check_producer_config
+from trimtab.dataplane.keys.ordered_producer import Headers, OrderedProducer
+from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab.dataplane.keys.table_router import TableRouter
 from trimtab.files.keys.stamp import read_stamp, without_stamp
 from trimtab.online.keys.order.messages import PLAIN, Stamp
 
 AS_JAVA: Final = ("murmur2", "murmur2_random")
 """Partitioners of librdkafka that agree with the Java client's."""
 OF_LIBRDKAFKA: Final = "librdkafka's default is consistent_random, by CRC-32"
-ASK_SECONDS: Final = 10.0
+REQUEST_TIMEOUT_SECONDS: Final = 10.0
 """Waited for one answer of the brokers."""
 _FORM: Final = {
     "value": (bytes, str, NoneType),
@@ -63,14 +63,14 @@ class Producer(confluent_kafka.Producer):
     """
 
     # Found sooner than in a dictionary: .06 us of each record.
-    __slots__ = ("_guide", "_header", "_own", "_own_batch", "_plain", "_sending", "_topic")
+    __slots__ = ("_header", "_own", "_own_batch", "_plain", "_router", "_sending", "_topic")
 
-    def __init__(self, topic: str, following: Following, config: Mapping[str, Any]) -> None:
-        limit_ms = int(following.guarding.delivery_seconds * 1000)
+    def __init__(self, topic: str, following: RoutingConfig, config: Mapping[str, Any]) -> None:
+        limit_ms = int(following.ordering.delivery_seconds * 1000)
         config = {"acks": "all", "enable.idempotence": True, **config}
         given = config.pop("delivery.timeout.ms", config.pop("message.timeout.ms", limit_ms))
         partitioner = config.get("partitioner", f"not set ({OF_LIBRDKAFKA})")
-        kept_by_producer(
+        check_producer_config(
             config["acks"],
             config["enable.idempotence"],
             float(given),
@@ -80,8 +80,8 @@ class Producer(confluent_kafka.Producer):
         )
         super().__init__({**config, "delivery.timeout.ms": given})
         self._topic = topic
-        self._guide = Guide(following, topic, "confluent-kafka", _Outlet(self, topic))
-        self._sending = self._guide.sending
+        self._router = TableRouter(following, topic, "confluent-kafka", _ConfluentAdapter(self, topic))
+        self._sending = self._router.sending
         self._plain, self._header = self._sending.plain, _header_type(self._sending)
         self._own: Callable[..., None] = super().produce
         self._own_batch: Callable[..., int] = super().produce_batch
@@ -143,7 +143,7 @@ class Producer(confluent_kafka.Producer):
         batches: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         singly: list[dict[str, Any]] = []
         with sending.lock:
-            self._guide.check()
+            self._router.check()
             for number, message in enumerate(messages):
                 key, given = _key_and_partition(number, message)
                 if key is None or given != -1:
@@ -168,7 +168,7 @@ class Producer(confluent_kafka.Producer):
 
     def close(self) -> bool:
         """Wait until what was sent is delivered or has failed, and end."""
-        self._guide.close()
+        self._router.close()
         self.flush()
         return bool(super().close())
 
@@ -178,27 +178,27 @@ class Producer(confluent_kafka.Producer):
         value: Any,
         key: Any,
         partition: int,
-        told: Delivered | None,
+        text: Delivered | None,
         timestamp: int,
         headers: Any,
     ) -> None:
         """Hand over a record whose partition was not known at once."""
         if topic != self._topic or partition != -1 or not isinstance(key, (bytes, str)):
-            self._own(topic, value, key, partition, told, None, timestamp, headers)
+            self._own(topic, value, key, partition, text, None, timestamp, headers)
             return
         data, sending = key.encode() if isinstance(key, str) else key, self._sending
         # librdkafka takes a record or refuses it, but never waits, and calls nobody back meanwhile.
         with sending.lock:
-            self._guide.check()
+            self._router.check()
             placed = sending.placed(data)
             if placed is not None:
                 place, stamp = placed
-                self._hand(value, data, place, stamp, told, timestamp, headers)
+                self._hand(value, data, place, stamp, text, timestamp, headers)
                 return
         since = time.monotonic()
         turn, place, stamp = sending.begin(data)
         try:
-            self._hand(value, data, place, stamp, told, timestamp, headers, since)
+            self._hand(value, data, place, stamp, text, timestamp, headers, since)
         finally:
             sending.end(turn)
 
@@ -208,7 +208,7 @@ class Producer(confluent_kafka.Producer):
         key: bytes,
         place: int,
         stamp: Stamp,
-        told: Delivered | None,
+        text: Delivered | None,
         timestamp: int,
         headers: Any,
         since: float | None = None,
@@ -221,9 +221,9 @@ class Producer(confluent_kafka.Producer):
             else:
                 headers = [*(headers.items() if isinstance(headers, dict) else headers), (name, header)]
             if stamp.sequence:
-                told = header if told is None and since is None else partial(header, told=told, since=since)
+                text = header if text is None and since is None else partial(header, text=text, since=since)
         try:
-            self._own(self._topic, value, key, place, told, None, timestamp, headers)
+            self._own(self._topic, value, key, place, text, None, timestamp, headers)
         except BaseException:
             self._sending.failed(key, stamp)
             raise
@@ -252,7 +252,7 @@ def _key_and_partition(number: int, message: Any) -> tuple[bytes | None, int]:
     return key.encode() if isinstance(key, str) else key, -1 if given is None else given
 
 
-def _header_type(sending: Sending) -> type[Any]:
+def _header_type(sending: OrderedProducer) -> type[Any]:
     """The type of one producer's stamps as headers, which are called back as well when a record is settled.
 
     The garbage collector goes through all objects of records on their way again and again. With 100,000 such
@@ -263,7 +263,7 @@ def _header_type(sending: Sending) -> type[Any]:
         __slots__ = ()
 
         def __call__(
-            self, error: Any, message: Any, told: Delivered | None = None, since: float | None = None
+            self, error: Any, message: Any, text: Delivered | None = None, since: float | None = None
         ) -> None:
             if error is None:
                 # A record that had not to wait went to the client as it was placed: its own clock will do.
@@ -275,38 +275,38 @@ def _header_type(sending: Sending) -> type[Any]:
                 written = read_stamp(self, "what this producer wrote")
                 assert written is not None
                 sending.failed(message.key(), written.stamp)
-            if told is not None:
-                told(error, message)
+            if text is not None:
+                text(error, message)
 
     return Header
 
 
-def _handing_over() -> bool:
+def _may_hold_unsent_record() -> bool:
     """Whether a thread may have looked into `plain`, and not have handed its record over yet.
 
     Threads go on while their stacks are looked at: what was seen of one counts if it still stands where it
     stood before.
     """
     before = sys._current_frames()
-    found = any(_hands_over(frame) for frame in before.values())
+    found = any(_delivers(frame) for frame in before.values())
     after = sys._current_frames()
     return found or any(after.get(thread, frame) is not frame for thread, frame in before.items())
 
 
-def _hands_over(frame: FrameType | None) -> bool:
+def _delivers(frame: FrameType | None) -> bool:
     above: CodeType | None = None
     while frame is not None:
-        if frame.f_code is _PRODUCE and above is not _GOES_ON:
+        if frame.f_code is _PRODUCE and above is not _RETRIABLE:
             return True
         above, frame = frame.f_code, frame.f_back
     return False
 
 
 _PRODUCE: Final = Producer.produce.__code__
-_GOES_ON: Final = Producer._produce.__code__
+_RETRIABLE: Final = Producer._produce.__code__
 
 
-class _Outlet:
+class _ConfluentAdapter:
     # librdkafka's flush ends when nothing at all is on its way: it would not end while others send.
     quiet = True
 
@@ -316,22 +316,24 @@ class _Outlet:
     def flush(self, seconds: float) -> bool:
         return not self._producer.flush(seconds)
 
-    def hands_over(self) -> bool:
-        return _handing_over()
+    def may_hold_unsent_record(self) -> bool:
+        return _may_hold_unsent_record()
 
-    def partitions(self, wanted: int) -> int:
-        if self._known < max(wanted, 1):
+    def partitions(self, desired: int) -> int:
+        if self._known < max(desired, 1):
             with suppress(KafkaException):
-                found = self._producer.list_topics(self._topic, timeout=ASK_SECONDS).topics[self._topic]
+                found = self._producer.list_topics(self._topic, timeout=REQUEST_TIMEOUT_SECONDS).topics[
+                    self._topic
+                ]
                 self._known = len(found.partitions)
         return self._known
 
-    def fill(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
-        def told(error: Any, message: Any) -> None:
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        def delivered(error: Any, message: Any) -> None:
             if error is not None:
                 failed()
 
         try:
-            self._producer._own(self._topic, None, key, partition, told, None, 0, headers)
+            self._producer._own(self._topic, None, key, partition, delivered, None, 0, headers)
         except (BufferError, KafkaException):
             failed()

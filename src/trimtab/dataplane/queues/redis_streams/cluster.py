@@ -15,23 +15,23 @@ from typing import Any
 from redis.crc import key_slot
 
 from trimtab.dataplane.queues.backend import (
-    Beside,
-    Claim,
-    Counts,
+    QueueClaim,
     QueueCounts,
+    QueuesCounts,
+    ServerCounts,
     bring_queue_up_to,
     bring_up_to,
     lightest,
 )
 from trimtab.dataplane.queues.envelope import Delivery, Envelope
-from trimtab.dataplane.queues.redis_streams.streams import RedisStreams
+from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 from trimtab.model.errors import InputError
-from trimtab.online.queues.lanes import Lanes
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.messages import Move, Moved
+from trimtab.online.queues.lanes import LaneClassifier
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.messages import MessagesMoved, MoveMessages
 
 
-class ClusterStreams:
+class RedisClusterBackend:
     """Queues of a cluster, in the terms of `Backend`; queue q lies in slot q modulo the number of slots.
 
     Messages of an affinity key stay in the slot that the key names, and move between the queues there;
@@ -54,7 +54,7 @@ class ClusterStreams:
     slots
         Hash tags over which queues are spread, at most as many as there are queues.
     settings
-        As of `RedisStreams`.
+        As of `RedisBackend`.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class ClusterStreams:
     def __init__(self, url: str, name: str, capacity: Sequence[int], slots: int, **settings: Any) -> None:
         if not 1 <= slots <= len(capacity):
             raise InputError(f"slots is {slots}, expected 1 to {len(capacity)}, the number of queues")
-        self.ledger = Ledger(capacity)
+        self.ledger = QueueLedger(capacity)
         self._url, self._name, self._settings = url, name, settings
         self.parts = [self._part(slot, list(capacity)[slot::slots]) for slot in range(slots)]
         self._anyone = False
@@ -97,37 +97,39 @@ class ClusterStreams:
         """Stop signs of life, and let go of connections."""
         await asyncio.gather(*(part.close() for part in self.parts))
 
-    async def look(self) -> Counts:
+    async def counts(self) -> QueuesCounts:
         """All counters, each slot's at an instant of its own."""
-        seen = await asyncio.gather(*(part.look() for part in self.parts))
+        seen = await asyncio.gather(*(part.counts() for part in self.parts))
         places = [(self._slot(q), self._place(q)) for q in range(len(self.ledger))]
         queues = tuple(self.parts[slot].queues[place] for slot, place in places)
         self._anyone = any(one.alive for one in queues)
-        silent = sorted(self._queue(slot, q) for slot, part in enumerate(self.parts) for q in part.silent)
-        counts = Counts(seen[0].at, queues, tuple(silent) if self._anyone else ())
+        silent = sorted(
+            self._queue(slot, q) for slot, part in enumerate(self.parts) for q in part.is_disconnected
+        )
+        counts = QueuesCounts(seen[0].at, queues, tuple(silent) if self._anyone else ())
         bring_up_to(self.ledger, counts)
         return counts
 
     @property
-    def lanes(self) -> Lanes:
+    def lanes(self) -> LaneClassifier:
         """Which messages are quick, by what came into all slots."""
         each = [part.lanes for part in self.parts]
-        return Lanes(sum(one.work for one in each), sum(one.squares for one in each))
+        return LaneClassifier(sum(one.work for one in each), sum(one.squares for one in each))
 
     @property
     def age_seconds(self) -> float:
         """Since a slot last told of its queues."""
         return min(part.age_seconds for part in self.parts)
 
-    async def beside(self) -> Beside:
+    async def server_counts(self) -> ServerCounts:
         """The same of all slots together."""
-        found = await asyncio.gather(*(part.beside() for part in self.parts))
+        found = await asyncio.gather(*(part.server_counts() for part in self.parts))
         stranded = {
             self._queue(slot, place): messages
             for slot, one in enumerate(found)
             for place, messages in one.stranded.items()
         }
-        return Beside(
+        return ServerCounts(
             dead_letters=sum(one.dead_letters for one in found),
             duplicates=sum(one.duplicates for one in found),
             moved=sum(one.moved for one in found),
@@ -161,30 +163,30 @@ class ClusterStreams:
         return None if found is None else self._queue(slot, found)
 
     async def claim(
-        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
-    ) -> Claim | None:
+        self, worker: str, previous: str = "", in_work: Collection[Delivery] = ()
+    ) -> QueueClaim | None:
         """The worker's own queue, else the longest without a living worker, of whatever slot."""
-        own = self._slot_of.get(worker, self._slot_of.get(formerly))
+        own = self._slot_of.get(worker, self._slot_of.get(previous))
         if own is not None:
             # Its node may be away, and then it is waited for: nobody else may go on with what is in work.
-            claim = await self._claim_in(own, worker, formerly, in_work)
+            claim = await self._claim_in(own, worker, previous, in_work)
             if claim is not None:
                 return claim
-        counts = await self.look()
+        counts = await self.counts()
         if not any(one.alive for one in counts.queues):
             await asyncio.gather(*(part.grace() for part in self.parts))
         free = [queue for queue, one in enumerate(counts.queues) if not one.alive]
         free.sort(key=lambda queue: -counts.queues[queue].length)
         for slot in dict.fromkeys(self._slot(queue) for queue in free):
-            claim = await self._claim_in(slot, worker, formerly, in_work)
+            claim = await self._claim_in(slot, worker, previous, in_work)
             if claim is not None:
                 return claim
         return None
 
-    async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
+    async def take(self, worker: str, queue: int, timeout_seconds: float) -> Delivery | None:
         """The message whose turn it is."""
         slot = self._slot(queue)
-        found = await self.parts[slot].take(worker, self._place(queue), patience_seconds)
+        found = await self.parts[slot].take(worker, self._place(queue), timeout_seconds)
         return None if found is None else self._outward(slot, found)
 
     async def start(self, worker: str, delivery: Delivery) -> bool:
@@ -221,13 +223,13 @@ class ClusterStreams:
         fences, slot = self._fences.get(fence), self._slot(queue)
         return fences is not None and await self.parts[slot].mark(self._place(queue), paused, fences[slot])
 
-    async def move(self, order: Move, fence: int) -> Moved:
+    async def move(self, order: MoveMessages, fence: int) -> MessagesMoved:
         """Move waiting messages; between slots those without a key."""
         return await self._carry(order, fence, rescue=False)
 
-    async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> MessagesMoved:
         """Move messages of a queue without a worker; those with a key only within their slot."""
-        return await self._carry(Move(source, target, messages, None), fence, rescue=True)
+        return await self._carry(MoveMessages(source, target, messages, None), fence, rescue=True)
 
     async def exchange(self, process: str, report: bytes) -> bytes | None:
         """Leave a report, and get what is published, in the first slot."""
@@ -242,24 +244,24 @@ class ClusterStreams:
         """Messages that were given up, with their trace."""
         return list(chain(*await asyncio.gather(*(part.dead_letters() for part in self.parts))))
 
-    async def on_the_way(self) -> int:
+    async def in_transit(self) -> int:
         """Journeys between slots that have begun and are not over."""
         return sum(map(len, await asyncio.gather(*(part.journal() for part in self.parts))))
 
     async def _claim_in(
-        self, slot: int, worker: str, formerly: str, in_work: Collection[Delivery]
-    ) -> Claim | None:
+        self, slot: int, worker: str, previous: str, in_work: Collection[Delivery]
+    ) -> QueueClaim | None:
         begun = [self._inward(one) for one in in_work if self._slot(one.queue) == slot]
-        claim = await self.parts[slot].claim(worker, formerly, begun)
+        claim = await self.parts[slot].claim(worker, previous, begun)
         if claim is None:
             return None
-        self._slot_of.pop(formerly, None)
+        self._slot_of.pop(previous, None)
         self._slot_of[worker] = slot
         left_over = tuple(self._outward(slot, one) for one in claim.left_over)
-        return Claim(self._queue(slot, claim.queue), left_over)
+        return QueueClaim(self._queue(slot, claim.queue), left_over)
 
-    async def _carry(self, order: Move, fence: int, rescue: bool) -> Moved:
-        fences, nothing = self._fences.get(fence), Moved(order.source, order.target, 0, 0.0)
+    async def _carry(self, order: MoveMessages, fence: int, rescue: bool) -> MessagesMoved:
+        fences, nothing = self._fences.get(fence), MessagesMoved(order.source, order.target, 0, 0.0)
         if fences is None:
             return nothing
         slot, place = self._slot(order.source), self._place(order.source)
@@ -287,8 +289,8 @@ class ClusterStreams:
                     await part.cross_out(name)
                     await self.parts[there].forget(journey)
 
-    def _part(self, slot: int, capacity: Sequence[int]) -> RedisStreams:
-        return RedisStreams(self._url, f"{self._name}/{slot}", capacity, **self._settings)
+    def _part(self, slot: int, capacity: Sequence[int]) -> RedisBackend:
+        return RedisBackend(self._url, f"{self._name}/{slot}", capacity, **self._settings)
 
     def _open_in(self, slot: int, retry: bool) -> int | None:
         there = range(slot, len(self.ledger), len(self.parts))

@@ -10,32 +10,38 @@ from trimtab.dataplane.queues.redis_streams.connecting import client_of
 from trimtab.files.queues.scripts import source
 
 
-class Heartbeat:
+class WorkerHeartbeat:
     """Says every so often that a worker lives, until it is stopped or the queue is another's.
 
     Parameters
     ----------
-    life_seconds
+    heartbeat_timeout_seconds
         How long one sign counts; there are four in that time, and more while the server does not answer.
     on_a_full_server
         Whether the server knows scripts that it carries out without room.
     """
 
     def __init__(
-        self, url: str, base: str, worker: str, queue: int, life_seconds: float, on_a_full_server: bool
+        self,
+        url: str,
+        base: str,
+        worker: str,
+        queue: int,
+        heartbeat_timeout_seconds: float,
+        on_a_full_server: bool,
     ) -> None:
-        self._client = client_of(url, base, life_seconds)
-        self._arguments = (str(queue), worker, str(round(life_seconds * 1000)))
+        self._client = client_of(url, base, heartbeat_timeout_seconds)
+        self._arguments = (str(queue), worker, str(round(heartbeat_timeout_seconds * 1000)))
         self._source = source("beat", on_a_full_server)
-        self._base, self._pause, self._stop = base, life_seconds / 4, Event()
-        self._thread = Thread(target=self._beat, name=f"heartbeat of {worker}", daemon=True)
+        self._base, self._pause, self._stop = base, heartbeat_timeout_seconds / 4, Event()
+        self._thread = Thread(target=self._send_heartbeat, name=f"heartbeat of {worker}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """No further sign; returns at once."""
         self._stop.set()
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         beat, pause = self._client.register_script(self._source), self._pause
         while not self._stop.wait(pause):
             try:

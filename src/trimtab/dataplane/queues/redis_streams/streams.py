@@ -16,36 +16,36 @@ from typing import Any, Final
 from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
 from trimtab.dataplane.queues.backend import (
-    Beside,
-    Claim,
-    Counts,
+    QueueClaim,
     QueueCounts,
+    QueuesCounts,
+    ServerCounts,
     bring_queue_up_to,
     bring_up_to,
 )
 from trimtab.dataplane.queues.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab.dataplane.queues.errors import QueueOwnershipLostError, QueuesFullError
 from trimtab.dataplane.queues.redis_streams.answers import AWAY, no_answer, patiently
 from trimtab.dataplane.queues.redis_streams.connecting import async_client_of
 from trimtab.dataplane.queues.redis_streams.entries import QUICK, delivery_of, envelope_of_entry
-from trimtab.dataplane.queues.redis_streams.heartbeat import Heartbeat
-from trimtab.dataplane.queues.refusals import LostQueueError, QueuesFullError
-from trimtab.files.queues.exchange import KEPT_SECONDS, Keys
+from trimtab.dataplane.queues.redis_streams.heartbeat import WorkerHeartbeat
+from trimtab.files.queues.exchange import RETENTION_SECONDS, RedisKeys
 from trimtab.files.queues.scripts import NAMES, ON_A_FULL_SERVER, source
-from trimtab.online.queues.lanes import OVERTAKE_SECONDS, Lanes
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.messages import Move, Moved
+from trimtab.online.queues.lanes import OVERTAKE_SECONDS, LaneClassifier
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.messages import MessagesMoved, MoveMessages
 
 _FIELDS: Final = 9
 _UNTIL: Final = 7
 _GROUP: Final = "workers"
-FINISHED_AT_ONCE: Final = 500
-MADE_AT_ONCE: Final = 100
+FINISH_BATCH_SIZE: Final = 500
+CREATE_BATCH_SIZE: Final = 100
 VIEW_SECONDS: Final = 0.0005
 """How often a sender sees all queues, for each of them: what that costs grows with their number, so that a
 hundred are seen every 50 ms. Of the queue where a message lies every answer tells."""
 
 
-class RedisStreams:
+class RedisBackend:
     """Queues of one server.
 
     Parameters
@@ -56,13 +56,13 @@ class RedisStreams:
         Of this set of queues; several may lie on one server.
     capacity
         Shape (queues,): the most messages that each may hold.
-    life_seconds
+    heartbeat_timeout_seconds
         How long a worker counts as alive after its last sign of life.
-    deaths_max
+    max_worker_crashes
         A message with which so many workers have died becomes a dead letter.
     idempotency_seconds
         How long idempotency keys are remembered.
-    overtake_seconds
+    max_overtake_seconds
         Quick messages go before others that came at most so long before them.
     hand_seconds
         Work that a worker fetches at once; what it has fetched is not moved.
@@ -73,33 +73,36 @@ class RedisStreams:
         url: str,
         name: str,
         capacity: Iterable[int],
-        life_seconds: float = 10.0,
-        deaths_max: int = 5,
+        heartbeat_timeout_seconds: float = 10.0,
+        max_worker_crashes: int = 5,
         idempotency_seconds: float = 3600.0,
-        overtake_seconds: float = OVERTAKE_SECONDS,
+        max_overtake_seconds: float = OVERTAKE_SECONDS,
         hand_seconds: float = 0.0,
     ) -> None:
-        self.ledger = Ledger(capacity)
-        self._keys = Keys(name)
+        self.ledger = QueueLedger(capacity)
+        self._keys = RedisKeys(name)
         self.base = self._keys.base
-        self.life_seconds, self.deaths_max = life_seconds, deaths_max
-        self.idempotency_seconds, self.overtake_seconds = idempotency_seconds, overtake_seconds
+        self.heartbeat_timeout_seconds, self.max_worker_crashes = (
+            heartbeat_timeout_seconds,
+            max_worker_crashes,
+        )
+        self.idempotency_seconds, self.max_overtake_seconds = idempotency_seconds, max_overtake_seconds
         self._url = url
         # A command that is sent again by the client could put a message in twice: nothing is.
         self._client = async_client_of(url, self.base, 10.0)
-        self.silent: tuple[int, ...] = ()
-        self.lanes = Lanes()
+        self.is_disconnected: tuple[int, ...] = ()
+        self.lanes = LaneClassifier()
         self.queues = [QueueCounts()] * len(self.ledger)
         self._anyone, self._news = False, set[int]()
-        self._asked_at = self._told_at = -inf
+        self._requested_at = self._reported_at = -inf
         self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
         self._on_a_full_server = False
-        self._hearts: dict[str, Heartbeat] = {}
+        self._hearts: dict[str, WorkerHeartbeat] = {}
         self._hand_microseconds = round(hand_seconds * MICROSECONDS)
         self._hands: dict[str, deque[Delivery]] = {}
         self._newest: dict[str, list[bytes]] = {}
         self._done: deque[tuple[Delivery, asyncio.Future[bool]]] = deque()
-        self._telling: asyncio.Task[None] | None = None
+        self._notifying: asyncio.Task[None] | None = None
 
     async def open(self, slots: int = 1) -> None:
         """Make the streams and their groups, where they are not there.
@@ -109,7 +112,7 @@ class RedisStreams:
         slots
             Of the cluster of which this is one.
         """
-        for first in range(0, len(self.ledger), MADE_AT_ONCE):
+        for first in range(0, len(self.ledger), CREATE_BATCH_SIZE):
             await patiently(lambda first=first: self._make(first), seconds=30.0)  # type: ignore[misc]
         await patiently(lambda: self._run("opened", len(self.ledger), slots), seconds=30.0)
         about = await patiently(lambda: self._client.info("server"), seconds=30.0)
@@ -125,7 +128,7 @@ class RedisStreams:
         self._hearts.clear()
         await self._client.aclose()
 
-    async def look(self) -> Counts:
+    async def counts(self) -> QueuesCounts:
         """All counters now, and the ledger brought up to them."""
         try:
             return self._learn_all(await self._run("look", len(self.ledger)))
@@ -135,29 +138,29 @@ class RedisStreams:
     @property
     def age_seconds(self) -> float:
         """Since the server last told of its queues."""
-        return monotonic() - self._told_at
+        return monotonic() - self._reported_at
 
     def news(self) -> list[int]:
         """Queues of which the server told since this was last asked."""
         news, self._news = list(self._news), set()
         return news
 
-    async def beside(self) -> Beside:
+    async def server_counts(self) -> ServerCounts:
         """Totals of the server, and queues that no process of this many has."""
         try:
             dead_letters, duplicates, moved, pauses, *rest = await self._run("beside", len(self.ledger))
         except AWAY as error:
             raise no_answer(error) from error
         stranded = dict(zip(rest[::2], rest[1::2], strict=True))
-        return Beside(dead_letters, duplicates, moved, pauses, stranded)
+        return ServerCounts(dead_letters, duplicates, moved, pauses, stranded)
 
     async def put(self, envelope: Envelope, queue: int | None) -> int | None:
         """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
         weight, now = envelope.weight, monotonic()
-        all_of_them = now - self._asked_at >= VIEW_SECONDS * len(self.ledger)
+        all_of_them = now - self._requested_at >= VIEW_SECONDS * len(self.ledger)
         if all_of_them:
-            self._asked_at = now
-        self.lanes.came(weight)
+            self._requested_at = now
+        self.lanes.enqueued(weight)
         # On its way it counts there, or a burst sent at one instant goes to one queue.
         if queue is not None:
             self.ledger.sending(queue, weight)
@@ -179,12 +182,12 @@ class RedisStreams:
                 int(envelope.retry),
             )
         except AWAY as error:
-            self._asked_at = self._told_at = -inf
+            self._requested_at = self._reported_at = -inf
             raise no_answer(error) from error
         except OutOfMemoryError as error:
             raise QueuesFullError(
                 f"the server of the queues is full: {error}; raise its maxmemory or lower capacity",
-                self.life_seconds,
+                self.heartbeat_timeout_seconds,
             ) from error
         finally:
             if queue is not None:
@@ -193,51 +196,55 @@ class RedisStreams:
         return None if found < 0 else int(found)
 
     async def claim(
-        self, worker: str, formerly: str = "", in_work: Collection[Delivery] = ()
-    ) -> Claim | None:
+        self, worker: str, previous: str = "", in_work: Collection[Delivery] = ()
+    ) -> QueueClaim | None:
         """The worker's own queue, else the longest without a living worker, with what is left over there."""
-        life = round(self.life_seconds * 1000)
+        life = round(self.heartbeat_timeout_seconds * 1000)
         begun = [f"{one.queue}/{one.id}" for one in in_work]
         queue, left = await patiently(
-            lambda: self._run("claim", len(self.ledger), worker, life, self.deaths_max, formerly, *begun)
+            lambda: self._run(
+                "claim", len(self.ledger), worker, life, self.max_worker_crashes, previous, *begun
+            )
         )
         if queue < 0:
             return None
-        self._forget(formerly)
+        self._forget(previous)
         self._hands[worker], self._newest[worker] = deque(), []
         if worker not in self._hearts:
-            self._hearts[worker] = Heartbeat(
-                self._url, self.base, worker, queue, self.life_seconds, self._on_a_full_server
+            self._hearts[worker] = WorkerHeartbeat(
+                self._url, self.base, worker, queue, self.heartbeat_timeout_seconds, self._on_a_full_server
             )
-        return Claim(queue, tuple(delivery_of(queue, *one) for one in left))
+        return QueueClaim(queue, tuple(delivery_of(queue, *one) for one in left))
 
-    async def take(self, worker: str, queue: int, patience_seconds: float) -> Delivery | None:
+    async def take(self, worker: str, queue: int, timeout_seconds: float) -> Delivery | None:
         """The message whose turn it is; a worker waits for one to come."""
         hand = self._hands.setdefault(worker, deque())
         if not hand:
             try:
-                await self._fetch(worker, queue, hand, max(1, round(patience_seconds * 1000)))
+                await self._fetch(worker, queue, hand, max(1, round(timeout_seconds * 1000)))
             except AWAY as error:
                 # Whether something was handed out meanwhile is not known: the next claim tells.
-                raise LostQueueError(f"the server did not answer worker {worker}: {error}") from error
+                raise QueueOwnershipLostError(
+                    f"the server did not answer worker {worker}: {error}"
+                ) from error
             except ResponseError as error:
                 if not str(error).startswith("NOGROUP"):
                     raise
-                raise LostQueueError(f"the server has forgotten queue {queue}: {error}") from error
+                raise QueueOwnershipLostError(f"the server has forgotten queue {queue}: {error}") from error
         return hand.popleft() if hand else None
 
     async def _fetch(self, worker: str, queue: int, hand: deque[Delivery], wait_milliseconds: int) -> None:
-        overtake = round(self.overtake_seconds * 1000)
+        overtake = round(self.max_overtake_seconds * 1000)
         take = ("take", queue, worker, overtake, self._hand_microseconds)
         newest = self._newest.get(worker)
         if not newest:
             answer = await self._run(*take)
-            self._learn_hand(worker, queue, hand, answer)
+            self._refresh_assignment(worker, queue, hand, answer)
             if hand or not (newest := self._newest[worker]):
                 return
         # Nothing waited when the server last answered: whatever came since is newer than what it saw. Both
         # commands go together, so that a message which comes is on its way with one answer.
-        lanes: Any = dict(zip(self._lanes(queue), newest, strict=True))
+        lanes: Any = dict(zip(self._lane_counts(queue), newest, strict=True))
         async with self._client.pipeline(transaction=False) as both:
             both.xread(lanes, count=1, block=wait_milliseconds)
             both.evalsha(self._scripts["take"].sha, 1, self.base, *take[1:])
@@ -245,12 +252,14 @@ class RedisStreams:
                 answer = (await both.execute())[1]
             except NoScriptError:  # another server at the same address, or the same begun anew
                 answer = await self._run(*take)
-        self._learn_hand(worker, queue, hand, answer)
+        self._refresh_assignment(worker, queue, hand, answer)
 
-    def _learn_hand(self, worker: str, queue: int, hand: deque[Delivery], answer: Sequence[Any]) -> None:
+    def _refresh_assignment(
+        self, worker: str, queue: int, hand: deque[Delivery], answer: Sequence[Any]
+    ) -> None:
         if answer[0] == -1:
             self._newest[worker] = []
-            raise LostQueueError(f"queue {queue} is not worker {worker}'s any more: claim one again")
+            raise QueueOwnershipLostError(f"queue {queue} is not worker {worker}'s any more: claim one again")
         hand.extend(delivery_of(queue, *one) for one in answer[0])
         self._newest[worker] = list(answer[1:])
 
@@ -265,13 +274,13 @@ class RedisStreams:
         """
         answer = asyncio.get_running_loop().create_future()
         self._done.append((delivery, answer))
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell())
+        if self._notifying is None or self._notifying.done():
+            self._notifying = asyncio.create_task(self._notify())
         return bool(await answer)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         while self._done:
-            told = [self._done.popleft() for _ in range(min(len(self._done), FINISHED_AT_ONCE))]
+            told = [self._done.popleft() for _ in range(min(len(self._done), FINISH_BATCH_SIZE))]
             names = [part for one, _ in told for part in (one.queue, one.id)]
             try:
                 found = await patiently(lambda names=names: self._run("finish", *names))  # type: ignore[misc]
@@ -298,19 +307,19 @@ class RedisStreams:
         """Pause or resume a queue."""
         return bool(await self._run("mark", queue, int(paused), fence))
 
-    async def move(self, order: Move, fence: int) -> Moved:
+    async def move(self, order: MoveMessages, fence: int) -> MessagesMoved:
         """Move waiting messages, the newest first, all of an affinity key or none."""
         messages = -1 if order.messages is None else order.messages
         work = -1 if order.work is None else int(order.work * MICROSECONDS)
         return await self._moved(order.source, order.target, messages, work, fence, 0, order.rest_seconds)
 
-    async def rescue(self, source: int, target: int, messages: int, fence: int) -> Moved:
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> MessagesMoved:
         """Move messages of a queue without a worker, the oldest first, those of its last worker too."""
         return await self._moved(source, target, messages, -1, fence, 1, 0.0)
 
     async def exchange(self, process: str, report: bytes) -> bytes | None:
         """Leave a report, which is kept for a while, and get what is published, in one round trip."""
-        now, kept = time(), KEPT_SECONDS
+        now, kept = time(), RETENTION_SECONDS
         try:
             async with self._client.pipeline(transaction=False) as calls:
                 calls.set(self._keys.report(process), report, px=round(kept * 1000))
@@ -328,7 +337,7 @@ class RedisStreams:
         found = []
         for queue in range(len(self.ledger)):
             async with self._client.pipeline(transaction=True) as together:
-                for stream in self._lanes(queue):
+                for stream in self._lane_counts(queue):
                     together.xrange(stream)
                     together.xpending_range(stream, _GROUP, "-", "+", 1_000_000)
                 answers = await together.execute()
@@ -369,8 +378,8 @@ class RedisStreams:
         await self._run("grace", len(self.ledger))
 
     async def send_away(
-        self, queue: int, order: Move, room: int, elsewhere: str, fence: int, rescue: bool
-    ) -> Moved:
+        self, queue: int, order: MoveMessages, room: int, elsewhere: str, fence: int, rescue: bool
+    ) -> MessagesMoved:
         """Take waiting messages without a key out of a queue, into the journal: the first of two steps.
 
         Parameters
@@ -386,9 +395,19 @@ class RedisStreams:
         work = -1 if order.work is None else int(order.work * MICROSECONDS)
         stays = round(order.rest_seconds * 1000)
         count, carried = await self._run(
-            "move", queue, "", messages, work, room, fence, self.deaths_max, int(rescue), stays, elsewhere
+            "move",
+            queue,
+            "",
+            messages,
+            work,
+            room,
+            fence,
+            self.max_worker_crashes,
+            int(rescue),
+            stays,
+            elsewhere,
         )
-        return Moved(order.source, order.target, count, carried / MICROSECONDS)
+        return MessagesMoved(order.source, order.target, count, carried / MICROSECONDS)
 
     async def journal(self) -> list[tuple[str, str, bytes]]:
         """What was sent away and not crossed out: name of the journey, target, messages, the oldest first."""
@@ -409,8 +428,8 @@ class RedisStreams:
 
     async def _make(self, first: int) -> None:
         async with self._client.pipeline(transaction=False) as calls:
-            for queue in range(first, min(first + MADE_AT_ONCE, len(self.ledger))):
-                for stream in self._lanes(queue):
+            for queue in range(first, min(first + CREATE_BATCH_SIZE, len(self.ledger))):
+                for stream in self._lane_counts(queue):
                     calls.xgroup_create(stream, _GROUP, "0", mkstream=True)
             for answer in await calls.execute(raise_on_error=False):
                 if isinstance(answer, Exception) and "BUSYGROUP" not in str(answer):
@@ -423,17 +442,17 @@ class RedisStreams:
         if heart is not None:
             heart.stop()
 
-    def _lanes(self, queue: int) -> tuple[str, str]:
+    def _lane_counts(self, queue: int) -> tuple[str, str]:
         return f"{self.base}:queue:{queue}{QUICK}", f"{self.base}:queue:{queue}"
 
     async def _moved(
         self, source: int, target: int, messages: int, work: int, fence: int, rescue: int, rest: float
-    ) -> Moved:
+    ) -> MessagesMoved:
         capacity, stays = self.ledger.capacity[target], round(rest * 1000)
         count, carried = await self._run(
-            "move", source, target, messages, work, capacity, fence, self.deaths_max, rescue, stays
+            "move", source, target, messages, work, capacity, fence, self.max_worker_crashes, rescue, stays
         )
-        return Moved(source, target, count, carried / MICROSECONDS)
+        return MessagesMoved(source, target, count, carried / MICROSECONDS)
 
     async def _run(self, name: str, *arguments: Any) -> Any:
         return await self._scripts[name](keys=[self.base], args=arguments)
@@ -444,33 +463,37 @@ class RedisStreams:
         if queue == 0 and len(found) == _FIELDS * len(self.ledger):
             self._learn_all(view)
             return
-        self._learn_lanes(view)
+        self._refresh_lanes(view)
         if queue >= len(self.ledger):
             return  # of a process with more queues, where the key is in flight
         one = self.queues[queue] = _counts_of(now, found)
-        self._told_at = monotonic()
+        self._reported_at = monotonic()
         self._news.add(queue)
         bring_queue_up_to(self.ledger, queue, one, self._anyone and not one.alive)
 
-    def _learn_all(self, view: Sequence[Any]) -> Counts:
+    def _learn_all(self, view: Sequence[Any]) -> QueuesCounts:
         now, found = int(view[0]), [int(one) for one in view[1].split()]
-        self._asked_at = self._told_at = monotonic()
+        self._requested_at = self._reported_at = monotonic()
         self._news.update(range(len(self.ledger)))
-        self._learn_lanes(view)
+        self._refresh_lanes(view)
         self.queues, abandoned = [], []
         for queue in range(len(self.ledger)):
             of_queue = found[queue * _FIELDS : (queue + 1) * _FIELDS]
             one = _counts_of(now, of_queue)
             self.queues.append(one)
-            if one.length and not one.alive and abs(now - of_queue[_UNTIL]) >= self.life_seconds * 1000:
+            if (
+                one.length
+                and not one.alive
+                and abs(now - of_queue[_UNTIL]) >= self.heartbeat_timeout_seconds * 1000
+            ):
                 abandoned.append(queue)
-        self.silent = tuple(abandoned)
+        self.is_disconnected = tuple(abandoned)
         self._anyone = any(one.alive for one in self.queues)
-        counts = Counts(now / 1000, tuple(self.queues), self.silent if self._anyone else ())
+        counts = QueuesCounts(now / 1000, tuple(self.queues), self.is_disconnected if self._anyone else ())
         bring_up_to(self.ledger, counts)
         return counts
 
-    def _learn_lanes(self, view: Sequence[Any]) -> None:
+    def _refresh_lanes(self, view: Sequence[Any]) -> None:
         work, squares = view[2].split()
         self.lanes.work = float(work) / MICROSECONDS
         self.lanes.squares = float(squares) / MICROSECONDS**2

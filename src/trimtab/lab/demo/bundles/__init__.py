@@ -1,1 +1,1 @@
-"""The demo of the level `bundles`: a real Pulsar cluster, uneven under load, levelled and measured."""
+"""The demo of the balancer `bundles`: a real Pulsar cluster, uneven under load, balanced and measured."""

@@ -10,9 +10,9 @@ from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.files.bundles.plan import bundle_plan_bytes
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.lab.demo.bundles.disturbance import disturbance_table, disturbances, felt_by_all
-from trimtab.lab.demo.bundles.world import level_capacity, uneven, watched
-from trimtab.lab.demo.part import Demo, DemoWords, Pace
-from trimtab.lab.demo.screen import Screen, bar
+from trimtab.lab.demo.bundles.world import balanced_capacity, uneven, watched
+from trimtab.lab.demo.part import Demo, DemoTexts, DemoTimes
+from trimtab.lab.demo.screen import DemoOutput, bar
 from trimtab.lab.demo.turn import carry_out
 from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
@@ -21,8 +21,8 @@ from trimtab.model.bundles.receipt import BundlesReceipt
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.observe.bundles.pipeline import PIPELINE, BundlesPipelineSettings
 from trimtab.observe.lake import Lake
-from trimtab.report.bundles.spent import spent_text
-from trimtab.report.bundles.words import plan_text
+from trimtab.report.bundles.execution_cost import spent_text
+from trimtab.report.bundles.renderer import plan_text
 from trimtab.report.formats import bytes_text
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from trimtab.act.bundles.state import BundlesState
+    from trimtab.act.bundles.state import BundlesExecutionState
     from trimtab.lab.demo.bundles.disturbance import Disturbance
-    from trimtab.lab.demo.sampling import Sampling
-    from trimtab.lab.sandbox.load import Load
+    from trimtab.lab.demo.sampling import SampledSandbox
+    from trimtab.lab.sandbox.load import SandboxLoad
     from trimtab.lab.sandbox.truth import TruthTick
     from trimtab.model.bundles.settings import BundlesSettings
 
 # Brokers count every `STATISTICS_SECONDS`, so that a shorter interval tells nothing new.
-PACE: Final = Pace(interval_seconds=5.0, warm_up_seconds=15.0, ticks=8, rate=900.0)
-QUICK: Final = Pace(interval_seconds=5.0, warm_up_seconds=6.0, ticks=3, rate=400.0)
+TIMES: Final = DemoTimes(interval_seconds=5.0, warm_up_seconds=15.0, ticks=8, rate=900.0)
+QUICK: Final = DemoTimes(interval_seconds=5.0, warm_up_seconds=6.0, ticks=3, rate=400.0)
 BROKERS: Final = 3
 CPU_CORES: Final = 0.5
 """Declared for each broker; they all share this machine."""
@@ -51,35 +51,35 @@ quarter of an hour long."""
 class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceipt]):
     """Pulsar's part; `settings` are those of the planner."""
 
-    level, resources = "bundles", RESOURCES
-    words = DemoWords(
+    balancer, resources = "bundles", RESOURCES
+    texts = DemoTexts(
         system="Pulsar",
         cluster="three brokers, a bookie, a metadata store",
-        plan="Plan the smallest disturbance that levels it",
+        plan="Plan the smallest disturbance that balances it",
         question="Did it help, and what did clients notice?",
         records="messages",
-        title="Three Pulsar brokers under the same load, before and after levelling",
+        title="Three Pulsar brokers under the same load, before and after balancing",
     )
     # Rates of bundles that have just moved begin anew: let them settle.
     settle_seconds = 2.0 * STATISTICS_SECONDS
 
-    def __init__(self, pace: Pace, seed: int, settings: BundlesSettings) -> None:
-        self.pace, self.settings = pace, settings
+    def __init__(self, times: DemoTimes, seed: int, settings: BundlesSettings) -> None:
+        self.times, self.settings = times, settings
         self.theta, self.epsilon = settings.theta, settings.epsilon
-        self.load = uneven(seed, pace.rate)
+        self.load = uneven(seed, times.rate)
         self.workload = self.load
 
-    def start(self, screen: Screen) -> PulsarSandbox:
+    def start(self, screen: DemoOutput) -> PulsarSandbox:
         """Three brokers that count their messages often."""
         own = {
             "statsUpdateFrequencyInSecs": str(STATISTICS_SECONDS),
             "statsUpdateInitialDelayInSecs": str(STATISTICS_SECONDS),
         }
-        sandbox = PulsarSandbox.start(BROKERS, settings=own, say=screen.say)
-        screen.say(f"it serves at {sandbox.service_url}")
+        sandbox = PulsarSandbox.start(BROKERS, settings=own, print_progress=screen.print_lines)
+        screen.print_lines(f"it serves at {sandbox.service_url}")
         return sandbox
 
-    def create_topics(self, screen: Screen, sandbox: PulsarSandbox) -> None:
+    def create_topics(self, screen: DemoOutput, sandbox: PulsarSandbox) -> None:
         """Namespaces with their topics."""
         with PulsarAdmin(sandbox.connection) as admin:
             create_namespaces(admin, self.load)
@@ -96,19 +96,21 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
 
     def pipeline_settings(self) -> BundlesPipelineSettings:
         """The newest three windows and a forecast are what a plan has to hold in."""
-        window = 2 * self.pace.interval_seconds
+        window = 2 * self.times.interval_seconds
         return BundlesPipelineSettings(
             window_seconds=window,
             slide_seconds=window,
             horizon_seconds=2 * window,
-            trend_windows=max(2, self.pace.ticks // 2),
+            trend_windows=max(2, self.times.ticks // 2),
         )
 
-    def sampled(self, sandbox: PulsarSandbox, load: Load) -> AbstractContextManager[Sampling[PulsarSandbox]]:
+    def sampled(
+        self, sandbox: PulsarSandbox, load: SandboxLoad
+    ) -> AbstractContextManager[SampledSandbox[PulsarSandbox]]:
         """From the brokers' admin API."""
         lake = Lake(sandbox.state.folder / "lake", PIPELINE)
-        capacity = level_capacity(self.load, BROKERS, CPU_CORES)
-        return watched(sandbox, load, lake, self.pace.interval_seconds, capacity)
+        capacity = balanced_capacity(self.load, BROKERS, CPU_CORES)
+        return watched(sandbox, load, lake, self.times.interval_seconds, capacity)
 
     def hosts(self, sandbox: PulsarSandbox) -> None:
         """None: a broker's name tells its host."""
@@ -133,30 +135,30 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
         return bundle_plan_bytes(plan)
 
     def act(
-        self, screen: Screen, sandbox: PulsarSandbox, snapshot: BundlesSnapshot, plan: BundlePlan
+        self, screen: DemoOutput, sandbox: PulsarSandbox, snapshot: BundlesSnapshot, plan: BundlePlan
     ) -> BundlesReceipt:
         """Splits and unloads."""
-        from trimtab.act.bundles.acting import ACTING
+        from trimtab.act.bundles.executor import EXECUTOR
         from trimtab.act.bundles.figures import progress_of
         from trimtab.act.bundles.settings import UnloadSettings
         from trimtab.act.pulsar.port import PulsarAdminPort
 
-        def watch(state: BundlesState) -> None:
+        def watch(state: BundlesExecutionState) -> None:
             now = progress_of(state)
-            under_way = f": {now.under_way[0]}" if now.under_way else ""
+            under_way = f": {now.in_flight[0]}" if now.in_flight else ""
             share = now.steps_ended / max(1, now.steps_total)
             screen.progress(f"{bar(share)} {now.steps_ended} of {now.steps_total} steps{under_way}")
 
         with PulsarAdmin(sandbox.connection) as admin:
             port, text = PulsarAdminPort(admin, time.time), bundle_plan_bytes(plan).decode()
             receipt: BundlesReceipt = carry_out(
-                ACTING, port, plan, text, UnloadSettings(), sandbox.state.folder, watch
+                EXECUTOR, port, plan, text, UnloadSettings(), sandbox.state.folder, watch
             )
         screen.progress(f"{receipt.status}: {self.spent_text(receipt)}", last=True)
         for outcome in receipt.left:
-            screen.say(f"{outcome.kind} of {outcome.bundle} {outcome.state}: {outcome.reason}")
+            screen.print_lines(f"{outcome.kind} of {outcome.bundle} {outcome.state}: {outcome.reason}")
         for note in receipt.notes:
-            screen.say(note)
+            screen.print_lines(note)
         return receipt
 
     def spent_text(self, receipt: BundlesReceipt | None) -> str:
@@ -164,7 +166,7 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
         return spent_text(receipt)
 
     def show_clients(
-        self, screen: Screen, receipt: BundlesReceipt | None, ticks: Sequence[TruthTick]
+        self, screen: DemoOutput, receipt: BundlesReceipt | None, ticks: Sequence[TruthTick]
     ) -> None:
         """A row for every unload."""
         screen.table(disturbance_table(self._disturbances(receipt, ticks)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trimtab.lab.sandbox.interruptions import (
-    Interruption,
+    ClientInterruption,
     InterruptionSummary,
     interruptions,
     summarize_interruptions,
@@ -41,7 +41,7 @@ class Disturbance:
     source: str | None
     target: str | None
     topics: tuple[str, ...]
-    pauses: tuple[Interruption, ...]
+    pauses: tuple[ClientInterruption, ...]
 
     @property
     def felt(self) -> InterruptionSummary | None:

@@ -6,22 +6,22 @@ import random
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
-from trimtab.lab.demo.sampling import Sampling, sampled
-from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarWorkload, TopicLoad, skewed
+from trimtab.lab.demo.sampling import SampledSandbox, sampled
+from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload, skewed
 from trimtab.observe.collect.pulsar.collector import COLLECTING
-from trimtab.observe.collect.run import lake_landing
+from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
 
 if TYPE_CHECKING:
-    from trimtab.lab.sandbox.load import Load
+    from trimtab.lab.sandbox.load import SandboxLoad
     from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 
 CLUSTER: Final = "sandbox"
 HOT_NAMESPACE: Final = "trimtab/orders"
 HOT_TOPICS: Final = 12
 HOT_SHARE: Final = 0.45
-"""Of all messages: no broker of three can carry that and be level."""
+"""Of all messages: no broker of three can carry that and be balanced."""
 HOT_MESSAGE_BYTES: Final = 2_000
 
 
@@ -41,14 +41,14 @@ def uneven(seed: int, messages_per_second: float) -> PulsarWorkload:
     weights = [draw.uniform(0.6, 1.4) for _ in names]
     scale = messages_per_second * HOT_SHARE / sum(weights)
     hot = tuple(
-        TopicLoad(name, weight * scale, HOT_MESSAGE_BYTES, 1)
+        PulsarTopicLoad(name, weight * scale, HOT_MESSAGE_BYTES, 1)
         for name, weight in zip(names, weights, strict=True)
     )
     return PulsarWorkload((*others.namespaces, NamespaceLoad(HOT_NAMESPACE, 1, hot)), seed=seed)
 
 
-def level_capacity(workload: PulsarWorkload, brokers: int, cpu_cores: float) -> CapacitySettings:
-    """Capacities under which this load fills a level cluster to about half.
+def balanced_capacity(workload: PulsarWorkload, brokers: int, cpu_cores: float) -> CapacitySettings:
+    """Capacities under which this load fills a balancer cluster to about half.
 
     All brokers share one machine, so that what each can carry is declared, not found.
 
@@ -61,7 +61,7 @@ def level_capacity(workload: PulsarWorkload, brokers: int, cpu_cores: float) -> 
     cpu_cores
         Of each broker.
     """
-    handed_out = sum(topic.messages_per_second * topic.readers for _, topic in workload.topics)
+    handed_out = sum(topic.messages_per_second * topic.consumers for _, topic in workload.topics)
     return CapacitySettings(
         cpu_cores=cpu_cores,
         network_in_bytes_per_second=2 * workload.bytes_in_per_second / brokers,
@@ -72,11 +72,11 @@ def level_capacity(workload: PulsarWorkload, brokers: int, cpu_cores: float) -> 
 
 def watched(
     sandbox: PulsarSandbox,
-    load: Load,
+    load: SandboxLoad,
     lake: Lake,
     interval_seconds: float,
     capacity: CapacitySettings,
-) -> AbstractContextManager[Sampling[PulsarSandbox]]:
+) -> AbstractContextManager[SampledSandbox[PulsarSandbox]]:
     """Sample a loaded cluster in a thread until the block is left.
 
     Parameters
@@ -93,5 +93,5 @@ def watched(
         lake,
         interval_seconds,
         lambda: COLLECTING.open(sandbox.connection, settings, capacity),
-        lambda: lake_landing(lake.raw, COLLECTING.columns),
+        lambda: lake_sink(lake.raw, COLLECTING.columns),
     )

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.act.execution.state import Status
+from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.kafka.tables import open_port
-from trimtab.act.keys.acting import ACTING
-from trimtab.act.keys.settings import KeysSettings as ActSettings
-from trimtab.act.keys.state import RoutingState, StepKind
+from trimtab.act.keys.executor import EXECUTOR
+from trimtab.act.keys.settings import KeysExecutionSettings as ActSettings
+from trimtab.act.keys.state import KeysExecutionState, RoutingStepKind
 from trimtab.connect.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
 from trimtab.files.keys.plan import FORMAT as PLANS
 from trimtab.files.keys.settings import KeysSettings
@@ -23,24 +23,24 @@ from trimtab.lab.demo.keys.picture import draw
 from trimtab.lab.demo.keys.world import (
     BROKERS,
     CONSUMER_PER_SECOND,
-    LAW,
+    KEY_DISTRIBUTION,
     PARTITIONS,
     PRODUCERS,
     RATE,
-    Scene,
+    KeysDemoSetup,
+    demo_setup,
     names_drawn,
-    scene,
 )
-from trimtab.lab.demo.screen import Screen
+from trimtab.lab.demo.screen import DemoOutput
 from trimtab.lab.demo.turn import carry_out
-from trimtab.lab.sandbox.keys.checking import Violation
-from trimtab.lab.sandbox.keys.load import GROUP, Look, checked_text
+from trimtab.lab.sandbox.keys.checking import KeysViolation
+from trimtab.lab.sandbox.keys.load import GROUP, BacklogSample, checked_text
 from trimtab.lab.sandbox.keys.worker import TABLES
 from trimtab.model.errors import ActError
 from trimtab.model.keys.plan import KeysPlan
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.plan.keys.trim import plan_keys
-from trimtab.report.keys.words import glance_text, plan_text, receipt_text
+from trimtab.report.keys.renderer import plan_text, receipt_text, status_text
 from trimtab.report.tables import table_lines
 
 STEPS: Final = 8
@@ -49,7 +49,7 @@ RESOLUTION_SECONDS: Final = 0.001
 
 
 @dataclass(frozen=True)
-class Pace:
+class KeysDemoTimes:
     """Seconds of each measurement, between offsets that make rates, and at most until nothing waits."""
 
     measured_seconds: float
@@ -57,11 +57,11 @@ class Pace:
     after_seconds: float
 
 
-PACE: Final = Pace(45.0, 10.0, 90.0)
-QUICK: Final = Pace(20.0, 5.0, 60.0)
+TIMES: Final = KeysDemoTimes(45.0, 10.0, 90.0)
+QUICK: Final = KeysDemoTimes(20.0, 5.0, 60.0)
 
 
-class Execution:
+class ExecutionProgressView:
     """Where an execution is, told on a screen, with the times of what happened.
 
     Attributes
@@ -74,46 +74,47 @@ class Execution:
         Whether every producer and consumer was seen to follow it.
     """
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: DemoOutput) -> None:
         self._screen, self.events = screen, dict[str, float]()
         self.version, self.is_followed = 0, False
 
-    def watch(self, state: RoutingState) -> None:
+    def watch(self, state: KeysExecutionState) -> None:
         """Tell a state, and note what is new in it."""
         ended = {one.step.kind: one.ended_at for one in state.records if one.ended_at is not None}
         if state.version and not self.version:
             self.version = state.version
-            self._screen.say(f"table {state.version} is published")
-        self.is_followed = self.is_followed or StepKind.PUBLISH in ended
-        if (at := ended.get(StepKind.SETTLE)) is not None:
+            self._screen.print_lines(f"table {state.version} is published")
+        self.is_followed = self.is_followed or RoutingStepKind.PUBLISH in ended
+        if (at := ended.get(RoutingStepKind.SETTLE)) is not None:
             self.events.setdefault("settled", at)
-        if state.seen is not None and state.version:
-            found = state.seen
+        if state.observation is not None and state.version:
+            found = state.observation
             waits = tuple(max(0, end - done) for end, done in zip(found.ends, found.passed, strict=True))
-            done = state.status in (Status.FINISHED, Status.CLEANING)
-            self._screen.progress(Look(waits).text, last=done)
+            done = state.status in (ExecutionStatus.FINISHED, ExecutionStatus.CLEANING)
+            self._screen.progress(BacklogSample(waits).text, last=done)
 
 
-def tell(screen: Screen, out: Path, seed: int, settings: KeysSettings, *, quick: bool) -> bool:
+def run(screen: DemoOutput, out: Path, seed: int, settings: KeysSettings, *, quick: bool) -> bool:
     """The whole story; whether it helped, and every record took effect in its order."""
-    pace = QUICK if quick else PACE
-    settings = replace(settings, tables=f"{KAFKA_TOPIC}{TABLES}", consumers=GROUP)
+    pace = QUICK if quick else TIMES
+    settings = replace(settings, table_location=f"{KAFKA_TOPIC}{TABLES}", consumer_group=GROUP)
     screen.step(f"Start a real Kafka cluster: {BROKERS} brokers; and one topic of {PARTITIONS} partitions")
-    with scene(seed, pace.sample_seconds, screen.say) as here:
+    with demo_setup(seed, pace.sample_seconds, screen.print_lines) as here:
         _, hot, full = names_drawn(seed)
         screen.step(f"Let {PRODUCERS} producers send, and {PARTITIONS} consumers receive")
-        screen.say(
-            f"{RATE:.0f} records/s of {LAW.keys:,} keys, by Zipf's law with exponent {LAW.exponent:g}: the "
-            f"most frequent one has {LAW.shares()[0]:.0%}.\n"
+        screen.print_lines(
+            f"{RATE:.0f} records/s of {KEY_DISTRIBUTION.keys:,} keys, by Zipf's law with exponent "
+            f"{KEY_DISTRIBUTION.exponent:g}: the "
+            f"most frequent one has {KEY_DISTRIBUTION.shares()[0]:.0%}.\n"
             f"Each consumer can do {CONSUMER_PER_SECOND:.0f} records/s, by the clock: all together are used "
             f"to {RATE / PARTITIONS / CONSUMER_PER_SECOND:.0%}, but\n"
             f"partition {hot} gets {full:.2f} times what its consumer can do"
         )
         before = _load(screen, here, pace)
         screen.step("Read the topic itself with Spark: which keys, what they cost their consumer")
-        here.reading.look()
+        here.offset_sampling.sample_offsets()
         first = here.observe()
-        screen.wide("\n".join(map(str, glance_text(first))))
+        screen.wide("\n".join(map(str, status_text(first))))
         screen.step("Plan which key groups move, and which keys are split")
         plan = plan_keys(first, settings)
         screen.wide(plan_text(plan))
@@ -123,7 +124,7 @@ def tell(screen: Screen, out: Path, seed: int, settings: KeysSettings, *, quick:
         events = _publish(screen, here, plan)
         screen.step("Did it help?")
         _work_off(screen, here, pace.after_seconds)
-        here.reading.look()
+        here.offset_sampling.sample_offsets()
         after = here.watch(pace.measured_seconds, lambda text, last: screen.progress(text, last=last))
         second = here.observe()
         screen.step("Hold every record against its order, one by one")
@@ -131,10 +132,10 @@ def tell(screen: Screen, out: Path, seed: int, settings: KeysSettings, *, quick:
         records = records_in(here.loaded.folder / "effects", PARTITIONS)
         figures = {when: records.figures(its) for when, its in (("before", before), ("after", after))}
         screen.wide("\n".join(_table(figures)))
-        screen.say(_by_spark(first, second))
-        screen.say(told)
+        screen.print_lines(_by_spark(first, second))
+        screen.print_lines(told)
         helped = _helped(figures)
-        screen.say("It helped." if helped and in_order else "By these figures it did not help.")
+        screen.print_lines("It helped." if helped and in_order else "By these figures it did not help.")
         screen.step("What remains")
         told_of: dict[str, float] = {
             name: events[name] for name in ("table published", "settled") if name in events
@@ -152,37 +153,37 @@ def tell(screen: Screen, out: Path, seed: int, settings: KeysSettings, *, quick:
             "load_average": os.getloadavg(),
         }
         (out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        screen.say(
+        screen.print_lines(
             f"{', '.join(map(str, pictures))}, plan.json and result.json in {out}; no process, no data"
         )
     return helped and in_order
 
 
-def _load(screen: Screen, here: Scene, pace: Pace) -> Period:
+def _load(screen: DemoOutput, here: KeysDemoSetup, times: KeysDemoTimes) -> Period:
     """Start everybody, and look on until the partition has fallen behind; the time that is measured."""
     # Spark first: what waits while it starts would have to be worked off in the end.
     while not here.pipeline.started:
         screen.progress("Spark starts")
         time.sleep(0.1)
     here.loaded.start()
-    here.loaded.until(lambda: sum(here.loaded.topic.look().ends.values()) > RATE, "the first records")
-    period = here.watch(pace.measured_seconds, lambda text, last: screen.progress(text, last=last))
+    here.loaded.until(lambda: sum(here.loaded.topic.describe().ends.values()) > RATE, "the first records")
+    period = here.watch(times.measured_seconds, lambda text, last: screen.progress(text, last=last))
     busy = 6 * CONSUMER_PER_SECOND
     # A consumer with less work before it does not show what it can do.
-    here.loaded.until(lambda: max(here.loaded.look().waiting) > busy, "a partition that falls behind")
+    here.loaded.until(lambda: max(here.loaded.backlog().waiting) > busy, "a partition that falls behind")
     return period
 
 
-def _work_off(screen: Screen, here: Scene, most_seconds: float) -> None:
+def _work_off(screen: DemoOutput, here: KeysDemoSetup, most_seconds: float) -> None:
     """Wait, though not for ever, until next to nothing waits: records of a split key go on run by run."""
     end = time.monotonic() + most_seconds
-    while sum((look := here.loaded.look()).waiting) > RATE and time.monotonic() < end:
+    while sum((look := here.loaded.backlog()).waiting) > RATE and time.monotonic() < end:
         screen.progress(look.text)
         time.sleep(1.0)
     screen.progress(look.text, last=True)
 
 
-def _publish(screen: Screen, here: Scene, plan: KeysPlan) -> dict[str, float]:
+def _publish(screen: DemoOutput, here: KeysDemoSetup, plan: KeysPlan) -> dict[str, float]:
     """Carry the plan out; what happened when.
 
     Raises
@@ -190,10 +191,10 @@ def _publish(screen: Screen, here: Scene, plan: KeysPlan) -> dict[str, float]:
     ActError
         If there is nothing to do: the load is as the demo made it.
     """
-    told = Execution(screen)
+    told = ExecutionProgressView(screen)
     with open_port(here.connection, time.time) as port:
         text = PLANS.to_bytes(plan).decode()
-        receipt = carry_out(ACTING, port, plan, text, ActSettings(), here.folder / "state", told.watch)
+        receipt = carry_out(EXECUTOR, port, plan, text, ActSettings(), here.folder / "state", told.watch)
     if not told.is_followed:
         raise ActError(f"the table is not in force as planned: {receipt_text(receipt)}")
     topic = here.loaded.topic
@@ -202,12 +203,16 @@ def _publish(screen: Screen, here: Scene, plan: KeysPlan) -> dict[str, float]:
         raise ActError(f"table {told.version} or its followers' heartbeats are gone from topic {TABLES}")
     published_at, followed_at = measured
     told.events |= {"table published": published_at, "all follow": max(followed_at.values())}
-    screen.say(followed_text(published_at, followed_at))
+    screen.print_lines(followed_text(published_at, followed_at))
     if "settled" in told.events:
         seconds = told.events["settled"] - told.events["table published"]
-        screen.say(f"what was written before is done with, {seconds:.0f} s after the table was published")
+        screen.print_lines(
+            f"what was written before is done with, {seconds:.0f} s after the table was published"
+        )
     else:
-        screen.say("what was written before is not done with yet: this machine is busy with other things")
+        screen.print_lines(
+            "what was written before is not done with yet: this machine is busy with other things"
+        )
     return told.events
 
 
@@ -222,11 +227,11 @@ def followed_text(published_at: float, followed_at: Mapping[str, float]) -> str:
     )
 
 
-def _checked(here: Scene) -> tuple[bool, str]:
+def _checked(here: KeysDemoSetup) -> tuple[bool, str]:
     """Let everything take effect, and hold it against what was sent."""
     try:
         return True, checked_text(here.loaded.settle())
-    except Violation as error:
+    except KeysViolation as error:
         return False, f"This failed: {error}"
 
 

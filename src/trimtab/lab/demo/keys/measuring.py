@@ -13,8 +13,8 @@ import numpy as np
 from trimtab.files.keys.heartbeat import read_heartbeat
 from trimtab.files.keys.heartbeat import record_key as beat_key
 from trimtab.files.keys.table import record_key as table_key
-from trimtab.files.keys.table import told_in
-from trimtab.history.keys.course import waiting
+from trimtab.files.keys.table import version_and_base
+from trimtab.history.keys.simulation import waiting
 from trimtab.model.load import FloatArray
 
 Period = tuple[float, float]
@@ -22,7 +22,7 @@ Period = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Records:
+class AppliedRecords:
     """All records that took effect, in the order in which they were sent.
 
     Attributes
@@ -101,7 +101,7 @@ def following(
     followed_at: dict[bytes, float | None] = {}
     for key, value, at in records:
         if key == table_key(topic) and value is not None:
-            if published_at is None and told_in(value)[0] == version:
+            if published_at is None and version_and_base(value)[0] == version:
                 published_at = at
         elif key.startswith(beat_key(topic, "")):
             beat = None if value is None else read_heartbeat(value)
@@ -115,7 +115,7 @@ def following(
     return published_at, known
 
 
-def records_in(path: Path, partitions: int) -> Records:
+def records_in(path: Path, partitions: int) -> AppliedRecords:
     """The effects in a file, as `trimtab.lab.sandbox.keys.worker` leaves them."""
     with sqlite3.connect(path) as database:
         rows = database.execute("SELECT key, value, partition, at FROM effects").fetchall()
@@ -127,7 +127,7 @@ def records_in(path: Path, partitions: int) -> Records:
     rank = np.empty(len(names), dtype=np.int64)
     rank[ranked] = np.arange(len(names))
     order = np.argsort(sent, kind="stable")
-    return Records(
+    return AppliedRecords(
         tuple(str(names[one]) for one in ranked),
         rank[key][order],
         np.array([one for _, _, one, _ in rows], dtype=np.int64)[order],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from trimtab.lab.demo.keys.measuring import Period, Records
+    from trimtab.lab.demo.keys.measuring import AppliedRecords, Period
 
 KEYS: Final = (OVERLOADED, "#009e73", "#cc79a7")
 """Colours of the most frequent keys."""
@@ -24,7 +24,7 @@ STEP_SECONDS: Final = 1.0
 
 
 def draw(
-    records: Records,
+    records: AppliedRecords,
     out: Path,
     periods: Mapping[str, Period],
     events: Mapping[str, float],
@@ -73,7 +73,7 @@ def draw(
     return save_figure(figure, out, "demo-keys")
 
 
-def _load(axes: Axes, records: Records, periods: Mapping[str, Period], capacity: float) -> None:
+def _load(axes: Axes, records: AppliedRecords, periods: Mapping[str, Period], capacity: float) -> None:
     """Two bars for each partition, of the most frequent keys and the rest."""
     for (when, period), shift in zip(periods.items(), (-0.21, 0.21), strict=True):
         rates = records.per_second(period, len(KEYS))
@@ -93,12 +93,12 @@ def _load(axes: Axes, records: Records, periods: Mapping[str, Period], capacity:
     axes.legend(fontsize=7.5, frameon=False, loc="upper left", ncols=2)
 
 
-def _delays(axes: Axes, records: Records, moments: np.ndarray, begun: float) -> None:
+def _delays(axes: Axes, records: AppliedRecords, moments: np.ndarray, started: float) -> None:
     """Half and 99 % of the records sent in each second, and all with the hottest key."""
     edges = np.searchsorted(records.sent, moments)
     spans = [(a, b, at) for a, b, at in zip(edges, edges[1:], moments, strict=False) if b > a]
     delays = records.done - records.sent
-    at = [one - begun for *_, one in spans]
+    at = [one - started for *_, one in spans]
     for share, colour, name in (
         (0.99, OVERLOADED, "99 % took no longer"),
         (0.5, LINE, "half took no longer"),

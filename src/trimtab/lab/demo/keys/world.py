@@ -14,14 +14,14 @@ from typing import Final
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys.snapshot import FORMAT as SNAPSHOTS
-from trimtab.history.keys.law import Zipf, key_name
-from trimtab.jars.fetch import Say, spark_kafka_jars
-from trimtab.lab.demo.turn import Pipeline
+from trimtab.history.keys.zipf import Zipf, key_name
+from trimtab.jars.fetch import ProgressCallback, spark_kafka_jars
+from trimtab.lab.demo.turn import DemoPipeline
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.load import GROUP, TICK_SECONDS, KeyedLoad, LoadedTopic
 from trimtab.model.keys.snapshot import KeysSnapshot
+from trimtab.observe.keys.offset_sampling import OffsetSampling
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
-from trimtab.observe.keys.reading import Reading
 from trimtab.observe.lake import Lake
 from trimtab.observe.stream import spark_options
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
@@ -29,7 +29,7 @@ from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 BROKERS: Final = 3
 PARTITIONS: Final = 4
 PRODUCERS: Final = 2
-LAW: Final = Zipf(1.4)
+KEY_DISTRIBUTION: Final = Zipf(1.4)
 CONSUMER_PER_SECOND: Final = 50.0
 """What each consumer can do; each has a partition."""
 RATE: Final = 0.55 * PARTITIONS * CONSUMER_PER_SECOND
@@ -39,28 +39,28 @@ FULLEST: Final = (1.15, 1.35)
 
 
 @dataclass
-class Scene:
+class KeysDemoSetup:
     """A loaded topic, and what reads it."""
 
     connection: KafkaConnection
     loaded: LoadedTopic
     lake: Lake
-    pipeline: Pipeline
-    reading: Reading
+    pipeline: DemoPipeline
+    offset_sampling: OffsetSampling
     folder: Path
 
-    def watch(self, seconds: float, told: Callable[[str, bool], None]) -> tuple[float, float]:
+    def watch(self, seconds: float, text: Callable[[str, bool], None]) -> tuple[float, float]:
         """Look on for so long; when that began and ended, seconds since 1970."""
         begun = time.time()
         while (now := time.time()) < begun + seconds:
-            told(f"{now - begun:.0f} s: {self.loaded.look().text}", False)
+            text(f"{now - begun:.0f} s: {self.loaded.backlog().text}", False)
             time.sleep(TICK_SECONDS)
-        told(f"{seconds:.0f} s: {self.loaded.look().text}", True)
+        text(f"{seconds:.0f} s: {self.loaded.backlog().text}", True)
         return begun, time.time()
 
     def observe(self) -> KeysSnapshot:
         """The topic as Spark reads it now; the look before it is the begin of its rates."""
-        self.reading.read(self.pipeline.session, spark_options(self.connection))
+        self.offset_sampling.read(self.pipeline.session, spark_options(self.connection))
         self.pipeline.run(self.lake, lambda line: None)
         return SNAPSHOTS.read(Path(str(self.lake.newest_snapshot())))
 
@@ -73,7 +73,7 @@ def names_drawn(seed: int) -> tuple[int, int, float]:
     tuple
         Which names; the fullest partition, and what arrives there over what its consumer can do.
     """
-    shares = LAW.shares()
+    shares = KEY_DISTRIBUTION.shares()
     for names in count(1 + 10 * seed):
         loads = [0.0] * PARTITIONS
         for rank, share in enumerate(shares):
@@ -85,24 +85,27 @@ def names_drawn(seed: int) -> tuple[int, int, float]:
 
 
 @contextmanager
-def scene(seed: int, sample_seconds: float, say: Say) -> Iterator[Scene]:
+def demo_setup(seed: int, sample_seconds: float, print_progress: ProgressCallback) -> Iterator[KeysDemoSetup]:
     """Brokers, a topic and a pipeline; all gone afterwards."""
-    chosen = KeysPipelineSettings(sample_seconds=sample_seconds)
+    chosen = KeysPipelineSettings(sample_interval_seconds=sample_seconds)
     names, _, _ = names_drawn(seed)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="trimtab-keys-")))
         sandbox = stack.enter_context(
-            KafkaSandbox.start(BROKERS, prometheus=False, folder=folder / "sandbox", say=say)
+            KafkaSandbox.start(
+                BROKERS, prometheus=False, folder=folder / "sandbox", print_progress=print_progress
+            )
         )
-        pipeline = Pipeline(folder / "spark", chosen, tuple(spark_kafka_jars(say)))
+        pipeline = DemoPipeline(folder / "spark", chosen, tuple(spark_kafka_jars(print_progress)))
         stack.callback(pipeline.close)
         admin = stack.enter_context(open_admin(sandbox.connection, request_timeout_ms=15_000))
         load = KeyedLoad(
-            law=LAW, names=names, partitions=PARTITIONS, rate=RATE, producers=PRODUCERS,
+            key_distribution=KEY_DISTRIBUTION, names=names, partitions=PARTITIONS, rate=RATE,
+            producers=PRODUCERS,
             consumers=PARTITIONS, consumer_rate=CONSUMER_PER_SECOND,
         )  # fmt: skip
         loaded = LoadedTopic(sandbox.connection, admin, folder / "work", load)
         stack.callback(loaded.close)
         lake = Lake(folder / "lake", PIPELINE)
-        reading = Reading(loaded.topic, chosen, GROUP, lake, say)
-        yield Scene(sandbox.connection, loaded, lake, pipeline, reading, folder)
+        reading = OffsetSampling(loaded.topic, chosen, GROUP, lake, print_progress)
+        yield KeysDemoSetup(sandbox.connection, loaded, lake, pipeline, reading, folder)

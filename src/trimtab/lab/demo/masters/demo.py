@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.act.masters.acting import ACTING
-from trimtab.act.masters.settings import TakeoverSettings
+from trimtab.act.masters.executor import EXECUTOR
+from trimtab.act.masters.settings import TransferSettings
 from trimtab.act.paxos.port import PaxosPort
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
@@ -21,17 +21,17 @@ from trimtab.files.masters.plan import FORMAT as PLANS
 from trimtab.files.masters.settings import MastersSettings
 from trimtab.files.masters.snapshot import FORMAT as SNAPSHOTS
 from trimtab.lab.demo.masters.picture import draw
-from trimtab.lab.demo.masters.watch import Load, Watch
-from trimtab.lab.demo.screen import Screen
-from trimtab.lab.demo.turn import Pipeline, carry_out
+from trimtab.lab.demo.masters.watch import StoreLoad, StoreSampling
+from trimtab.lab.demo.screen import DemoOutput
+from trimtab.lab.demo.turn import DemoPipeline, carry_out
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
 from trimtab.model.imbalance import imbalance
-from trimtab.model.masters.snapshot import NOBODY, MastersSnapshot
+from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot
 from trimtab.observe.lake import Lake
 from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
 from trimtab.plan.masters.trim import plan_masters
-from trimtab.report.masters.words import plan_text
+from trimtab.report.masters.renderer import plan_text
 from trimtab.report.tables import table_lines
 
 STEPS: Final = 8
@@ -40,11 +40,11 @@ GROUPS: Final = 12
 VICTIM: Final = 0
 RATE: Final = 15.0
 """Messages a second of each group's producer."""
-PATIENCE_SECONDS: Final = 120.0
+TIMEOUT_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True)
-class Pace:
+class MastersDemoTimes:
     """Seconds: of a lease, between two samples, and of each measurement."""
 
     lease_seconds: float
@@ -52,56 +52,59 @@ class Pace:
     measured_seconds: float
 
 
-PACE: Final = Pace(8.0, 1.0, 30.0)
-QUICK: Final = Pace(4.0, 1.0, 10.0)
+TIMES: Final = MastersDemoTimes(8.0, 1.0, 30.0)
+QUICK: Final = MastersDemoTimes(4.0, 1.0, 10.0)
 
 
-def tell(screen: Screen, out: Path, seed: int, settings: MastersSettings, *, quick: bool) -> bool:
-    """The whole story; whether masters were spread, and takeovers cost clients less than a death."""
-    pace = QUICK if quick else PACE
+def run(screen: DemoOutput, out: Path, seed: int, settings: MastersSettings, *, quick: bool) -> bool:
+    """The whole story; whether masters were spread, and transfers cost clients less than a death."""
+    pace = QUICK if quick else TIMES
     screen.step(f"Start {NODES} nodes with {GROUPS} groups, and clients of every group")
     with TemporaryDirectory(prefix="trimtab-masters-") as name:
         folder = Path(name)
-        pipeline = Pipeline(folder / "spark", MastersPipelineSettings(history_seconds=pace.measured_seconds))
+        pipeline = DemoPipeline(
+            folder / "spark", MastersPipelineSettings(load_window_seconds=pace.measured_seconds)
+        )
         try:
             with MastersSandbox.start(
                 NODES, GROUPS, lease_seconds=pace.lease_seconds, folder=folder / "sandbox"
             ) as sandbox:
-                screen.say(
+                screen.print_lines(
                     f"real processes on this machine, L = {pace.lease_seconds:g} s; what is acknowledged is "
                     "on the disks of a majority"
                 )
-                return _told(screen, out, seed, settings, pace, sandbox, pipeline, folder)
+                return _summary(screen, out, seed, settings, pace, sandbox, pipeline, folder)
         finally:
             pipeline.close()
 
 
-def _told(
-    screen: Screen,
+def _summary(
+    screen: DemoOutput,
     out: Path,
     seed: int,
     settings: MastersSettings,
-    pace: Pace,
+    times: MastersDemoTimes,
     sandbox: MastersSandbox,
-    pipeline: Pipeline,
+    pipeline: DemoPipeline,
     folder: Path,
 ) -> bool:
-    sandbox.publish([NOBODY] * GROUPS)
-    screen.say(
-        "an empty ideal map is published: no group has an ideal node, so a node that comes back takes no\n"
+    sandbox.publish([NO_MASTER] * GROUPS)
+    screen.print_lines(
+        "an empty preferred map is published: no group has a preferred node, so a node that comes back takes "
+        "no\n"
         "masterships back. With the sandbox's own map it would take back its own after a lease"
     )
     nodes = PaxosNodes(PaxosConnection(sandbox.state.configuration(VICTIM)))
     lake = Lake(folder / "lake", PIPELINE)
-    watch = Watch(nodes, lake, pace.interval_seconds)
-    load = Load(sandbox.state, seed, RATE)
+    watch = StoreSampling(nodes, lake, times.interval_seconds)
+    load = StoreLoad(sandbox.state, seed, RATE)
     try:
         screen.step("Load them")
         # On a busy machine the first sample may come later than the end of a short measurement.
         awaited(watch, lambda by: sum(by) == GROUPS, "two minutes after the start")
-        time.sleep(pace.measured_seconds)
-        usual = _quantiles(load, time.time() - pace.measured_seconds, time.time())
-        screen.say(
+        time.sleep(times.measured_seconds)
+        usual = _quantiles(load, time.time() - times.measured_seconds, time.time())
+        screen.print_lines(
             f"{GROUPS * RATE:.0f} messages/s, all read by consumers; acknowledged in {usual[0] * 1000:.1f} "
             f"ms in the median, 99 % within {usual[1] * 1000:.0f} ms; masters by node {watch.masters[-1][1]}"
         )
@@ -111,49 +114,49 @@ def _told(
         moved = awaited(watch, lambda by: by[VICTIM] == 0 and sum(by) == GROUPS, "two minutes after a death")
         time.sleep(2.0)
         failover = load.longest(killed, time.time())
-        screen.say(
+        screen.print_lines(
             f"the others are masters of all {moved - killed:.1f} s later: {watch.masters[-1][1]}; the "
             f"longest wait of a message was {failover:.1f} s"
         )
         if heir_text(usual_masters, watch.masters[-1][1]):
-            screen.say(heir_text(usual_masters, watch.masters[-1][1]))
+            screen.print_lines(heir_text(usual_masters, watch.masters[-1][1]))
         screen.step("Start it again")
         restarted = time.time()
         sandbox.restart(VICTIM)
-        time.sleep(pace.lease_seconds + pace.measured_seconds)
+        time.sleep(times.lease_seconds + times.measured_seconds)
         before = watch.masters[-1][1]
-        screen.say(
+        screen.print_lines(
             f"it is back, has caught up, and is master of nothing, as the map is empty: masters by node "
             f"{before}"
         )
         screen.step("Work out what each group costs, with Spark, and plan")
         planned = time.time()
         snapshot = _snapshot(pipeline, lake, nodes.cluster)
-        settled = min(settings.settle_seconds, pace.measured_seconds)
-        plan = plan_masters(snapshot, replace(settings, settle_seconds=settled))
+        settled = min(settings.cooldown_seconds, times.measured_seconds)
+        plan = plan_masters(snapshot, replace(settings, cooldown_seconds=settled))
         screen.wide(plan_text(plan, snapshot))
         out.mkdir(parents=True, exist_ok=True)
         PLANS.write(plan, out / "plan.json")
         screen.step("Have the masterships taken over, under load")
         applied = time.time()
         receipt = carry_out(
-            ACTING,
+            EXECUTOR,
             PaxosPort(nodes),
             plan,
             PLANS.to_bytes(plan).decode(),
-            TakeoverSettings(),
+            TransferSettings(),
             folder / "state",
             lambda state: None,
         )
         taken = time.time()
         longest = load.longest(applied, taken)
         waited = f"{longest * 1000:.0f} ms at most meanwhile (a death cost {failover:.1f} s)"
-        screen.say(
+        screen.print_lines(
             f"{len(receipt.done)} of {len(plan.moves)} taken over in {taken - applied:.0f} s; a message "
             f"waited {waited}, and no client was told of an error"
         )
         screen.step("Did it help?")
-        time.sleep(pace.measured_seconds)
+        time.sleep(times.measured_seconds)
         after = watch.masters[-1][1]
         spread = {
             "before": queries_by_node(snapshot),
@@ -163,9 +166,9 @@ def _told(
         watch.stop()
         acknowledged, logged = load.stop()
     columns = [list(map(float, before)), list(map(float, after)), spread["before"], spread["after"]]
-    uneven = most_over_mean(columns)
+    uneven = peak_over_mean(columns)
     screen.wide("\n".join(_table(columns, uneven)))
-    screen.say(
+    screen.print_lines(
         f"{acknowledged:,} messages were acknowledged, {logged:,} stand in the logs: none lost, none twice, "
         "each producer's in order"
     )
@@ -178,14 +181,16 @@ def _told(
         "queries_per_second": spread,
         "queries_most_over_mean": dict(zip(spread, uneven[2:], strict=True)),
         "failover_seconds": moved - killed,
-        "longest_wait_seconds": {"usual_p99": usual[1], "failover": failover, "takeovers": longest},
-        "takeovers": len(receipt.done),
+        "longest_wait_seconds": {"usual_p99": usual[1], "failover": failover, "transfers": longest},
+        "transfers": len(receipt.done),
         "acknowledged": acknowledged,
         "logged": logged,
         "seed": seed,
     }
     (out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    screen.say(f"{', '.join(map(str, pictures))}, plan.json and result.json in {out}; no process, no data")
+    screen.print_lines(
+        f"{', '.join(map(str, pictures))}, plan.json and result.json in {out}; no process, no data"
+    )
     return receipt.status == "finished" and max(after) < max(before) and longest < failover
 
 
@@ -204,7 +209,7 @@ def heir_text(before: Sequence[int], after: Sequence[int]) -> str:
     )
 
 
-def awaited(watch: Watch, holds: Callable[[list[int]], bool], when: str) -> float:
+def awaited(watch: StoreSampling, holds: Callable[[list[int]], bool], when: str) -> float:
     """When masters by node were seen so.
 
     Raises
@@ -212,19 +217,19 @@ def awaited(watch: Watch, holds: Callable[[list[int]], bool], when: str) -> floa
     SandboxError
         If they were not in time, or no sample came.
     """
-    seen = watch.until(holds, PATIENCE_SECONDS)
+    seen = watch.until(holds, TIMEOUT_SECONDS)
     if seen is None:
         raise SandboxError(f"{when} some group had no master, or no sample came: a busy machine?")
     return seen
 
 
-def _quantiles(load: Load, begun: float, ended: float) -> tuple[float, float]:
+def _quantiles(load: StoreLoad, started: float, ended: float) -> tuple[float, float]:
     """Median and 99th percentile of waits in a period: of clients, which no sample of the pipeline sees."""
-    waits = [wait for at, wait in load.acknowledged if begun <= at <= ended] or [0.0]
+    waits = [wait for at, wait in load.acknowledged if started <= at <= ended] or [0.0]
     return float(np.quantile(waits, 0.5)), float(np.quantile(waits, 0.99))
 
 
-def _snapshot(pipeline: Pipeline, lake: Lake, cluster: str) -> MastersSnapshot:
+def _snapshot(pipeline: DemoPipeline, lake: Lake, cluster: str) -> MastersSnapshot:
     """The snapshot of what has been sampled so far."""
     pipeline.run(lake, lambda line: None)
     return SNAPSHOTS.read(Path(str(lake.newest_snapshot(cluster))))
@@ -234,12 +239,12 @@ def queries_by_node(snapshot: MastersSnapshot) -> list[float]:
     """Queries a second of the groups that each node is master of."""
     found = [0.0] * len(snapshot.nodes)
     for group in snapshot.groups:
-        if group.master != NOBODY:
+        if group.master != NO_MASTER:
             found[group.master] += group.queries_per_second
     return found
 
 
-def most_over_mean(columns: Sequence[Sequence[float]]) -> list[float]:
+def peak_over_mean(columns: Sequence[Sequence[float]]) -> list[float]:
     """What the node with the most has over the mean, of each column of figures by node."""
     load = np.array(columns, dtype=np.float64).T
     names = tuple(map(str, range(len(columns))))

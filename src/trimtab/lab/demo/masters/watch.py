@@ -9,19 +9,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from trimtab.lab.sandbox.masters.clients import Clients
-from trimtab.observe.collect.collecting import Unanswered
+from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.observe.collect.paxos.collector import COLLECTING, PaxosCollector
-from trimtab.observe.collect.run import lake_landing
+from trimtab.observe.collect.run import lake_sink
+from trimtab.observe.collect.sampler import RequestError
 from trimtab.observe.collect.settings import CollectSettings
 
 if TYPE_CHECKING:
     from trimtab.connect.paxos.nodes import PaxosNodes
-    from trimtab.lab.sandbox.masters.state import MastersState
+    from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.observe.lake import Lake
 
 
-class Load:
+class StoreLoad:
     """Producers and consumers of every group, until they are told to stop.
 
     Attributes
@@ -30,8 +30,8 @@ class Load:
         When each message was acknowledged (seconds since 1970), and how long it had waited for that.
     """
 
-    def __init__(self, state: MastersState, seed: int, rate: float) -> None:
-        self._clients, self._rate = Clients(state.cluster, seed), rate
+    def __init__(self, state: MastersSandboxState, seed: int, rate: float) -> None:
+        self._clients, self._rate = StoreClients(state.cluster, seed), rate
         self.acknowledged: list[tuple[float, float]] = []
         self._ended = threading.Event()
         self._failure: BaseException | None = None
@@ -53,9 +53,9 @@ class Load:
         ledgers = self._clients.ledgers.values()
         return sum(sum(one.acknowledged.values()) for one in ledgers), sum(one.audit() for one in ledgers)
 
-    def longest(self, begun: float, ended: float) -> float:
+    def longest(self, started: float, ended: float) -> float:
         """The longest that a message waited which was acknowledged in a period."""
-        return max((wait for at, wait in self.acknowledged if begun <= at <= ended), default=0.0)
+        return max((wait for at, wait in self.acknowledged if started <= at <= ended), default=0.0)
 
     def _run(self) -> None:
         try:
@@ -66,12 +66,12 @@ class Load:
     async def _work(self) -> None:
         clients = self._clients
 
-        def told() -> None:
+        def summary() -> None:
             self.acknowledged.append((time.time(), clients.waits[-1]))
 
         async with asyncio.TaskGroup() as tasks:
             for topic in clients.ledgers:
-                tasks.create_task(clients.produce(topic, self._rate, told))
+                tasks.create_task(clients.produce(topic, self._rate, summary))
                 tasks.create_task(clients.consume(topic, 60.0))
             await asyncio.to_thread(self._ended.wait)
             clients.stopping.set()
@@ -79,7 +79,7 @@ class Load:
             await clients.read_all(topic, 60.0)
 
 
-class Watch:
+class StoreSampling:
     """Samples of a store, landed in a lake and kept for a picture.
 
     Attributes
@@ -104,9 +104,9 @@ class Watch:
         self._ended.set()
         self._thread.join()
 
-    def until(self, holds: Callable[[list[int]], bool], patience_seconds: float) -> float | None:
+    def until(self, holds: Callable[[list[int]], bool], timeout_seconds: float) -> float | None:
         """Wait until masters by node are so; when they were seen so, or None if they were not in time."""
-        end = time.time() + patience_seconds
+        end = time.time() + timeout_seconds
         while time.time() < end:
             if self.masters and holds(self.masters[-1][1]):
                 return self.masters[-1][0]
@@ -114,15 +114,15 @@ class Watch:
         return None
 
     def _run(self) -> None:
-        with lake_landing(self._lake.raw, COLLECTING.columns) as landing:
+        with lake_sink(self._lake.raw, COLLECTING.columns) as landing:
             while not self._ended.is_set():
                 tick = time.time()
                 try:
                     sample = self._collector.sample()
-                except Unanswered:
+                except RequestError:
                     pass
                 else:
-                    landing.land(sample.batches, sample.cluster, datetime.fromtimestamp(tick, UTC))
+                    landing.write(sample.batches, sample.cluster, datetime.fromtimestamp(tick, UTC))
                     self._note(tick, list(sample.rows_of("paxos_group")))
                 self._ended.wait(max(0.0, tick + self._interval - time.time()))
 

@@ -13,36 +13,36 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from trimtab.act.queues.acting import ACTING
+from trimtab.act.queues.executor import EXECUTOR
 from trimtab.act.queues.settings import PublishSettings
 from trimtab.act.redis.port import RedisPort
-from trimtab.connect.redis.server import QueueServer as Reader
+from trimtab.connect.redis.server import QueueServerClient as Reader
 from trimtab.connect.redis.server import open_server
 from trimtab.files.queues.plan import FORMAT as PLANS
 from trimtab.files.queues.settings import QueuesSettings
 from trimtab.files.queues.snapshot import FORMAT as SNAPSHOTS
 from trimtab.lab.demo.queues.picture import draw
-from trimtab.lab.demo.screen import Screen
-from trimtab.lab.demo.turn import Pipeline, carry_out
-from trimtab.lab.sandbox.processes import Process, kill, spawn
+from trimtab.lab.demo.screen import DemoOutput
+from trimtab.lab.demo.turn import DemoPipeline, carry_out
+from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox
-from trimtab.lab.sandbox.queues.state import QueuesState
+from trimtab.lab.sandbox.queues.state import QueuesSandboxState
 from trimtab.model.errors import ObserveError, SandboxError
 from trimtab.model.queues.plan import QueuesPlan
 from trimtab.model.queues.snapshot import QueuesSnapshot
 from trimtab.observe.collect.redis.collector import COLLECTING, QueuesCollector
-from trimtab.observe.collect.run import lake_landing
+from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
 from trimtab.plan.queues.trim import plan_queues
-from trimtab.report.queues.words import plan_text
+from trimtab.report.queues.renderer import plan_text
 from trimtab.report.tables import table_lines
 
 STEPS: Final = 8
 WORKERS: Final = 4
-PATIENCE_SECONDS: Final = 300.0
+TIMEOUT_SECONDS: Final = 300.0
 DECLARED_SECONDS: Final = 0.1
 """What the sandbox' settings say of every class."""
 FOLLOWED_SECONDS: Final = 120.0
@@ -50,7 +50,7 @@ FOLLOWED_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True)
-class Pace:
+class QueuesDemoTimes:
     """Seconds between two samples, of load before the first, and of each measurement."""
 
     interval_seconds: float
@@ -58,34 +58,34 @@ class Pace:
     measured_seconds: float
 
 
-PACE: Final = Pace(2.0, 20.0, 60.0)
-QUICK: Final = Pace(1.0, 5.0, 15.0)
+TIMES: Final = QueuesDemoTimes(2.0, 20.0, 60.0)
+QUICK: Final = QueuesDemoTimes(1.0, 5.0, 15.0)
 
 
 @dataclass
-class Scene:
+class QueuesDemoSetup:
     """A loaded server, its samples, and what makes something of them."""
 
-    sandbox: QueuesState
+    sandbox: QueuesSandboxState
     reader: Reader
     lake: Lake
-    pipeline: Pipeline
+    pipeline: DemoPipeline
     settings: QueuesSettings
-    pace: Pace
+    times: QueuesDemoTimes
     folder: Path
 
     def sample(self, seconds: float) -> tuple[float, float]:
         """Sample for so long; when that began and ended, seconds since 1970."""
         collector = QueuesCollector(self.reader, CollectSettings())
         begun = time.time()
-        with lake_landing(self.lake.raw, COLLECTING.columns) as landing:
+        with lake_sink(self.lake.raw, COLLECTING.columns) as landing:
             while True:
                 tick = time.time()
                 sample = collector.sample()
-                landing.land(sample.batches, sample.cluster, datetime.fromtimestamp(tick, UTC))
+                landing.write(sample.batches, sample.cluster, datetime.fromtimestamp(tick, UTC))
                 if tick >= begun + seconds:
                     return begun, tick
-                time.sleep(max(0.0, tick + self.pace.interval_seconds - time.time()))
+                time.sleep(max(0.0, tick + self.times.interval_seconds - time.time()))
 
     def learn(self) -> tuple[QueuesSnapshot, QueuesPlan]:
         """Through Spark to a snapshot, and the plan from that."""
@@ -98,7 +98,7 @@ class Scene:
         port = RedisPort(self.reader, time.time)
         text = PLANS.to_bytes(plan).decode()
         return carry_out(
-            ACTING, port, plan, text, PublishSettings(), self.folder / "state", lambda state: None
+            EXECUTOR, port, plan, text, PublishSettings(), self.folder / "state", lambda state: None
         )
 
     def weight(self, name: str) -> float:
@@ -106,7 +106,7 @@ class Scene:
         published = self.reader.published()
         return 0.0 if published is None else published.weights.get(name, 0.0)
 
-    def taken_up(self) -> float:
+    def follow_timeout_seconds(self) -> float:
         """Seconds from the publication of what is in force until every process was seen to follow it."""
         published = self.reader.published()
         assert published is not None
@@ -122,7 +122,7 @@ def until(holds: Callable[[], bool]) -> None:
     SandboxError
         If it does not come in five minutes.
     """
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not holds():
         if time.monotonic() > end:
             raise SandboxError("the demo waited five minutes in vain: this machine may be too busy")
@@ -130,15 +130,15 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def scene(settings: QueuesSettings, pace: Pace, seed: int) -> Iterator[Scene]:
+def demo_setup(settings: QueuesSettings, times: QueuesDemoTimes, seed: int) -> Iterator[QueuesDemoSetup]:
     """A server, four workers, a sender and a pipeline, all gone afterwards."""
     with TemporaryDirectory(prefix="trimtab-queues-") as name:
         folder = Path(name)
-        window = max(5.0, 5 * pace.interval_seconds)
-        pipeline = Pipeline(
+        window = max(5.0, 5 * times.interval_seconds)
+        pipeline = DemoPipeline(
             folder / "spark", QueuesPipelineSettings(window_seconds=window, slide_seconds=window)
         )
-        sender: list[Process] = []
+        sender: list[SandboxProcess] = []
         try:
             with (
                 QueuesSandbox.start(WORKERS, folder=folder / "sandbox") as sandbox,
@@ -148,17 +148,17 @@ def scene(settings: QueuesSettings, pace: Pace, seed: int) -> Iterator[Scene]:
                 command = [sys.executable, "-m", program.__name__, *map(str, words)]
                 sender.append(spawn(command, folder, folder / "sender.log", outlive=False))
                 lake = Lake(folder / "lake", PIPELINE)
-                yield Scene(sandbox.state, reader, lake, pipeline, settings, pace, folder)
+                yield QueuesDemoSetup(sandbox.state, reader, lake, pipeline, settings, times, folder)
         finally:
             kill(sender)
             pipeline.close()
 
 
-def waits(lake: Lake, begun: float, ended: float) -> dict[str, dict[str, float]]:
+def waits(lake: Lake, started: float, ended: float) -> dict[str, dict[str, float]]:
     """By class: messages begun in a period, their mean wait, and what half and 99 % did not exceed."""
     rows = lake.table(
         "classes", ["message_class", "processed", "waited_seconds", "waits"],
-        since=datetime.fromtimestamp(begun, UTC), until=datetime.fromtimestamp(ended + 1e-3, UTC),
+        since=datetime.fromtimestamp(started, UTC), until=datetime.fromtimestamp(ended + 1e-3, UTC),
     ).to_pylist()  # fmt: skip
     found: dict[str, dict[str, float]] = {}
     for name in sorted({row["message_class"] for row in rows}):
@@ -185,18 +185,18 @@ def _quantile(counts: list[int], share: float) -> float:
     raise ObserveError("no waits were counted")
 
 
-def tell(screen: Screen, out: Path, seed: int, settings: QueuesSettings, *, quick: bool) -> bool:
+def run(screen: DemoOutput, out: Path, seed: int, settings: QueuesSettings, *, quick: bool) -> bool:
     """The whole story; whether votes waited less in the end, and a change of their cost was followed."""
-    pace = QUICK if quick else PACE
-    settings = replace(settings, samples_least=min(settings.samples_least, 30))
+    pace = QUICK if quick else TIMES
+    settings = replace(settings, min_samples=min(settings.min_samples, 30))
     screen.step("Start a server of queues (Valkey), four workers and a sender")
-    with scene(settings, pace, seed) as here:
-        screen.say(
+    with demo_setup(settings, pace, seed) as here:
+        screen.print_lines(
             f"it serves at {here.sandbox.url}; every accepted message is on disk before it is answered"
         )
         screen.step("Load them: short votes and long reports, all declared alike")
         votes, reports = (1000 * one for one in (program.VOTE_SECONDS, program.REPORT_SECONDS))
-        screen.say(
+        screen.print_lines(
             f"{program.rate(WORKERS):.0f} messages/s: four of five are votes of {votes:.0f} ms, one is a "
             f"report of {reports:.0f} ms; workers are busy {program.USE:.0%} of the time"
         )
@@ -209,9 +209,9 @@ def tell(screen: Screen, out: Path, seed: int, settings: QueuesSettings, *, quic
         screen.wide(plan_text(plan, snapshot))
         screen.step("Publish them, with sender and workers at work")
         receipt = here.publish(plan)
-        taken = here.taken_up()
-        screen.wide("\n".join(_weights_told(plan)))
-        screen.say(
+        taken = here.follow_timeout_seconds()
+        screen.wide("\n".join(_weights_table(plan)))
+        screen.print_lines(
             f"{len(receipt.done)} weights published; all {len(here.reader.reports())} processes were seen to "
             f"follow them within {taken:.1f} s, none was restarted"
         )
@@ -224,12 +224,12 @@ def tell(screen: Screen, out: Path, seed: int, settings: QueuesSettings, *, quic
         compared = {"before": waits(here.lake, *before), "after": waits(here.lake, *after)}
         screen.wide("\n".join(_table(compared)))
         screen.step("A vote takes three times as long from now on")
-        screen.say(
+        screen.print_lines(
             f"W of a vote is to be within a fifth of what it takes, everywhere, in {FOLLOWED_SECONDS:.0f} s"
         )
         changed_at, followed = time.time(), _followed(here, screen)
         pair = (f"{1000 * followed[name]:.3g}" for name in ("weight_before", "weight"))
-        screen.say(
+        screen.print_lines(
             f"followed: W of a vote {' → '.join(pair)} ms, in force everywhere {followed['seconds']:.0f} s "
             "after the change"
         )
@@ -240,14 +240,14 @@ def tell(screen: Screen, out: Path, seed: int, settings: QueuesSettings, *, quic
         pictures = draw(here.lake, out, periods, [(before[0], declared), *history], changed_at)
         result = {"waits_seconds": compared, "taken_up_seconds": taken, "followed": followed, "seed": seed}
         (out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        screen.say(
+        screen.print_lines(
             f"{', '.join(map(str, pictures))}, plan.json and result.json in {out}; no process, no data"
         )
     helped = compared["after"]["vote"]["p99"] < compared["before"]["vote"]["p99"]
     return helped and followed["seconds"] <= FOLLOWED_SECONDS
 
 
-def _weights_told(plan: QueuesPlan) -> list[str]:
+def _weights_table(plan: QueuesPlan) -> list[str]:
     """W of each class before and after, with what it takes in truth."""
     truth = {"vote": program.VOTE_SECONDS, "report": program.REPORT_SECONDS}
     rows = [["class", "W before", "W after", "it takes"]]
@@ -257,19 +257,19 @@ def _weights_told(plan: QueuesPlan) -> list[str]:
     return table_lines(rows, "lrrr")
 
 
-def _followed(here: Scene, screen: Screen) -> dict[str, float]:
+def _followed(here: QueuesDemoSetup, screen: DemoOutput) -> dict[str, float]:
     """Turns of the loop until a vote's weight is within a fifth of three times what it was."""
     begun, before = time.time(), here.weight("vote")
     here.sandbox.settings.with_name(program.SLOW).touch()
     wanted = program.SLOWER * program.VOTE_SECONDS
     for turn in range(1, 21):
-        here.sample(2 * here.pace.interval_seconds)
+        here.sample(2 * here.times.interval_seconds)
         _, plan = here.learn()
         if plan.moves:
             here.publish(plan)
-            here.taken_up()
+            here.follow_timeout_seconds()
         weight, seconds = here.weight("vote"), time.time() - begun
-        screen.say(
+        screen.print_lines(
             f"turn {turn} of sampling, Spark, plan and publication, {seconds:.0f} s after the change: W of a "
             f"vote is {weight * 1000:.3g} ms"
         )

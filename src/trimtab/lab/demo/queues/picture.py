@@ -71,26 +71,26 @@ def draw(
     return save_figure(figure, out, "demo-queues")
 
 
-def wait_counts(lake: Lake, name: str, begun: float, ended: float) -> list[int]:
+def wait_counts(lake: Lake, name: str, started: float, ended: float) -> list[int]:
     """Waits of a class that ended in a period, by their length, as `WAIT_BUCKETS` tells."""
-    rows = _rows(lake, "classes", ["message_class", "waits"], begun, ended + 1e-3)
+    rows = _rows(lake, "classes", ["message_class", "waits"], started, ended + 1e-3)
     ours = [row["waits"] for row in rows if row["message_class"] == name and row["waits"]]
     return [sum(one) for one in zip(*ours, strict=True)]
 
 
 def _weights(
-    axes: Axes, lake: Lake, begun: float, weights: Sequence[tuple[float, Mapping[str, float]]]
+    axes: Axes, lake: Lake, started: float, weights: Sequence[tuple[float, Mapping[str, float]]]
 ) -> None:
     """Weights in force as lines, what windows have measured as dots."""
-    measured = _rows(lake, "windows", ["window_end", "message_class", "queue", "mean_seconds"], begun)
-    last = max(microseconds(row["window_end"]) / 1e6 for row in measured) - begun
+    measured = _rows(lake, "windows", ["window_end", "message_class", "queue", "mean_seconds"], started)
+    last = max(microseconds(row["window_end"]) / 1e6 for row in measured) - started
     for name, colour in COLOURS.items():
-        at = [max(one - begun, 0.0) for one, _ in weights]
+        at = [max(one - started, 0.0) for one, _ in weights]
         force = [of[name] for _, of in weights]
         axes.step([*at, max(last, 1.05 * at[-1])], [*force, force[-1]], where="post", color=colour,
                   linewidth=1.8, label=f"{name}: in force")  # fmt: skip
         dots = [
-            (microseconds(row["window_end"]) / 1e6 - begun, row["mean_seconds"])
+            (microseconds(row["window_end"]) / 1e6 - started, row["mean_seconds"])
             for row in measured
             if row["message_class"] == name and row["queue"] is None and row["mean_seconds"]
         ]
@@ -106,10 +106,10 @@ def _weights(
 
 
 def _rows(
-    lake: Lake, table: str, columns: list[str], begun: float, ended: float | None = None
+    lake: Lake, table: str, columns: list[str], started: float, ended: float | None = None
 ) -> list[dict[str, Any]]:
     until = None if ended is None else datetime.fromtimestamp(ended, UTC)
     found: list[dict[str, Any]] = lake.table(
-        table, columns, since=datetime.fromtimestamp(begun, UTC), until=until
+        table, columns, since=datetime.fromtimestamp(started, UTC), until=until
     ).to_pylist()
     return found

@@ -6,18 +6,18 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.lab.demo.part import Demo, DemoWords, Pace
-from trimtab.lab.demo.replicas.world import level_capacity, watched
-from trimtab.lab.demo.screen import Screen, bar
+from trimtab.lab.demo.part import Demo, DemoTexts, DemoTimes
+from trimtab.lab.demo.replicas.world import balanced_capacity, watched
+from trimtab.lab.demo.screen import DemoOutput, bar
 from trimtab.lab.demo.turn import carry_out
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill, with_flat_disk
+from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics, with_flat_disk
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import skewed
-from trimtab.levels import LEVELS
-from trimtab.levels.planning import planner_of
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.receipt import ReplicasReceipt
 from trimtab.model.replicas.resources import RESOURCES
@@ -25,24 +25,24 @@ from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE, ReplicasPipelineSettings
 from trimtab.report.formats import bytes_text, duration_text
-from trimtab.report.replicas.spent import spent, spent_text
-from trimtab.report.replicas.words import plan_text, progress_text
+from trimtab.report.replicas.execution_cost import spent, spent_text
+from trimtab.report.replicas.renderer import plan_text, progress_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from trimtab.act.replicas.figures import Forecast
-    from trimtab.act.replicas.settings import ExecutionSettings
-    from trimtab.act.replicas.state import ExecutionState
-    from trimtab.lab.demo.sampling import Sampling
-    from trimtab.lab.sandbox.load import Load
+    from trimtab.act.replicas.figures import ReplicasForecast
+    from trimtab.act.replicas.settings import ReplicasExecutionSettings
+    from trimtab.act.replicas.state import ReplicasExecutionState
+    from trimtab.lab.demo.sampling import SampledSandbox
+    from trimtab.lab.sandbox.load import SandboxLoad
     from trimtab.lab.sandbox.truth import TruthTick
     from trimtab.model.replicas.settings import ReplicasSettings
 
-PACE = Pace(interval_seconds=3.0, warm_up_seconds=20.0, ticks=20, rate=8_000_000.0)
-QUICK = Pace(interval_seconds=2.0, warm_up_seconds=4.0, ticks=4, rate=3_000_000.0)
+TIMES = DemoTimes(interval_seconds=3.0, warm_up_seconds=20.0, ticks=20, rate=8_000_000.0)
+QUICK = DemoTimes(interval_seconds=2.0, warm_up_seconds=4.0, ticks=4, rate=3_000_000.0)
 CPU_CORES = 0.35
 """Declared for each broker; they all share this machine."""
 COPY_BYTES_PER_SECOND = "20000000"
@@ -63,35 +63,35 @@ PLACES = "hosts h1, h2, h3 with two brokers each, every host a rack, two log dir
 class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
     """Kafka's part; `settings` are those of the planner."""
 
-    level, resources = "replicas", RESOURCES
-    words = DemoWords(
+    balancer, resources = "replicas", RESOURCES
+    texts = DemoTexts(
         system="Kafka",
         cluster="six brokers, and a controller apart",
-        plan="Plan the smallest set of moves that levels it",
+        plan="Plan the smallest set of moves that balances it",
         question="Did it help?",
         records="records",
-        title="Six brokers under the same load, before and after levelling",
+        title="Six brokers under the same load, before and after balancing",
     )
 
-    def __init__(self, pace: Pace, seed: int, settings: ReplicasSettings) -> None:
-        self.pace, self.settings = pace, settings
+    def __init__(self, times: DemoTimes, seed: int, settings: ReplicasSettings) -> None:
+        self.times, self.settings = times, settings
         self.theta, self.epsilon = settings.theta, settings.epsilon
-        self.load = with_flat_disk(skewed(seed, pace.rate), LIVE_BYTES)
+        self.load = with_flat_disk(skewed(seed, times.rate), LIVE_BYTES)
         self.workload = self.load
         self.forecast_seconds: list[float | None] = []
         # Followers catch up, caches fill: what is measured should be the new placement, not the change.
-        self.settle_seconds = 2 * pace.interval_seconds
+        self.settle_seconds = 2 * times.interval_seconds
 
-    def start(self, screen: Screen) -> KafkaSandbox:
+    def start(self, screen: DemoOutput) -> KafkaSandbox:
         """Six brokers."""
         properties = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
-        sandbox = KafkaSandbox.start(6, properties=properties, say=screen.say)
-        screen.say(f"it serves at {sandbox.bootstrap.split(',')[0]} and five more ports; {PLACES}")
+        sandbox = KafkaSandbox.start(6, properties=properties, print_progress=screen.print_lines)
+        screen.print_lines(f"it serves at {sandbox.bootstrap.split(',')[0]} and five more ports; {PLACES}")
         return sandbox
 
-    def create_topics(self, screen: Screen, sandbox: KafkaSandbox) -> None:
+    def create_topics(self, screen: DemoOutput, sandbox: KafkaSandbox) -> None:
         """Topics, filled to the size that they keep."""
-        fill(sandbox.connection, self.load, None, screen.say)
+        preload_topics(sandbox.connection, self.load, None, screen.print_lines)
 
     def load_text(self) -> str:
         """Topics, partitions and bytes."""
@@ -108,19 +108,21 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         samples a plan would be made for six seconds of it, and measured by a minute. The CPU model is fitted
         over the whole demo: brokers that all carry the same tell nothing of what a byte costs.
         """
-        slide = 2 * self.pace.interval_seconds
+        slide = 2 * self.times.interval_seconds
         return ReplicasPipelineSettings(
-            window_seconds=max(1, self.pace.ticks // 2) * slide,
+            window_seconds=max(1, self.times.ticks // 2) * slide,
             slide_seconds=slide,
             windows=1,
-            fit_windows=FIT_WINDOWS,
+            cpu_fit_windows=FIT_WINDOWS,
         )
 
-    def sampled(self, sandbox: KafkaSandbox, load: Load) -> AbstractContextManager[Sampling[KafkaSandbox]]:
+    def sampled(
+        self, sandbox: KafkaSandbox, load: SandboxLoad
+    ) -> AbstractContextManager[SampledSandbox[KafkaSandbox]]:
         """With the truth of the load's clients."""
-        folder, capacity = sandbox.state.folder, level_capacity(self.load, len(sandbox.brokers), CPU_CORES)
+        folder, capacity = sandbox.state.folder, balanced_capacity(self.load, len(sandbox.brokers), CPU_CORES)
         lake = Lake(folder / "lake", PIPELINE)
-        return watched(sandbox, load, lake, self.pace.interval_seconds, capacity, folder / "load")
+        return watched(sandbox, load, lake, self.times.interval_seconds, capacity, folder / "load")
 
     def hosts(self, sandbox: KafkaSandbox) -> Mapping[int, str]:
         """The declared hosts."""
@@ -136,7 +138,7 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
             limit - min(MOST_MARGIN * limit, noise.get(name, 0.0))
             for name, limit in zip(RESOURCES, self.settings.epsilon, strict=True)
         )
-        plan: Plan = planner_of(LEVELS["replicas"], self.settings.strategy)(
+        plan: Plan = planner_of(BALANCERS["replicas"], self.settings.strategy)(
             snapshot, replace(self.settings, epsilon=aim)
         )
         return plan
@@ -150,34 +152,36 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         return plan_bytes(plan)
 
     def act(
-        self, screen: Screen, sandbox: KafkaSandbox, snapshot: ReplicasSnapshot, plan: Plan
+        self, screen: DemoOutput, sandbox: KafkaSandbox, snapshot: ReplicasSnapshot, plan: Plan
     ) -> ReplicasReceipt:
         """Leader moves and copies, with a throttle."""
         from trimtab.act.replicas.figures import ProgressMeter
-        from trimtab.act.replicas.settings import ExecutionSettings
+        from trimtab.act.replicas.settings import ReplicasExecutionSettings
 
         meter = ProgressMeter()
 
-        def watch(state: ExecutionState) -> None:
+        def watch(state: ReplicasExecutionState) -> None:
             now = meter(state)
             screen.progress(f"{bar(now.bytes_copied / max(1, now.bytes_total))} {progress_text(now)}")
 
-        def foretell(forecast: Forecast) -> None:
+        def preview(forecast: ReplicasForecast) -> None:
             self.forecast_seconds.append(forecast.seconds)
             if forecast.seconds is not None:
                 throttle = bytes_text(float(COPY_BYTES_PER_SECOND))
-                screen.say(f"forecast: {duration_text(forecast.seconds)} with a throttle of {throttle}/s")
+                screen.print_lines(
+                    f"forecast: {duration_text(forecast.seconds)} with a throttle of {throttle}/s"
+                )
 
-        settings = ExecutionSettings(throttle=COPY_BYTES_PER_SECOND)
-        receipt = level_kafka(sandbox, plan, snapshot, sandbox.state.folder, settings, watch, foretell)
+        settings = ReplicasExecutionSettings(throttle=COPY_BYTES_PER_SECOND)
+        receipt = balance_kafka(sandbox, plan, snapshot, sandbox.state.folder, settings, watch, preview)
         screen.progress(f"{receipt.status}: {self.spent_text(receipt)}", last=True)
         if abs(receipt.copied_bytes - plan.cost.bytes) > 0.01 * plan.cost.bytes and not receipt.left:
-            screen.say(
+            screen.print_lines(
                 f"{bytes_text(plan.cost.bytes)} were planned: partitions have been written to, and their "
                 "oldest data removed, since they were sampled"
             )
         for outcome in receipt.left:
-            screen.say(f"{outcome.topic}-{outcome.partition} {outcome.state}: {outcome.reason}")
+            screen.print_lines(f"{outcome.topic}-{outcome.partition} {outcome.state}: {outcome.reason}")
         return receipt
 
     def spent_text(self, receipt: ReplicasReceipt | None) -> str:
@@ -189,24 +193,24 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
         return {"spent": asdict(spent(receipt)), "forecast_seconds": self.forecast_seconds}
 
 
-def level_kafka(
+def balance_kafka(
     sandbox: KafkaSandbox,
     plan: Plan,
     snapshot: ReplicasSnapshot,
     folder: Path,
-    settings: ExecutionSettings,
-    watch: Callable[[ExecutionState], None] = lambda _: None,
-    foretell: Callable[[Forecast], None] | None = None,
+    settings: ReplicasExecutionSettings,
+    watch: Callable[[ReplicasExecutionState], None] = lambda _: None,
+    preview: Callable[[ReplicasForecast], None] | None = None,
 ) -> ReplicasReceipt:
     """Carry a plan out on a sandbox, journalled below `folder`; parameters as of `carry_out`."""
     from trimtab.act.kafka.port import KafkaAdminPort
-    from trimtab.act.replicas.acting import ACTING
-    from trimtab.act.replicas.sensing import LoadSense
+    from trimtab.act.replicas.executor import EXECUTOR
+    from trimtab.act.replicas.load_check import ReplicaLoadCheck
     from trimtab.connect.kafka.client import open_admin
 
     with open_admin(sandbox.connection) as admin:
-        port, sense = KafkaAdminPort(admin, time.time), LoadSense(plan, snapshot)
+        port, sense = KafkaAdminPort(admin, time.time), ReplicaLoadCheck(plan, snapshot)
         receipt: ReplicasReceipt = carry_out(
-            ACTING, port, plan, plan_bytes(plan).decode(), settings, folder, watch, sense, foretell
+            EXECUTOR, port, plan, plan_bytes(plan).decode(), settings, folder, watch, sense, preview
         )
         return receipt

@@ -6,28 +6,28 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimtab.lab.demo.sampling import Sampling, sampled
+from trimtab.lab.demo.sampling import SampledSandbox, sampled
 from trimtab.observe.collect.kafka.collector import COLLECTING
-from trimtab.observe.collect.run import lake_landing
+from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 
 if TYPE_CHECKING:
     from trimtab.lab.sandbox.kafka import KafkaSandbox
-    from trimtab.lab.sandbox.kafka.workload import Workload
-    from trimtab.lab.sandbox.load import Load
+    from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
+    from trimtab.lab.sandbox.load import SandboxLoad
 
 CLUSTER = "sandbox"
 
 
 def watched(
     sandbox: KafkaSandbox,
-    load: Load,
+    load: SandboxLoad,
     lake: Lake,
     interval_seconds: float,
     capacity: CapacitySettings,
     truth: Path,
-) -> AbstractContextManager[Sampling[KafkaSandbox]]:
+) -> AbstractContextManager[SampledSandbox[KafkaSandbox]]:
     """Sample a loaded cluster in a thread until the block is left.
 
     Parameters
@@ -50,12 +50,12 @@ def watched(
         lake,
         interval_seconds,
         lambda: COLLECTING.open(sandbox.connection, settings, capacity),
-        lambda: lake_landing(lake.raw, COLLECTING.columns),
+        lambda: lake_sink(lake.raw, COLLECTING.columns),
     )
 
 
-def level_capacity(workload: Workload, brokers: int, cpu_cores: float) -> CapacitySettings:
-    """Capacities under which this load fills a level cluster to about half.
+def balanced_capacity(workload: KafkaWorkload, brokers: int, cpu_cores: float) -> CapacitySettings:
+    """Capacities under which this load fills a balancer cluster to about half.
 
     All brokers share one machine, so that what each can carry is declared, not found: bytes in with their
     replicas, bytes out, and the disk that the load's data need, each twice the mean broker's share.

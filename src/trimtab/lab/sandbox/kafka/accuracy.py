@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trimtab.files.store import Place
+from trimtab.files.store import Location
 from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between
 from trimtab.lab.sandbox.truth import TruthTick, read_truth, traffic_between
 from trimtab.model.errors import InputError
@@ -15,7 +15,9 @@ from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE
 
 
-def tell_accuracy(folder: Path, cluster: str | None, lake: Place, as_json: bool, figure: Path | None) -> None:
+def print_accuracy(
+    folder: Path, cluster: str | None, lake: Location, as_json: bool, figure: Path | None
+) -> None:
     """Compare, and print the measures: a table, or one JSON document.
 
     Parameters
@@ -51,7 +53,7 @@ def tell_accuracy(folder: Path, cluster: str | None, lake: Place, as_json: bool,
         )
     produced, consumed = bytes_by_partition(ticks, known[0], known[-1])
     compared = compare(where, cluster, produced, consumed, known[0], known[-1])
-    _say(f"{known[-1] - known[0]:.0f} s of load, {len(known)} ticks")
+    _print_progress(f"{known[-1] - known[0]:.0f} s of load, {len(known)} ticks")
     summaries = [one.summary() for one in compared]
     if as_json:
         print(json.dumps({"seconds": known[-1] - known[0], "compared": summaries}, indent=1))
@@ -61,7 +63,7 @@ def tell_accuracy(folder: Path, cluster: str | None, lake: Place, as_json: bool,
         from trimtab.lab.sandbox.kafka.comparison_picture import draw
 
         draw(compared, figure)
-        _say(f"drew {figure}")
+        _print_progress(f"drew {figure}")
 
 
 def bytes_by_partition(
@@ -86,9 +88,9 @@ def _print_accuracy(summaries: list[dict[str, Any]]) -> None:
         figures = "  ".join(
             f"{'-':>14}" if row[name] is None else f"{100 * row[name]:>13.2f}%" for name in names
         )
-        print(f"{row['measure']:<10} {row['level']:<10} {row['entities']:>6}  {figures}")
+        print(f"{row['measure']:<10} {row['scope']:<10} {row['entities']:>6}  {figures}")
 
 
-def _say(line: str) -> None:
+def _print_progress(line: str) -> None:
     """One line of progress."""
     print(f"trimtab: {line}", file=sys.stderr, flush=True)

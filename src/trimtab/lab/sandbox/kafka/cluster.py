@@ -14,13 +14,13 @@ from typing import Any
 
 from trimtab.connect.kafka.client import admin_client
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.jars.fetch import Say, say_nothing
+from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.certificates import make_certificate
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
 from trimtab.lab.sandbox.kafka.declare import CONTROLLER_ID, HOSTS, declare
 from trimtab.lab.sandbox.kafka.properties import format_folders, server_properties
 from trimtab.lab.sandbox.kafka.runtime import KafkaRuntime, prepare, write_node_files
-from trimtab.lab.sandbox.kafka.state import KafkaState, Node
+from trimtab.lab.sandbox.kafka.state import KafkaNode, KafkaSandboxState
 from trimtab.model.errors import ConnectError, SandboxError
 
 # Java starts compete for two cores: half a second apart they are all up sooner than at once.
@@ -29,12 +29,12 @@ STAGGER_SECONDS = 0.5
 MEMORY_PER_NODE_MB = 180
 
 
-class KafkaSandbox(Sandbox[KafkaState, Node, int]):
+class KafkaSandbox(Sandbox[KafkaSandboxState, KafkaNode, int]):
     """A running Kafka cluster; nodes go by Kafka's node ids."""
 
     noun, ready_seconds = "node", 90.0
 
-    def __init__(self, state: KafkaState, runtime: KafkaRuntime) -> None:
+    def __init__(self, state: KafkaSandboxState, runtime: KafkaRuntime) -> None:
         super().__init__(state)
         self._runtime = runtime
 
@@ -52,7 +52,7 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
         hosts: int = HOSTS,
         log_dirs: int = 2,
         detached: bool = False,
-        say: Say = say_nothing,
+        print_progress: ProgressCallback = ignore_progress,
     ) -> KafkaSandbox:
         """Start a cluster and wait until every broker of it serves.
 
@@ -78,7 +78,7 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
             How many each broker has; they share this machine's disk.
         detached
             Whether it outlives this process.
-        say
+        print_progress
             Takes lines of progress.
 
         Raises
@@ -93,11 +93,11 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
             raise SandboxError(f"{hosts} hosts with {log_dirs} log dirs a broker: choose 1 or more of each")
         nodes = brokers + 1 - len(absent)
         folder = place_for(f"{nodes} Kafka nodes", nodes * MEMORY_PER_NODE_MB, folder)
-        runtime = prepare(say)
+        runtime = prepare(print_progress)
         sandbox = cls(declare(brokers, folder, first_port, scram, prometheus, hosts, log_dirs), runtime)
         with sandbox._starting(detached=detached):
             sandbox._format(dict(properties or {}))
-            say(f"starting {brokers - len(absent)} brokers and a controller")
+            print_progress(f"starting {brokers - len(absent)} brokers and a controller")
             for node in sandbox.state.nodes:
                 if node.id not in absent:
                     sandbox._spawn(node, outlive=detached)
@@ -115,7 +115,7 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
         return self.state.connection
 
     @property
-    def brokers(self) -> tuple[Node, ...]:
+    def brokers(self) -> tuple[KafkaNode, ...]:
         """The declared brokers, by id."""
         return self.state.brokers
 
@@ -164,17 +164,17 @@ class KafkaSandbox(Sandbox[KafkaState, Node, int]):
             self._wait(missing, timeout_seconds)
 
     @property
-    def _declared(self) -> dict[int, Node]:
+    def _declared(self) -> dict[int, KafkaNode]:
         return {node.id: node for node in self.state.nodes}
 
-    def _nodes(self) -> Collection[Node]:
+    def _nodes(self) -> Collection[KafkaNode]:
         return self.state.nodes
 
-    def _title(self, node: Node) -> str:
+    def _title(self, node: KafkaNode) -> str:
         return f"Kafka node {node.id}"
 
-    def _command(self, node: Node) -> list[str]:
-        return self._runtime.command(self.state.home(node.id), node.prometheus_port)
+    def _command(self, node: KafkaNode) -> list[str]:
+        return self._runtime.command(self.state.node_folder(node.id), node.prometheus_port)
 
     def _format(self, overrides: dict[str, str]) -> None:
         state = self.state

@@ -25,14 +25,14 @@ Bytes = Mapping[tuple[str, int], float]
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class MeasureComparison:
     """One measure: what was found beside what is true.
 
     Attributes
     ----------
     measure
         `bytes_in`, `bytes_out`, `disk` or `cpu`.
-    level
+    scope
         `partition` or `broker`.
     unit
         Of both arrays.
@@ -43,7 +43,7 @@ class Compared:
     """
 
     measure: str
-    level: str
+    scope: str
     unit: str
     names: tuple[str, ...]
     truth: FloatArray
@@ -53,7 +53,7 @@ class Compared:
         """Total error (bias), error per entity weighted by size, and of shares of the total.
 
         `share_error` is Σ|d − d₀|/2 over shares d of the total: the part of the load that is attributed to
-        the wrong entity, whatever the total. Levelling depends on that alone.
+        the wrong entity, whatever the total. Balancing depends on that alone.
         """
         total, found = float(self.truth.sum()), float(self.found.sum())
         error = np.abs(self.found - self.truth)
@@ -64,7 +64,7 @@ class Compared:
         )
         return {
             "measure": self.measure,
-            "level": self.level,
+            "scope": self.scope,
             "unit": self.unit,
             "entities": len(self.truth),
             "truth_total": total,
@@ -79,7 +79,7 @@ class Compared:
 
 def compare(
     lake: Lake, cluster: str | None, produced: Bytes, consumed: Bytes, begin: float, end: float
-) -> list[Compared]:
+) -> list[MeasureComparison]:
     """Hold the tables against the truth of a period.
 
     Bytes are those of the load generator. Disk is held against the size of every single replica, where the
@@ -133,7 +133,7 @@ def compare(
         known = np.array([float(truth.get(key, 0.0)) for key in keys])
         told = np.array([found.get(key, 0.0) for key in keys])
         names = tuple(f"{topic}:{partition}" for topic, partition in keys)
-        compared.append(Compared(measure, "partition", "bytes", names, known, told))
+        compared.append(MeasureComparison(measure, "partition", "bytes", names, known, told))
         compared.append(_by_broker(measure, [leader[key] for key in keys], known, told))
     compared += _disk(
         rows("rates", ["tick", "kind", "broker", "topic", "partition", "size_bytes", "is_future"]), traffic
@@ -155,15 +155,17 @@ def ticks_between(lake: Lake, cluster: str | None, begin: float, end: float) -> 
     )
 
 
-def _by_broker(measure: str, leader: list[int], truth: FloatArray, found: FloatArray) -> Compared:
+def _by_broker(measure: str, leader: list[int], truth: FloatArray, found: FloatArray) -> MeasureComparison:
     ids, place = np.unique(leader, return_inverse=True)
     sums = [np.zeros(len(ids)), np.zeros(len(ids))]
     for total, values in zip(sums, (truth, found), strict=True):
         np.add.at(total, place, values)
-    return Compared(measure, "broker", "bytes", tuple(f"broker {one}" for one in ids), sums[0], sums[1])
+    return MeasureComparison(
+        measure, "broker", "bytes", tuple(f"broker {one}" for one in ids), sums[0], sums[1]
+    )
 
 
-def _disk(sizes: pa.Table, traffic: pa.Table) -> list[Compared]:
+def _disk(sizes: pa.Table, traffic: pa.Table) -> list[MeasureComparison]:
     last = pc.max(traffic["tick"])
     given = {
         (row["topic"], row["partition"]): row["size_bytes"]
@@ -186,12 +188,12 @@ def _disk(sizes: pa.Table, traffic: pa.Table) -> list[Compared]:
     found = np.array([float(given[(row["topic"], row["partition"])]) for row in replicas])
     names = tuple(f"{row['topic']}:{row['partition']} on {row['broker']}" for row in replicas)
     return [
-        Compared("disk", "partition", "bytes", names, truth, found),
+        MeasureComparison("disk", "partition", "bytes", names, truth, found),
         _by_broker("disk", [row["broker"] for row in replicas], truth, found),
     ]
 
 
-def _cpu(windows: pa.Table) -> Compared | None:
+def _cpu(windows: pa.Table) -> MeasureComparison | None:
     """Each broker's mean CPU against what a fit over the other brokers makes of its load."""
     if not windows.num_rows:
         return None
@@ -212,6 +214,6 @@ def _cpu(windows: pa.Table) -> Compared | None:
         fit = fit_cpu(cores[~its], carried[~its], by_fixed_shares(FIXED_SHARES))
         truth.append(cores[its].mean())
         found.append(fit.idle_cores + float((carried[its] @ fit.cost).mean()))
-    return Compared(
+    return MeasureComparison(
         "cpu", "broker", "cores", tuple(f"broker {one}" for one in ids), np.array(truth), np.array(found)
     )

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from trimtab.lab.sandbox.kafka.comparison import Compared
+    from trimtab.lab.sandbox.kafka.comparison import MeasureComparison
 
 DOT = "#2b6cb0"
 TITLES = {"bytes_in": "bytes in", "bytes_out": "bytes out", "disk": "disk", "cpu": "CPU"}
 
 
-def draw(compared: Sequence[Compared], path: Path) -> None:
+def draw(compared: Sequence[MeasureComparison], path: Path) -> None:
     """Draw one panel per measure, true share of the total across, found share up; equal on the diagonal.
 
-    Totals may differ by as much as compression saves; who carries which share of them is what levelling
+    Totals may differ by as much as compression saves; who carries which share of them is what balancing
     depends on, and what the titles tell.
 
     Parameters
@@ -33,7 +33,7 @@ def draw(compared: Sequence[Compared], path: Path) -> None:
     """
     from matplotlib.figure import Figure
 
-    panels = [one for one in compared if one.level == "partition" or one.measure == "cpu"]
+    panels = [one for one in compared if one.scope == "partition" or one.measure == "cpu"]
     figure = Figure(figsize=(3.4 * len(panels), 3.7), facecolor="white", layout="constrained")
     for place, one in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1)
@@ -48,6 +48,6 @@ def draw(compared: Sequence[Compared], path: Path) -> None:
         axes.set_ylabel("found share of the total, %" if place == 0 else "", color=FAINT)
         error = one.summary()["share_error"]
         told = "" if error is None or not np.isfinite(error) else f": {100 * error:.2f} % misplaced"
-        axes.set_title(f"{TITLES[one.measure]} per {one.level}{told}", fontsize=10, color=INK)
+        axes.set_title(f"{TITLES[one.measure]} per {one.scope}{told}", fontsize=10, color=INK)
         plain_axes(axes)
     write_figure(figure, path)

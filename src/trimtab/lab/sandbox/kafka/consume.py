@@ -14,14 +14,14 @@ from pathlib import Path
 from trimtab.connect.kafka.client import consumer
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
-from trimtab.lab.sandbox.kafka.workload import Workload
-from trimtab.lab.sandbox.stamps import Stretches, number_of
+from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
+from trimtab.lab.sandbox.stamps import RecordRuns, number_of
 from trimtab.lab.sandbox.truth import TICK_SECONDS, Traffic, TruthTick, tick_begin
 
 POLL_MS = 200
 
 
-def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -> None:
+def run(task: ClientTask[KafkaConnection, KafkaWorkload], stopped: threading.Event) -> None:
     """Read from the end of each partition until stopped, writing one line of truth per tick."""
     from kafka import TopicPartition
     from kafka.errors import KafkaError
@@ -30,7 +30,7 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
     partitions = [
         TopicPartition(topic.name, partition)
         for topic in task.workload.topics
-        if topic.readers >= rank
+        if topic.consumers >= rank
         for partition in range(topic.partitions)
     ]
     client = consumer(
@@ -47,7 +47,7 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
     # Before the producer begins: the truth's file, opened below, says that we are ready.
     for where, end in client.end_offsets(partitions).items():
         client.seek(where, end)
-    stamps = Stretches()
+    stamps = RecordRuns()
     records: dict[str, int] = defaultdict(int)
     sizes: dict[str, int] = defaultdict(int)
     causes: dict[str, int] = defaultdict(int)
@@ -92,4 +92,4 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
 
 
 if __name__ == "__main__":
-    run(read_task(Path(sys.argv[1]), KafkaConnection, Workload), stop_on_signals())
+    run(read_task(Path(sys.argv[1]), KafkaConnection, KafkaWorkload), stop_on_signals())

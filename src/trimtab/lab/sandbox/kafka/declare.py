@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 
 from trimtab.lab.sandbox.kafka.properties import new_id
-from trimtab.lab.sandbox.kafka.state import KafkaState, Node, Security
+from trimtab.lab.sandbox.kafka.state import KafkaNode, KafkaSandboxState, ScramSecurity
 from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
 
@@ -22,7 +22,7 @@ def declare(
     prometheus: bool,
     hosts: int = HOSTS,
     log_dirs: int = 2,
-) -> KafkaState:
+) -> KafkaSandboxState:
     """A sandbox of which nothing runs yet.
 
     Parameters
@@ -47,17 +47,17 @@ def declare(
     for port in fixed:
         require_free(port)
     ports = iter(free_ports(2 * brokers + 1, without=fixed))
-    nodes = [Node(CONTROLLER_ID, "controller", "h0", "r0", next(ports))]
+    nodes = [KafkaNode(CONTROLLER_ID, "controller", "h0", "r0", next(ports))]
     for index in range(brokers):
         place = index * hosts // brokers + 1 if brokers >= hosts else index + 1
         client, metrics = next(ports), next(ports)
         port = fixed[index] if fixed else client
         endpoint = metrics if prometheus else None
-        nodes.append(Node(index + 1, "broker", f"h{place}", f"r{place}", port, endpoint, log_dirs))
-    return KafkaState(
+        nodes.append(KafkaNode(index + 1, "broker", f"h{place}", f"r{place}", port, endpoint, log_dirs))
+    return KafkaSandboxState(
         folder=folder,
         cluster_id=new_id(),
         owner=this_process(),
         nodes=tuple(nodes),
-        security=Security("trimtab", secrets.token_urlsafe(18)) if scram else None,
+        security=ScramSecurity("trimtab", secrets.token_urlsafe(18)) if scram else None,
     )

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trimtab.lab.sandbox.documents import JsonFormat
+from trimtab.lab.sandbox.documents import SandboxJsonFormat
 from trimtab.lab.sandbox.kafka.placement_formulas import kafka_formula, paper_formula
-from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
+from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.model.errors import SandboxError
 
 KNOWN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Placement:
+class SandboxPlacement:
     """Replicas of every partition, the preferred leader first.
 
     Parameters
@@ -43,17 +43,19 @@ class Placement:
         return PLACEMENTS.text(self)
 
 
-PLACEMENTS = JsonFormat(Placement, "trimtab/placement/1", "a recorded placement", "record it again")
+PLACEMENTS = SandboxJsonFormat(
+    SandboxPlacement, "trimtab/placement/1", "a recorded placement", "record it again"
+)
 read_placement = PLACEMENTS.read
 
 
 def draw_placement(
-    topics: Iterable[TopicLoad],
+    topics: Iterable[KafkaTopicLoad],
     brokers: Sequence[int],
     drawn_by: str,
     seed: int,
     racks: Mapping[int, str] | None = None,
-) -> Placement:
+) -> SandboxPlacement:
     """Draw a placement for topics by `kafka-2` or `paper`.
 
     Raises
@@ -76,10 +78,12 @@ def draw_placement(
             redraws += again
         else:
             raise SandboxError(f"{drawn_by!r} is no placement formula: choose kafka-2 or paper")
-    return Placement(replicas, drawn_by, seed, redraws)
+    return SandboxPlacement(replicas, drawn_by, seed, redraws)
 
 
-def choose_placement(how: str, workload: Workload, racks: Mapping[int, str], seed: int) -> Placement | None:
+def choose_placement(
+    how: str, workload: KafkaWorkload, racks: Mapping[int, str], seed: int
+) -> SandboxPlacement | None:
     """The placement that a user names: `controller` (None: Kafka decides), a formula, or a recorded file.
 
     Raises
@@ -94,7 +98,7 @@ def choose_placement(how: str, workload: Workload, racks: Mapping[int, str], see
     return read_placement(Path(how))
 
 
-def record_placement(admin: Any, topics: Iterable[str]) -> Placement:
+def record_placement(admin: Any, topics: Iterable[str]) -> SandboxPlacement:
     """The placement that the running cluster has now, to be made again later or elsewhere.
 
     Raises
@@ -115,7 +119,7 @@ def record_placement(admin: Any, topics: Iterable[str]) -> Placement:
                 f"topic {missing[0]} is not known to the brokers after {KNOWN_SECONDS:g} s: check its name"
             )
         time.sleep(0.1)
-    return Placement(
+    return SandboxPlacement(
         {
             topic["name"]: tuple(
                 tuple(partition["replica_nodes"])

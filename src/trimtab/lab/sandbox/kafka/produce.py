@@ -17,8 +17,8 @@ from trimtab.connect.kafka.client import producer
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.kafka.topics import digit_texts
-from trimtab.lab.sandbox.kafka.workload import Workload
-from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
+from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
+from trimtab.lab.sandbox.rate_control import ProducerTick, RecordStream, send_on_time
 from trimtab.lab.sandbox.stamps import stamped
 
 # A partition has one batch under way, and a broker answers one request of a connection at a time: what comes
@@ -33,7 +33,7 @@ WAITING_BYTES = 500_000_000
 FLUSH_SECONDS = 10
 
 
-def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -> None:
+def run(task: ClientTask[KafkaConnection, KafkaWorkload], stopped: threading.Event) -> None:
     """Produce until stopped, writing one line of truth per tick."""
     from kafka.errors import KafkaError
 
@@ -84,7 +84,7 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
             client.flush(timeout=FLUSH_SECONDS)
 
     streams = [
-        Stream(f"{topic}:{partition}", load.record_bytes / rate, load.record_bytes)
+        RecordStream(f"{topic}:{partition}", load.record_bytes / rate, load.record_bytes)
         for topic, partition, rate in places
     ]
     send_on_time(streams, send, flush, task.truth, stopped, random.Random(load.seed))
@@ -93,4 +93,4 @@ def run(task: ClientTask[KafkaConnection, Workload], stopped: threading.Event) -
 
 
 if __name__ == "__main__":
-    run(read_task(Path(sys.argv[1]), KafkaConnection, Workload), stop_on_signals())
+    run(read_task(Path(sys.argv[1]), KafkaConnection, KafkaWorkload), stop_on_signals())

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.lab.sandbox.certificates import CERTIFICATE, KEYSTORE
-from trimtab.lab.sandbox.kafka.state import Node, Security
+from trimtab.lab.sandbox.kafka.state import KafkaNode, ScramSecurity
 
 
-def log_dirs_of(node: Node) -> tuple[str, ...]:
+def log_dirs_of(node: KafkaNode) -> tuple[str, ...]:
     """Names of a node's log dirs, the first of which holds what it is formatted with."""
     return tuple(f"d{number}" for number in range(node.log_dirs))
 
@@ -81,11 +81,11 @@ rules:
 
 
 def server_properties(
-    node: Node,
+    node: KafkaNode,
     folder: Path,
     controllers: Mapping[int, int],
     replication_factor: int,
-    security: Security | None,
+    security: ScramSecurity | None,
     overrides: Mapping[str, str],
 ) -> str:
     """The server.properties of one node.
@@ -136,7 +136,7 @@ def server_properties(
     return "".join(f"{key}={value}\n" for key, value in properties.items())
 
 
-def _scram_over_tls(folder: Path, security: Security) -> dict[str, str]:
+def _scram_over_tls(folder: Path, security: ScramSecurity) -> dict[str, str]:
     login = (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         f'username="{security.user}" password="{security.password}";'
@@ -153,7 +153,7 @@ def _scram_over_tls(folder: Path, security: Security) -> dict[str, str]:
     }
 
 
-def format_folders(node: Node, folder: Path, cluster_id: str, checkpoint: bytes) -> None:
+def format_folders(node: KafkaNode, folder: Path, cluster_id: str, checkpoint: bytes) -> None:
     """Make a node's log dirs as `kafka-storage format` would, without starting a Java for it.
 
     Parameters

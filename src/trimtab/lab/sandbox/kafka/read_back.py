@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from trimtab.connect.kafka.client import consumer
-from trimtab.lab.sandbox.log_check import KeptLog
-from trimtab.lab.sandbox.stamps import Stretch, Stretches, number_of
+from trimtab.lab.sandbox.log_check import ReadBackLog
+from trimtab.lab.sandbox.stamps import RecordRun, RecordRuns, number_of
 from trimtab.model.errors import SandboxError
 
 if TYPE_CHECKING:
     from trimtab.connect.kafka.settings import KafkaConnection
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 POLL_MS = 500
 
 
 def read_back(
-    connection: KafkaConnection, run: str, confirmed: Mapping[str, list[Stretch]]
-) -> dict[str, KeptLog]:
+    connection: KafkaConnection, run: str, confirmed: Mapping[str, list[RecordRun]]
+) -> dict[str, ReadBackLog]:
     """The logs of a load that has ended.
 
     Parameters
@@ -47,7 +47,7 @@ def read_back(
         for where, key in keys.items():
             first = min(stretch.place or 0 for stretch in confirmed[key])
             client.seek(where, max(begins[where], min(first, ends[where])))
-        found = Stretches()
+        found = RecordRuns()
         heard = time.monotonic()
         while left := [where for where in keys if client.position(where) < ends[where]]:
             for where, batch in client.poll(timeout_ms=POLL_MS, max_records=5_000).items():
@@ -55,13 +55,13 @@ def read_back(
                 for record in batch:
                     if (number := number_of(run, record.value)) is not None:
                         found.add(keys[where], number, record.offset)
-            if time.monotonic() - heard > PATIENCE_SECONDS:
+            if time.monotonic() - heard > TIMEOUT_SECONDS:
                 raise SandboxError(
-                    f"the log of {keys[left[0]]} cannot be read back: nothing for {PATIENCE_SECONDS:g} s"
+                    f"the log of {keys[left[0]]} cannot be read back: nothing for {TIMEOUT_SECONDS:g} s"
                 )
         # Retention goes on meanwhile: what it removed before we came to it is not lost.
         begins, records = client.beginning_offsets(list(keys)), found.take()
-        return {key: KeptLog(begins[where], records.get(key, [])) for where, key in keys.items()}
+        return {key: ReadBackLog(begins[where], records.get(key, [])) for where, key in keys.items()}
     finally:
         client.close()
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from trimtab.files.places import cache_folder
-from trimtab.jars.cache import only_one, scratch_beside
-from trimtab.jars.fetch import Jar, Say, fetch, read_lock
+from trimtab.files.locations import cache_folder
+from trimtab.jars.cache import only_one, scratch_sibling
+from trimtab.jars.fetch import Jar, ProgressCallback, fetch, read_lock
 from trimtab.jars.java import Java, find_java
 from trimtab.lab.sandbox.kafka.properties import PROMETHEUS_RULES, format_folders, new_id, server_properties
-from trimtab.lab.sandbox.kafka.state import Node, Security
+from trimtab.lab.sandbox.kafka.state import KafkaNode, ScramSecurity
 from trimtab.lab.sandbox.node_log import LOGGING
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.processes import end, spawn
@@ -77,7 +77,7 @@ class KafkaRuntime:
             flags.append(f"-javaagent:{self.agent}=127.0.0.1:{prometheus_port}:{home / 'metrics.yml'}")
         return self._java(home, flags)
 
-    def checkpoint_with_user(self, properties: str, security: Security) -> bytes:
+    def checkpoint_with_user(self, properties: str, security: ScramSecurity) -> bytes:
         """The bootstrap checkpoint of a cluster that knows one SCRAM user from its first moment."""
         with tempfile.TemporaryDirectory(prefix="trimtab-format-") as scratch:
             user = f"SCRAM-SHA-512=[name={security.user},password={security.password}]"
@@ -113,7 +113,7 @@ def lock_of(version: str) -> tuple[Jar, ...]:
     return read_lock(text)
 
 
-def prepare(say: Say) -> KafkaRuntime:
+def prepare(print_progress: ProgressCallback) -> KafkaRuntime:
     """The runtime, from the cache or made now.
 
     Raises
@@ -122,23 +122,23 @@ def prepare(say: Say) -> KafkaRuntime:
         If Java or the jars are not to be had, or a node cannot start at all.
     """
     java = find_java("brokers")
-    jars = fetch(f"kafka-{KAFKA_VERSION}", lock_of(KAFKA_VERSION), say)
-    agent = fetch("prometheus-agent", (PROMETHEUS_AGENT,), say)[0]
+    jars = fetch(f"kafka-{KAFKA_VERSION}", lock_of(KAFKA_VERSION), print_progress)
+    agent = fetch("prometheus-agent", (PROMETHEUS_AGENT,), print_progress)[0]
     class_path = ":".join(map(str, jars))
     key = hashlib.sha256("\n".join([java.version, *JAVA_FLAGS, class_path]).encode()).hexdigest()[:12]
     runtime = KafkaRuntime(java, class_path, agent, cache_folder() / f"kafka-{KAFKA_VERSION}-{key}")
     if not runtime.folder.exists():
         with only_one(runtime.folder.with_name(runtime.folder.name + ".lock")):
             if not runtime.folder.exists():
-                say("preparing Kafka for fast starts (once)")
+                print_progress("preparing Kafka for fast starts (once)")
                 _make(runtime)
     return runtime
 
 
 def _make(runtime: KafkaRuntime) -> None:
-    with scratch_beside(runtime.folder) as scratch:
+    with scratch_sibling(runtime.folder) as scratch:
         port, control = free_ports(2)
-        node = Node(1, "broker", "h1", "r1", port)
+        node = KafkaNode(1, "broker", "h1", "r1", port)
         properties = server_properties(node, scratch, {1: control}, 1, None, {})
         ready = scratch / "ready"
         ready.mkdir()
@@ -150,11 +150,11 @@ def _make(runtime: KafkaRuntime) -> None:
         command = runtime._java(home, [*JAVA_FLAGS, f"-XX:ArchiveClassesAtExit={ready / ARCHIVE}"])
         process = spawn(command, home, home / "out.log", outlive=False)
         time.sleep(WARM_UP_SECONDS)
-        end([process], patience_seconds=60)
+        end([process], timeout_seconds=60)
         ready.rename(runtime.folder)
 
 
-def write_node_files(folder: Path, node: Node, properties: str) -> Path:
+def write_node_files(folder: Path, node: KafkaNode, properties: str) -> Path:
     """Write what a node's command line names; returns the node's own folder."""
     home = folder / f"node-{node.id}"
     (home / "server.properties").write_text(properties)

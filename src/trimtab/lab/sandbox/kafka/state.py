@@ -10,7 +10,7 @@ from trimtab.lab.sandbox.state import SandboxState
 
 
 @dataclass(frozen=True)
-class Node:
+class KafkaNode:
     """One declared Kafka node.
 
     Parameters
@@ -39,7 +39,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Security:
+class ScramSecurity:
     """SCRAM over TLS: who may enter; the certificate to trust is `ca.pem` in the sandbox's folder."""
 
     user: str
@@ -47,7 +47,7 @@ class Security:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaState(SandboxState):
+class KafkaSandboxState(SandboxState):
     """A Kafka sandbox.
 
     Parameters
@@ -60,11 +60,11 @@ class KafkaState(SandboxState):
 
     system: ClassVar[str] = "kafka"
 
-    nodes: tuple[Node, ...]
-    security: Security | None = None
+    nodes: tuple[KafkaNode, ...]
+    security: ScramSecurity | None = None
 
     @property
-    def brokers(self) -> tuple[Node, ...]:
+    def brokers(self) -> tuple[KafkaNode, ...]:
         """The declared brokers, by id."""
         return tuple(node for node in self.nodes if node.role == "broker")
 

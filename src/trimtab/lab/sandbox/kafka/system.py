@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.connect.kafka.client import open_admin
-from trimtab.jars.fetch import Say
+from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
-from trimtab.lab.sandbox.kafka.filling import PROMPT_RETENTION, fill, with_flat_disk
 from trimtab.lab.sandbox.kafka.placement import choose_placement, record_placement
+from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics, with_flat_disk
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
-from trimtab.lab.sandbox.kafka.state import KafkaState
+from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
 from trimtab.lab.sandbox.kafka.topics import delete_topics
-from trimtab.lab.sandbox.kafka.workload import Workload, read_workload, skewed
+from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload, skewed
 from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.model.errors import ConnectError
 
@@ -22,12 +22,12 @@ LIVE_BYTES = 4_000_000
 PROPERTIES = {**LOAD_DRIVEN_CPU, **PROMPT_RETENTION}
 
 
-def start(**options: Any) -> KafkaState:
+def start(**options: Any) -> KafkaSandboxState:
     """A sandbox that outlives this process, by the options of `KafkaSandbox.start`."""
     return KafkaSandbox.start(properties=PROPERTIES, detached=True, **options).state
 
 
-def describe(state: KafkaState) -> str:
+def describe(state: KafkaSandboxState) -> str:
     """The sandbox as a few lines for its user: where it is, and each broker."""
     try:
         with open_admin(state.connection) as admin:
@@ -52,14 +52,14 @@ def describe(state: KafkaState) -> str:
 
 
 def skew(
-    state: KafkaState,
-    workload: Workload,
+    state: KafkaSandboxState,
+    workload: KafkaWorkload,
     *,
     seed: int,
     placement: str,
     record: Path | None,
     remove: bool,
-    say: Say,
+    print_progress: ProgressCallback,
 ) -> str:
     """Create and fill the topics of a load, or remove them; a line on what was done.
 
@@ -75,7 +75,9 @@ def skew(
         delete_topics(state.connection, topics)
         return f"{len(topics)} topics removed"
     racks = {node.id: node.rack for node in state.brokers if node.id in state.alive}
-    fill(state.connection, workload, choose_placement(placement, workload, racks, seed), say)
+    preload_topics(
+        state.connection, workload, choose_placement(placement, workload, racks, seed), print_progress
+    )
     if record is not None:
         with open_admin(state.connection) as admin:
             record.write_text(record_placement(admin, topics).to_json(), encoding="utf-8")
@@ -83,14 +85,14 @@ def skew(
     return f"{len(topics)} topics with {partitions} partitions created"
 
 
-def present_topics(state: KafkaState, workload: Workload) -> set[str]:
+def present_topics(state: KafkaSandboxState, workload: KafkaWorkload) -> set[str]:
     """All topics of the cluster."""
     with open_admin(state.connection) as admin:
         return set(admin.list_topics())
 
 
 KAFKA = BrokerSystem(
-    state=KafkaState,
+    state=KafkaSandboxState,
     start=start,
     describe=describe,
     steps=(("skew", "create topics whose load is uneven"), ("load", "produce and consume, until Ctrl-C")),

@@ -10,9 +10,9 @@ from typing import Any
 
 from trimtab.connect.kafka.client import open_admin, producer
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.jars.fetch import Say, say_nothing
-from trimtab.lab.sandbox.kafka.placement import Placement
-from trimtab.lab.sandbox.kafka.workload import TopicLoad, Workload
+from trimtab.jars.fetch import ProgressCallback, ignore_progress
+from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
+from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.model.errors import SandboxError
 
 PRELOAD_RECORD_BYTES = 100_000
@@ -21,9 +21,9 @@ PRELOAD_RECORDS_IN_FLIGHT = 300
 
 def create_topics(
     connection: KafkaConnection,
-    workload: Workload,
-    placement: Placement | None = None,
-    say: Say = say_nothing,
+    workload: KafkaWorkload,
+    placement: SandboxPlacement | None = None,
+    print_progress: ProgressCallback = ignore_progress,
 ) -> None:
     """Create a workload's topics and write what they hold from the start.
 
@@ -35,7 +35,7 @@ def create_topics(
         Whose topics.
     placement
         Where replicas go; None leaves it to Kafka's controller.
-    say
+    print_progress
         Takes lines of progress.
 
     Raises
@@ -56,7 +56,7 @@ def create_topics(
             ) from error
         except KafkaError as error:
             raise SandboxError(f"Kafka does not create the workload's topics: {error}") from error
-    preload(connection, workload, say)
+    preload(connection, workload, print_progress)
 
 
 def delete_topics(connection: KafkaConnection, names: Iterable[str]) -> None:
@@ -65,12 +65,14 @@ def delete_topics(connection: KafkaConnection, names: Iterable[str]) -> None:
         admin.delete_topics(list(names), raise_errors=False)
 
 
-def preload(connection: KafkaConnection, workload: Workload, say: Say = say_nothing) -> None:
+def preload(
+    connection: KafkaConnection, workload: KafkaWorkload, print_progress: ProgressCallback = ignore_progress
+) -> None:
     """Write each topic's initial data, as fast as the brokers take it."""
     total = sum(sum(topic.preload_bytes) for topic in workload.topics)
     if not total:
         return
-    say(f"writing {total / 1e6:.0f} MB")
+    print_progress(f"writing {total / 1e6:.0f} MB")
     texts = digit_texts(PRELOAD_RECORD_BYTES, workload.seed)
     client = producer(connection, acks="all", enable_idempotence=True, batch_size=400_000, linger_ms=20)
     try:
@@ -99,7 +101,7 @@ def digit_texts(size: int, seed: int, count: int = 64) -> Iterator[bytes]:
     return cycle([bytes(draw.choices(b"0123456789", k=size)) for _ in range(count)])
 
 
-def _request(topic: TopicLoad, placement: Placement | None) -> dict[str, Any]:
+def _request(topic: KafkaTopicLoad, placement: SandboxPlacement | None) -> dict[str, Any]:
     if placement is None:
         where: dict[str, Any] = {
             "num_partitions": topic.partitions,

@@ -7,12 +7,12 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from trimtab.lab.sandbox.documents import JsonFormat
+from trimtab.lab.sandbox.documents import SandboxJsonFormat
 from trimtab.model.errors import SandboxError
 
 
 @dataclass(frozen=True)
-class TopicLoad:
+class KafkaTopicLoad:
     """The load of one topic.
 
     Parameters
@@ -23,7 +23,7 @@ class TopicLoad:
         Value bytes produced to each partition, before any compression; 0 for a topic that only lies there.
     replication_factor
         Copies of each partition.
-    readers
+    consumers
         How many consumer groups read all of it.
     preload_bytes
         Value bytes written to each partition before the load begins; empty for none.
@@ -34,7 +34,7 @@ class TopicLoad:
     name: str
     bytes_per_second: tuple[float, ...]
     replication_factor: int = 2
-    readers: int = 0
+    consumers: int = 0
     preload_bytes: tuple[int, ...] = ()
     configs: dict[str, str] = field(default_factory=dict)
 
@@ -45,7 +45,7 @@ class TopicLoad:
 
 
 @dataclass(frozen=True)
-class Workload:
+class KafkaWorkload:
     """A load on a cluster.
 
     Parameters
@@ -60,7 +60,7 @@ class Workload:
 
     system: ClassVar[str] = "kafka"
 
-    topics: tuple[TopicLoad, ...]
+    topics: tuple[KafkaTopicLoad, ...]
     record_bytes: int = 24_000
     seed: int = 0
 
@@ -77,12 +77,12 @@ class Workload:
     @property
     def bytes_out_per_second(self) -> float:
         """Value bytes that readers receive, all groups together."""
-        return sum(sum(topic.bytes_per_second) * topic.readers for topic in self.topics)
+        return sum(sum(topic.bytes_per_second) * topic.consumers for topic in self.topics)
 
     @property
     def consumers(self) -> int:
         """The number of consumer groups: `reader-1` reads every topic with a reader, and so on."""
-        return max((topic.readers for topic in self.topics), default=0)
+        return max((topic.consumers for topic in self.topics), default=0)
 
     @property
     def rates_text(self) -> str:
@@ -92,7 +92,7 @@ class Workload:
             f"consuming {self.bytes_out_per_second / 1e6:.1f} MB/s"
         )
 
-    def scaled(self, factor: float) -> Workload:
+    def scaled(self, factor: float) -> KafkaWorkload:
         """The same load, all rates multiplied."""
         topics = (
             replace(topic, bytes_per_second=tuple(rate * factor for rate in topic.bytes_per_second))
@@ -105,8 +105,8 @@ class Workload:
         return WORKLOADS.text(self)
 
 
-WORKLOADS = JsonFormat(
-    Workload, "trimtab/workload/1", "a workload of trimtab", "write one with Workload.to_json"
+WORKLOADS = SandboxJsonFormat(
+    KafkaWorkload, "trimtab/workload/1", "a workload of trimtab", "write one with Workload.to_json"
 )
 workload_from_json, read_workload = WORKLOADS.parse, WORKLOADS.read
 
@@ -116,7 +116,7 @@ ARCHIVE_PARTITIONS = (2, 2, 3)
 ARCHIVE_BYTES = (15_000_000, 60_000_000)
 
 
-def skewed(seed: int = 5, bytes_in_per_second: float = 8_000_000.0, brokers: int = 6) -> Workload:
+def skewed(seed: int = 5, bytes_in_per_second: float = 8_000_000.0, brokers: int = 6) -> KafkaWorkload:
     """A load whose four resources all come out uneven on Kafka's own placement.
 
     Broker-side gzip makes a leader cost more CPU than a follower, readers of some topics only make bytes out
@@ -130,7 +130,7 @@ def skewed(seed: int = 5, bytes_in_per_second: float = 8_000_000.0, brokers: int
     bytes_in_per_second
         Value bytes of all producers together.
     brokers
-        No partition gets more than 0.55 of a broker's mean share, or no placement could level it.
+        No partition gets more than 0.55 of a broker's mean share, or no placement could balance it.
     """
     draw = random.Random(seed)
     sizes = draw.sample(LIVE_PARTITIONS, len(LIVE_PARTITIONS))
@@ -141,24 +141,24 @@ def skewed(seed: int = 5, bytes_in_per_second: float = 8_000_000.0, brokers: int
     ]
     rates = _capped(weights, bytes_in_per_second, 0.55 * bytes_in_per_second / brokers)
     live = [
-        TopicLoad(
+        KafkaTopicLoad(
             f"live-{index:02d}",
             tuple(rates[index]),
-            readers=readers[index],
+            consumers=readers[index],
             # Retention keeps a load that somebody forgets from filling the disk.
             configs={"compression.type": "gzip", "retention.bytes": "96000000"},
         )
         for index in range(len(sizes))
     ]
     archives = [
-        TopicLoad(
+        KafkaTopicLoad(
             f"archive-{index}",
             (0.0,) * size,
             preload_bytes=tuple(draw.randint(*ARCHIVE_BYTES) for _ in range(size)),
         )
         for index, size in enumerate(ARCHIVE_PARTITIONS)
     ]
-    return Workload((*live, *archives), seed=seed)
+    return KafkaWorkload((*live, *archives), seed=seed)
 
 
 def _capped(weights: list[list[float]], total: float, highest: float) -> list[list[float]]:

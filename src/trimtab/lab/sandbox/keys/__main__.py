@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.checking import Violation
+from trimtab.lab.sandbox.keys.checking import KeysViolation
 from trimtab.lab.sandbox.keys.clients import CLIENTS
-from trimtab.lab.sandbox.keys.kills import Kills
+from trimtab.lab.sandbox.keys.kill_test import KeysKillTest
 
 
 def main() -> int:
@@ -22,10 +22,10 @@ def main() -> int:
     given = parser.parse_args()
     clients = (given.client,) * 3 if given.client else CLIENTS
     with KafkaSandbox.start(1, prometheus=False) as sandbox, tempfile.TemporaryDirectory() as folder:
-        kills = Kills(sandbox.connection.bootstrap[0], Path(folder), given.seed, clients[:2], clients)
+        kills = KeysKillTest(sandbox.connection.bootstrap[0], Path(folder), given.seed, clients[:2], clients)
         try:
             told = kills.run(given.kills)
-        except Violation as error:
+        except KeysViolation as error:
             print(f"seed {given.seed}: {error}")
             return 1
     print(

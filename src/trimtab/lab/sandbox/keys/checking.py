@@ -12,12 +12,12 @@ Stream = tuple[str, bytes]
 """A run of a producer, and a key."""
 
 
-class Violation(AssertionError):
+class KeysViolation(AssertionError):
     """Something was promised and did not hold."""
 
 
 @dataclass(frozen=True)
-class Checked:
+class VerifiedRecords:
     """What processes left behind, after it was seen to be in order.
 
     Attributes
@@ -37,7 +37,7 @@ class Checked:
         return sum(map(len, self.acknowledged.values())), sum(map(len, self.effects.values()))
 
 
-def check(folder: Path) -> Checked:
+def check(folder: Path) -> VerifiedRecords:
     """Hold the effects in a folder against what was acknowledged.
 
     Raises
@@ -58,9 +58,9 @@ def check(folder: Path) -> Checked:
     for (run, key), numbers in effects.items():
         order = [number for number, _ in numbers]
         if any(later <= earlier for earlier, later in pairwise(order)):
-            raise Violation(f"{run}, {key!r}: effects {order} are out of order or doubled")
+            raise KeysViolation(f"{run}, {key!r}: effects {order} are out of order or doubled")
     for name, confirmed in acknowledged.items():
         lost = confirmed - {number for number, _ in effects[name]}
         if lost:
-            raise Violation(f"{name}: {len(lost)} acknowledged records had no effect, first {min(lost)}")
-    return Checked(acknowledged, effects)
+            raise KeysViolation(f"{name}: {len(lost)} acknowledged records had no effect, first {min(lost)}")
+    return VerifiedRecords(acknowledged, effects)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.dataplane.keys import aiokafka, confluent, kafka_python
-from trimtab.dataplane.keys.marks import SqliteMarks
-from trimtab.dataplane.keys.settings import Following
+from trimtab.dataplane.keys.checkpoints import SqliteCheckpointStore
+from trimtab.dataplane.keys.settings import RoutingConfig
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 SESSION_MS = 6000
@@ -25,7 +25,7 @@ def field(record: Any, name: str) -> Any:
     return found() if callable(found) else found
 
 
-class Effects:
+class SqliteEffects:
     """Where effects are kept: a SQLite file, one connection each; an effect is a key, its number, a time."""
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,7 @@ class Effects:
             "CREATE TABLE IF NOT EXISTS effects "
             "(place INTEGER PRIMARY KEY, key BLOB, value BLOB, partition INTEGER, at REAL)"
         )
-        self.marks = SqliteMarks(self.connection)
+        self.checkpoints = SqliteCheckpointStore(self.connection)
 
     def handle(self, record: Any) -> None:
         """The handler."""
@@ -56,7 +56,7 @@ class Effects:
         return int(self.connection.execute("SELECT count(*) FROM effects").fetchone()[0])
 
 
-class _Loop:
+class _EventLoopThread:
     """An event loop on a thread of its own."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class _Loop:
         self.loop.close()
 
 
-class Sender:
+class AnyProducer:
     """A producer of any client.
 
     Attributes
@@ -86,10 +86,12 @@ class Sender:
 
     closed = False
 
-    def __init__(self, client: str, bootstrap: str, topic: str, following: Following, **config: Any) -> None:
+    def __init__(
+        self, client: str, bootstrap: str, topic: str, following: RoutingConfig, **config: Any
+    ) -> None:
         self._topic, self._client, self._loop = topic, client, None
         if client == "aiokafka":
-            self._loop = _Loop()
+            self._loop = _EventLoopThread()
 
             async def make() -> Any:
                 made = aiokafka.Producer(topic, following, bootstrap_servers=bootstrap, **config)
@@ -107,7 +109,7 @@ class Sender:
     @property
     def version(self) -> int:
         """Of the table that it follows."""
-        return int(self.producer._guide.sending.version)
+        return int(self.producer._router.sending.version)
 
     def send(
         self,
@@ -124,11 +126,11 @@ class Sender:
                 future.add_done_callback(lambda done: done.exception() or acknowledged())
         elif self._client == "confluent-kafka":
 
-            def told(error: Any, _: Any) -> None:
+            def delivered(error: Any, _: Any) -> None:
                 if error is None and acknowledged:
                     acknowledged()
 
-            self.producer.produce(self._topic, value, key, on_delivery=told, headers=given)
+            self.producer.produce(self._topic, value, key, on_delivery=delivered, headers=given)
             self.producer.poll(0)
         else:
             future = self.producer.send(self._topic, value, key, given)
@@ -162,7 +164,7 @@ class Sender:
             self._loop.close()
 
 
-class Taker:
+class AnyConsumer:
     """A consumer of any client, on a thread of its own; `config` goes to the client, in kafka-python's words.
 
     Attributes
@@ -181,16 +183,16 @@ class Taker:
         bootstrap: str,
         topic: str,
         group: str,
-        effects: Effects,
-        following: Following,
+        effects: SqliteEffects,
+        following: RoutingConfig,
         **config: Any,
     ) -> None:
         from aiokafka.coordinator.assignors.range import RangePartitionAssignor as RangeOfAiokafka
         from kafka.coordinator.assignors.range import RangePartitionAssignor
 
         self.trouble: BaseException | None = None
-        self._loop = _Loop() if client == "aiokafka" else None
-        given = topic, group, effects.handle, effects.marks, following
+        self._loop = _EventLoopThread() if client == "aiokafka" else None
+        given = topic, group, effects.handle, effects.checkpoints, following
         if self._loop is not None:
 
             async def make() -> Any:

@@ -13,20 +13,20 @@ from typing import Any, Final
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.keyed_topic import TOPIC, KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection
-from trimtab.history.keys.law import Zipf
-from trimtab.jars.fetch import Say
-from trimtab.lab.sandbox.kafka.state import KafkaState
+from trimtab.history.keys.zipf import Zipf
+from trimtab.jars.fetch import ProgressCallback
+from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
 from trimtab.lab.sandbox.keys import worker
-from trimtab.lab.sandbox.keys.checking import Checked, check
-from trimtab.lab.sandbox.keys.worker import TABLES, Work
-from trimtab.lab.sandbox.processes import Process, end, running, spawn
+from trimtab.lab.sandbox.keys.checking import VerifiedRecords, check
+from trimtab.lab.sandbox.keys.worker import TABLES, WorkerTask
+from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
 from trimtab.model.errors import ConnectError, SandboxError
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.settings import OrderingConfig
 
 GROUP: Final = "billing"
-PATIENCE_SECONDS: Final = 180.0
+TIMEOUT_SECONDS: Final = 180.0
 TICK_SECONDS: Final = 1.0
-TELL_SECONDS: Final = 10.0
+REPORT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class KeyedLoad:
 
     Attributes
     ----------
-    law, names
-        Of the keys; see `trimtab.history.keys.law`.
+    key_distribution, names
+        Of the keys; see `trimtab.history.keys.zipf`.
     rate
         Records a second, of all producers together.
     consumer_rate
@@ -44,7 +44,7 @@ class KeyedLoad:
     """
 
     topic: str = "orders"
-    law: Zipf = field(default_factory=lambda: Zipf(1.2))
+    key_distribution: Zipf = field(default_factory=lambda: Zipf(1.2))
     names: int = 0
     partitions: int = 4
     rate: float = 110.0
@@ -54,7 +54,7 @@ class KeyedLoad:
 
 
 @dataclass(frozen=True)
-class Look:
+class BacklogSample:
     """What waited at a moment: records that the group has not committed, by partition."""
 
     waiting: tuple[int, ...]
@@ -89,7 +89,7 @@ class LoadedTopic:
         self.folder, self.load = folder, load
         self.topic = KeyedTopic(connection, admin, load.topic, f"{TOPIC}{TABLES}")
         self._bootstrap = connection.bootstrap[0]
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, SandboxProcess] = {}
         self._run = f"{time.time():.0f}"
         folder.mkdir(parents=True, exist_ok=True)
         if load.topic not in admin.list_topics():
@@ -101,7 +101,7 @@ class LoadedTopic:
         """Start the consumers, once they have their partitions the producers, and wait for a first record."""
         for number in range(self.load.consumers):
             self._start("consume", number)
-        wanted = min(self.load.consumers, len(self.topic.look().ends))
+        wanted = min(self.load.consumers, len(self.topic.describe().ends))
         self.until(lambda: self.members == wanted, f"{wanted} consumers with partitions")
         before = self._written
         for number in range(self.load.producers):
@@ -110,10 +110,11 @@ class LoadedTopic:
 
     def _start(self, role: str, number: int) -> None:
         load, name = self.load, f"{role}-{number}-{self._run}"
-        work = Work(
+        work = WorkerTask(
             role, "kafka-python", self._bootstrap, load.topic, name, str(self.folder), GROUP,
-            law=load.law.text, names=load.names, rate=load.rate / load.producers, consumes=load.consumer_rate,
-            start_seconds=2.0, guarding=Guarding(),
+            key_distribution=load.key_distribution.text, names=load.names, rate=load.rate / load.producers,
+            consumes=load.consumer_rate,
+            start_seconds=2.0, ordering=OrderingConfig(),
         )  # fmt: skip
         command = [sys.executable, "-m", worker.__name__, work.text()]
         self._processes[name] = spawn(command, self.folder, self.folder / f"{name}.log", outlive=False)
@@ -121,7 +122,7 @@ class LoadedTopic:
     @property
     def _written(self) -> int:
         """Records of all partitions, from the topic's beginning on."""
-        return sum(self.topic.look().ends.values())
+        return sum(self.topic.describe().ends.values())
 
     @property
     def members(self) -> int:
@@ -131,12 +132,14 @@ class LoadedTopic:
         except ConnectError:
             return 0
 
-    def look(self) -> Look:
+    def backlog(self) -> BacklogSample:
         """What waits now."""
         self.require_running()
-        ends, committed = self.topic.look().ends, self.topic.consumers(GROUP).committed
+        ends, committed = self.topic.describe().ends, self.topic.consumers(GROUP).committed
         # Commits are asked for after the ends: they may be further by then.
-        return Look(tuple(max(0, its - committed.get(part, 0)) for part, its in sorted(ends.items())))
+        return BacklogSample(
+            tuple(max(0, its - committed.get(part, 0)) for part, its in sorted(ends.items()))
+        )
 
     def until(self, holds: Callable[[], object], what: str) -> None:
         """Wait for something.
@@ -146,16 +149,16 @@ class LoadedTopic:
         SandboxError
             If it does not come, or a process has ended.
         """
-        limit = time.monotonic() + PATIENCE_SECONDS
+        limit = time.monotonic() + TIMEOUT_SECONDS
         while not holds():
             self.require_running()
             if time.monotonic() > limit:
                 raise SandboxError(
-                    f"waited {PATIENCE_SECONDS:g} s in vain for {what}: this machine may be too busy"
+                    f"waited {TIMEOUT_SECONDS:g} s in vain for {what}: this machine may be too busy"
                 )
             time.sleep(TICK_SECONDS / 2)
 
-    def settle(self) -> Checked:
+    def settle(self) -> VerifiedRecords:
         """End the producers, let all that they sent take effect, end the consumers, and check every record.
 
         Raises
@@ -165,13 +168,13 @@ class LoadedTopic:
         """
         sending = [name for name in self._processes if name.startswith("produce")]
         end([self._processes.pop(name) for name in sending], 60)
-        self.until(lambda: not any(self.look().waiting), "everything that was sent to take effect")
+        self.until(lambda: not any(self.backlog().waiting), "everything that was sent to take effect")
         self.close(20)
         return check(self.folder)
 
-    def close(self, patience_seconds: float = 5.0) -> None:
+    def close(self, timeout_seconds: float = 5.0) -> None:
         """End all processes."""
-        end(self._processes.values(), patience_seconds)
+        end(self._processes.values(), timeout_seconds)
         self._processes = {}
 
     def require_running(self) -> None:
@@ -188,7 +191,7 @@ class LoadedTopic:
                 raise SandboxError(f"{name} ended by itself: {log[-600:]}")
 
 
-def checked_text(found: Checked) -> str:
+def checked_text(found: VerifiedRecords) -> str:
     """What a check came to, as a sentence."""
     acknowledged, effects = found.counts
     keys = len({key for (_, key), its in found.effects.items() if its})
@@ -198,7 +201,9 @@ def checked_text(found: Checked) -> str:
     )
 
 
-def run_keyed_load(state: KafkaState, load: KeyedLoad, seconds: float | None, say: Say) -> str:
+def run_keyed_load(
+    state: KafkaSandboxState, load: KeyedLoad, seconds: float | None, print_progress: ProgressCallback
+) -> str:
     """Load a topic of a sandbox until time is up or the user interrupts; then check every record.
 
     Returns
@@ -218,14 +223,15 @@ def run_keyed_load(state: KafkaState, load: KeyedLoad, seconds: float | None, sa
         loaded = LoadedTopic(state.connection, admin, state.folder / "keyed" / load.topic, load)
         closing.callback(loaded.close)
         loaded.start()
-        say(
-            f"{load.rate:g} records/s with keys by {load.law.text} to topic {load.topic}, {load.consumers} "
+        print_progress(
+            f"{load.rate:g} records/s with keys by {load.key_distribution.text} to topic {load.topic}, "
+            f"{load.consumers} "
             f"consumers at {load.consumer_rate:g} records/s each; Ctrl-C stops"
         )
         until = time.monotonic() + (seconds or float("inf"))
         with suppress(KeyboardInterrupt):
             while time.monotonic() < until:
-                time.sleep(min(TELL_SECONDS, max(0.0, until - time.monotonic())))
-                say(loaded.look().text)
-        say("no more is sent; waits until everything has taken effect")
+                time.sleep(min(REPORT_SECONDS, max(0.0, until - time.monotonic())))
+                print_progress(loaded.backlog().text)
+        print_progress("no more is sent; waits until everything has taken effect")
         return checked_text(loaded.settle())

@@ -15,14 +15,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from trimtab.dataplane.keys.settings import Following
-from trimtab.history.keys.law import parsed
-from trimtab.lab.sandbox.keys.clients import Effects, Sender, Taker
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab.history.keys.zipf import parsed
+from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.online.keys.order.settings import OrderingConfig
 
 HOT = b"hot"
 TABLES = "trimtab-tables"
-GUARDING = Guarding(
+ORDERING = OrderingConfig(
     switch_seconds=5.0, delivery_seconds=10.0, gap_seconds=12.0, fence_seconds=20.0, run_records=5
 )
 """Shorter than by default, so that what the dead left behind is looked after while a run lasts."""
@@ -36,7 +36,7 @@ STOPPING: list[bool] = []
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkerTask:
     """What a process is to do.
 
     Attributes
@@ -49,8 +49,8 @@ class Work:
         Where acknowledgements and effects are kept.
     keys
         As many, and one that is hot: half of the records are its.
-    law
-        Of keys instead, as `trimtab.history.keys.law` reads it; empty for none.
+    key_distribution
+        Of keys instead, as `trimtab.history.keys.zipf` reads it; empty for none.
     names
         Other than 0, keys of the law have other names.
     rate
@@ -59,7 +59,7 @@ class Work:
         Records a second that a consumer can do; 0: as many as it can.
     start_seconds
         A producer waits so long for its first table.
-    guarding
+    ordering
         Time-outs of the order guard.
     """
 
@@ -71,12 +71,12 @@ class Work:
     folder: str
     group: str = "kills"
     keys: int = 20
-    law: str = ""
+    key_distribution: str = ""
     names: int = 0
     rate: float = 200.0
     consumes: float = 0.0
     start_seconds: float = 60.0
-    guarding: Guarding = GUARDING
+    ordering: OrderingConfig = ORDERING
 
     def text(self) -> str:
         """As an argument."""
@@ -86,7 +86,7 @@ class Work:
     def read(cls, text: str) -> Self:
         """What `text` wrote."""
         found = json.loads(text)
-        return cls(**found | {"guarding": Guarding(**found["guarding"])})
+        return cls(**found | {"ordering": OrderingConfig(**found["ordering"])})
 
 
 def key_of(chance: random.Random, keys: int) -> bytes:
@@ -94,7 +94,7 @@ def key_of(chance: random.Random, keys: int) -> bytes:
     return HOT if chance.random() < 0.5 else b"key-%d" % chance.randrange(keys)
 
 
-def produce(work: Work, following: Following) -> None:
+def produce(work: WorkerTask, following: RoutingConfig) -> None:
     """Send numbers by key, each when it is due, until told to stop; what is acknowledged is written at once.
 
     A value is the run's name, the number, and the time at which it was sent.
@@ -105,9 +105,13 @@ def produce(work: Work, following: Following) -> None:
     requests = (
         {} if work.client == "confluent-kafka" else {"request_timeout_ms": 8000, "linger_ms": LINGER_MS}
     )
-    sender = Sender(work.client, work.bootstrap, work.topic, following, **requests)
+    sender = AnyProducer(work.client, work.bootstrap, work.topic, following, **requests)
     chance, numbers = random.Random(work.name), dict[bytes, int]()
-    draw = parsed(work.law).drawn(chance, work.names) if work.law else partial(key_of, chance, work.keys)
+    draw = (
+        parsed(work.key_distribution).drawn(chance, work.names)
+        if work.key_distribution
+        else partial(key_of, chance, work.keys)
+    )
     due = time.monotonic()
     while not STOPPING:
         key = draw()
@@ -120,7 +124,7 @@ def produce(work: Work, following: Following) -> None:
     os.close(acknowledged)
 
 
-class Bounded:
+class RateLimitedWork:
     """A consumer's own work on each value: so many a second, by the clock, without a processor's time."""
 
     def __init__(self, per_second: float) -> None:
@@ -134,14 +138,14 @@ class Bounded:
         return value
 
 
-def consume(work: Work, following: Following) -> None:
+def consume(work: WorkerTask, following: RoutingConfig) -> None:
     """Take records until told to stop."""
-    effects = Effects(Path(work.folder) / "effects")
+    effects = SqliteEffects(Path(work.folder) / "effects")
     bounded: dict[str, Any] = {}
     if work.consumes:
         # As a client's deserializer: records are prepared side by side, and only effects wait for their turn.
-        bounded = {"value_deserializer": Bounded(work.consumes), "max_poll_records": POLLED_RECORDS}
-    taker = Taker(work.client, work.bootstrap, work.topic, work.group, effects, following, **bounded)
+        bounded = {"value_deserializer": RateLimitedWork(work.consumes), "max_poll_records": POLLED_RECORDS}
+    taker = AnyConsumer(work.client, work.bootstrap, work.topic, work.group, effects, following, **bounded)
     while not STOPPING and taker.trouble is None:
         time.sleep(0.1)
     if taker.trouble is not None:
@@ -158,13 +162,13 @@ def main() -> None:
         STOPPING.append(True)
 
     signal.signal(signal.SIGTERM, stop)
-    work = Work.read(sys.argv[1])
-    following = Following(
+    work = WorkerTask.read(sys.argv[1])
+    following = RoutingConfig(
         {"bootstrap_servers": work.bootstrap},
         tables_topic=TABLES,
         start_seconds=work.start_seconds,
         retry_seconds=2.0,
-        guarding=work.guarding,
+        ordering=work.ordering,
     )
     (produce if work.role == "produce" else consume)(work, following)
 

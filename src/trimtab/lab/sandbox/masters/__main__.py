@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from trimtab.lab.sandbox.masters.kills import GROUPS, LEASE_SECONDS, NODES, Kills
-from trimtab.lab.sandbox.masters.ledger import Violation
+from trimtab.lab.sandbox.masters.kill_test import GROUPS, LEASE_SECONDS, NODES, StoreKillTest
+from trimtab.lab.sandbox.masters.ledger import StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.online.masters.engines import EMBEDDED, ENGINES
 
@@ -33,8 +33,8 @@ def main() -> int:
         map_in_store=given.map_in_store,
     ) as sandbox:
         try:
-            told = Kills(sandbox, given.seed).run(given.kills)
-        except Violation as error:
+            told = StoreKillTest(sandbox, given.seed).run(given.kills)
+        except StoreViolation as error:
             print(f"seed {given.seed}: {error}")
             return 1
     print(f"seed {given.seed}: {told}")

@@ -11,9 +11,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
-from trimtab.files.places import cache_folder
-from trimtab.jars.cache import only_one, scratch_beside
-from trimtab.jars.fetch import Say, say_nothing
+from trimtab.files.locations import cache_folder
+from trimtab.jars.cache import only_one, scratch_sibling
+from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.model.errors import SandboxError
 
 MEMBERS: Final = 3
@@ -26,7 +26,7 @@ OLDEST: Final = (3, 4, 0)
 DOWNLOAD_SECONDS: Final = 120
 
 
-def etcd_program(say: Say = say_nothing) -> str:
+def etcd_program(print_progress: ProgressCallback = ignore_progress) -> str:
     """The path of an etcd that may be killed: that on PATH, else Debian's, kept in the cache without root.
 
     Raises
@@ -36,32 +36,32 @@ def etcd_program(say: Say = say_nothing) -> str:
     """
     found = shutil.which("etcd")
     if found is not None:
-        require_sound(found)
+        require_healthy(found)
         return found
     kept = cache_folder() / "etcd" / "debian"
     program = kept / "usr" / "bin" / "etcd"
     if not program.exists():
         with only_one(kept.parent / "lock"):
             if not program.exists():
-                say(f"fetching Debian's package {PACKAGE}, once")
+                print_progress(f"fetching Debian's package {PACKAGE}, once")
                 _unpack(kept)
-    require_sound(str(program))
+    require_healthy(str(program))
     return str(program)
 
 
-def _unpack(kept: Path) -> None:
+def _unpack(retained: Path) -> None:
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         raise SandboxError(
             "no etcd is installed, and there is no apt-get that could fetch one: install etcd 3.4.22 or "
             "later, or 3.5.6 or later, so that `etcd` is on PATH"
         )
-    with scratch_beside(kept) as scratch:
+    with scratch_sibling(retained) as scratch:
         made = scratch / "made"
         made.mkdir()
         _run(["apt-get", "download", PACKAGE], scratch)
         (package,) = scratch.glob("*.deb")
         _run(["dpkg", "-x", package.name, "made"], scratch)
-        made.rename(kept)
+        made.rename(retained)
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
@@ -80,7 +80,7 @@ def _run(command: Sequence[str], folder: Path) -> None:
         )
 
 
-def require_sound(program: str) -> None:
+def require_healthy(program: str) -> None:
     """Refuse versions that lose what they have committed when they are killed: here members are.
 
     Raises
@@ -145,12 +145,12 @@ def healthy(port: int) -> bool:
         connection.close()
 
 
-def wait_until_healthy(ports: Sequence[int], seconds: float, look: Callable[[], None]) -> None:
+def wait_until_healthy(ports: Sequence[int], seconds: float, poll: Callable[[], None]) -> None:
     """Wait until all members answer.
 
     Parameters
     ----------
-    look
+    poll
         Called between; raises if one has ended.
 
     Raises
@@ -160,7 +160,7 @@ def wait_until_healthy(ports: Sequence[int], seconds: float, look: Callable[[], 
     """
     until = time.monotonic() + seconds
     while missing := [port for port in ports if not healthy(port)]:
-        look()
+        poll()
         if time.monotonic() > until:
             raise SandboxError(
                 f"members of etcd on ports {missing} are not healthy after {seconds:g} s: close what else "

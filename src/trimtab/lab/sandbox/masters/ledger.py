@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from trimtab.dataplane.masters.consumer import Message
-from trimtab.dataplane.masters.standings import Standings
+from trimtab.dataplane.masters.consumer import StoredMessage
+from trimtab.dataplane.masters.group_status import GroupStatusByNode
 
 
-class Violation(AssertionError):
+class StoreViolation(AssertionError):
     """Something was promised and did not hold."""
 
 
@@ -17,7 +17,7 @@ def payload(producer: str, sequence: int, size: int = 0) -> bytes:
     return f"{producer} {sequence} ".encode().ljust(size, b".")
 
 
-class Ledger:
+class MessageLedger:
     """Of one topic.
 
     Attributes
@@ -26,7 +26,7 @@ class Ledger:
         Producer to the last sequence of which it was told that it is stored.
     log
         Producer and sequence of what consumers have read, by offset.
-    kept
+    stored
         Consumer to the highest offset of which it was told that it is kept.
     position
         Consumer to the offset behind the last message that any consumer of the name has got.
@@ -38,7 +38,7 @@ class Ledger:
         self.topic = topic
         self.acknowledged: dict[str, int] = {}
         self.log: dict[int, tuple[str, int]] = {}
-        self.kept: dict[str, int] = defaultdict(int)
+        self.committed: dict[str, int] = defaultdict(int)
         self.position: dict[str, int] = {}
         self.again = 0
 
@@ -46,27 +46,31 @@ class Ledger:
         """A producer was told that a message is stored."""
         self.acknowledged[producer] = max(sequence, self.acknowledged.get(producer, 0))
 
-    def began(self, consumer: str, message: Message) -> None:
+    def consumer_started(self, consumer: str, message: StoredMessage) -> None:
         """The first message of a consumer, of whose name there may have been others before."""
-        kept, position = self.kept[consumer], self.position.setdefault(consumer, message.offset)
+        kept, position = self.committed[consumer], self.position.setdefault(consumer, message.offset)
         if message.offset < kept:
-            raise Violation(f"{consumer} of {self.topic} begins at {message.offset}, and {kept} was kept")
+            raise StoreViolation(
+                f"{consumer} of {self.topic} begins at {message.offset}, and {kept} was kept"
+            )
         if message.offset > position:
-            raise Violation(f"{consumer} of {self.topic} begins at {message.offset}, and was at {position}")
+            raise StoreViolation(
+                f"{consumer} of {self.topic} begins at {message.offset}, and was at {position}"
+            )
         self.again += position - message.offset
 
-    def read(self, consumer: str, message: Message, before: Message | None) -> None:
+    def read(self, consumer: str, message: StoredMessage, before: StoredMessage | None) -> None:
         """A consumer got a message, after another one or as its first."""
         if before is None:
-            self.began(consumer, message)
+            self.consumer_started(consumer, message)
         elif message.offset != before.offset + 1:
-            raise Violation(f"{consumer} of {self.topic} got {message.offset} after {before.offset}")
+            raise StoreViolation(f"{consumer} of {self.topic} got {message.offset} after {before.offset}")
         if not message.payload.startswith(payload(message.producer, message.sequence)):
-            raise Violation(f"{consumer} of {self.topic} read {message}, which nobody sent")
+            raise StoreViolation(f"{consumer} of {self.topic} read {message}, which nobody sent")
         found = message.producer, message.sequence
         known = self.log.setdefault(message.offset, found)
         if known != found:
-            raise Violation(
+            raise StoreViolation(
                 f"{consumer} of {self.topic} read {found} at {message.offset}, where {known} stood"
             )
         self.position[consumer] = max(self.position[consumer], message.offset + 1)
@@ -78,25 +82,25 @@ class Ledger:
         """
         begin = min(self.log, default=0)
         if sorted(self.log) != list(range(begin, begin + len(self.log))):
-            raise Violation(f"the log of {self.topic} was read with gaps")
+            raise StoreViolation(f"the log of {self.topic} was read with gaps")
         last = dict.fromkeys(self.acknowledged, 0)
         for offset, (producer, sequence) in sorted(self.log.items()):
             expected = last.get(producer, 0 if begin == 0 else sequence - 1) + 1
             if sequence != expected:
-                raise Violation(
+                raise StoreViolation(
                     f"message {sequence} of {producer} stands at {offset} of {self.topic}, not {expected}"
                 )
             last[producer] = sequence
         for producer, sequence in self.acknowledged.items():
             if last[producer] < sequence:
-                raise Violation(
+                raise StoreViolation(
                     f"{sequence} messages of {producer} in {self.topic} were acknowledged, and "
                     f"{last[producer]} are there"
                 )
         return len(self.log)
 
 
-class Masterships:
+class ReportedMasterships:
     """What nodes say of their own masterships, in one round of questions after another.
 
     A version names one master, and a later master has a higher one. So no node may hold a version that
@@ -112,7 +116,7 @@ class Masterships:
         self.answers = 0
         self._last: dict[int, tuple[int, int]] = {}
 
-    def look(self, standings: Standings) -> None:
+    def check_round(self, statuses: GroupStatusByNode) -> None:
         """Compare the answers of a round, each of which came after all those of the rounds before.
 
         Raises
@@ -121,7 +125,7 @@ class Masterships:
             If two nodes are master of one group.
         """
         found: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        for node, groups in standings.items():
+        for node, groups in statuses.items():
             self.answers += len(groups)
             for group, standing in groups.items():
                 if standing.holds:
@@ -131,11 +135,11 @@ class Masterships:
             if before is not None:
                 for node, version in versions.items():
                     if node != before[1] and version <= before[0]:
-                        raise Violation(
+                        raise StoreViolation(
                             f"node {node} is master of group {group} by version {version}, after node "
                             f"{before[1]} was by version {before[0]}"
                         )
             if len(set(versions.values())) < len(versions):
-                raise Violation(f"several nodes are master of group {group} by one version: {versions}")
+                raise StoreViolation(f"several nodes are master of group {group} by one version: {versions}")
             newest = max((version, node) for node, version in versions.items())
             self._last[group] = newest if before is None else max(before, newest)

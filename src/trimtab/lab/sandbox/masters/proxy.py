@@ -14,7 +14,7 @@ HOST: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 1 << 16
 
 
-class Way:
+class ProxiedConnection:
     """All connections that one process opens to another one, with what they carry both ways.
 
     Nodes speak on connections of their own alone, so a cut of this way leaves what the other one says.
@@ -74,7 +74,7 @@ class Way:
             writer.transport.abort()
 
 
-class Proxy:
+class FaultProxy:
     """Ways between processes on this machine, run by a thread until `stop`.
 
     Parameters
@@ -91,7 +91,7 @@ class Proxy:
     def __init__(self, ports: Mapping[Pair, int]) -> None:
         self._behind = dict(ports)
         self.ports: dict[Pair, int] = {}
-        self._ways: dict[Pair, Way] = {}
+        self._connections: dict[Pair, ProxiedConnection] = {}
         self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -129,7 +129,7 @@ class Proxy:
 
     async def _begin(self) -> None:
         for pair, port in self._behind.items():
-            self._ways[pair] = way = Way(port)
+            self._connections[pair] = way = ProxiedConnection(port)
             server = await asyncio.start_server(way.serve, HOST, 0)
             self._servers.append(server)
             self.ports[pair] = server.sockets[0].getsockname()[1]
@@ -141,22 +141,22 @@ class Proxy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for way in self._ways.values():
+        for way in self._connections.values():
             way.abort()
         # Sockets are closed in the next turn of the loop.
         await asyncio.sleep(0.01)
 
     async def _cut(self, pairs: list[Pair], close: bool) -> None:
         for pair in pairs:
-            self._ways[pair].open.clear()
+            self._connections[pair].open.clear()
             if close:
-                self._ways[pair].abort()
+                self._connections[pair].abort()
 
     async def _delay(self, pairs: list[Pair], seconds: float) -> None:
         for pair in pairs:
-            self._ways[pair].delay_seconds = seconds
+            self._connections[pair].delay_seconds = seconds
 
     async def _heal(self) -> None:
-        for way in self._ways.values():
+        for way in self._connections.values():
             way.delay_seconds = 0.0
             way.open.set()

@@ -15,11 +15,11 @@ import msgspec
 
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
-from trimtab.dataplane.masters.standings import ask_standings, masters_of
+from trimtab.dataplane.masters.group_status import masters_of, query_group_status
 from trimtab.extras import require
 from trimtab.files.atomic import write_atomically
 from trimtab.files.masters.configuration import FORMAT, STORE, NodeConfiguration
-from trimtab.jars.fetch import Say, say_nothing
+from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
 from trimtab.lab.sandbox.masters.etcd import (
     MEMBERS,
@@ -28,20 +28,20 @@ from trimtab.lab.sandbox.masters.etcd import (
     member_command,
     wait_until_healthy,
 )
-from trimtab.lab.sandbox.masters.proxy import Pair, Proxy
-from trimtab.lab.sandbox.masters.state import MastersState, Node
+from trimtab.lab.sandbox.masters.proxy import FaultProxy, Pair
+from trimtab.lab.sandbox.masters.state import MastersSandboxState, StoreNodeProcess
 from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.model.errors import SandboxError
 from trimtab.online.masters.engines import EMBEDDED, ENGINES, ETCD
-from trimtab.online.masters.settings import MasterSettings, Scheme
+from trimtab.online.masters.settings import StoreSettings, TransferScheme
 
 MEMORY_PER_NODE_MB = 50
-MOST_GROUPS = 200
-MOST_NODES = 20
+MAX_GROUPS = 200
+MAX_NODES = 20
 
 
-def settings_for(lease_seconds: float, scheme: Scheme = Scheme.EXPIRE) -> MasterSettings:
+def settings_for(lease_seconds: float, scheme: TransferScheme = TransferScheme.EXPIRE) -> StoreSettings:
     """Settings by a lease, in the proportions of the source: four renewals a lease.
 
     Raises
@@ -50,24 +50,24 @@ def settings_for(lease_seconds: float, scheme: Scheme = Scheme.EXPIRE) -> Master
         If the lease is out of range.
     """
     quarter = lease_seconds / 4
-    return MasterSettings(
+    return StoreSettings(
         lease_seconds=lease_seconds,
         renewal_seconds=quarter,
         failover_seconds=min(1.0, quarter),
         propose_seconds=min(1.0, quarter),
         cycle_seconds=2 * lease_seconds,
-        mute_seconds=1.5 * lease_seconds,
+        backoff_seconds=1.5 * lease_seconds,
         rest_seconds=1.5 * lease_seconds,
         upload_seconds=min(1.0, quarter),
         scheme=scheme,
     )
 
 
-class MastersSandbox(Sandbox[MastersState, Node, int]):
+class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
     """Running nodes; they go by their numbers, from 0."""
 
     noun, ready_seconds = "node", 120.0
-    proxy: Proxy | None = None
+    proxy: FaultProxy | None = None
     """Between all processes, if it was asked for."""
 
     @classmethod
@@ -77,7 +77,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         groups: int = 12,
         *,
         lease_seconds: float = 10.0,
-        scheme: Scheme = Scheme.EXPIRE,
+        scheme: TransferScheme = TransferScheme.EXPIRE,
         engine: str = EMBEDDED.name,
         first_port: int | None = None,
         secret: bool = False,
@@ -85,7 +85,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         proxied: bool = False,
         folder: Path | None = None,
         detached: bool = False,
-        say: Say = say_nothing,
+        print_progress: ProgressCallback = ignore_progress,
     ) -> MastersSandbox:
         """Start nodes, and wait until every group has a master.
 
@@ -94,7 +94,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         nodes, groups
             How many.
         lease_seconds, scheme
-            See `MasterSettings`.
+            See `StoreSettings`.
         engine
             What chooses: `embedded`, or `etcd`, of which three members are started too.
         first_port
@@ -102,7 +102,8 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         secret
             Whether nodes and clients have to know one, drawn here.
         map_in_store
-            Whether the ideal map is published in the store itself; otherwise it is a file that nodes watch.
+            Whether the preferred map is published in the store itself; otherwise it is a file that nodes
+            watch.
         proxied
             Whether nodes reach one another, and members of etcd, through a proxy of this process, which can
             be cut; clients never do, nor do members among themselves.
@@ -110,7 +111,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             Where it lives; by default a new folder that no other sandbox uses.
         detached
             Whether it outlives this process.
-        say
+        print_progress
             Takes lines of progress.
 
         Raises
@@ -121,11 +122,11 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         """
         if engine not in ENGINES:
             raise SandboxError(f"engine {engine!r} is not known: choose {' or '.join(sorted(ENGINES))}")
-        most = ENGINES[engine].most_nodes or MOST_NODES
-        if not 1 <= nodes <= most or not 1 <= groups <= MOST_GROUPS:
+        most = ENGINES[engine].max_nodes or MAX_NODES
+        if not 1 <= nodes <= most or not 1 <= groups <= MAX_GROUPS:
             raise SandboxError(
                 f"{nodes} nodes with {groups} groups cannot be started on engine {engine}: choose 1 to "
-                f"{most} nodes and 1 to {MOST_GROUPS} groups"
+                f"{most} nodes and 1 to {MAX_GROUPS} groups"
             )
         if proxied and detached:
             raise SandboxError(
@@ -134,14 +135,14 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         settings, members, program = settings_for(lease_seconds, scheme), 0, ""
         if engine == ETCD.name:
             require("masters-etcd")
-            members, program = MEMBERS, etcd_program(say)
+            members, program = MEMBERS, etcd_program(print_progress)
         memory = nodes * MEMORY_PER_NODE_MB + members * MEMORY_PER_MEMBER_MB
         folder = place_for(f"{nodes} nodes and {members} members of etcd", memory, folder)
         count = nodes + 2 * members
         ports = free_ports(count) if first_port is None else list(range(first_port, first_port + count))
         for port in ports:
             require_free(port)
-        state = MastersState(
+        state = MastersSandboxState(
             folder=folder,
             cluster_id=uuid4().hex,
             owner=this_process(),
@@ -156,24 +157,26 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         sandbox = cls(state)
         with sandbox._starting(detached=detached):
             for member in state.members:
-                state.home(member.id).mkdir()
+                state.node_folder(member.id).mkdir()
                 sandbox._spawn(member, outlive=detached)
             if proxied:
-                sandbox.proxy = Proxy(sandbox._ways())
+                sandbox.proxy = FaultProxy(sandbox._connections())
             if members:
-                say(f"starting {members} members of etcd")
+                print_progress(f"starting {members} members of etcd")
                 wait_until_healthy(state.etcd_ports[::2], cls.ready_seconds, sandbox._require_running)
-            say(f"starting {nodes} nodes; the first masters come after a lease of {lease_seconds:g} s")
+            print_progress(
+                f"starting {nodes} nodes; the first masters come after a lease of {lease_seconds:g} s"
+            )
             if secret:
                 state.secret_file.touch(0o600)
                 state.secret_file.write_text(secrets.token_hex(32))
-            ideal = [group % nodes for group in range(groups)]
+            preferred = [group % nodes for group in range(groups)]
             for node in state.nodes:
-                state.home(node.id).mkdir()
+                state.node_folder(node.id).mkdir()
                 # In the store nothing can be published before its nodes run.
-                sandbox._configure(node.id, settings, ideal if map_in_store else [])
+                sandbox._configure(node.id, settings, preferred if map_in_store else [])
             if not map_in_store:
-                sandbox.publish(ideal)
+                sandbox.publish(preferred)
             for node in state.nodes:
                 sandbox._spawn(node, outlive=detached)
         return sandbox
@@ -189,9 +192,9 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         """The nodes, as commands reach them."""
         return PaxosNodes(PaxosConnection(self.state.configuration(0)))
 
-    def publish(self, ideal: Sequence[int]) -> int:
-        """Publish the next version of the ideal map; nodes see it within a second. Its number."""
-        return self.change_map(lambda before: ideal)
+    def publish(self, preferred: Sequence[int]) -> int:
+        """Publish the next version of the preferred map; nodes see it within a second. Its number."""
+        return self.change_map(lambda before: preferred)
 
     def change_map(self, change: Callable[[Sequence[int]], Sequence[int]]) -> int:
         """Publish what a function makes of the newest map; the number of the new version.
@@ -203,13 +206,13 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         """
         nodes, version = self.paxos, None
         while version is None:
-            before = nodes.ideal()
-            version = nodes.publish(before.version, tuple(change(before.ideal)))
+            before = nodes.preferred_map()
+            version = nodes.publish(before.version, tuple(change(before.preferred)))
         return version
 
     def masters(self) -> list[int]:
         """The node that counts itself as master of each group; -1 where none does."""
-        return masters_of(asyncio.run(ask_standings(self.state.cluster)), self.state.groups)
+        return masters_of(asyncio.run(query_group_status(self.state.cluster)), self.state.groups)
 
     def wait_until_serving(self, timeout_seconds: float | None = None) -> None:
         """Wait until every group has a master.
@@ -230,7 +233,7 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
                 )
             time.sleep(0.2)
 
-    def _ways(self) -> dict[Pair, int]:
+    def _connections(self) -> dict[Pair, int]:
         """Node to whatever it calls, by number, and where that listens."""
         state = self.state
         called = dict(enumerate(state.ports)) | {
@@ -249,16 +252,16 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
             port = self.proxy.ports.get((node, other), port)
         return f"127.0.0.1:{port}"
 
-    def _configure(self, node: int, settings: MasterSettings, ideal: list[int]) -> None:
+    def _configure(self, node: int, settings: StoreSettings, preferred: list[int]) -> None:
         state = self.state
         document = NodeConfiguration(
             format=FORMAT,
             cluster=state.cluster_id,
             node=node,
             addresses=[self._found(node, other, port) for other, port in enumerate(state.ports)],
-            folder=str(state.home(node)),
+            folder=str(state.node_folder(node)),
             groups=state.groups,
-            ideal=ideal,
+            preferred_nodes=preferred,
             map=STORE if state.map_in_store else str(state.map),
             settings=settings,
             secret_file=state.cluster.guard.secret_file,
@@ -273,21 +276,25 @@ class MastersSandbox(Sandbox[MastersState, Node, int]):
         write_atomically(state.configuration(node), data)
 
     @property
-    def _declared(self) -> dict[int, Node]:
+    def _declared(self) -> dict[int, StoreNodeProcess]:
         return {node.id: node for node in self._nodes()}
 
-    def _nodes(self) -> Collection[Node]:
+    def _nodes(self) -> Collection[StoreNodeProcess]:
         return (*self.state.nodes, *self.state.members)
 
-    def _title(self, node: Node) -> str:
+    def _title(self, node: StoreNodeProcess) -> str:
         return f"node {node.id}" if node.role == "node" else f"member {node.id} of etcd"
 
-    def _command(self, node: Node) -> list[str]:
+    def _command(self, node: StoreNodeProcess) -> list[str]:
         state = self.state
         if node.role == "etcd":
             member = node.id - len(state.ports)
             return member_command(
-                state.etcd_program, member, state.etcd_ports, state.home(node.id), state.election_seconds
+                state.etcd_program,
+                member,
+                state.etcd_ports,
+                state.node_folder(node.id),
+                state.election_seconds,
             )
         configuration = str(state.configuration(node.id))
         return [sys.executable, "-m", "trimtab", "masters", "node", "--config", configuration]

@@ -1,4 +1,4 @@
-"""A sandbox of groups and masters as its file describes it: nodes, their addresses, and the ideal map."""
+"""A sandbox of groups and masters as its file describes it: nodes, their addresses, and the preferred map."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.files.masters.guard import Guard
+from trimtab.dataplane.masters.cluster import StoreConfig
+from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.lab.sandbox.state import SandboxState
 
 
 @dataclass(frozen=True)
-class Node:
+class StoreNodeProcess:
     """One declared process.
 
     Parameters
@@ -28,7 +28,7 @@ class Node:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MastersState(SandboxState):
+class MastersSandboxState(SandboxState):
     """A sandbox of groups and masters.
 
     Parameters
@@ -42,7 +42,7 @@ class MastersState(SandboxState):
     secret
         Whether nodes and clients have one.
     map_in_store
-        Whether the ideal map is published in the store itself, not in a file.
+        Whether the preferred map is published in the store itself, not in a file.
     etcd_program, etcd_ports
         What the members of etcd are started with, and two ports each: for clients, and for one another; none
         if the nodes choose themselves.
@@ -60,15 +60,15 @@ class MastersState(SandboxState):
     etcd_ports: tuple[int, ...] = ()
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[StoreNodeProcess, ...]:
         """All nodes."""
-        return tuple(map(Node, range(len(self.ports))))
+        return tuple(map(StoreNodeProcess, range(len(self.ports))))
 
     @property
-    def members(self) -> tuple[Node, ...]:
+    def members(self) -> tuple[StoreNodeProcess, ...]:
         """All members of etcd."""
         first = len(self.ports)
-        return tuple(Node(first + number, "etcd") for number in range(len(self.etcd_ports) // 2))
+        return tuple(StoreNodeProcess(first + number, "etcd") for number in range(len(self.etcd_ports) // 2))
 
     @property
     def election_seconds(self) -> float:
@@ -81,11 +81,13 @@ class MastersState(SandboxState):
         return "etcd" if self.etcd_ports else "embedded"
 
     @property
-    def cluster(self) -> MastersCluster:
+    def cluster(self) -> StoreConfig:
         """As its clients know it."""
         addresses = tuple(f"127.0.0.1:{port}" for port in self.ports)
         secret_file = str(self.secret_file) if self.secret else ""
-        return MastersCluster(self.cluster_id, addresses, self.groups, Guard(secret_file=secret_file))
+        return StoreConfig(
+            self.cluster_id, addresses, self.groups, TransportSecurity(secret_file=secret_file)
+        )
 
     @property
     def secret_file(self) -> Path:
@@ -94,9 +96,9 @@ class MastersState(SandboxState):
 
     @property
     def map(self) -> Path:
-        """The file of the ideal map, watched by all nodes, unless it is in the store."""
+        """The file of the preferred map, watched by all nodes, unless it is in the store."""
         return self.folder / "map.json"
 
     def configuration(self, node: int) -> Path:
         """The configuration of a node, as `trimtab masters node --config` takes it."""
-        return self.home(node) / "node.json"
+        return self.node_folder(node) / "node.json"

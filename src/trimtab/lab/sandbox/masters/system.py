@@ -8,12 +8,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trimtab.dataplane.masters.standings import ask_standings, masters_of
-from trimtab.jars.fetch import Say
-from trimtab.lab.sandbox.masters.clients import Clients
-from trimtab.lab.sandbox.masters.ledger import Violation
+from trimtab.dataplane.masters.group_status import masters_of, query_group_status
+from trimtab.jars.fetch import ProgressCallback
+from trimtab.lab.sandbox.masters.clients import StoreClients
+from trimtab.lab.sandbox.masters.ledger import StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.lab.sandbox.masters.state import MastersState
+from trimtab.lab.sandbox.masters.state import MastersSandboxState
 from trimtab.lab.sandbox.systems import SandboxSystem, command
 from trimtab.model.errors import ConnectError, SandboxError
 
@@ -21,16 +21,16 @@ SECONDS_BETWEEN_PROGRESS: Final = 10.0
 SETTLE_SECONDS: Final = 120.0
 
 
-def start(**options: Any) -> MastersState:
+def start(**options: Any) -> MastersSandboxState:
     """A sandbox that outlives this process, by the options of `MastersSandbox.start`."""
     return MastersSandbox.start(detached=True, **options).state
 
 
-def describe(state: MastersState) -> str:
+def describe(state: MastersSandboxState) -> str:
     """The sandbox as a few lines for its user: each node, and who is master of each group."""
-    standings = asyncio.run(ask_standings(state.cluster))
+    standings = asyncio.run(query_group_status(state.cluster))
     masters = masters_of(standings, state.groups)
-    ideal, told = _ideal(state)
+    preferred, told = _preferred(state)
     lines = [
         f"cluster   {state.cluster_id}",
         f"engine    {state.engine}",
@@ -49,26 +49,28 @@ def describe(state: MastersState) -> str:
         pid, what = (process.pid, "member of etcd") if process else ("-", "not running")
         address = f"127.0.0.1:{port}"
         lines.append(f"{member.id:4}  {address:15}  {pid:<7}  {what}")
-    lines += ["", "group  master  ideal  messages"]
-    for group, (master, wanted) in enumerate(zip(masters, ideal, strict=True)):
+    lines += ["", "group  master  preferred  messages"]
+    for group, (master, wanted) in enumerate(zip(masters, preferred, strict=True)):
         messages = max((there[group].messages for there in standings.values() if group in there), default=0)
         shown = ["none" if master < 0 else str(master), "any" if wanted < 0 else str(wanted)]
         lines.append(f"{group:5}  {shown[0]:>6}  {shown[1]:>5}  {messages:,}")
     return "\n".join(lines)
 
 
-def _ideal(state: MastersState) -> tuple[tuple[int, ...], str]:
-    """The ideal map, and where it is; with -1 for all groups where it is in the store and no node answers."""
+def _preferred(state: MastersSandboxState) -> tuple[tuple[int, ...], str]:
+    """The preferred map, and where it is; with -1 for all groups where it is in the store and no node
+    answers.
+    """
     try:
-        version, ideal = MastersSandbox(state).paxos.ideal()
+        version, preferred = MastersSandbox(state).paxos.preferred_map()
     except ConnectError as error:
         if not state.map_in_store:
             raise
         return (-1,) * state.groups, f"in the store, not known: {error}"
-    return ideal, f"{'in the store' if state.map_in_store else state.map}, version {version}"
+    return preferred, f"{'in the store' if state.map_in_store else state.map}, version {version}"
 
 
-def kill(state: MastersState, node: int) -> str:
+def kill(state: MastersSandboxState, node: int) -> str:
     """Kill a node with -9; a line on what follows."""
     sandbox = MastersSandbox(state)
     sandbox.kill(node)
@@ -86,7 +88,7 @@ def kill(state: MastersState, node: int) -> str:
     )
 
 
-def restart(state: MastersState, node: int) -> str:
+def restart(state: MastersSandboxState, node: int) -> str:
     """Start a node that was killed; a line on what follows."""
     sandbox = MastersSandbox(state)
     sandbox.restart(node)
@@ -102,7 +104,7 @@ def restart(state: MastersState, node: int) -> str:
     )
 
 
-def _lacking(state: MastersState) -> str:
+def _lacking(state: MastersSandboxState) -> str:
     """Why no group can have a master, and what to do; empty where enough processes run."""
     kinds = [("members of etcd", state.members, len(state.members) // 2 + 1)] if state.members else []
     kinds.append(("nodes", state.nodes, 1 if state.members else len(state.nodes) // 2 + 1))
@@ -117,7 +119,7 @@ def _lacking(state: MastersState) -> str:
     return ""
 
 
-def move(state: MastersState, group: int, node: int) -> str:
+def move(state: MastersSandboxState, group: int, node: int) -> str:
     """Publish a map that gives a group to another node; a line on what follows.
 
     Raises
@@ -139,7 +141,12 @@ def move(state: MastersState, group: int, node: int) -> str:
 
 
 def load(
-    state: MastersState, seed: int, rate: float, seconds: float | None, size: int, say: Say
+    state: MastersSandboxState,
+    seed: int,
+    rate: float,
+    seconds: float | None,
+    size: int,
+    print_progress: ProgressCallback,
 ) -> tuple[str, bool]:
     """Send to a topic of every group and read it, until time is up or the user interrupts; then compare.
 
@@ -155,14 +162,14 @@ def load(
     tuple[str, bool]
         A line on what came of it, and whether all held.
     """
-    clients = Clients(state.cluster, seed, size=size)
-    say(f"{rate:g} messages a second to {state.groups} topics, one a group; Ctrl-C stops")
+    clients = StoreClients(state.cluster, seed, size=size)
+    print_progress(f"{rate:g} messages a second to {state.groups} topics, one a group; Ctrl-C stops")
     begun = time.monotonic()
     try:
-        asyncio.run(_load(clients, rate / state.groups, seconds, say))
+        asyncio.run(_load(clients, rate / state.groups, seconds, print_progress))
         for ledger in clients.ledgers.values():
             ledger.audit()
-    except Violation as error:
+    except StoreViolation as error:
         return f"broken: {error}", False
     waits = sorted(clients.waits)
     if not waits:
@@ -175,7 +182,9 @@ def load(
     ), True
 
 
-async def _load(clients: Clients, rate: float, seconds: float | None, say: Say) -> None:
+async def _load(
+    clients: StoreClients, rate: float, seconds: float | None, print_progress: ProgressCallback
+) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, clients.stopping.set)
@@ -183,16 +192,16 @@ async def _load(clients: Clients, rate: float, seconds: float | None, say: Say) 
         loop.call_later(seconds, clients.stopping.set)
     begun = shown = loop.time()
 
-    def told() -> None:
+    def summary() -> None:
         nonlocal shown
         if loop.time() >= shown + SECONDS_BETWEEN_PROGRESS:
             shown = loop.time()
-            say(f"{shown - begun:.0f} s: {len(clients.waits):,} messages acknowledged")
+            print_progress(f"{shown - begun:.0f} s: {len(clients.waits):,} messages acknowledged")
 
     try:
         async with asyncio.TaskGroup() as tasks:
             for topic in clients.ledgers:
-                tasks.create_task(clients.produce(topic, rate, told))
+                tasks.create_task(clients.produce(topic, rate, summary))
                 tasks.create_task(clients.consume(topic, 30.0))
     except ExceptionGroup as group:
         raise group.exceptions[0] from None
@@ -201,7 +210,7 @@ async def _load(clients: Clients, rate: float, seconds: float | None, say: Say) 
 
 
 MASTERS: Final = SandboxSystem(
-    state=MastersState,
+    state=MastersSandboxState,
     start=start,
     describe=describe,
     steps=(

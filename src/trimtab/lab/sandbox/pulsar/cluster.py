@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.jars.fetch import Say, say_nothing
+from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.certificates import make_certificate
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
 from trimtab.lab.sandbox.processes import running
@@ -19,7 +19,7 @@ from trimtab.lab.sandbox.pulsar.configuration import LOAD_MANAGERS
 from trimtab.lab.sandbox.pulsar.declare import declare, with_control_groups
 from trimtab.lab.sandbox.pulsar.nodes import command_of, set_up_cluster, write_node_files
 from trimtab.lab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, lock_of, prepare
-from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarState
+from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarSandboxState
 from trimtab.lab.sandbox.pulsar.warm_up import record_archives
 from trimtab.model.errors import SandboxError
 
@@ -27,7 +27,7 @@ from trimtab.model.errors import SandboxError
 MEMORY_PER_BROKER_MB, MEMORY_BELOW_MB = 320, 300
 
 
-class PulsarSandbox(Sandbox[PulsarState, PulsarNode, str]):
+class PulsarSandbox(Sandbox[PulsarSandboxState, PulsarNode, str]):
     """A running Pulsar cluster.
 
     Brokers are named as Pulsar names them, `127.0.0.1:PORT` with the port of their admin API.
@@ -35,7 +35,7 @@ class PulsarSandbox(Sandbox[PulsarState, PulsarNode, str]):
 
     noun, ready_seconds = "broker", 120.0
 
-    def __init__(self, state: PulsarState, runtime: PulsarRuntime) -> None:
+    def __init__(self, state: PulsarSandboxState, runtime: PulsarRuntime) -> None:
         super().__init__(state)
         self._runtime = runtime
 
@@ -52,7 +52,7 @@ class PulsarSandbox(Sandbox[PulsarState, PulsarNode, str]):
         folder: Path | None = None,
         first_port: int | None = None,
         detached: bool = False,
-        say: Say = say_nothing,
+        print_progress: ProgressCallback = ignore_progress,
     ) -> PulsarSandbox:
         """Start a cluster and wait until every broker of it serves.
 
@@ -79,7 +79,7 @@ class PulsarSandbox(Sandbox[PulsarState, PulsarNode, str]):
             Brokers listen on this port and those after it, two each; by default on any free ones.
         detached
             Whether it outlives this process.
-        say
+        print_progress
             Takes lines of progress.
 
         Raises
@@ -102,8 +102,8 @@ class PulsarSandbox(Sandbox[PulsarState, PulsarNode, str]):
         jars = lock_of(version)
         memory_mb = MEMORY_BELOW_MB + brokers * MEMORY_PER_BROKER_MB
         folder = place_for(f"{brokers} Pulsar brokers and what they stand on", memory_mb, folder)
-        runtime = prepare(version, jars, say)
-        record_archives(runtime, cls._bring_up, say)
+        runtime = prepare(version, jars, print_progress)
+        record_archives(runtime, cls._bring_up, print_progress)
         state = declare(
             brokers,
             folder,
@@ -114,26 +114,31 @@ class PulsarSandbox(Sandbox[PulsarState, PulsarNode, str]):
             secured=secured,
         )
         return cls._bring_up(
-            state, runtime, cpus_per_broker=cpus_per_broker, settings=settings, detached=detached, say=say
+            state,
+            runtime,
+            cpus_per_broker=cpus_per_broker,
+            settings=settings,
+            detached=detached,
+            print_progress=print_progress,
         )
 
     @classmethod
     def _bring_up(
         cls,
-        state: PulsarState,
+        state: PulsarSandboxState,
         runtime: PulsarRuntime,
         *,
         cpus_per_broker: float | None = None,
         settings: Mapping[str, str] | None = None,
         detached: bool = False,
-        say: Say = say_nothing,
+        print_progress: ProgressCallback = ignore_progress,
     ) -> PulsarSandbox:
         sandbox = cls(state, runtime)
         with sandbox._starting(detached=detached):
             sandbox._prepare(cpus_per_broker, settings or {})
-            say("starting the metadata store and the bookie")
+            print_progress("starting the metadata store and the bookie")
             sandbox._start_below(outlive=detached)
-            say(f"starting {len(state.brokers)} brokers")
+            print_progress(f"starting {len(state.brokers)} brokers")
             for node in sandbox.state.brokers:
                 sandbox._spawn(node, outlive=detached)
         return sandbox

@@ -162,7 +162,7 @@ def broker_configuration(
     )
 
 
-def parse_settings(given: Sequence[str]) -> dict[str, str]:
+def parse_settings(values: Sequence[str]) -> dict[str, str]:
     """Settings as a command line has them, `NAME=VALUE` each.
 
     Raises
@@ -171,7 +171,7 @@ def parse_settings(given: Sequence[str]) -> dict[str, str]:
         If one is not of that form.
     """
     settings = {}
-    for text in given:
+    for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or "\n" in text:
             raise SandboxError(f"{text!r} is not a setting of Pulsar: write NAME=VALUE, as in broker.conf")

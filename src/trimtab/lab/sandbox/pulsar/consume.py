@@ -16,8 +16,8 @@ from trimtab.connect.pulsar.client import pulsar_client
 from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
-from trimtab.lab.sandbox.stamps import Stretches, number_of, pulsar_place
-from trimtab.lab.sandbox.truth import TICK_SECONDS, Pauses, Traffic, TruthTick, tick_begin
+from trimtab.lab.sandbox.stamps import RecordRuns, number_of, pulsar_place
+from trimtab.lab.sandbox.truth import TICK_SECONDS, LongestPauses, Traffic, TruthTick, tick_begin
 
 if TYPE_CHECKING:
     import pulsar
@@ -39,9 +39,9 @@ def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.E
         client.subscribe(topic, task.client, message_listener=take)
 
     for topic, load in task.workload.topics:
-        if load.readers >= rank:
+        if load.consumers >= rank:
             subscribe(topic)
-    pauses, stamps = Pauses(), Stretches()
+    pauses, stamps = LongestPauses(), RecordRuns()
     begin = time.time()
     with task.truth.open("w", encoding="utf-8", buffering=1) as truth:
         last = False

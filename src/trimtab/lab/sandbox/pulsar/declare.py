@@ -6,11 +6,11 @@ import secrets
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.lab.sandbox.control_groups import make_control_group, remove
+from trimtab.lab.sandbox.cgroups import make_control_group, remove
 from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.lab.sandbox.pulsar.security import new_security
-from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarState
+from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarSandboxState
 from trimtab.model.errors import SandboxError
 
 BED_ID, METADATA_STORE_ID, BOOKIE_ID = 100, 101, 102
@@ -25,7 +25,7 @@ def declare(
     version: str,
     load_manager: str,
     secured: bool,
-) -> PulsarState:
+) -> PulsarSandboxState:
     """A sandbox of which nothing runs yet.
 
     Parameters
@@ -64,7 +64,7 @@ def declare(
     serving = [
         PulsarNode(index + 1, "broker", ports[2 * index + 1], ports[2 * index]) for index in range(brokers)
     ]
-    return PulsarState(
+    return PulsarSandboxState(
         folder=folder,
         cluster_id=secrets.token_hex(8),
         owner=this_process(),
@@ -75,7 +75,7 @@ def declare(
     )
 
 
-def metadata_port(state: PulsarState) -> int:
+def metadata_port(state: PulsarSandboxState) -> int:
     """The port of the metadata store."""
     for node in state.nodes:
         if node.role == "bed" and node.web_port is not None:
@@ -87,7 +87,7 @@ def metadata_port(state: PulsarState) -> int:
     )
 
 
-def with_control_groups(state: PulsarState, cpus: float) -> PulsarState:
+def with_control_groups(state: PulsarSandboxState, cpus: float) -> PulsarSandboxState:
     """The same sandbox with a control group for each broker, or with the reason why there are none."""
     made: list[Path] = []
     nodes = []

@@ -14,7 +14,7 @@ from trimtab.connect.pulsar.http import path_part, path_parts, topic_path
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
 from trimtab.model.errors import SandboxError
 
-ASKED_AT_ONCE = 4
+PARALLEL_REQUESTS = 4
 POLICIES: Final = {
     "deduplicationEnabled": True,
     # What consumers have read stays long enough to be read back, and a load that somebody forgets ends there.
@@ -44,7 +44,7 @@ def create_namespaces(admin: PulsarAdmin, workload: PulsarWorkload) -> None:
             raise SandboxError(
                 f"the namespace {namespace.name} exists already: the load can run in it, or remove it first"
             ) from error
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+    with ThreadPoolExecutor(PARALLEL_REQUESTS) as threads:
         list(threads.map(partial(create_topic, admin), [name for name, _ in workload.topics]))
 
 

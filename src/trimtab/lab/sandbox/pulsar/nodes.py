@@ -6,7 +6,7 @@ import socket
 import subprocess
 from collections.abc import Mapping
 
-from trimtab.lab.sandbox.control_groups import ControlGroup
+from trimtab.lab.sandbox.cgroups import NodeCgroup
 from trimtab.lab.sandbox.node_log import LOGGING
 from trimtab.lab.sandbox.pulsar.configuration import (
     bookie_configuration,
@@ -17,16 +17,16 @@ from trimtab.lab.sandbox.pulsar.configuration import (
 from trimtab.lab.sandbox.pulsar.declare import metadata_port
 from trimtab.lab.sandbox.pulsar.runtime import PulsarRuntime
 from trimtab.lab.sandbox.pulsar.security import security_settings
-from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarState
+from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarSandboxState
 from trimtab.model.errors import SandboxError
 
 
-def write_node_files(state: PulsarState, settings: Mapping[str, str]) -> None:
+def write_node_files(state: PulsarSandboxState, settings: Mapping[str, str]) -> None:
     """Write every file that a process of the sandbox reads; `settings` go to all brokers."""
     metadata = metadata_port(state)
     loopback = "lo" if "lo" in (name for _, name in socket.if_nameindex()) else "lo0"
     for node in state.nodes:
-        home = state.home(node.id)
+        home = state.node_folder(node.id)
         home.mkdir()
         (home / "log4j2.properties").write_text(LOGGING)
         if node.role in ("bed", "bookie"):
@@ -42,13 +42,13 @@ def write_node_files(state: PulsarState, settings: Mapping[str, str]) -> None:
             (home / "broker.conf").chmod(0o600)
 
 
-def command_of(runtime: PulsarRuntime, state: PulsarState, node: PulsarNode) -> list[str]:
+def command_of(runtime: PulsarRuntime, state: PulsarSandboxState, node: PulsarNode) -> list[str]:
     """The command line of a node, in its control group where it has one."""
-    command = runtime.command(node.role, state.home(node.id), _arguments(state, node))
-    return ControlGroup(node.control_group).entering(command) if node.control_group else command
+    command = runtime.command(node.role, state.node_folder(node.id), _arguments(state, node))
+    return NodeCgroup(node.control_group).entering(command) if node.control_group else command
 
 
-def set_up_cluster(runtime: PulsarRuntime, state: PulsarState, store: PulsarNode) -> None:
+def set_up_cluster(runtime: PulsarRuntime, state: PulsarSandboxState, store: PulsarNode) -> None:
     """Write a cluster's first entries into a metadata store that runs by itself.
 
     Raises
@@ -56,7 +56,7 @@ def set_up_cluster(runtime: PulsarRuntime, state: PulsarState, store: PulsarNode
     SandboxError
         If Pulsar's own set-up fails.
     """
-    home = state.home(store.id)
+    home = state.node_folder(store.id)
     answer = subprocess.run(
         runtime.command(
             "setup", home, setup_arguments(store.port, state.brokers[0], secured=state.security is not None)
@@ -71,8 +71,8 @@ def set_up_cluster(runtime: PulsarRuntime, state: PulsarState, store: PulsarNode
         raise SandboxError(f"Pulsar cannot set up its cluster: {lines[-1]}")
 
 
-def _arguments(state: PulsarState, node: PulsarNode) -> list[str]:
-    home = state.home(node.id)
+def _arguments(state: PulsarSandboxState, node: PulsarNode) -> list[str]:
+    home = state.node_folder(node.id)
     match node.role:
         case "bed":
             metadata = metadata_port(state)

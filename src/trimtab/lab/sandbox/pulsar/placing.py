@@ -42,7 +42,7 @@ def uneven_places(
         By broker id; of their sum.
     """
     rates = {
-        name: topic.messages_per_second * topic.message_bytes * (1 + topic.readers)
+        name: topic.messages_per_second * topic.message_bytes * (1 + topic.consumers)
         for name, topic in workload.topics
     }
     loads = {bundle: sum(rates[topic] for topic in topics) for bundle, topics in bundles.items()}

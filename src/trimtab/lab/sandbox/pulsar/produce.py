@@ -14,8 +14,8 @@ from pathlib import Path
 from trimtab.connect.pulsar.client import pulsar_client
 from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
-from trimtab.lab.sandbox.pacing import ProducerTick, Stream, send_on_time
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
+from trimtab.lab.sandbox.rate_control import ProducerTick, RecordStream, send_on_time
 from trimtab.lab.sandbox.stamps import pulsar_place, stamped
 
 FLUSH_SECONDS = 10.0
@@ -41,8 +41,10 @@ def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.E
         for name, _ in topics
     ]
     payloads = [random.Random(task.workload.seed).randbytes(topic.message_bytes) for _, topic in topics]
-    streams = [Stream(name, 1 / topic.messages_per_second, topic.message_bytes) for name, topic in topics]
-    in_flight = _Count()
+    streams = [
+        RecordStream(name, 1 / topic.messages_per_second, topic.message_bytes) for name, topic in topics
+    ]
+    in_flight = _AtomicCounter()
 
     def send(tick: ProducerTick, index: int, number: int) -> None:
         key, sent = streams[index].key, time.monotonic()
@@ -67,7 +69,7 @@ def run(task: ClientTask[PulsarConnection, PulsarWorkload], stopped: threading.E
     client.close()
 
 
-class _Count:
+class _AtomicCounter:
     """A number that the client's threads change as well."""
 
     def __init__(self) -> None:

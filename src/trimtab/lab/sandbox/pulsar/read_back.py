@@ -10,17 +10,17 @@ import msgspec
 from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.connect.pulsar.client import pulsar_client
 from trimtab.connect.pulsar.http import topic_path
-from trimtab.lab.sandbox.log_check import KeptLog
-from trimtab.lab.sandbox.stamps import Stretch, Stretches, number_of, pulsar_place
+from trimtab.lab.sandbox.log_check import ReadBackLog
+from trimtab.lab.sandbox.stamps import RecordRun, RecordRuns, number_of, pulsar_place
 from trimtab.model.errors import SandboxError
 
 if TYPE_CHECKING:
     from trimtab.connect.pulsar.settings import PulsarConnection
 
-PATIENCE_MS = 30_000
+TIMEOUT_MS = 30_000
 
 
-class Ledger(msgspec.Struct):
+class TopicLedger(msgspec.Struct):
     """A piece of a topic's log."""
 
     ledger: int = msgspec.field(name="ledgerId")
@@ -29,12 +29,12 @@ class Ledger(msgspec.Struct):
 class InternalStats(msgspec.Struct):
     """The ledgers that a topic still has."""
 
-    ledgers: list[Ledger]
+    ledgers: list[TopicLedger]
 
 
 def read_back(
-    connection: PulsarConnection, run: str, confirmed: Mapping[str, list[Stretch]]
-) -> dict[str, KeptLog]:
+    connection: PulsarConnection, run: str, confirmed: Mapping[str, list[RecordRun]]
+) -> dict[str, ReadBackLog]:
     """The topics of a load that has ended.
 
     Parameters
@@ -51,7 +51,7 @@ def read_back(
     """
     import pulsar
 
-    found = Stretches()
+    found = RecordRuns()
     begins = {}
     client = pulsar_client(connection)
     try:
@@ -61,7 +61,7 @@ def read_back(
                 begins[topic] = min((ledger.ledger for ledger in told.ledgers), default=0) << 32
                 reader = client.create_reader(topic, pulsar.MessageId.earliest)
                 while reader.has_message_available():
-                    message = reader.read_next(PATIENCE_MS)
+                    message = reader.read_next(TIMEOUT_MS)
                     at, number = message.message_id(), number_of(run, message.data())
                     if number is not None:
                         found.add(topic, number, pulsar_place(at.ledger_id(), at.entry_id()))
@@ -71,4 +71,6 @@ def read_back(
     finally:
         client.close()
     records = found.take()
-    return {topic: KeptLog(begin, records.get(topic, []), gapless=False) for topic, begin in begins.items()}
+    return {
+        topic: ReadBackLog(begin, records.get(topic, []), gapless=False) for topic, begin in begins.items()
+    }

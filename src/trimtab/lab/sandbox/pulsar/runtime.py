@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from trimtab.files.places import cache_folder
-from trimtab.jars.cache import only_one, scratch_beside
-from trimtab.jars.fetch import Jar, Say, fetch, read_lock
+from trimtab.files.locations import cache_folder
+from trimtab.jars.cache import only_one, scratch_sibling
+from trimtab.jars.fetch import Jar, ProgressCallback, fetch, read_lock
 from trimtab.jars.java import Java, find_java
 from trimtab.model.errors import SandboxError
 
@@ -52,7 +52,7 @@ JAVA_FLAGS = (
 
 
 @dataclass(frozen=True)
-class Role:
+class ProcessRole:
     """The program of one kind of process, and its memory (heap and direct, in MB)."""
 
     main_class: str
@@ -61,11 +61,11 @@ class Role:
 
 
 ROLES = {
-    "bed": Role("Bed", 192, 128),
-    "metadata-store": Role("org.apache.zookeeper.server.quorum.QuorumPeerMain", 96, 32),
-    "setup": Role("org.apache.pulsar.PulsarClusterMetadataSetup", 96, 32),
-    "bookie": Role("org.apache.bookkeeper.server.Main", 160, 128),
-    "broker": Role("org.apache.pulsar.PulsarBrokerStarter", 256, 128),
+    "bed": ProcessRole("Bed", 192, 128),
+    "metadata-store": ProcessRole("org.apache.zookeeper.server.quorum.QuorumPeerMain", 96, 32),
+    "setup": ProcessRole("org.apache.pulsar.PulsarClusterMetadataSetup", 96, 32),
+    "bookie": ProcessRole("org.apache.bookkeeper.server.Main", 160, 128),
+    "broker": ProcessRole("org.apache.pulsar.PulsarBrokerStarter", 256, 128),
 }
 
 
@@ -127,7 +127,7 @@ def lock_of(version: str) -> tuple[Jar, ...]:
     return read_lock(text)
 
 
-def prepare(version: str, jars: tuple[Jar, ...], say: Say) -> PulsarRuntime:
+def prepare(version: str, jars: tuple[Jar, ...], print_progress: ProgressCallback) -> PulsarRuntime:
     """The runtime of a version and its jars (`lock_of`), from the cache or made now.
 
     Raises
@@ -136,7 +136,7 @@ def prepare(version: str, jars: tuple[Jar, ...], say: Say) -> PulsarRuntime:
         If Java or the jars are not to be had.
     """
     java = find_java("brokers")
-    paths = fetch(f"pulsar-{version}", jars, say)
+    paths = fetch(f"pulsar-{version}", jars, print_progress)
     source = files("trimtab.lab.sandbox.pulsar").joinpath("Bed.java").read_text(encoding="utf-8")
     parts = [java.version, str(java.compiler), BED, source, *JAVA_FLAGS, *map(str, paths)]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
@@ -144,7 +144,7 @@ def prepare(version: str, jars: tuple[Jar, ...], say: Say) -> PulsarRuntime:
     if not folder.exists():
         with only_one(folder.with_name(f"{folder.name}.lock")):
             if not folder.exists():
-                with scratch_beside(folder) as scratch:
+                with scratch_sibling(folder) as scratch:
                     _make(java, paths, source, scratch / "ready", folder)
     return PulsarRuntime(java, version, folder / ARGUMENTS, (folder / BED).exists())
 

@@ -46,7 +46,7 @@ class PulsarNode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PulsarState(SandboxState):
+class PulsarSandboxState(SandboxState):
     """A Pulsar sandbox.
 
     Parameters

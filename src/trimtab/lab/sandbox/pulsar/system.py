@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
-from trimtab.jars.fetch import Say
+from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.configuration import parse_settings
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
 from trimtab.lab.sandbox.pulsar.placing import place_unevenly
-from trimtab.lab.sandbox.pulsar.state import PulsarState
+from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload, read_workload, skewed
 from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.model.bundles.range import namespace_of
 
 
-def start(settings: Sequence[str], **options: Any) -> PulsarState:
+def start(settings: Sequence[str], **options: Any) -> PulsarSandboxState:
     """A sandbox that outlives this process, by the options of `PulsarSandbox.start`."""
     return PulsarSandbox.start(settings=parse_settings(settings), detached=True, **options).state
 
 
-def describe(state: PulsarState) -> str:
+def describe(state: PulsarSandboxState) -> str:
     """The sandbox as a few lines for its user: where it is, and each broker."""
     lines = [
         f"admin      {','.join(state.web_urls.values())}",
@@ -69,7 +69,14 @@ def _bundles(admin: PulsarAdmin, broker: str) -> int | None:
     return sum(not is_system_namespace(namespace_of(bundle)) for bundle in owned)
 
 
-def skew(state: PulsarState, workload: PulsarWorkload, *, place: bool, remove: bool, say: Say) -> str:
+def skew(
+    state: PulsarSandboxState,
+    workload: PulsarWorkload,
+    *,
+    place: bool,
+    remove: bool,
+    print_progress: ProgressCallback,
+) -> str:
     """Create the namespaces of a load, bundles placed unevenly, or remove them; a line on what was done.
 
     Parameters
@@ -90,7 +97,7 @@ def skew(state: PulsarState, workload: PulsarWorkload, *, place: bool, remove: b
     return f"{topics} topics in {bundles} bundles of {len(workload.namespaces)} namespaces created"
 
 
-def present_topics(state: PulsarState, workload: PulsarWorkload) -> set[str]:
+def present_topics(state: PulsarSandboxState, workload: PulsarWorkload) -> set[str]:
     """The topics in those namespaces of a load that exist."""
     with PulsarAdmin(state.connection) as admin:
         tenants = {namespace.name.partition("/")[0] for namespace in workload.namespaces}
@@ -104,7 +111,7 @@ def present_topics(state: PulsarState, workload: PulsarWorkload) -> set[str]:
 
 
 PULSAR = BrokerSystem(
-    state=PulsarState,
+    state=PulsarSandboxState,
     start=start,
     describe=describe,
     steps=(

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from trimtab.jars.cache import only_one, scratch_beside
-from trimtab.jars.fetch import Say
+from trimtab.jars.cache import only_one, scratch_sibling
+from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.cluster import Sandbox
 from trimtab.lab.sandbox.processes import end
 from trimtab.lab.sandbox.pulsar.declare import declare
 from trimtab.lab.sandbox.pulsar.runtime import PulsarRuntime
-from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarState
+from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarSandboxState
 
 DONE = "archived"
 # A process writes its archive when it ends, on a busy machine for half a minute.
-END_PATIENCE_SECONDS = 120.0
+END_TIMEOUT_SECONDS = 120.0
 
 
 def record_archives(
     runtime: PulsarRuntime,
-    bring_up: Callable[[PulsarState, PulsarRuntime], Sandbox[PulsarState, PulsarNode, str]],
-    say: Say,
+    bring_up: Callable[[PulsarSandboxState, PulsarRuntime], Sandbox[PulsarSandboxState, PulsarNode, str]],
+    print_progress: ProgressCallback,
 ) -> None:
     """Make the archives of a runtime unless they are there.
 
@@ -35,7 +35,7 @@ def record_archives(
         Whose folder in the cache gets them.
     bring_up
         Starts a declared cluster and waits until it serves.
-    say
+    print_progress
         Takes lines of progress.
     """
     folder = runtime.folder
@@ -44,8 +44,8 @@ def record_archives(
     with only_one(folder.with_name(f"{folder.name}.lock")):
         if (folder / DONE).exists():
             return
-        say("preparing Pulsar for fast starts (once)")
-        with scratch_beside(folder) as scratch:
+        print_progress("preparing Pulsar for fast starts (once)")
+        with scratch_sibling(folder) as scratch:
             recorded = scratch / "archives"
             recorded.mkdir()
             state = declare(
@@ -61,7 +61,7 @@ def record_archives(
             try:
                 # Brokers first: what they stand on must outlive them, or they would not end in order.
                 for node in reversed(sandbox.state.nodes):
-                    end([sandbox.state.processes[node.id]], END_PATIENCE_SECONDS)
+                    end([sandbox.state.processes[node.id]], END_TIMEOUT_SECONDS)
             finally:
                 sandbox.stop()
             for archive in recorded.glob("*.jsa"):

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.lab.sandbox.documents import JsonFormat
+from trimtab.lab.sandbox.documents import SandboxJsonFormat
 
 
 @dataclass(frozen=True)
-class TopicLoad:
+class PulsarTopicLoad:
     """The load of one topic, which has one producer.
 
     Parameters
@@ -22,14 +22,14 @@ class TopicLoad:
         Of its producer; 0 for a topic that is only there.
     message_bytes
         Size of each message's payload.
-    readers
+    consumers
         How many subscriptions read all of it.
     """
 
     name: str
     messages_per_second: float
     message_bytes: int = 1_000
-    readers: int = 1
+    consumers: int = 1
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NamespaceLoad:
 
     name: str
     bundles: int
-    topics: tuple[TopicLoad, ...]
+    topics: tuple[PulsarTopicLoad, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PulsarWorkload:
         return tuple(name for name, _ in self.topics)
 
     @property
-    def topics(self) -> Iterator[tuple[str, TopicLoad]]:
+    def topics(self) -> Iterator[tuple[str, PulsarTopicLoad]]:
         """Each topic with its full name."""
         for namespace in self.namespaces:
             for topic in namespace.topics:
@@ -76,13 +76,13 @@ class PulsarWorkload:
     def bytes_out_per_second(self) -> float:
         """Payload bytes that readers receive, all subscriptions together."""
         return sum(
-            topic.messages_per_second * topic.message_bytes * topic.readers for _, topic in self.topics
+            topic.messages_per_second * topic.message_bytes * topic.consumers for _, topic in self.topics
         )
 
     @property
     def consumers(self) -> int:
         """The number of subscriptions: `reader-1` reads every topic with a reader, and so on."""
-        return max((topic.readers for _, topic in self.topics), default=0)
+        return max((topic.consumers for _, topic in self.topics), default=0)
 
     @property
     def rates_text(self) -> str:
@@ -98,7 +98,7 @@ class PulsarWorkload:
         return WORKLOADS.text(self)
 
 
-WORKLOADS = JsonFormat(
+WORKLOADS = SandboxJsonFormat(
     PulsarWorkload,
     "trimtab/pulsar-workload/1",
     "a workload of trimtab for Pulsar",
@@ -132,11 +132,11 @@ def skewed(
     # Names that differ in a digit alone have hashes that fall into half of the bundles.
     names = [f"{number:05x}" for number in draw.sample(range(16**5), topics)]
     events = tuple(
-        TopicLoad(f"event-{names[index]}", weight * scale, 500, 1)
+        PulsarTopicLoad(f"event-{names[index]}", weight * scale, 500, 1)
         for index, weight in enumerate(weights[:small])
     )
     records = tuple(
-        TopicLoad(f"record-{names[small + index]}", weight * scale, 4_000, 2)
+        PulsarTopicLoad(f"record-{names[small + index]}", weight * scale, 4_000, 2)
         for index, weight in enumerate(weights[small:])
     )
     return PulsarWorkload(

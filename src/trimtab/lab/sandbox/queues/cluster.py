@@ -9,13 +9,13 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from trimtab.lab.sandbox.ports import free_ports
-from trimtab.lab.sandbox.queues.server import DURABLE, PATIENCE_SECONDS, QueueServer
+from trimtab.lab.sandbox.queues.server import DURABLE, TIMEOUT_SECONDS, RedisServerProcess
 from trimtab.model.errors import SandboxError
 
 SLOTS = 16384
 
 
-class QueueCluster:
+class RedisClusterProcess:
     """Nodes that know one another; while one is away the slots of the others go on.
 
     Parameters
@@ -32,13 +32,13 @@ class QueueCluster:
     """
 
     def __init__(self, folder: Path, nodes: int = 3) -> None:
-        self.nodes: list[QueueServer] = []
+        self.nodes: list[RedisServerProcess] = []
         buses = free_ports(nodes)
         try:
             for node, bus in enumerate(buses):
                 options = [*DURABLE, "--cluster-enabled", "yes", "--cluster-port", str(bus)]
                 options += ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000"]
-                self.nodes.append(QueueServer(folder / str(node), options=options))
+                self.nodes.append(RedisServerProcess(folder / str(node), options=options))
             for node, server in enumerate(self.nodes):
                 with Redis.from_url(server.url) as client:
                     first, until = node * SLOTS // nodes, (node + 1) * SLOTS // nodes - 1
@@ -62,13 +62,13 @@ class QueueCluster:
             one.stop()
 
     def _until_agreed(self) -> None:
-        until = time.monotonic() + PATIENCE_SECONDS
-        while not all(self._knows_all(one) for one in self.nodes):
+        until = time.monotonic() + TIMEOUT_SECONDS
+        while not all(self._is_complete(one) for one in self.nodes):
             if time.monotonic() >= until:
                 raise SandboxError(f"the nodes of the cluster at {self.url} do not agree about its slots")
             time.sleep(0.1)
 
-    def _knows_all(self, server: QueueServer) -> bool:
+    def _is_complete(self, server: RedisServerProcess) -> bool:
         with Redis.from_url(server.url) as client:
             try:
                 known = client.execute_command("CLUSTER INFO")

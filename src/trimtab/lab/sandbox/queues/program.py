@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from trimtab.dataplane.queues.broker import LevelledBroker
+from trimtab.dataplane.queues.broker import BalancedBroker
 
 VOTE_SECONDS: Final = 0.01
 REPORT_SECONDS: Final = 0.5
@@ -31,9 +31,9 @@ def rate(workers: int, use: float = USE) -> float:
     return workers * use / ((1 - REPORTS) * VOTE_SECONDS + REPORTS * REPORT_SECONDS)
 
 
-def program(settings: Path) -> LevelledBroker:
+def program(settings: Path) -> BalancedBroker:
     """A broker with two tasks that take as long as their messages say."""
-    broker = LevelledBroker.from_settings(settings)
+    broker = BalancedBroker.from_settings(settings)
 
     async def take(seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -43,7 +43,7 @@ def program(settings: Path) -> LevelledBroker:
     return broker
 
 
-async def work(broker: LevelledBroker) -> None:
+async def work(broker: BalancedBroker) -> None:
     """Be a worker until killed."""
     from taskiq.api import run_receiver_task
 

@@ -11,13 +11,13 @@ from uuid import uuid4
 
 from trimtab.connect.redis.server import open_server
 from trimtab.files.atomic import write_atomically
-from trimtab.jars.fetch import Say, say_nothing
+from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
 from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.server import server_command, wait_for_answer
-from trimtab.lab.sandbox.queues.state import SERVER_ID, Node, QueuesState
+from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesNode, QueuesSandboxState
 from trimtab.model.errors import ConnectError, SandboxError
 
 # Measured: 74 MB resident for a worker, 11 for the server.
@@ -30,11 +30,11 @@ url = "{url}"
 [queues]
 queues = {workers}
 default_weight = 0.1    # seconds; what a vote or a report takes, nobody has told
-wait_seconds = -1       # senders wait for room
+enqueue_timeout_seconds = -1       # senders wait for room
 """
 
 
-class QueuesSandbox(Sandbox[QueuesState, Node, int]):
+class QueuesSandbox(Sandbox[QueuesSandboxState, QueuesNode, int]):
     """A running server with its workers; they go by their numbers, the server is 0."""
 
     noun, ready_seconds = "process", 90.0
@@ -47,7 +47,7 @@ class QueuesSandbox(Sandbox[QueuesState, Node, int]):
         first_port: int | None = None,
         folder: Path | None = None,
         detached: bool = False,
-        say: Say = say_nothing,
+        print_progress: ProgressCallback = ignore_progress,
     ) -> QueuesSandbox:
         """Start a server and workers, and wait until every worker has a queue.
 
@@ -61,7 +61,7 @@ class QueuesSandbox(Sandbox[QueuesState, Node, int]):
             Where it lives; by default a new folder that no other sandbox uses.
         detached
             Whether it outlives this process.
-        say
+        print_progress
             Takes lines of progress.
 
         Raises
@@ -78,18 +78,20 @@ class QueuesSandbox(Sandbox[QueuesState, Node, int]):
         port = free_ports(1)[0] if first_port is None else first_port
         owner = this_process()
         sandbox = cls(
-            QueuesState(folder=folder, cluster_id=uuid4().hex, owner=owner, port=port, workers=workers)
+            QueuesSandboxState(folder=folder, cluster_id=uuid4().hex, owner=owner, port=port, workers=workers)
         )
         with sandbox._starting(detached=detached):
             state = sandbox.state
             text = SETTINGS.format(url=state.url, workers=workers)
             write_atomically(state.settings, text.encode())
-            say(f"starting a server and {workers} workers")
+            print_progress(f"starting a server and {workers} workers")
             for node in state.nodes:
-                sandbox.state.home(node.id).mkdir()
+                sandbox.state.node_folder(node.id).mkdir()
                 sandbox._spawn(node, outlive=detached)
                 if node.id == SERVER_ID:
-                    wait_for_answer(state.url, sandbox._process(SERVER_ID), state.home(SERVER_ID) / "out.log")
+                    wait_for_answer(
+                        state.url, sandbox._process(SERVER_ID), state.node_folder(SERVER_ID) / "out.log"
+                    )
         return sandbox
 
     def wait_until_serving(self, timeout_seconds: float | None = None) -> None:
@@ -117,22 +119,22 @@ class QueuesSandbox(Sandbox[QueuesState, Node, int]):
         return [key for key in started if key != SERVER_ID and key not in queues]
 
     @property
-    def _declared(self) -> dict[int, Node]:
+    def _declared(self) -> dict[int, QueuesNode]:
         return {node.id: node for node in self.state.nodes}
 
-    def _nodes(self) -> Collection[Node]:
+    def _nodes(self) -> Collection[QueuesNode]:
         return self.state.nodes
 
-    def _title(self, node: Node) -> str:
+    def _title(self, node: QueuesNode) -> str:
         return "the server of queues" if node.id == SERVER_ID else f"worker {node.id}"
 
-    def _command(self, node: Node) -> list[str]:
+    def _command(self, node: QueuesNode) -> list[str]:
         if node.id == SERVER_ID:
-            return server_command(self.state.port, self.state.home(SERVER_ID))
+            return server_command(self.state.port, self.state.node_folder(SERVER_ID))
         return [sys.executable, "-m", program.__name__, "work", str(self.state.settings)]
 
 
-def queues_of(state: QueuesState) -> dict[int, int]:
+def queues_of(state: QueuesSandboxState) -> dict[int, int]:
     """The queue of each living worker that has told of one, by the worker's number."""
     found: dict[int, int] = {}
     with suppress(ConnectError), open_server(state.connection) as server:

@@ -12,11 +12,11 @@ from redis.exceptions import RedisError
 
 from trimtab.extras import missing_extra_named
 from trimtab.lab.sandbox.ports import free_ports
-from trimtab.lab.sandbox.processes import Process, end, kill, running, spawn
+from trimtab.lab.sandbox.processes import SandboxProcess, end, kill, running, spawn
 from trimtab.model.errors import SandboxError
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @missing_extra_named()
@@ -36,12 +36,14 @@ def valkey() -> str:
 def server_command(
     port: int, folder: Path, binary: str | None = None, options: Sequence[str] = DURABLE
 ) -> list[str]:
-    """The command line of a server on 127.0.0.1 whose files lie in a folder; parameters as `QueueServer`."""
+    """The command line of a server on 127.0.0.1 whose files lie in a folder; parameters as
+    `RedisServerProcess`.
+    """
     where = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder), "--save", ""]
     return [binary or valkey(), *where, *options]
 
 
-def wait_for_answer(url: str, process: Process, log: Path) -> None:
+def wait_for_answer(url: str, process: SandboxProcess, log: Path) -> None:
     """Wait until a server has read its files and answers.
 
     Raises
@@ -49,7 +51,7 @@ def wait_for_answer(url: str, process: Process, log: Path) -> None:
     SandboxError
         If it ends instead, or does not within a minute.
     """
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + TIMEOUT_SECONDS
     with Redis.from_url(url) as client:
         while True:
             try:
@@ -64,7 +66,7 @@ def wait_for_answer(url: str, process: Process, log: Path) -> None:
                 time.sleep(0.05)
 
 
-class QueueServer:
+class RedisServerProcess:
     """A server that may be stopped, killed and started again on what its files hold.
 
     Parameters
@@ -93,7 +95,7 @@ class QueueServer:
     ) -> None:
         self.folder, self.binary, self._options = folder, binary or valkey(), options
         self.port = free_ports(1)[0] if port is None else port
-        self.process: Process | None = None
+        self.process: SandboxProcess | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self.start()
 
@@ -115,7 +117,7 @@ class QueueServer:
             if sign == signal.SIGKILL:
                 kill([self.process])
             else:
-                end([self.process], PATIENCE_SECONDS)
+                end([self.process], TIMEOUT_SECONDS)
             self.process = None
 
     def empty(self) -> None:

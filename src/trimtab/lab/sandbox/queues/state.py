@@ -13,7 +13,7 @@ SERVER_ID = 0
 
 
 @dataclass(frozen=True)
-class Node:
+class QueuesNode:
     """One declared process: the server, whose id is 0, or a worker.
 
     Parameters
@@ -29,7 +29,7 @@ class Node:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueuesState(SandboxState):
+class QueuesSandboxState(SandboxState):
     """A sandbox of queues.
 
     Parameters
@@ -61,6 +61,9 @@ class QueuesState(SandboxState):
         return self.folder / "trimtab.toml"
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[QueuesNode, ...]:
         """All declared processes, the server first."""
-        return (Node(SERVER_ID, "server"), *(Node(one, "worker") for one in range(1, self.workers + 1)))
+        return (
+            QueuesNode(SERVER_ID, "server"),
+            *(QueuesNode(one, "worker") for one in range(1, self.workers + 1)),
+        )

@@ -8,22 +8,22 @@ from collections import Counter
 from typing import Any, Final
 
 from trimtab.connect.redis.server import open_server
-from trimtab.jars.fetch import Say
+from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, queues_of
-from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesState
+from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesSandboxState
 from trimtab.lab.sandbox.systems import SandboxSystem
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 DRAIN_SECONDS: Final = 120.0
 
 
-def start(**options: Any) -> QueuesState:
+def start(**options: Any) -> QueuesSandboxState:
     """A sandbox that outlives this process, by the options of `QueuesSandbox.start`."""
     return QueuesSandbox.start(detached=True, **options).state
 
 
-def describe(state: QueuesState) -> str:
+def describe(state: QueuesSandboxState) -> str:
     """The sandbox as a few lines for its user: its address, and each process."""
     queues = queues_of(state)
     lines = [f"address   {state.url}", f"settings  {state.settings}", f"folder    {state.folder}", ""]
@@ -39,7 +39,7 @@ def describe(state: QueuesState) -> str:
     return "\n".join(lines)
 
 
-def kill(state: QueuesState, worker: int) -> str:
+def kill(state: QueuesSandboxState, worker: int) -> str:
     """Kill a worker with -9; a line on what follows."""
     QueuesSandbox(state).kill(worker)
     return (
@@ -48,7 +48,7 @@ def kill(state: QueuesState, worker: int) -> str:
     )
 
 
-def restart(state: QueuesState, worker: int) -> str:
+def restart(state: QueuesSandboxState, worker: int) -> str:
     """Start a worker that was killed, and wait until it has a queue; a line on that."""
     sandbox = QueuesSandbox(state)
     sandbox.restart(worker)
@@ -57,7 +57,12 @@ def restart(state: QueuesState, worker: int) -> str:
 
 
 def load(
-    state: QueuesState, seed: int, rate: float | None, seconds: float | None, slow: bool, say: Say
+    state: QueuesSandboxState,
+    seed: int,
+    rate: float | None,
+    seconds: float | None,
+    slow: bool,
+    print_progress: ProgressCallback,
 ) -> str:
     """Send votes and reports until time is up or the user interrupts, and wait until all is done.
 
@@ -74,14 +79,16 @@ def load(
         A line on what was sent and how long the rest took.
     """
     rate = program.rate(state.workers) if rate is None else rate
-    say(f"{rate:.0f} messages a second, four of five are votes; Ctrl-C stops")
+    print_progress(f"{rate:.0f} messages a second, four of five are votes; Ctrl-C stops")
     begun = shown = time.monotonic()
 
     def sent(counts: Counter[str]) -> None:
         nonlocal shown
         if time.monotonic() >= shown + SECONDS_BETWEEN_PROGRESS:
             shown = time.monotonic()
-            say(f"{shown - begun:.0f} s: {counts.total():,} messages sent, {_waiting(state):,} in the queues")
+            print_progress(
+                f"{shown - begun:.0f} s: {counts.total():,} messages sent, {_waiting(state):,} in the queues"
+            )
 
     counts = asyncio.run(program.send(state.settings, seed, rate, seconds, slow=slow, sent=sent))
     ended = time.monotonic()
@@ -97,14 +104,14 @@ def load(
     return told + f"all were done {done:.1f} s later"
 
 
-def _waiting(state: QueuesState) -> int:
+def _waiting(state: QueuesSandboxState) -> int:
     """Messages that wait or are in work."""
     with open_server(state.connection) as server:
         return sum(one.get("length", 0) for one in server.counters().queues.values())
 
 
 QUEUES: Final = SandboxSystem(
-    state=QueuesState,
+    state=QueuesSandboxState,
     start=start,
     describe=describe,
     steps=(

@@ -7,9 +7,9 @@ import sys
 import time
 from functools import partial
 
-from trimtab.lab.simulate.keys.checker import ViolationError
-from trimtab.lab.simulate.keys.run import Outcome, simulate
-from trimtab.lab.simulate.seeds import add_seeds, played, seeds_asked
+from trimtab.lab.simulate.keys.checker import KeysInvariantError
+from trimtab.lab.simulate.keys.run import KeysSimulationResult, simulate
+from trimtab.lab.simulate.seeds import add_seeds, played, selected_seeds
 
 
 def main() -> int:
@@ -20,9 +20,9 @@ def main() -> int:
     parser.add_argument("--retention", action="store_true", help="cut logs past what is not consumed")
     asked = parser.parse_args()
     play = partial(_play, records=asked.records, retention=asked.retention)
-    sums = _Sums(asked.records, asked.retention)
-    for seed, told in played(play, seeds_asked(asked), asked.processes, lambda: sums):
-        if isinstance(told, Outcome):
+    sums = _KeysTotals(asked.records, asked.retention)
+    for seed, told in played(play, selected_seeds(asked), asked.processes, lambda: sums):
+        if isinstance(told, KeysSimulationResult):
             sums.add(told)
             if asked.seed is not None:
                 print(
@@ -42,31 +42,31 @@ def main() -> int:
     return 1 if sums.broken else 0
 
 
-def _play(seed: int, *, records: int, retention: bool) -> tuple[int, Outcome | str]:
+def _play(seed: int, *, records: int, retention: bool) -> tuple[int, KeysSimulationResult | str]:
     try:
         return seed, simulate(seed, records, retention=retention)
-    except ViolationError as error:
+    except KeysInvariantError as error:
         return seed, str(error)
 
 
-class _Sums:
+class _KeysTotals:
     """What came of all seeds so far."""
 
     def __init__(self, records: int, retention: bool) -> None:
-        self._records, self._retention, self._began = records, retention, time.perf_counter()
+        self._records, self._retention, self._started_at = records, retention, time.perf_counter()
         self.lost = self.played = self.broken = self.effects = self.doubled = self.tables = self.killed = 0
 
-    def add(self, told: Outcome) -> None:
+    def add(self, text: KeysSimulationResult) -> None:
         """Count one in."""
         self.played += 1
-        self.effects += told.effects
-        self.doubled += told.doubled
-        self.tables += told.tables
-        self.killed += told.killed
-        self.lost += told.lost
+        self.effects += text.effects
+        self.doubled += text.doubled
+        self.tables += text.tables
+        self.killed += text.killed
+        self.lost += text.lost
 
     def __str__(self) -> str:
-        took = time.perf_counter() - self._began
+        took = time.perf_counter() - self._started_at
         cut = f"{self.lost:,} lost by retention, " if self._retention else ""
         return (
             f"{self.broken} broken; {self.played:,} seeds of {self._records:,} records each: "

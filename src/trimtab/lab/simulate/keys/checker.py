@@ -5,20 +5,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from trimtab.online.keys.order.messages import Record, Stream
+from trimtab.online.keys.order.messages import OrderedRecord, Stream
 
 
-class ViolationError(Exception):
+class KeysInvariantError(Exception):
     """Something was promised and did not hold."""
 
 
 @dataclass(slots=True)
-class Effects:
+class SimulatedEffects:
     """Where effects are kept, with the marks that make them idempotent, and what the checker knows of them.
 
     Attributes
     ----------
-    marks
+    checkpoints
         Last sequence of each stream that took effect.
     lasts
         Last offset that took effect, by partition and key group.
@@ -32,14 +32,14 @@ class Effects:
         By producer and key, the numbers that retention deleted before they took effect.
     """
 
-    marks: dict[Stream, int] = field(default_factory=dict)
+    checkpoints: dict[Stream, int] = field(default_factory=dict)
     lasts: dict[tuple[int, int], int] = field(default_factory=dict)
     numbers: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
     acknowledged: dict[tuple[str, bytes], list[int]] = field(default_factory=dict)
     doubled: int = 0
     deleted: dict[tuple[str, bytes], set[int]] = field(default_factory=dict)
 
-    def apply(self, partition: int, offset: int, record: Record, number: int) -> None:
+    def apply(self, partition: int, offset: int, record: OrderedRecord, number: int) -> None:
         """Let a record take effect, unless it has done so.
 
         Parameters
@@ -54,13 +54,13 @@ class Effects:
         """
         sequence = record.stamp.sequence
         if sequence:
-            mark = self.marks.get(record.stream, 0)
+            mark = self.checkpoints.get(record.stream, 0)
             if sequence > mark + 1:
-                raise ViolationError(f"{record} was released after sequence {mark}")
+                raise KeysInvariantError(f"{record} was released after sequence {mark}")
             if sequence <= mark:
                 self.doubled += 1
                 return
-            self.marks[record.stream] = sequence
+            self.checkpoints[record.stream] = sequence
         else:
             if offset <= self.lasts.get((partition, record.group), -1):
                 self.doubled += 1
@@ -69,12 +69,12 @@ class Effects:
         if number:
             done = self.numbers.setdefault((record.producer, record.key), [])
             if done and number <= done[-1]:
-                raise ViolationError(
+                raise KeysInvariantError(
                     f"{record} is number {number} of its key and took effect after {done[-1]}"
                 )
             done.append(number)
 
-    def delete(self, record: Record, number: int) -> None:
+    def delete(self, record: OrderedRecord, number: int) -> None:
         """Retention has deleted a record; one that had not taken effect may be missing from now on."""
         name = record.producer, record.key
         done = self.numbers.get(name, [])
@@ -89,9 +89,9 @@ class Effects:
 
     def skip(self, stream: Stream, first: int, last: int) -> int:
         """Set a stream's mark past what is nowhere, if nobody was quicker; the mark then."""
-        if self.marks.get(stream, 0) == first - 1:
-            self.marks[stream] = last
-        return self.marks.get(stream, 0)
+        if self.checkpoints.get(stream, 0) == first - 1:
+            self.checkpoints[stream] = last
+        return self.checkpoints.get(stream, 0)
 
     def check_complete(self) -> None:
         """Everything acknowledged has taken effect, but for what retention deleted before.
@@ -104,6 +104,6 @@ class Effects:
         for name, numbers in self.acknowledged.items():
             lost = set(numbers) - set(self.numbers.get(name, ())) - self.deleted.get(name, set())
             if lost:
-                raise ViolationError(
+                raise KeysInvariantError(
                     f"{len(lost)} acknowledged records of {name} are lost, first {min(lost)}"
                 )

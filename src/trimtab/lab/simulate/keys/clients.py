@@ -6,28 +6,28 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trimtab.online.keys.order.messages import ReadEnds, Record
-from trimtab.online.keys.order.receiver import Receiver
-from trimtab.online.keys.order.sender import Sender
+from trimtab.online.keys.order.messages import OrderedRecord, ReadEnds
+from trimtab.online.keys.order.receiver import OrderedReceiver
+from trimtab.online.keys.order.sender import OrderedSender
 
 
-class Entry(NamedTuple):
+class SimulatedLogEntry(NamedTuple):
     """A record on its way or in a log; without a record it is a marker, as transactions write them."""
 
-    record: Record | None
+    record: OrderedRecord | None
     number: int
     sent: int = 0
     since: float = 0.0
 
 
 @dataclass(slots=True)
-class Producer:
+class SimulatedKeyProducer:
     """One run of a producer, with what is on its way to each partition, and the runs before it."""
 
     name: str
-    sender: Sender
+    sender: OrderedSender
     to_send: deque[bytes]
-    flying: list[deque[Entry]]
+    flying: list[deque[SimulatedLogEntry]]
     numbers: dict[bytes, int] = field(default_factory=dict)
     sent: int = 0
     before: tuple[str, ...] = ()
@@ -36,9 +36,9 @@ class Producer:
 
 
 @dataclass(slots=True)
-class Consumer:
+class SimulatedKeyConsumer:
     """A consumer, with the records that it keeps, and those of them that it may let take effect."""
 
-    receiver: Receiver
+    receiver: OrderedReceiver
     ready: deque[tuple[int, int]] = field(default_factory=deque)
-    kept: set[tuple[int, int]] = field(default_factory=set)
+    retained: set[tuple[int, int]] = field(default_factory=set)

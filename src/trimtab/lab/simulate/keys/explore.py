@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
 
-from trimtab.lab.simulate.keys.checker import ViolationError
-from trimtab.lab.simulate.keys.world import World
+from trimtab.lab.simulate.keys.checker import KeysInvariantError
+from trimtab.lab.simulate.keys.world import KeysWorld
 
 Action = tuple[str, tuple[int | bool, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class FaultRates:
     """How often each may strike, anywhere.
 
     Attributes
@@ -34,7 +34,7 @@ class Faults:
     sleepers: int = 0
 
 
-def explore(world: World, faults: Faults | None = None) -> int:
+def explore(world: KeysWorld, faults: FaultRates | None = None) -> int:
     """Go through every order of steps, and hold the promises against each end.
 
     Parameters
@@ -54,7 +54,7 @@ def explore(world: World, faults: Faults | None = None) -> int:
     ViolationError
         With the steps that lead to it.
     """
-    given = Faults() if faults is None else faults
+    given = FaultRates() if faults is None else faults
     start = (world, (given.fails, given.dead_producers, given.dead_consumers, given.sleepers))
     seen: set[bytes] = set()
     stack: list[tuple[bytes, tuple[Action, ...]]] = [(_written(start), ())]
@@ -86,7 +86,7 @@ def _written(state: object) -> bytes:
     return file.getvalue()
 
 
-def _eager(world: World) -> Action | None:
+def _eager(world: KeysWorld) -> Action | None:
     """A step that may as well be made at once where no consumer dies or sleeps.
 
     Receiving, committing and hearing of commits early only lets more be released, and when what is released
@@ -104,7 +104,7 @@ def _eager(world: World) -> Action | None:
     return None
 
 
-def _usual(world: World) -> Iterator[Action]:
+def _usual(world: KeysWorld) -> Iterator[Action]:
     for one, producer in enumerate(world.producers):
         if producer.to_send:
             yield "send", (one,)
@@ -130,7 +130,7 @@ def _usual(world: World) -> Iterator[Action]:
             yield "commit", (one,)
 
 
-def _faults(world: World, left: Sequence[int]) -> Iterator[Action]:
+def _faults(world: KeysWorld, left: Sequence[int]) -> Iterator[Action]:
     fails, dead_producers, dead_consumers, sleepers = left
     for one, producer in enumerate(world.producers):
         for partition, flying in enumerate(producer.flying):
@@ -149,12 +149,12 @@ def _faults(world: World, left: Sequence[int]) -> Iterator[Action]:
             yield "hand_over", (partition, 1 - owner, False)
 
 
-def _do(world: World, action: Action) -> None:
+def _do(world: KeysWorld, action: Action) -> None:
     name, given = action
     if name == "commit":
         world.tick(int(given[0]))
         for one in range(len(world.consumers)):
-            world.hear(one)
+            world.read_commits(one)
     else:
         getattr(world, name)(*given)
 
@@ -164,9 +164,9 @@ def _spent(left: tuple[int, ...], action: Action) -> tuple[int, ...]:
     return tuple(count - (name == action[0]) for count, name in zip(left, names, strict=True))
 
 
-def _at(step: object, given: tuple[object, ...], steps: tuple[Action, ...]) -> None:
+def _at(step: object, values: tuple[object, ...], steps: tuple[Action, ...]) -> None:
     try:
-        step(*given)  # type: ignore[operator]
-    except ViolationError as error:
+        step(*values)  # type: ignore[operator]
+    except KeysInvariantError as error:
         told = "; ".join(f"{name}{given}" for name, given in steps)
-        raise ViolationError(f"{error}, after: {told}") from error
+        raise KeysInvariantError(f"{error}, after: {told}") from error

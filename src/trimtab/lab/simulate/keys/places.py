@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trimtab.lab.simulate.keys.clients import Entry
-from trimtab.online.keys.order.messages import Search, Stream
+from trimtab.lab.simulate.keys.clients import SimulatedLogEntry
+from trimtab.online.keys.order.messages import SearchStream, Stream
 
 
-class Places:
+class SequencePositions:
     """Where sequences lie, as far as logs have been gone through for that."""
 
     def __init__(self, partitions: int) -> None:
         self._places: dict[Stream, dict[int, list[tuple[int, int]]]] = {}
         self._indexed = [0] * partitions
 
-    def found(self, search: Search, logs: Sequence[Sequence[Entry]], begins: Sequence[int]) -> int | None:
+    def found(
+        self, search: SearchStream, logs: Sequence[Sequence[SimulatedLogEntry]], begins: Sequence[int]
+    ) -> int | None:
         """The lowest sequence of those searched for that lies where logs are read; None for none."""
         for partition, log in enumerate(logs):
             for offset in range(self._indexed[partition], len(log)):

@@ -6,13 +6,13 @@ import random
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
-from trimtab.lab.simulate.keys.world import World
+from trimtab.lab.simulate.keys.world import KeysWorld
 from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.online.keys.murmur2 import key_group
 
 
 @dataclass(slots=True)
-class Publisher:
+class SimulatedPublisher:
     """Tables one after the other over a world; settled places are taken out of later ones.
 
     Attributes
@@ -21,7 +21,7 @@ class Publisher:
         Keys that may be split, the hottest first.
     """
 
-    world: World
+    world: KeysWorld
     chance: random.Random
     keys: Sequence[bytes]
     hot: Sequence[bytes]
@@ -60,7 +60,7 @@ class Publisher:
             ]
             if all(number in dead for number in behind):
                 for number in behind:
-                    world.owed.left_behind(world.producers[number].name, self.version)
+                    world.pending_acks.left_behind(world.producers[number].name, self.version)
                 self.ends = [len(log) for log in world.logs]
         elif all(done >= end for done, end in zip(world.committed, self.ends, strict=True)):
             self.groups = {one: Route(route.partitions) for one, route in self.groups.items()}

@@ -6,19 +6,19 @@ import itertools
 import random
 from dataclasses import dataclass, field, replace
 
-from trimtab.lab.simulate.keys.clients import Entry
-from trimtab.lab.simulate.keys.publisher import Publisher
-from trimtab.lab.simulate.keys.world import World
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.lab.simulate.keys.clients import SimulatedLogEntry
+from trimtab.lab.simulate.keys.publisher import SimulatedPublisher
+from trimtab.lab.simulate.keys.world import KeysWorld
+from trimtab.online.keys.order.settings import OrderingConfig
 
-SETTINGS = Guarding(
+SETTINGS = OrderingConfig(
     switch_seconds=5.0,
     delivery_seconds=2.0,
     gap_seconds=4.0,
     fence_seconds=60.0,
     run_records=1,
 )
-MOST_BEHIND = 5_000
+MAX_LAG = 5_000
 """Producers rest while so many are not committed: long runs would be ever further behind."""
 FEW_HELD = 60
 """As many records may wait in each second run: consumers lag far behind then."""
@@ -30,7 +30,7 @@ RARE = 0.01
 
 
 @dataclass(slots=True)
-class Outcome:
+class KeysSimulationResult:
     """What happened in a run.
 
     Attributes
@@ -41,11 +41,11 @@ class Outcome:
         Of them, those that took effect; those that are missing were never acknowledged.
     doubled
         Received again and refused by their marks.
-    held_most
+    max_held
         Records that consumers held back at once, at most.
     tables, settled
         Published, and those that took earlier places out.
-    given_up
+    abandoned
         Changes of tables that took too long.
     killed
         Producers and consumers.
@@ -56,10 +56,10 @@ class Outcome:
     records: int
     effects: int
     doubled: int
-    held_most: int
+    max_held: int
     tables: int
     settled: int
-    given_up: int
+    abandoned: int
     killed: int
     lost: int = field(default=0, repr=False)
 
@@ -73,7 +73,7 @@ def simulate(
     partitions: int = 5,
     keys: int = 30,
     retention: bool = False,
-) -> Outcome:
+) -> KeysSimulationResult:
     """One run to its end, with the promises held against every effect and the whole.
 
     Parameters
@@ -91,10 +91,10 @@ def simulate(
     weights = list(itertools.accumulate(1 / rank for rank in range(1, keys + 1)))
     plans = [chance.choices(names, cum_weights=weights, k=records // producers) for _ in range(producers)]
     settings = replace(SETTINGS, held_records=chance.choice((FEW_HELD, SETTINGS.held_records)))
-    world = World(partitions, consumers, plans, settings, chance.random, retention=retention)
+    world = KeysWorld(partitions, consumers, plans, settings, chance.random, retention=retention)
     # Of its own, so that what else happens is drawn as without retention.
     cuts = random.Random(f"retention {seed}")
-    publisher = Publisher(world, chance, names, names[:3])
+    publisher = SimulatedPublisher(world, chance, names, names[:3])
     # Some twenty drawn tables a run, however short it is, and as many faults; more in long runs.
     steps = max(1, records // 50)
     rare = min(0.2, max(20 / steps, RARE))
@@ -116,19 +116,19 @@ def simulate(
             if orphans and chance.random() < 0.3:
                 world.orphan(partition, chance.random() < 0.5)
         if chance.random() < rare:
-            killed += _strike(world, chance, asleep)
+            killed += _inject_fault(world, chance, asleep)
         if retention and cuts.random() < rare / 4:
             _cut(world, cuts)
     world.settle()
     effects = sum(map(len, world.effects.numbers.values()))
     gave_up = sum(one.sender.gave_up for one in world.producers)
-    return Outcome(
+    return KeysSimulationResult(
         records // producers * producers, effects, world.effects.doubled, held_most, publisher.version,
         publisher.settled, gave_up, killed, world.effects.lost,
     )  # fmt: skip
 
 
-def _produce(world: World, one: int, chance: random.Random) -> None:
+def _produce(world: KeysWorld, one: int, chance: random.Random) -> None:
     if world.tables and chance.random() < 0.3:
         # The newest most often, else any: late, twice, or not in their order.
         last = len(world.tables) - 1
@@ -137,17 +137,17 @@ def _produce(world: World, one: int, chance: random.Random) -> None:
         world.read_table(one, last if new or chance.random() < 0.7 else chance.randint(0, last))
     if world.switchable(one):
         world.switch(one)
-    if world.behind < MOST_BEHIND:
+    if world.behind < MAX_LAG:
         world.send(one, chance.randint(0, BATCH))
     for partition, flying in enumerate(world.producers[one].flying):
         if flying and chance.random() < 0.7:
             world.append(one, partition, chance.randint(1, 2 * BATCH))
         if chance.random() < 0.02:
             # Markers of a transaction.
-            world.logs[partition].append(Entry(None, 0))
+            world.logs[partition].append(SimulatedLogEntry(None, 0))
 
 
-def _consume(world: World, one: int, chance: random.Random) -> None:
+def _consume(world: KeysWorld, one: int, chance: random.Random) -> None:
     for partition in list(world.consumers[one].receiver.lanes):
         if chance.random() < 0.8:
             world.poll(one, partition, chance.randint(1, 4 * BATCH))
@@ -155,12 +155,12 @@ def _consume(world: World, one: int, chance: random.Random) -> None:
     if chance.random() < 0.5:
         world.tick(one)
     if chance.random() < 0.5:
-        world.hear(one)
+        world.read_commits(one)
     if chance.random() < 0.1:
         world.wake(one)
 
 
-def _strike(world: World, chance: random.Random, asleep: dict[tuple[str, int], float]) -> int:
+def _inject_fault(world: KeysWorld, chance: random.Random, asleep: dict[tuple[str, int], float]) -> int:
     """One fault; 1 if it was a kill."""
     producer, consumer = chance.randrange(len(world.producers)), chance.randrange(len(world.consumers))
     partition = chance.randrange(len(world.logs))
@@ -186,7 +186,7 @@ def _strike(world: World, chance: random.Random, asleep: dict[tuple[str, int], f
     return int(which < 2)
 
 
-def _cut(world: World, cuts: random.Random) -> None:
+def _cut(world: KeysWorld, cuts: random.Random) -> None:
     """Retention: a partition's log begins anew somewhere in what is not committed, at most at its end."""
     partition = cuts.randrange(len(world.logs))
     owner = world.consumers[world.owner[partition]]

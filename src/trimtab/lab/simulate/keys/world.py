@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from trimtab.lab.simulate.keys.checker import Effects, ViolationError
-from trimtab.lab.simulate.keys.clients import Consumer, Entry, Producer
-from trimtab.lab.simulate.keys.owed import Owed
-from trimtab.lab.simulate.keys.places import Places
+from trimtab.lab.simulate.keys.checker import KeysInvariantError, SimulatedEffects
+from trimtab.lab.simulate.keys.clients import SimulatedKeyConsumer, SimulatedKeyProducer, SimulatedLogEntry
+from trimtab.lab.simulate.keys.pending_acks import PendingAcks
+from trimtab.lab.simulate.keys.places import SequencePositions
 from trimtab.model.keys.routing import RoutingTable
 from trimtab.online.keys.order.messages import (
-    AskMark,
-    Commit,
-    Drop,
-    Fill,
+    CommitOffset,
+    DropRecord,
+    FillGap,
     Flush,
-    Probe,
+    OrderedRecord,
+    ProbePartition,
+    ReadCheckpoint,
     ReadEnds,
     ReceiverOrder,
-    Record,
-    Release,
-    Search,
+    ReleaseRecord,
+    SearchStream,
     SenderOrder,
-    Skip,
+    SkipSequence,
 )
-from trimtab.online.keys.order.receiver import Receiver
-from trimtab.online.keys.order.sender import Sender
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.receiver import OrderedReceiver
+from trimtab.online.keys.order.sender import OrderedSender
+from trimtab.online.keys.order.settings import OrderingConfig
 
-PATIENCE_ROUNDS = 100
+MAX_IDLE_ROUNDS = 100
 """In each, more time passes than anything may take."""
 
 
-class World:
+class KeysWorld:
     """The whole.
 
     Parameters
@@ -53,24 +53,24 @@ class World:
         partitions: int,
         consumers: int,
         plans: Sequence[Sequence[bytes]],
-        settings: Guarding,
+        settings: OrderingConfig,
         chance: Callable[[], float],
         *,
         retention: bool = False,
     ) -> None:
         self.settings, self.now = settings, 0.0
         self._chance = chance
-        self.logs: list[list[Entry]] = [[] for _ in range(partitions)]
+        self.logs: list[list[SimulatedLogEntry]] = [[] for _ in range(partitions)]
         self.begins = [0] * partitions
         self.committed = [0] * partitions
-        self.places = Places(partitions)
+        self.places = SequencePositions(partitions)
         self.owner = [partition % consumers for partition in range(partitions)]
-        self.orphans: list[deque[Entry]] = [deque() for _ in range(partitions)]
+        self.orphans: list[deque[SimulatedLogEntry]] = [deque() for _ in range(partitions)]
         self.tables: list[RoutingTable] = []
-        self.effects = Effects()
+        self.effects = SimulatedEffects()
         self.producers = [self._producer(f"{one}", plan) for one, plan in enumerate(plans)]
-        self.consumers = [Consumer(Receiver(settings)) for _ in range(consumers)]
-        self.owed = Owed(retention=retention)
+        self.consumers = [SimulatedKeyConsumer(OrderedReceiver(settings)) for _ in range(consumers)]
+        self.pending_acks = PendingAcks(retention=retention)
         self.started = len(plans)
         for partition, owner in enumerate(self.owner):
             self._carry_out(self.consumers[owner], self.consumers[owner].receiver.assigned(partition, 0))
@@ -89,7 +89,10 @@ class World:
             number = producer.numbers[key] = producer.numbers.get(key, 0) + 1
             partition, stamp = placed
             self._fly(
-                producer, partition, Record(producer.name, key, producer.sender.group(key), stamp), number
+                producer,
+                partition,
+                OrderedRecord(producer.name, key, producer.sender.group(key), stamp),
+                number,
             )
             done += 1
         return done
@@ -112,7 +115,7 @@ class World:
     def read_table(self, one: int, which: int) -> None:
         """A producer reads one of the tables that were published."""
         producer = self.producers[one]
-        self._send_orders(producer, producer.sender.seen(self.tables[which], self.now))
+        self._send_orders(producer, producer.sender.adopt_table(self.tables[which], self.now))
 
     def switchable(self, one: int) -> bool:
         """Whether a producer has flushed what it wanted to, or may read the ends that it asked for."""
@@ -163,7 +166,7 @@ class World:
         """A consumer receives the next records of a partition that it believes to be its own."""
         consumer, log = self.consumers[one], self.logs[partition]
         receiver = consumer.receiver
-        if not receiver.room(partition, self.now):
+        if not receiver.has_capacity(partition, self.now):
             return
         begin = self.begins[partition]
         if receiver.lanes[partition].position < begin:
@@ -175,7 +178,7 @@ class World:
             if record is None:
                 receiver.positioned(partition, offset + 1)
             else:
-                consumer.kept.add((partition, offset))
+                consumer.retained.add((partition, offset))
                 self._carry_out(consumer, receiver.arrived(partition, offset, record, self.now))
 
     def effect(self, one: int, count: int = 1) -> None:
@@ -185,10 +188,10 @@ class World:
             if not consumer.ready:
                 return
             partition, offset = consumer.ready.popleft()
-            consumer.kept.discard((partition, offset))
+            consumer.retained.discard((partition, offset))
             entry = self.logs[partition][offset]
             assert entry.record is not None
-            self.owed.check(entry, entry.record, self.effects)
+            self.pending_acks.check(entry, entry.record, self.effects)
             self.effects.apply(partition, offset, entry.record, entry.number)
             self._carry_out(consumer, consumer.receiver.applied(partition, offset))
 
@@ -196,7 +199,7 @@ class World:
         """A consumer commits, and looks after what waits."""
         self._carry_out(self.consumers[one], self.consumers[one].receiver.ticked(self.now))
 
-    def hear(self, one: int) -> None:
+    def read_commits(self, one: int) -> None:
         """A consumer reads what is committed of all partitions."""
         consumer = self.consumers[one]
         for partition, offset in enumerate(self.committed):
@@ -204,16 +207,16 @@ class World:
 
     def kill_consumer(self, one: int) -> None:
         """A consumer dies and comes back with nothing in mind; its partitions begin at their commits."""
-        consumer = self.consumers[one] = Consumer(Receiver(self.settings))
+        consumer = self.consumers[one] = SimulatedKeyConsumer(OrderedReceiver(self.settings))
         for partition, owner in enumerate(self.owner):
             if owner == one:
                 self._carry_out(consumer, consumer.receiver.assigned(partition, self._start(partition)))
 
-    def hand_over(self, partition: int, to: int, told: bool = True) -> None:
+    def hand_over(self, partition: int, to: int, text: bool = True) -> None:
         """A partition becomes another consumer's; who had it may sleep and not know of it."""
         before = self.owner[partition]
         self.owner[partition] = to
-        if told and before != to:
+        if text and before != to:
             self._revoke(before, partition)
         consumer = self.consumers[to]
         self._revoke(to, partition)
@@ -250,17 +253,17 @@ class World:
         """
         rounds, done = 0, -1
         while not self._settled():
-            before, done = done, sum(self.committed) + sum(self.effects.marks.values())
+            before, done = done, sum(self.committed) + sum(self.effects.checkpoints.values())
             rounds = rounds + 1 if done == before else 0
-            if rounds == PATIENCE_ROUNDS:
+            if rounds == MAX_IDLE_ROUNDS:
                 waiting = [one.receiver.held for one in self.consumers]
-                raise ViolationError(
+                raise KeysInvariantError(
                     f"records are held for ever: {waiting}, {[len(p.to_send) for p in self.producers]}"
                 )
         self.effects.check_complete()
-        if any(one.kept for one in self.consumers):
-            raise ViolationError(
-                f"consumers keep {[len(one.kept) for one in self.consumers]} records for ever"
+        if any(one.retained for one in self.consumers):
+            raise KeysInvariantError(
+                f"consumers keep {[len(one.retained) for one in self.consumers]} records for ever"
             )
 
     def _settled(self) -> bool:
@@ -279,7 +282,7 @@ class World:
                 self.poll(one, partition, 10**9)
             self.effect(one, 10**9)
             self.tick(one)
-            self.hear(one)
+            self.read_commits(one)
             self.effect(one, 10**9)
         return all(
             committed == len(log) for committed, log in zip(self.committed, self.logs, strict=True)
@@ -296,64 +299,66 @@ class World:
         """Where a consumer begins that gets a partition: its commit, or the log's begin if that is later."""
         return max(self.committed[partition], self.begins[partition])
 
-    def _producer(self, name: str, plan: Sequence[bytes] | deque[bytes]) -> Producer:
+    def _producer(self, name: str, plan: Sequence[bytes] | deque[bytes]) -> SimulatedKeyProducer:
         count = len(self.logs)
         base = min(count, self.tables[0].base) if self.tables else count
-        flying: list[deque[Entry]] = [deque() for _ in range(count)]
-        return Producer(name, Sender(base, self.settings), deque(plan), flying)
+        flying: list[deque[SimulatedLogEntry]] = [deque() for _ in range(count)]
+        return SimulatedKeyProducer(name, OrderedSender(base, self.settings), deque(plan), flying)
 
-    def _fly(self, producer: Producer, partition: int, record: Record, number: int) -> None:
-        producer.flying[partition].append(Entry(record, number, producer.sent, self.now))
+    def _fly(
+        self, producer: SimulatedKeyProducer, partition: int, record: OrderedRecord, number: int
+    ) -> None:
+        producer.flying[partition].append(SimulatedLogEntry(record, number, producer.sent, self.now))
         producer.sent += 1
 
-    def _append(self, partition: int, entry: Entry) -> None:
+    def _append(self, partition: int, entry: SimulatedLogEntry) -> None:
         self.logs[partition].append(entry)
         if entry.number and entry.record is not None:
             name = entry.record.producer, entry.record.key
             self.effects.acknowledged.setdefault(name, []).append(entry.number)
             # The first runs are there before any table.
-            self.owed.acknowledged(entry, name, from_the_first=int(name[0]) < len(self.producers))
+            self.pending_acks.acknowledged(entry, name, from_the_first=int(name[0]) < len(self.producers))
 
-    def _send_orders(self, producer: Producer, orders: Sequence[SenderOrder]) -> None:
-        self.owed.follows(producer)
+    def _send_orders(self, producer: SimulatedKeyProducer, orders: Sequence[SenderOrder]) -> None:
+        self.pending_acks.follows(producer)
         for order in orders:
             if isinstance(order, Flush):
                 producer.flush = order.version, producer.sent
             elif isinstance(order, ReadEnds):
                 producer.ends = order
-            elif isinstance(order, Fill):
+            elif isinstance(order, FillGap):
                 partition = order.partitions[int(self._chance() * len(order.partitions))]
                 group = producer.sender.group(order.key)
-                self._fly(producer, partition, Record(producer.name, order.key, group, order.stamp), 0)
+                self._fly(producer, partition, OrderedRecord(producer.name, order.key, group, order.stamp), 0)
 
     def _revoke(self, one: int, partition: int) -> None:
         consumer = self.consumers[one]
         consumer.receiver.revoked(partition)
         consumer.ready = deque(place for place in consumer.ready if place[0] != partition)
-        consumer.kept = {place for place in consumer.kept if place[0] != partition}
+        consumer.retained = {place for place in consumer.retained if place[0] != partition}
 
-    def _carry_out(self, consumer: Consumer, orders: Sequence[ReceiverOrder]) -> None:
+    def _carry_out(self, consumer: SimulatedKeyConsumer, orders: Sequence[ReceiverOrder]) -> None:
         for order in orders:
-            if isinstance(order, Release):
+            if isinstance(order, ReleaseRecord):
                 consumer.ready.append((order.partition, order.offset))
-            elif isinstance(order, Drop):
-                consumer.kept.discard((order.partition, order.offset))
-            elif isinstance(order, Commit):
+            elif isinstance(order, DropRecord):
+                consumer.retained.discard((order.partition, order.offset))
+            elif isinstance(order, CommitOffset):
                 # Kafka refuses the commit of a member that has been replaced.
                 if self.consumers[self.owner[order.partition]] is consumer:
                     self.committed[order.partition] = max(self.committed[order.partition], order.offset)
-            elif isinstance(order, AskMark):
-                mark = self.effects.marks.get(order.stream, 0)
+            elif isinstance(order, ReadCheckpoint):
+                mark = self.effects.checkpoints.get(order.stream, 0)
                 self._carry_out(consumer, consumer.receiver.marked(order.stream, mark))
-            elif isinstance(order, Search):
+            elif isinstance(order, SearchStream):
                 begins = [self._start(one) for one in range(len(self.logs))]
                 found = self.places.found(order, self.logs, begins)
                 answer = consumer.receiver.searched(order.stream, order.first, found, order.last)
                 self._carry_out(consumer, answer)
-            elif isinstance(order, Skip):
+            elif isinstance(order, SkipSequence):
                 mark = self.effects.skip(order.stream, order.first, order.last)
                 self._carry_out(consumer, consumer.receiver.marked(order.stream, mark))
-            elif isinstance(order, Probe):
+            elif isinstance(order, ProbePartition):
                 at = order.partition
                 answer = consumer.receiver.probed(at, self.committed[at], len(self.logs[at]))
                 self._carry_out(consumer, answer)

@@ -8,9 +8,9 @@ import time
 from collections import Counter
 from functools import partial
 
-from trimtab.lab.simulate.masters.run import FAULT_SECONDS, Told, run
+from trimtab.lab.simulate.masters.run import FAULT_SECONDS, StoreSimulationResult, run
 from trimtab.lab.simulate.masters.times import table
-from trimtab.lab.simulate.seeds import add_seeds, played, seeds_asked
+from trimtab.lab.simulate.seeds import add_seeds, played, selected_seeds
 from trimtab.online.masters.engines import EMBEDDED, ENGINES
 
 
@@ -28,13 +28,13 @@ def main() -> int:
     parser.add_argument(
         "--fault-seconds", type=float, default=FAULT_SECONDS, help="faults of a seed end then: %(default)s"
     )
-    parser.add_argument("--times", type=int, help="measure so many takeovers by each scheme instead")
+    parser.add_argument("--times", type=int, help="measure so many transfers by each scheme instead")
     asked = parser.parse_args()
     if asked.times:
         print(table(asked.times, ENGINES[asked.engine]))
         return 0
-    seeds, story = seeds_asked(asked), asked.seed is not None
-    sums = _Sums()
+    seeds, story = selected_seeds(asked), asked.seed is not None
+    sums = _MastersTotals()
     play = partial(
         _play, engine=asked.engine, beyond=asked.beyond, fault_seconds=asked.fault_seconds, story=story
     )
@@ -59,48 +59,53 @@ def main() -> int:
     return 1 if sums.broken else 0
 
 
-def _play(seed: int, *, engine: str, beyond: bool, fault_seconds: float, story: bool) -> Told:
+def _play(
+    seed: int, *, engine: str, beyond: bool, fault_seconds: float, story: bool
+) -> StoreSimulationResult:
     told = run(seed, engine=ENGINES[engine], beyond=beyond, fault_seconds=fault_seconds)
     if not story:
         told.story.clear()
     return told
 
 
-class _Sums:
+class _MastersTotals:
     """What came of all seeds so far."""
 
     def __init__(self) -> None:
-        self._began = time.perf_counter()
-        self.played = self.broken = self.stored = self.sent = self.takeovers = self.clean = self.lives = 0
+        self._started_at = time.perf_counter()
+        self.played = self.broken = self.stored = self.sent = self.transfers = self.clean = (
+            self.incarnations
+        ) = 0
         self.histories = self.undecided = self.operations = self.ends = self.maps = 0
         self.seconds = 0.0
         self.faults: Counter[str] = Counter()
 
-    def add(self, told: Told) -> None:
+    def add(self, text: StoreSimulationResult) -> None:
         """Count one in."""
         self.played += 1
-        self.seconds += told.seconds
-        self.stored += told.stored
-        self.sent += told.sent
-        self.lives += told.lives
-        self.takeovers += len(told.takeovers)
-        self.clean += told.clean
-        self.histories += told.histories
-        self.undecided += told.undecided
-        self.operations += told.operations
-        self.ends += told.ends
-        self.maps += told.maps
-        self.faults += told.faults
-        self.broken += bool(told.violation)
+        self.seconds += text.seconds
+        self.stored += text.stored
+        self.sent += text.sent
+        self.incarnations += text.incarnations
+        self.transfers += len(text.transfers)
+        self.clean += text.clean
+        self.histories += text.histories
+        self.undecided += text.undecided
+        self.operations += text.operations
+        self.ends += text.ends
+        self.maps += text.maps
+        self.faults += text.faults
+        self.broken += bool(text.violation)
 
     def __str__(self) -> str:
-        took = time.perf_counter() - self._began
+        took = time.perf_counter() - self._started_at
         faults = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.faults.items()))
         return (
             f"{self.broken} broken; {self.played:,} seeds, {self.seconds:,.0f} simulated seconds "
             f"in {took:.1f} s ({self.seconds / took:,.0f} a second), "
-            f"{self.stored:,} messages acknowledged, sent {self.sent:,} times, {self.takeovers:,} takeovers, "
-            f"{self.clean:,} clean for a consumer, {self.lives:,} lives of consumers; {self.ends:,} ends of "
+            f"{self.stored:,} messages acknowledged, sent {self.sent:,} times, {self.transfers:,} transfers, "
+            f"{self.clean:,} clean for a consumer, {self.incarnations:,} lives of consumers; {self.ends:,} "
+            "ends of "
             f"nodes, {self.maps:,} maps, {self.faults.total():,} faults ({faults}); "
             f"an order was looked for in {self.histories:,} histories ({self.operations:,} operations), and "
             f"given up in {self.undecided}"

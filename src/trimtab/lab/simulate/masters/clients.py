@@ -1,7 +1,7 @@
 """Programs that use a group by the producer and the consumer that users run, in virtual time.
 
-`Sending` and `Reading` decide, as in `Producer` and `Consumer` of the data plane; timers and connections,
-which end with a node, are here.
+`ProducerSession` and `ConsumerSession` decide, as in `SimulatedStoreProducer` and `SimulatedStoreConsumer` of
+the data plane; timers and connections, which end with a node, are here.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from collections import deque
 from math import inf
 from typing import Any, Final
 
-from trimtab.lab.simulate.masters.machine import Stage
+from trimtab.lab.simulate.masters.machine import StoreWorldProtocol
+from trimtab.online.masters.consumer_session import ConsumerSession
 from trimtab.online.masters.messages import (
-    AskUpload,
-    Gone,
-    OffsetKept,
-    Publish,
-    Published,
-    Pull,
-    Pulled,
-    Send,
-    Upload,
+    ClientDisconnected,
+    FetchRequest,
+    FetchResponse,
+    OffsetCommitted,
+    OffsetUpload,
+    ProduceRequest,
+    ProduceResponse,
+    RequestOffset,
+    SendMessage,
 )
-from trimtab.online.masters.reading import Reading
-from trimtab.online.masters.sending import Sending
+from trimtab.online.masters.producer_session import ProducerSession
 
 WINDOW: Final = 64
 """Messages of a producer that may be unacknowledged at once."""
 BURST: Final = 24
-MOST: Final = 10
+MAX_BURST: Final = 10
 """Messages that a consumer asks for at once, and that may wait for its program."""
 CLOSING_SECONDS: Final = 5.0
 ROUNDS_A_SECOND: Final = 60
 """Rounds that any producer needs in a second, beside what is new in it and its window once more, at most."""
 
 
-class Producer:
+class SimulatedStoreProducer:
     """A program that sends messages one by one and in bursts, through one producer for all of its life.
 
     Attributes
@@ -46,10 +46,14 @@ class Producer:
         Messages that were acknowledged.
     """
 
-    def __init__(self, world: Stage, name: str, group: int, topic: str, interval_seconds: float) -> None:
+    def __init__(
+        self, world: StoreWorldProtocol, name: str, group: int, topic: str, interval_seconds: float
+    ) -> None:
         self._world, self.name, self._group = world, name, group
         self._interval = interval_seconds
-        self._sending = Sending(name, group, topic, name, nodes=world.nodes, master=group % world.nodes)
+        self._sending = ProducerSession(
+            name, group, topic, name, nodes=world.nodes, master=group % world.nodes
+        )
         self._wake_at = inf
         self._lately: deque[float] = deque()
         self.stored = 0
@@ -73,7 +77,7 @@ class Producer:
 
     def received(self, sender: int, message: Any) -> None:
         """Hear what became of a message."""
-        if isinstance(message, Published):
+        if isinstance(message, ProduceResponse):
             stored = self._sending.received(self._world.now, sender, message)
             for sequence in stored:
                 self._world.histories.appended(self._world.now, self._group, (self.name, sequence))
@@ -88,22 +92,22 @@ class Producer:
         self._plan()
 
     def _plan(self) -> None:
-        due = max(self._sending.due(), self._world.now)
+        due = max(self._sending.next_deadline(), self._world.now)
         if due < self._wake_at:
             self._wake_at = due
             self._world.at(due, self._woken, due)
 
-    def _woken(self, due: float) -> None:
-        if due == self._wake_at:
+    def _woken(self, deadline: float) -> None:
+        if deadline == self._wake_at:
             self._wake_at = inf
-            if self._sending.due() <= self._world.now:
-                self._carry_out(self._sending.go_on(self._world.now))
+            if self._sending.next_deadline() <= self._world.now:
+                self._carry_out(self._sending.tick(self._world.now))
             self._plan()
 
-    def _carry_out(self, orders: list[Send]) -> None:
+    def _carry_out(self, orders: list[SendMessage]) -> None:
         world, lately = self._world, self._lately
         for order in orders:
-            assert isinstance(order.to, int) and isinstance(order.message, Publish)
+            assert isinstance(order.to, int) and isinstance(order.message, ProduceRequest)
             world.transmit(self.name, order.to, order.group, order.message)
             lately.append(world.now)
         while lately and lately[0] <= world.now - 1.0:
@@ -114,7 +118,7 @@ class Producer:
             )
 
 
-class Consumer:
+class SimulatedStoreConsumer:
     """A program that reads, works off, and ends: in good order or not; then it is started anew.
 
     Attributes
@@ -123,9 +127,9 @@ class Consumer:
         Under it the offset is kept, through all lives.
     client
         Of this life's connections.
-    kept
+    committed
         The highest offset of which a master said that it is kept.
-    kept_before, done_before
+    stored_before, done_before
         That, and how far messages were worked off, when it asked last.
     reached
         Before this offset are all messages that any life has got.
@@ -134,26 +138,31 @@ class Consumer:
         where a life began that came after it, though it may not have heard so.
     fence
         Of the master that answered last, when it did; noted by the checkers.
-    lives
+    incarnations
         So many were begun.
     """
 
-    def __init__(self, world: Stage, name: str, group: int, topic: str, interval_seconds: float) -> None:
+    def __init__(
+        self, world: StoreWorldProtocol, name: str, group: int, topic: str, interval_seconds: float
+    ) -> None:
         self._world, self.name, self.group, self.topic = world, name, group, topic
         self._interval = interval_seconds
-        self.kept = self.kept_before = self.done_before = self.worked_off = self.fence = self.reached = 0
-        self.lives = 0
+        self.committed = self.stored_before = self.done_before = self.worked_off = self.fence = (
+            self.reached
+        ) = 0
+        self.incarnations = 0
         self._begin()
 
     def _begin(self) -> None:
-        self.lives += 1
-        self.client = f"{self.name}#{self.lives}"
+        self.incarnations += 1
+        self.client = f"{self.name}#{self.incarnations}"
         world = self._world
-        self._reading = Reading(
+        self._reading = ConsumerSession(
             self.client, self.group, self.topic, self.name, nodes=world.nodes,
-            master=self.group % world.nodes, most=MOST, idle_seconds=self._interval, keep_seconds=1.0,
+            master=self.group % world.nodes, max_messages=MAX_BURST, idle_seconds=self._interval,
+            keep_seconds=1.0,
         )  # fmt: skip
-        self._asked: int | None = None
+        self._requested: int | None = None
         self._closing_until = inf
         self._ends = False
         self._waiting = 0
@@ -175,7 +184,7 @@ class Consumer:
         elif self._waiting and reading.position is not None:
             taken = self._waiting if chance.random() < 0.8 else chance.randrange(self._waiting)
             self._waiting -= taken
-            reading.room += taken
+            reading.has_capacity += taken
             reading.work_off(world.now, reading.position - self._waiting)
         self._plan()
         world.at(world.now + self._interval * (0.5 + chance.random()), self.tick)
@@ -189,64 +198,64 @@ class Consumer:
             for machine in world.machines:
                 world.at(
                     world.now + 0.05 * world.chance.random(),
-                    world.tell,
+                    world.deliver,
                     machine,
-                    machine.life,
-                    Gone(self.client),
+                    machine.incarnation,
+                    ClientDisconnected(self.client),
                 )
         self._begin()
 
     def received(self, sender: int, message: Any) -> None:
         """Take messages, or hear what a master has to say."""
         world, reading = self._world, self._reading
-        if isinstance(message, Pulled) and message.number == self._asked:
-            self._asked = None
+        if isinstance(message, FetchResponse) and message.number == self._requested:
+            self._requested = None
             if message.verdict == "stored":
                 world.histories.pulled(world.now, self.group, message)
                 world.watching.pulled(self, message, fresh=reading.position is None)
                 self.worked_off = self.done_before
-        elif isinstance(message, OffsetKept):
-            self.kept = max(self.kept, message.offset)
-            world.histories.kept(world.now, self.group, self.name, message.offset)
+        elif isinstance(message, OffsetCommitted):
+            self.committed = max(self.committed, message.offset)
+            world.histories.offset_acknowledged(world.now, self.group, self.name, message.offset)
         orders, records = reading.received(world.now, sender, message)
         self._waiting += len(records)
         self.reached = max(self.reached, reading.position or 0)
         self._carry_out(orders)
-        if isinstance(message, AskUpload) and world.chance.random() < 0.5:
-            self._ends = True  # its last word was true, so that the takeover may be clean
+        if isinstance(message, RequestOffset) and world.chance.random() < 0.5:
+            self._ends = True  # its last word was true, so that the transfer may be clean
         self._plan()
 
     def lost(self, node: int) -> None:
         """The connection to a node has ended, or could not be made."""
         if node == self._reading.master:
-            self._asked = None
+            self._requested = None
         self._reading.lost(self._world.now, node)
         self._plan()
 
     def _plan(self) -> None:
-        due = max(self._reading.due(), self._world.now)
+        due = max(self._reading.next_deadline(), self._world.now)
         if due < self._wake_at:
             self._wake_at = due
             self._world.at(due, self._woken, self.client, due)
 
-    def _woken(self, client: str, due: float) -> None:
-        if client == self.client and due == self._wake_at:
+    def _woken(self, client: str, deadline: float) -> None:
+        if client == self.client and deadline == self._wake_at:
             self._wake_at = inf
-            self._carry_out(self._reading.go_on(self._world.now))
+            self._carry_out(self._reading.tick(self._world.now))
             self._plan()
 
-    def _carry_out(self, orders: list[Send]) -> None:
+    def _carry_out(self, orders: list[SendMessage]) -> None:
         world = self._world
         for order in orders:
             message = order.message
             assert isinstance(order.to, int)
-            if isinstance(message, Pull):
-                self._asked, self.kept_before, self.done_before = (
+            if isinstance(message, FetchRequest):
+                self._requested, self.stored_before, self.done_before = (
                     message.number,
-                    self.kept,
+                    self.committed,
                     self._reading.done,
                 )
-                world.histories.pulls(world.now, self.group, self.name, message.offset, message.most)
-            elif isinstance(message, Upload) and message.offset > self.kept:
+                world.histories.pulls(world.now, self.group, self.name, message.offset, message.max_messages)
+            elif isinstance(message, OffsetUpload) and message.offset > self.committed:
                 world.histories.keeps(world.now, self.group, self.name, message.offset)
             world.transmit(self.client, order.to, order.group, message)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Clock:
+class DriftingClock:
     """A node's clock: true time at a rate that changes now and then.
 
     Attributes

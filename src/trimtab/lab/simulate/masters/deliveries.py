@@ -4,64 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trimtab.lab.simulate.masters.clients import Consumer
-from trimtab.lab.simulate.masters.logs import Logs
-from trimtab.lab.simulate.masters.machine import Machine, Stage
-from trimtab.online.masters.entries import Record
-from trimtab.online.masters.messages import Published, Pulled, Send
+from trimtab.lab.simulate.masters.clients import SimulatedStoreConsumer
+from trimtab.lab.simulate.masters.logs import AppliedLogs
+from trimtab.lab.simulate.masters.machine import SimulatedNode, StoreWorldProtocol
+from trimtab.online.masters.entries import MessageRecord
+from trimtab.online.masters.messages import FetchResponse, ProduceResponse, SendMessage
 from trimtab.online.masters.state import GroupState
 
 
-class Deliveries:
+class DeliveryChecker:
     """Messages as producers and consumers were told of them.
 
     Attributes
     ----------
     clean
-        Clean takeovers that consumers went through.
+        Clean transfers that consumers went through.
     """
 
-    def __init__(self, world: Stage, logs: Logs, broken: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, world: StoreWorldProtocol, logs: AppliedLogs, broken: Callable[[str, str], None]
+    ) -> None:
         self._world, self._logs, self._broken = world, logs, broken
         self._stored: dict[tuple[int, str, str], int] = {}
-        self._read: dict[tuple[int, str, int], Record] = {}
+        self._read: dict[tuple[int, str, int], MessageRecord] = {}
         self._fences: dict[tuple[int | str, int], int] = {}
-        self._begun = set[str]()
+        self._started = set[str]()
         self.clean = 0
 
-    def sent(self, machine: Machine, order: Send) -> None:
+    def sent(self, machine: SimulatedNode, order: SendMessage) -> None:
         """A master answers a consumer: under which fence, for what it holds may be another one's soon."""
         message = order.message
-        if isinstance(message, Pulled) and message.verdict == "stored":
+        if isinstance(message, FetchResponse) and message.verdict == "stored":
             state = self._world.state(machine.number, order.group)
             self._fences[order.to, message.number] = state.fence
             consumer = self._world.clients.get(order.to) if isinstance(order.to, str) else None
-            if isinstance(consumer, Consumer) and consumer.client not in self._begun:
-                # A life begins here, though the answer may be lost. Without a clean takeover in between, what
+            if isinstance(consumer, SimulatedStoreConsumer) and consumer.client not in self._started:
+                # A life begins here, though the answer may be lost. Without a clean transfer in between, what
                 # the life before it did not hand in comes again.
-                self._begun.add(consumer.client)
+                self._started.add(consumer.client)
                 if not self._is_clean(consumer, state.fence):
                     consumer.worked_off = min(consumer.worked_off, message.offset)
 
-    def _is_clean(self, consumer: Consumer, fence: int) -> bool:
-        """Whether a clean takeover lies between the master that answered a consumer last and this one."""
+    def _is_clean(self, consumer: SimulatedStoreConsumer, fence: int) -> bool:
+        """Whether a clean transfer lies between the master that answered a consumer last and this one."""
         return self._logs.switches.get((consumer.group, fence)) == (consumer.fence, True)
 
-    def stored(self, group: int, message: Published) -> None:
+    def stored(self, group: int, message: ProduceResponse) -> None:
         """A producer was told that its message is stored."""
         key = group, message.topic, message.producer
         self._stored[key] = max(self._stored.get(key, 0), message.sequence)
 
-    def pulled(self, consumer: Consumer, message: Pulled, *, fresh: bool) -> None:
+    def pulled(self, consumer: SimulatedStoreConsumer, message: FetchResponse, *, fresh: bool) -> None:
         """A consumer got messages."""
         fence = self._fences[consumer.client, message.number]
         clean = self._is_clean(consumer, fence)
         self.clean += clean
         if fresh:
             # What is kept while the answer is under way may have overtaken it.
-            if message.offset < consumer.kept_before:
+            if message.offset < consumer.stored_before:
                 self._broken(
-                    "I5", f"{consumer.name} begins at {message.offset}, and {consumer.kept_before} was kept"
+                    "I5", f"{consumer.name} begins at {message.offset}, and {consumer.stored_before} was kept"
                 )
             if message.offset > consumer.reached:
                 self._broken(
@@ -70,7 +72,7 @@ class Deliveries:
                 )  # fmt: skip
             if clean and message.offset < consumer.worked_off:
                 self._broken(
-                    "I5", f"{consumer.name} gets {message.offset} again after a clean takeover, "
+                    "I5", f"{consumer.name} gets {message.offset} again after a clean transfer, "
                     f"and those before {consumer.worked_off} were worked off"
                 )  # fmt: skip
         consumer.fence = fence

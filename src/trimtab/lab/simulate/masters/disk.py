@@ -6,10 +6,10 @@ from collections import defaultdict
 from random import Random
 from typing import Any
 
-from trimtab.online.masters.kept import Kept
+from trimtab.online.masters.log_retention import RetainedLog
 
 
-class Disk:
+class SimulatedDisk:
     """The log of one node, over all its lives.
 
     Attributes
@@ -45,10 +45,10 @@ class Disk:
 
         Read when a node starts: then nothing is on its way to the disk.
         """
-        found: defaultdict[int, Kept[Any]] = defaultdict(Kept)
+        found: defaultdict[int, RetainedLog[Any]] = defaultdict(RetainedLog)
         for group, written in self.lines:
-            found[group].take(written, written)
-        needed = {group: [*kept.places(), *kept.said()] for group, kept in found.items()}
+            found[group].absorb(written, written)
+        needed = {group: [*kept.places(), *kept.state_records()] for group, kept in found.items()}
         self.lines = [(group, one) for group, lines in needed.items() for one in lines]
         self.synced = len(self.lines)
         return needed

@@ -6,27 +6,27 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.lab.simulate.masters.machine import Stage
-from trimtab.lab.simulate.masters.model import Model
-from trimtab.online.masters.entries import BeMaster, Entry, TakeOver
+from trimtab.lab.simulate.masters.machine import StoreWorldProtocol
+from trimtab.lab.simulate.masters.model import GroupModel
+from trimtab.online.masters.entries import ClaimMastership, Entry, TransferMastership
 from trimtab.online.masters.log import GroupLog
-from trimtab.online.masters.replica import Replica
+from trimtab.online.masters.replica import PaxosLog
 from trimtab.online.masters.state import GroupState
 
 
-class Logs:
+class AppliedLogs:
     """What all nodes have applied, slot by slot.
 
     Attributes
     ----------
     hands
-        Takeovers for which an incumbent handed its mastership over, by group and version of that: whether all
-        consumers had handed in their offsets.
+        Transfers for which a current master handed its mastership over, by group and version of that: whether
+        all consumers had handed in their offsets.
     switches
-        Takeovers in logs, by group and slot: the fence before, and whether it was such a clean one.
+        Transfers in logs, by group and slot: the fence before, and whether it was such a clean one.
     """
 
-    def __init__(self, world: Stage, broken: Callable[[str, str], None]) -> None:
+    def __init__(self, world: StoreWorldProtocol, broken: Callable[[str, str], None]) -> None:
         self._world, self._broken = world, broken
         groups, nodes = range(world.groups), range(world.nodes)
         self._applied = dict.fromkeys(
@@ -35,13 +35,13 @@ class Logs:
         self._versions = dict.fromkeys(((node, group) for node in nodes for group in groups), 0)
         self._offsets: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
         self._values: dict[tuple[int, int], Entry] = {}
-        self._models = {group: Model() for group in groups}
+        self._models = {group: GroupModel() for group in groups}
         self._writers: dict[tuple[int, int], int] = {}
         self._fences: dict[int, int] = defaultdict(int)
         self.hands: dict[tuple[int, int], bool] = {}
         self.switches: dict[tuple[int, int], tuple[int, bool]] = {}
 
-    def begun_anew(self, node: int) -> None:
+    def restarted(self, node: int) -> None:
         """A node has started again: what it knew may be less than it was."""
         for group in range(-1, self._world.groups):
             self._applied[node, group] = 0
@@ -51,7 +51,7 @@ class Logs:
 
     def entry(self, log: GroupLog, group: int, slot: int) -> Entry | None:
         """What stands in a slot, as far as a node or the store still knows."""
-        if isinstance(log, Replica):
+        if isinstance(log, PaxosLog):
             return log.acceptor.accepted.get(slot, (None, None))[1]
         assert self._world.store is not None
         return self._world.store.history.get((group, slot))
@@ -87,9 +87,9 @@ class Logs:
             self._broken("I2", f"slot {slot} of group {group} is {entry} on node {node}, {known} elsewhere")
         if group >= 0:
             self._models[group].chosen(slot, entry)
-        if isinstance(entry, TakeOver | BeMaster):
+        if isinstance(entry, TransferMastership | ClaimMastership):
             fence = self._world.state(node, group).fence
-            if isinstance(entry, TakeOver) and slot == fence:
+            if isinstance(entry, TransferMastership) and slot == fence:
                 clean = self.hands.get((group, entry.expected), False)
                 self.switches.setdefault((group, slot), (self._fences[group], clean))
             # A node that has applied several slots at once has a fence that came behind this one.

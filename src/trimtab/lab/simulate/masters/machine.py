@@ -8,65 +8,65 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from trimtab.lab.simulate.masters.clock import Clock
-from trimtab.lab.simulate.masters.disk import Disk
-from trimtab.lab.simulate.masters.histories import Histories
+from trimtab.lab.simulate.masters.clock import DriftingClock
+from trimtab.lab.simulate.masters.disk import SimulatedDisk
+from trimtab.lab.simulate.masters.histories import ClientHistories
 from trimtab.lab.simulate.masters.network import Address
-from trimtab.lab.simulate.masters.store import SlotStore
-from trimtab.online.masters.messages import MapSeen, Published, Pulled, Send
-from trimtab.online.masters.node import Node
-from trimtab.online.masters.settings import MasterSettings
-from trimtab.online.masters.slots import Fact
+from trimtab.lab.simulate.masters.store import SimulatedLogStore
+from trimtab.online.masters.messages import FetchResponse, MapChanged, ProduceResponse, SendMessage
+from trimtab.online.masters.node import StoreNode
+from trimtab.online.masters.settings import StoreSettings
 from trimtab.online.masters.state import GroupState
+from trimtab.online.masters.store_messages import Event
 
 
 @dataclass(slots=True)
-class Machine:
+class SimulatedNode:
     """One node with what it stands on.
 
     Attributes
     ----------
     core
         None while it is down.
-    life
+    incarnation
         Rises with every start; events of an earlier life come to nothing.
     paused_until, busy_until
         True seconds; facts wait until then.
-    inbox, due_waits
+    inbox, timer_pending
         Facts that wait, in the order in which they came; and whether one of them is to tell it the time.
     map
-        What the file of the ideal map holds, as this machine sees it.
+        What the file of the preferred map holds, as this machine sees it.
     map_late_seconds
         New versions come to be seen here so much later; infinite for never.
     """
 
     number: int
-    clock: Clock
-    disk: Disk
-    map: MapSeen
-    core: Node | None = None
-    life: int = 0
+    clock: DriftingClock
+    disk: SimulatedDisk
+    map: MapChanged
+    core: StoreNode | None = None
+    incarnation: int = 0
     paused_until: float = 0.0
     busy_until: float = 0.0
-    inbox: deque[Fact] = field(default_factory=deque)
-    due_waits: bool = False
+    inbox: deque[Event] = field(default_factory=deque)
+    timer_pending: bool = False
     map_late_seconds: float = 0.0
     wake_at: float = float("inf")
     syncing: bool = False
-    waiting: list[tuple[int, Send]] = field(default_factory=list)
+    waiting: list[tuple[int, SendMessage]] = field(default_factory=list)
 
 
-class Watching(Protocol):
+class ClientObserver(Protocol):
     """Whoever is told what clients hear."""
 
-    def stored(self, group: int, message: Published) -> None:
+    def stored(self, group: int, message: ProduceResponse) -> None:
         """A producer was told that its message is stored."""
 
-    def pulled(self, consumer: Any, message: Pulled, *, fresh: bool) -> None:
+    def pulled(self, consumer: Any, message: FetchResponse, *, fresh: bool) -> None:
         """A consumer got messages."""
 
 
-class Client(Protocol):
+class SimulatedStoreClient(Protocol):
     """A program with connections to all nodes."""
 
     def tick(self) -> None:
@@ -79,7 +79,7 @@ class Client(Protocol):
         """The connection to a node has ended, or could not be made."""
 
 
-class Stage(Protocol):
+class StoreWorldProtocol(Protocol):
     """The world; `World` is one, and says what each of these is."""
 
     now: float
@@ -87,20 +87,20 @@ class Stage(Protocol):
     closing: bool
     connected: bool
     padding: bytes
-    clients: dict[str, Client]
+    clients: dict[str, SimulatedStoreClient]
     nodes: int
     groups: int
-    settings: MasterSettings
-    machines: list[Machine]
-    store: SlotStore | None
-    map: MapSeen
-    histories: Histories
+    settings: StoreSettings
+    machines: list[SimulatedNode]
+    store: SimulatedLogStore | None
+    map: MapChanged
+    histories: ClientHistories
 
     @property
-    def watching(self) -> Watching:
+    def watching(self) -> ClientObserver:
         """Who is told."""
 
-    def moment(self) -> None:
+    def fault_point(self) -> None:
         """Something has begun that a fault could hurt."""
 
     def broken(self, invariant: str, what: str) -> None:
@@ -118,7 +118,7 @@ class Stage(Protocol):
     def at(self, when: float, do: Callable[..., None], *arguments: Any) -> None:
         """Have something happen."""
 
-    def tell(self, machine: Machine, life: int, fact: Fact) -> None:
+    def deliver(self, machine: SimulatedNode, incarnation: int, fact: Event) -> None:
         """A fact comes to a node."""
 
     def transmit(self, sender: Address, receiver: Address, group: int, message: Any) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from trimtab.online.masters.entries import Append, BeMaster, Entry, Record, TakeOver
-from trimtab.online.masters.settings import Scheme
+from trimtab.online.masters.entries import (
+    AppendMessages,
+    ClaimMastership,
+    Entry,
+    MessageRecord,
+    TransferMastership,
+)
+from trimtab.online.masters.settings import TransferScheme
 
 
-class Model:
+class GroupModel:
     """What a log makes of a group, written a second time and plainly: who may write, and what is there."""
 
     def __init__(self) -> None:
@@ -16,7 +22,7 @@ class Model:
         self._last: dict[tuple[str, str], int] = {}
         self.master = self.pending = -1
         self.fence = 0
-        self.topics: dict[str, list[Record]] = {}
+        self.topics: dict[str, list[MessageRecord]] = {}
 
     @property
     def slot(self) -> int:
@@ -32,19 +38,19 @@ class Model:
             self._next += 1
 
     def _work_off(self, slot: int, entry: Entry) -> None:
-        if isinstance(entry, BeMaster) and entry.expected == self._version:
+        if isinstance(entry, ClaimMastership) and entry.expected == self._version:
             if self._writer != (entry.node, entry.nonce[0]):
                 self._writer, self.fence = (entry.node, entry.nonce[0]), slot
             self.master, self.pending, self._version = entry.node, -1, slot
-        elif isinstance(entry, TakeOver):
+        elif isinstance(entry, TransferMastership):
             if entry.expected == self._version and self.pending < 0:
                 self.fence = self._version = slot
-                self._writer = entry.ideal, entry.ready[0]
-                if entry.scheme == Scheme.INSTATE:
-                    self.master = entry.ideal
+                self._writer = entry.preferred, entry.ready[0]
+                if entry.scheme == TransferScheme.INSTATE:
+                    self.master = entry.preferred
                 else:
-                    self.pending = entry.ideal
-        elif isinstance(entry, Append) and entry.fence == self.fence:
+                    self.pending = entry.preferred
+        elif isinstance(entry, AppendMessages) and entry.fence == self.fence:
             for record in entry.records:
                 key = record.topic, record.producer
                 if record.sequence == self._last.get(key, 0) + 1:

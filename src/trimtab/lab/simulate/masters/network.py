@@ -13,7 +13,7 @@ def _place(address: Address) -> Address:
     return address if isinstance(address, int) else address.partition("#")[0]
 
 
-class Network:
+class SimulatedNetwork:
     """What becomes of messages.
 
     Attributes

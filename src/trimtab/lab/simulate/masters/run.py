@@ -6,21 +6,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from trimtab.lab.simulate.linear import judge
-from trimtab.lab.simulate.masters.checkers import ViolationError
+from trimtab.lab.simulate.linear import check_linearizability
+from trimtab.lab.simulate.masters.checkers import StoreInvariantError
 from trimtab.lab.simulate.masters.faults import FAULTS, end_all, schedule
-from trimtab.lab.simulate.masters.histories import Log
-from trimtab.lab.simulate.masters.world import FREE, Cost, World
+from trimtab.lab.simulate.masters.histories import LogModel
+from trimtab.lab.simulate.masters.world import FREE, ProcessingCost, StoreWorld
 from trimtab.online.masters.engines import EMBEDDED
-from trimtab.online.masters.log import Engine
-from trimtab.online.masters.settings import MasterSettings, Scheme
+from trimtab.online.masters.log import ConsensusEngine
+from trimtab.online.masters.settings import StoreSettings, TransferScheme
 
 FAULT_SECONDS = 120.0
 FEW_PROPOSES_SECONDS = 2.0
 
 
 @dataclass(slots=True)
-class Told:
+class StoreSimulationResult:
     """What came of a seed.
 
     Attributes
@@ -31,16 +31,16 @@ class Told:
         What happened, each with its second.
     seconds, events
         Simulated.
-    stored, takeovers, clean
+    stored, transfers, clean
         Messages acknowledged, masterships handed over (seconds without a master, each), and consumers that
-        changed masters in a clean takeover.
+        changed masters in a clean transfer.
     operations, histories, undecided
         Of clients; groups, for each of which an order of its operations was looked for; and those of them for
         which the search was given up.
-    sent, lives
+    sent, incarnations
         Messages that producers sent, again and again, and lives of consumers.
     faults, ends, maps
-        Kind of fault to how often it struck, how often a node ended, and versions of the ideal map.
+        Kind of fault to how often it struck, how often a node ended, and versions of the preferred map.
     """
 
     seed: int
@@ -50,13 +50,13 @@ class Told:
     seconds: float = 0.0
     events: int = 0
     stored: int = 0
-    takeovers: list[float] = field(default_factory=list)
+    transfers: list[float] = field(default_factory=list)
     clean: int = 0
     operations: int = 0
     histories: int = 0
     undecided: int = 0
     sent: int = 0
-    lives: int = 0
+    incarnations: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     ends: int = 0
     maps: int = 0
@@ -65,11 +65,11 @@ class Told:
 def run(
     seed: int,
     *,
-    engine: Engine = EMBEDDED,
+    engine: ConsensusEngine = EMBEDDED,
     beyond: bool = False,
     fault_seconds: float = FAULT_SECONDS,
     clients: int = 1,
-) -> Told:
+) -> StoreSimulationResult:
     """Draw a cluster, a scheme, kinds of faults and maps from a seed, and hold every invariant against it.
 
     Parameters
@@ -87,33 +87,33 @@ def run(
     """
     chance = Random(f"{seed}, what is drawn before")
     nodes, groups = chance.choice((3, 3, 3, 5, 4)), chance.choice((1, 2, 3))
-    scheme = chance.choice(tuple(Scheme))
+    scheme = chance.choice(tuple(TransferScheme))
     kinds = tuple(kind for kind in FAULTS if chance.random() < 0.5) or ("kill",)
     if beyond:
         kinds = tuple(dict.fromkeys((*kinds, "drift")))
     # The more clocks may drift, the more a rule about them matters.
     drift, margin = chance.choice(((0.005, 0.02), (0.05, 0.11)))
-    settings = MasterSettings(
+    settings = StoreSettings(
         scheme=scheme,
         drift=drift,
         margin=margin,
         snapshot_entries=chance.choice((20, 60, 1000)),
         cycle_seconds=15.0,
-        mute_seconds=5.0,
+        backoff_seconds=5.0,
         rest_seconds=chance.choice((0.0, 0.1, 0.5)),
         keep_bytes=1 << 40,
     )
     latency = chance.choice((0.002, 0.02))
     blind = frozenset({chance.randrange(nodes)} if chance.random() < 0.2 else ())
-    cost = chance.choice((FREE, Cost(0.0001, 1e-8), Cost(0.001, 2e-7)))
+    cost = chance.choice((FREE, ProcessingCost(0.0001, 1e-8), ProcessingCost(0.001, 2e-7)))
     padding, connected = chance.choice((0, 500, 5000)), chance.random() < 0.7
-    world = World(
+    world = StoreWorld(
         seed,
         nodes=nodes,
         groups=groups,
         settings=settings,
         engine=engine,
-        clocks_kept=not beyond,
+        clock_history=not beyond,
         latency_seconds=latency,
         clients=clients,
         cost=cost,
@@ -121,7 +121,7 @@ def run(
         blind=blind,
         connected=connected,
     )
-    told = Told(
+    told = StoreSimulationResult(
         seed,
         f"{engine.name}, {nodes} nodes, {groups} groups, scheme {scheme.name.lower()}, "
         f"latency {latency * 1000:g} ms, {cost.message_seconds * 1000:g} ms a message, {padding} bytes each, "
@@ -131,20 +131,20 @@ def run(
     try:
         _play(world, kinds, fault_seconds, beyond=beyond)
         if not beyond:
-            told.operations, told.undecided = _judged(world)
+            told.operations, told.undecided = _check_histories(world)
             told.histories = groups
-    except ViolationError as error:
+    except StoreInvariantError as error:
         told.violation = str(error)
     told.story, told.seconds, told.events = world.story, world.now, world.events
-    told.takeovers, told.clean = world.checkers.takeovers, world.checkers.deliveries.clean
+    told.transfers, told.clean = world.checkers.transfers, world.checkers.deliveries.clean
     told.stored = sum(one.stored for one in world.producers)
     told.sent = sum(one.sent for one in world.producers)
-    told.lives = sum(one.lives for one in world.consumers)
+    told.incarnations = sum(one.incarnations for one in world.consumers)
     told.faults, told.ends, told.maps = world.faults, world.ends, world.map.version
     return told
 
 
-def _play(world: World, kinds: tuple[str, ...], fault_seconds: float, *, beyond: bool) -> None:
+def _play(world: StoreWorld, kinds: tuple[str, ...], fault_seconds: float, *, beyond: bool) -> None:
     settings = world.settings
     schedule(world, kinds, fault_seconds, beyond=beyond)
 
@@ -160,20 +160,22 @@ def _play(world: World, kinds: tuple[str, ...], fault_seconds: float, *, beyond:
     world.checkers.mastered(fault_seconds)
     # Groups that rest; a token that its holder took along, a group that is muted, then one after another.
     world.run_until(world.now + world.longest_rest())
-    slack = settings.cycle_seconds + settings.mute_seconds + 4 * settings.renewal_seconds
-    cycle = settings.lease_seconds + settings.renewal_seconds if settings.scheme is Scheme.AWAIT else 5.0
+    slack = settings.cycle_seconds + settings.backoff_seconds + 4 * settings.renewal_seconds
+    cycle = (
+        settings.lease_seconds + settings.renewal_seconds if settings.scheme is TransferScheme.AWAIT else 5.0
+    )
     world.run_until(world.now + slack + world.groups * cycle)
     world.closing = True
     world.run_until(world.now + 2 * settings.renewal_seconds + 5)
     world.checkers.ended()
 
 
-def _judged(world: World) -> tuple[int, int]:
+def _check_histories(world: StoreWorld) -> tuple[int, int]:
     """What clients saw of each group is what one log would have told them, one operation after another."""
     operations = undecided = 0
     for group in range(world.groups):
         history = world.histories.history(group)
-        found = judge(history, Log(history))
+        found = check_linearizability(history, LogModel(history))
         operations += len(history)
         undecided += found.linearizable is None
         if found.linearizable is False:

@@ -9,36 +9,36 @@ from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from trimtab.lab.simulate.masters.checkers import Checkers
-from trimtab.lab.simulate.masters.clients import Consumer, Producer
-from trimtab.lab.simulate.masters.clock import Clock
-from trimtab.lab.simulate.masters.deliveries import Deliveries
-from trimtab.lab.simulate.masters.disk import Disk
-from trimtab.lab.simulate.masters.histories import Histories
-from trimtab.lab.simulate.masters.machine import Client, Machine
-from trimtab.lab.simulate.masters.network import Address, Network
-from trimtab.lab.simulate.masters.store import SlotStore
+from trimtab.lab.simulate.masters.checkers import InvariantCheckers
+from trimtab.lab.simulate.masters.clients import SimulatedStoreConsumer, SimulatedStoreProducer
+from trimtab.lab.simulate.masters.clock import DriftingClock
+from trimtab.lab.simulate.masters.deliveries import DeliveryChecker
+from trimtab.lab.simulate.masters.disk import SimulatedDisk
+from trimtab.lab.simulate.masters.histories import ClientHistories
+from trimtab.lab.simulate.masters.machine import SimulatedNode, SimulatedStoreClient
+from trimtab.lab.simulate.masters.network import Address, SimulatedNetwork
+from trimtab.lab.simulate.masters.store import SimulatedLogStore
 from trimtab.online.masters.bounds import entry_bytes
 from trimtab.online.masters.engines import EMBEDDED
-from trimtab.online.masters.entries import Append
-from trimtab.online.masters.log import Engine
+from trimtab.online.masters.entries import AppendMessages
+from trimtab.online.masters.log import ConsensusEngine
 from trimtab.online.masters.messages import (
     Accept,
     Chosen,
-    Due,
-    Forward,
-    MapSeen,
+    FetchResponse,
+    ForwardMessage,
+    MapChanged,
+    ProduceRequest,
     Promise,
-    Publish,
-    Pulled,
     Received,
-    Send,
-    Write,
+    SendMessage,
+    TimerExpired,
+    WriteLog,
 )
-from trimtab.online.masters.node import Node
-from trimtab.online.masters.settings import MasterSettings
-from trimtab.online.masters.slots import Ask, Fact, Order, Told
+from trimtab.online.masters.node import StoreNode
+from trimtab.online.masters.settings import StoreSettings
 from trimtab.online.masters.state import GroupState
+from trimtab.online.masters.store_messages import Effect, Event, StoreEvent, StoreRequest
 
 SYNC_SECONDS = 0.001
 STORE: Final = "store"
@@ -47,17 +47,17 @@ STORE_SECONDS: Final = 0.002
 """What it takes to choose, beside the ways there and back."""
 REFUSED_SECONDS: Final = 0.2
 """Clients try again so often to connect to a process that is not there."""
-SILENT_SECONDS: Final = 10.0
+IDLE_TIMEOUT_SECONDS: Final = 10.0
 """After that long clients count the connection to a machine without power as ended."""
 
 
-class Cost(NamedTuple):
+class ProcessingCost(NamedTuple):
     """What a node's processor takes for a message; it does one thing after another."""
 
     message_seconds: float = 0.0
     byte_seconds: float = 0.0
 
-    def of(self, fact: Fact) -> float:
+    def of(self, fact: Event) -> float:
         """Seconds of a fact."""
         if not self.message_seconds:
             return 0.0
@@ -65,26 +65,26 @@ class Cost(NamedTuple):
         return self.message_seconds + size * self.byte_seconds
 
 
-FREE: Final = Cost()
+FREE: Final = ProcessingCost()
 
 
 def _size(message: Any) -> int:
     """Bytes of messages of producers in a message, about."""
     match message:
-        case Publish(_, record) | Forward(Publish(_, record)):
+        case ProduceRequest(_, record) | ForwardMessage(ProduceRequest(_, record)):
             return len(record.payload)
-        case Accept(_, _, Append() as entry):
+        case Accept(_, _, AppendMessages() as entry):
             return entry_bytes(entry)
         case Promise(_, _, accepted):
             return sum(entry_bytes(entry) for _, _, entry in accepted)
         case Chosen(_, entries):
             return sum(map(entry_bytes, entries))
-        case Pulled():
+        case FetchResponse():
             return sum(len(record.payload) for record in message.records)
     return 0
 
 
-class World:
+class StoreWorld:
     """All of it.
 
     Parameters
@@ -100,8 +100,8 @@ class World:
     blind
         Nodes that never see a map.
     connected
-        Whether what clients say comes over connections, to nodes and on to ideal nodes, which keep the order
-        and lose nothing unless they are cut; else as all that nodes say to one another, which is worse.
+        Whether what clients say comes over connections, to nodes and on to preferred nodes, which keep the
+        order and lose nothing unless they are cut; else as all that nodes say to one another, which is worse.
 
     Attributes
     ----------
@@ -132,13 +132,13 @@ class World:
         *,
         nodes: int,
         groups: int,
-        settings: MasterSettings,
-        engine: Engine = EMBEDDED,
-        clocks_kept: bool = True,
+        settings: StoreSettings,
+        engine: ConsensusEngine = EMBEDDED,
+        clock_history: bool = True,
         latency_seconds: float = 0.004,
         interval_seconds: float = 0.6,
         clients: int = 1,
-        cost: Cost = FREE,
+        cost: ProcessingCost = FREE,
         padding_bytes: int = 0,
         blind: frozenset[int] = frozenset(),
         connected: bool = True,
@@ -148,18 +148,20 @@ class World:
         self.now = 0.0
         self.closing = False
         self.engine = engine
-        self.store = None if engine is EMBEDDED else SlotStore()
+        self.store = None if engine is EMBEDDED else SimulatedLogStore()
         self.store_away_until = 0.0
         self.events = 0
         self.ambush: Callable[[], None] | None = None
         self.faults: Counter[str] = Counter()
         self.ends = 0
         self.story: list[tuple[float, str]] = []
-        self.network = Network(self.chance, latency_seconds)
-        self.map = MapSeen(0, (0,) * groups)
-        self.machines = [Machine(number, Clock(), Disk(), self.map) for number in range(nodes)]
-        self.checkers = Checkers(self, clocks_kept=clocks_kept)
-        self.histories = Histories(groups)
+        self.network = SimulatedNetwork(self.chance, latency_seconds)
+        self.map = MapChanged(0, (0,) * groups)
+        self.machines = [
+            SimulatedNode(number, DriftingClock(), SimulatedDisk(), self.map) for number in range(nodes)
+        ]
+        self.checkers = InvariantCheckers(self, clock_history=clock_history)
+        self.histories = ClientHistories(groups)
         self.cost, self.padding, self.blind = cost, b" " * padding_bytes, blind
         self.connected = connected
         self._arrivals: dict[tuple[Address, Address], float] = {}
@@ -167,14 +169,16 @@ class World:
             machine.map_late_seconds = inf if machine.number in blind else 0.0
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
-        self.clients: dict[str, Client] = {}
-        self.producers, self.consumers = list[Producer](), list[Consumer]()
+        self.clients: dict[str, SimulatedStoreClient] = {}
+        self.producers, self.consumers = list[SimulatedStoreProducer](), list[SimulatedStoreConsumer]()
         for client in range(groups * clients):
-            producer = Producer(self, f"producer-{client}", client % groups, "t", interval_seconds)
+            producer = SimulatedStoreProducer(
+                self, f"producer-{client}", client % groups, "t", interval_seconds
+            )
             self.clients[producer.name] = producer
             self.producers.append(producer)
             self.consumers.append(
-                Consumer(self, f"consumer-{client}", client % groups, "t", 2 * interval_seconds)
+                SimulatedStoreConsumer(self, f"consumer-{client}", client % groups, "t", 2 * interval_seconds)
             )
         self.places = [one.name for one in self.producers] + [one.name for one in self.consumers]
         for one in [*self.clients.values()]:
@@ -182,18 +186,18 @@ class World:
         for machine in self.machines:
             self.start(machine)
 
-    def moment(self) -> None:
+    def fault_point(self) -> None:
         """Something has begun that a fault could hurt: often one comes at once, or a message later."""
         if self.ambush is not None and self.chance.random() < 0.5:
             self.at(self.now + 4 * self.network.latency_seconds * self.chance.random(), self.ambush)
 
     @property
-    def watching(self) -> Deliveries:
+    def watching(self) -> DeliveryChecker:
         """Who is told what clients hear."""
         return self.checkers.deliveries
 
     def broken(self, invariant: str, what: str) -> None:
-        """End the run; errors as in `Checkers.broken`."""
+        """End the run; errors as in `InvariantCheckers.broken`."""
         self.checkers.broken(invariant, what)
 
     def note(self, what: str) -> None:
@@ -228,30 +232,30 @@ class World:
 
     # ------------------------------------------------------------ nodes
 
-    def start(self, machine: Machine) -> None:
+    def start(self, machine: SimulatedNode) -> None:
         """Start a node on what its disk holds."""
-        machine.life += 1
+        machine.incarnation += 1
         machine.wake_at, machine.syncing, machine.paused_until, machine.busy_until = inf, False, 0.0, 0.0
         machine.waiting.clear()
         machine.inbox.clear()
-        machine.due_waits = False
-        machine.core = Node(
+        machine.timer_pending = False
+        machine.core = StoreNode(
             machine.number,
             self.nodes,
             self.groups,
-            life=machine.life,
+            incarnation=machine.incarnation,
             now=machine.clock.read(self.now),
             settings=self.settings,
             written=self.store.recovered(self.groups) if self.store is not None else machine.disk.recovered(),
             engine=self.engine,
         )
-        self.checkers.begun_anew(machine.number)
-        self.moment()
-        self.tell(machine, machine.life, machine.map)
-        if machine.life > 1:
-            self._lose(machine, machine.life, 0.0)  # connections to its former life
+        self.checkers.restarted(machine.number)
+        self.fault_point()
+        self.deliver(machine, machine.incarnation, machine.map)
+        if machine.incarnation > 1:
+            self._lose(machine, machine.incarnation, 0.0)  # connections to its former life
 
-    def stop(self, machine: Machine, *, power: bool) -> None:
+    def stop(self, machine: SimulatedNode, *, power: bool) -> None:
         """End a node without a word; with the power, what was not synced goes too."""
         machine.core = None
         self.ends += 1
@@ -262,56 +266,56 @@ class World:
             # Written but not synced survives the process: it is the kernel's.
             machine.disk.synced = len(machine.disk.lines)
             self.note(f"node {machine.number} is killed")
-        after, again = (SILENT_SECONDS, SILENT_SECONDS) if power else (0.0, REFUSED_SECONDS)
-        self.at(self.now + after, self._lose, machine, machine.life, again)
+        after, again = (IDLE_TIMEOUT_SECONDS, IDLE_TIMEOUT_SECONDS) if power else (0.0, REFUSED_SECONDS)
+        self.at(self.now + after, self._lose, machine, machine.incarnation, again)
 
-    def _lose(self, machine: Machine, life: int, again: float) -> None:
+    def _lose(self, machine: SimulatedNode, incarnation: int, again: float) -> None:
         """Connections to a life of a node end, and cannot be made while it is down."""
-        if life == machine.life:
+        if incarnation == machine.incarnation:
             for client in [*self.clients.values()]:
                 client.lost(machine.number)
             if machine.core is None:
-                self.at(self.now + again, self._lose, machine, life, again)
+                self.at(self.now + again, self._lose, machine, incarnation, again)
 
-    def tell(self, machine: Machine, life: int, fact: Fact) -> None:
+    def deliver(self, machine: SimulatedNode, incarnation: int, fact: Event) -> None:
         """A fact comes to a node, which takes it in as soon as it has taken in those before it."""
-        if machine.core is None or life != machine.life:
+        if machine.core is None or incarnation != machine.incarnation:
             return
         free_at = max(machine.busy_until, machine.paused_until)
         if machine.inbox or self.now < free_at:
             if not machine.inbox:
-                self.at(free_at, self._work, machine, life)
+                self.at(free_at, self._work, machine, incarnation)
             machine.inbox.append(fact)
         else:
             self._take(machine, fact)
 
-    def _work(self, machine: Machine, life: int) -> None:
+    def _work(self, machine: SimulatedNode, incarnation: int) -> None:
         """A node takes in what has waited longest."""
-        if machine.core is None or life != machine.life:
+        if machine.core is None or incarnation != machine.incarnation:
             return
         if self.now >= machine.paused_until:
             self._take(machine, machine.inbox.popleft())
-        if machine.inbox and life == machine.life:
-            self.at(max(machine.busy_until, machine.paused_until), self._work, machine, life)
+        if machine.inbox and incarnation == machine.incarnation:
+            self.at(max(machine.busy_until, machine.paused_until), self._work, machine, incarnation)
 
-    def _take(self, machine: Machine, fact: Fact) -> None:
+    def _take(self, machine: SimulatedNode, fact: Event) -> None:
         assert machine.core is not None
         machine.busy_until = self.now + self.cost.of(fact)
-        machine.due_waits = machine.due_waits and not isinstance(fact, Due)
+        machine.timer_pending = machine.timer_pending and not isinstance(fact, TimerExpired)
         orders = machine.core.handle(machine.clock.read(self.now), fact)
         self.checkers.after(machine, fact)
         for order in orders:
             self._perform(machine, order)
         self._wake(machine)
 
-    def _perform(self, machine: Machine, order: Order) -> None:
-        if isinstance(order, Write):
+    def _perform(self, machine: SimulatedNode, order: Effect) -> None:
+        if isinstance(order, WriteLog):
             machine.disk.lines.append((order.group, order.written))
             return
-        if isinstance(order, Ask):
-            self.checkers.asked(machine, order)
+        if isinstance(order, StoreRequest):
+            self.checkers.store_requested(machine, order)
             for delay in self.network.delays(machine.number, STORE):
-                self.at(self.now + delay + STORE_SECONDS, self._ask, machine, machine.life, order)
+                self.at(self.now + delay + STORE_SECONDS, self._ask, machine, machine.incarnation, order)
             return
         disk = machine.disk
         if not order.synced or disk.synced == len(disk.lines):
@@ -321,13 +325,13 @@ class World:
         if not machine.syncing:
             self._sync(machine)
 
-    def _sync(self, machine: Machine) -> None:
+    def _sync(self, machine: SimulatedNode) -> None:
         machine.syncing = True
         seconds = SYNC_SECONDS * machine.disk.slow * (0.5 + self.chance.random())
-        self.at(self.now + seconds, self._synced, machine, machine.life, len(machine.disk.lines))
+        self.at(self.now + seconds, self._synced, machine, machine.incarnation, len(machine.disk.lines))
 
-    def _synced(self, machine: Machine, life: int, lines: int) -> None:
-        if machine.core is None or life != machine.life:
+    def _synced(self, machine: SimulatedNode, incarnation: int, lines: int) -> None:
+        if machine.core is None or incarnation != machine.incarnation:
             return
         if machine.disk.failing:
             self.note(f"node {machine.number} cannot sync its log and ends")
@@ -343,48 +347,50 @@ class World:
         if machine.waiting:
             self._sync(machine)
 
-    def _send(self, machine: Machine, order: Send) -> None:
+    def _send(self, machine: SimulatedNode, order: SendMessage) -> None:
         self.checkers.sent(machine, order)
         self.transmit(machine.number, order.to, order.group, order.message)
 
-    def _ask(self, machine: Machine, life: int, ask: Ask) -> None:
+    def _ask(self, machine: SimulatedNode, incarnation: int, ask: StoreRequest) -> None:
         """A question comes to the store; answers go as messages do, and so does what it tells all."""
         assert self.store is not None
         if self.now < self.store_away_until:
             # Nobody is answered; what came in is chosen when it works again, or never.
             if self.chance.random() < 0.5:
-                self.at(self.store_away_until, self._ask, machine, life, ask)
+                self.at(self.store_away_until, self._ask, machine, incarnation, ask)
             return
-        answers, seen = self.store.ask(ask)
+        answers, seen = self.store.request(ask)
         for answer in answers:
-            self._tell_later(machine, life, answer)
+            self._deliver_later(machine, incarnation, answer)
         for other in self.machines:
             for told in seen:
-                self._tell_later(other, other.life, told)
+                self._deliver_later(other, other.incarnation, told)
 
-    def _tell_later(self, machine: Machine, life: int, told: Told) -> None:
+    def _deliver_later(self, machine: SimulatedNode, incarnation: int, text: StoreEvent) -> None:
         for delay in self.network.delays(STORE, machine.number):
-            self.at(self.now + delay, self.tell, machine, life, told)
+            self.at(self.now + delay, self.deliver, machine, incarnation, text)
 
-    def _wake(self, machine: Machine) -> None:
+    def _wake(self, machine: SimulatedNode) -> None:
         assert machine.core is not None
-        if machine.due_waits:
+        if machine.timer_pending:
             return  # it is told the time once, behind all that came before
-        due = max(machine.clock.true(machine.core.due()), self.now + 1e-6)
+        due = max(machine.clock.true(machine.core.next_deadline()), self.now + 1e-6)
         if due < machine.wake_at:
             machine.wake_at = due
-            self.at(due, self._woken, machine, machine.life, due)
+            self.at(due, self._woken, machine, machine.incarnation, due)
 
-    def _woken(self, machine: Machine, life: int, due: float) -> None:
-        if life == machine.life and due == machine.wake_at:
-            machine.wake_at, machine.due_waits = inf, True
-            self.tell(machine, life, Due())
+    def _woken(self, machine: SimulatedNode, incarnation: int, deadline: float) -> None:
+        if incarnation == machine.incarnation and deadline == machine.wake_at:
+            machine.wake_at, machine.timer_pending = inf, True
+            self.deliver(machine, incarnation, TimerExpired())
 
     # ------------------------------------------------------------ messages
 
     def transmit(self, sender: Address, receiver: Address, group: int, message: Any) -> None:
         """Send, by a network that does as it likes; but for clients' connections, which keep the order."""
-        of_client = isinstance(sender, str) or isinstance(receiver, str) or isinstance(message, Forward)
+        of_client = (
+            isinstance(sender, str) or isinstance(receiver, str) or isinstance(message, ForwardMessage)
+        )
         if self.connected and of_client:
             once = self.network.delay_of_connection(sender, receiver)
             if once is not None:
@@ -398,30 +404,30 @@ class World:
     def _arrive(self, sender: Address, receiver: Address, group: int, message: Any) -> None:
         if isinstance(receiver, int):
             machine = self.machines[receiver]
-            self.tell(machine, machine.life, Received(sender, group, message))
+            self.deliver(machine, machine.incarnation, Received(sender, group, message))
         elif isinstance(sender, int) and receiver in self.clients:
             self.clients[receiver].received(sender, message)
 
-    def publish_map(self, ideal: tuple[int, ...]) -> None:
+    def publish_map(self, preferred: tuple[int, ...]) -> None:
         """Every node sees a new version, each in its own time, and some of them never."""
-        self.map = MapSeen(self.map.version + 1, ideal)
-        self.note(f"the ideal map is {ideal}")
+        self.map = MapChanged(self.map.version + 1, preferred)
+        self.note(f"the preferred map is {preferred}")
         for machine in self.machines:
             if machine.map_late_seconds < inf:
                 late = self.chance.random() + machine.map_late_seconds
                 self.at(self.now + late, self.show_map, machine, self.map)
 
     def longest_rest(self) -> float:
-        """Seconds until the last group may be given to its ideal node, as far as any node knows."""
+        """Seconds until the last group may be given to its preferred node, as far as any node knows."""
         cores = [(one, one.core) for one in self.machines if one.core is not None]
         return max(
-            core.groups[group].rests.left(machine.clock.read(self.now), ideal)
+            core.groups[group].rests.left(machine.clock.read(self.now), preferred)
             for machine, core in cores
-            for group, ideal in enumerate(self.map.ideal)
+            for group, preferred in enumerate(self.map.preferred)
         )
 
-    def show_map(self, machine: Machine, seen: MapSeen) -> None:
+    def show_map(self, machine: SimulatedNode, observation: MapChanged) -> None:
         """A node's file holds a version, unless it holds a later one."""
-        if seen.version > machine.map.version:
-            machine.map = seen
-            self.tell(machine, machine.life, seen)
+        if observation.version > machine.map.version:
+            machine.map = observation
+            self.deliver(machine, machine.incarnation, observation)

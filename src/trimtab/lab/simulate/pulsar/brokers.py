@@ -4,16 +4,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from trimtab.lab.simulate.pulsar.settings import Happening, WorldSettings
-from trimtab.lab.simulate.pulsar.store import MetadataStore, Session
+from trimtab.lab.simulate.pulsar.settings import WorldEvent, WorldSettings
+from trimtab.lab.simulate.pulsar.store import BrokerSession, MetadataStore
 from trimtab.lab.simulate.pulsar.time import VirtualTime
-from trimtab.lab.simulate.pulsar.topics import Topics
+from trimtab.lab.simulate.pulsar.topics import ClusterTopics
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.bundles.reports import BrokerReport, ResourceUsage
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 
 
-class Brokers(VirtualTime):
+class SimulatedBrokers(VirtualTime):
     """Those that are up, and what all of them see alike.
 
     Attributes
@@ -28,7 +28,7 @@ class Brokers(VirtualTime):
 
     def __init__(
         self,
-        topics: Topics,
+        topics: ClusterTopics,
         boundaries: Mapping[str, tuple[int, ...]],
         capacities: Mapping[str, float],
         settings: WorldSettings,
@@ -39,12 +39,12 @@ class Brokers(VirtualTime):
         self.store = MetadataStore(boundaries)
         self.capacities = dict(capacities)
         self.chance = np.random.default_rng(settings.seed)
-        self.living: dict[str, Session] = {}
-        self.serving: dict[Session, dict[str, BundleRange]] = {}
-        self.history: list[Happening] = []
+        self.living: dict[str, BrokerSession] = {}
+        self.serving: dict[BrokerSession, dict[str, BundleRange]] = {}
+        self.history: list[WorldEvent] = []
 
     @property
-    def options(self) -> Options:
+    def options(self) -> PulsarBrokerConfig:
         """Pulsar's options."""
         return self.settings.leader.options
 
@@ -67,22 +67,22 @@ class Brokers(VirtualTime):
         self, what: str, bundle: str = "", broker: str = "", topics: int = 0, seconds: float = 0.0
     ) -> None:
         """Write down what has come to pass."""
-        self.history.append(Happening(self.now, what, bundle, broker, topics, seconds))
+        self.history.append(WorldEvent(self.now, what, bundle, broker, topics, seconds))
 
-    def lives(self, session: Session) -> bool:
+    def is_alive(self, session: BrokerSession) -> bool:
         """True if a broker has not died since."""
         return self.living.get(session.broker) == session
 
-    def any_broker(self) -> Session | None:
+    def any_broker(self) -> BrokerSession | None:
         """The broker that a client happens to ask."""
         names = tuple(self.living)
         return self.living[names[int(self.chance.integers(len(names)))]] if names else None
 
-    def serves(self, session: Session, bundle: str) -> bool:
+    def serves(self, session: BrokerSession, bundle: str) -> bool:
         """True if a broker lives and serves a bundle."""
-        return self.lives(session) and bundle in self.serving[session]
+        return self.is_alive(session) and bundle in self.serving[session]
 
-    def report(self, session: Session) -> BrokerReport:
+    def report(self, session: BrokerSession) -> BrokerReport:
         """The report of a broker now; one that has died reports that it does nothing."""
         held = self.serving.get(session, {})
         stats = {key: self.topics.stats(bundle) for key, bundle in held.items()}

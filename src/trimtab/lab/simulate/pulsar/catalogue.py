@@ -7,7 +7,7 @@ from typing import Final
 
 from trimtab.lab.simulate.pulsar.leader import LeaderSettings
 from trimtab.lab.simulate.pulsar.scenarios import (
-    Outcome,
+    ScenarioResult,
     broker_joins,
     broker_overloaded,
     lone_hot_bundle,
@@ -22,32 +22,32 @@ from trimtab.plan.bundles.strategies import shedder as strategy
 
 
 @dataclass(frozen=True)
-class Staged:
+class SimulationScenario:
     """A scenario.
 
     Attributes
     ----------
-    told
+    text
         What happens in it, in a few words.
     run
         The world at its end.
     """
 
-    told: str
+    text: str
     run: Callable[[WorldSettings], PulsarWorld]
 
 
 SCENARIOS: Final = {
-    "broker-joins": Staged("an idle broker joins nine at 60 %; 20 minutes", broker_joins),
-    "owner-dies": Staged("one of four brokers dies, not the leader; 5 minutes", owner_dies),
-    "broker-overloaded": Staged(
+    "broker-joins": SimulationScenario("an idle broker joins nine at 60 %; 20 minutes", broker_joins),
+    "owner-dies": SimulationScenario("one of four brokers dies, not the leader; 5 minutes", owner_dies),
+    "broker-overloaded": SimulationScenario(
         "one broker at 95 %, one at 29 %, eight at 30 %; 15 minutes", partial(broker_overloaded, minutes=15)
     ),
-    "hot-bundle": Staged(
+    "hot-bundle": SimulationScenario(
         "one bundle of 200 topics makes its broker 90 % full; 10 minutes",
         partial(lone_hot_bundle, topics=200),
     ),
-    "hot-topic": Staged("the same with a single topic", partial(lone_hot_bundle, topics=1)),
+    "hot-topic": SimulationScenario("the same with a single topic", partial(lone_hot_bundle, topics=1)),
 }
 
 
@@ -65,10 +65,10 @@ class ScenarioOutcome:
 
     scenario: str
     shedder: str
-    outcome: Outcome
+    outcome: ScenarioResult
 
 
-def staged(name: str) -> Staged:
+def staged(name: str) -> SimulationScenario:
     """The scenario of this name.
 
     Raises

@@ -11,7 +11,7 @@ from trimtab.model.bundles.range import FULL_LOWER, FULL_UPPER, bundles_between
 Violations = list[str]
 
 
-def one_owner_at_most(world: PulsarWorld) -> Violations:
+def at_most_one_owner(world: PulsarWorld) -> Violations:
     """Who serves a bundle holds its lock, and no topic is served twice: not even by a bundle and its half."""
     wrong = []
     ranges: dict[str, list[tuple[int, int, str, str]]] = {}
@@ -76,7 +76,7 @@ def none_lost(world: PulsarWorld) -> Violations:
 def always(world: PulsarWorld) -> Violations:
     """Check of what must be true at every instant, once clients have come up."""
     return [
-        *one_owner_at_most(world),
+        *at_most_one_owner(world),
         *every_topic_in_one_bundle(world),
         *only_bundles_are_served(world),
         *clients_are_with_owners(world),

@@ -7,15 +7,15 @@ follows when the first is connected.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from trimtab.lab.simulate.pulsar.brokers import Brokers
+from trimtab.lab.simulate.pulsar.brokers import SimulatedBrokers
 from trimtab.lab.simulate.pulsar.sequences import lookup
 from trimtab.lab.simulate.pulsar.settings import WorldSettings
-from trimtab.lab.simulate.pulsar.store import Session
-from trimtab.lab.simulate.pulsar.topics import Topics
+from trimtab.lab.simulate.pulsar.store import BrokerSession
+from trimtab.lab.simulate.pulsar.topics import ClusterTopics
 from trimtab.model.bundles.range import BundleRange, bundles_between
 
 
-class Clients(Brokers, ABC):
+class SimulatedClients(SimulatedBrokers, ABC):
     """Brokers with the clients of their bundles.
 
     Attributes
@@ -28,13 +28,13 @@ class Clients(Brokers, ABC):
 
     def __init__(
         self,
-        topics: Topics,
+        topics: ClusterTopics,
         boundaries: Mapping[str, tuple[int, ...]],
         capacities: Mapping[str, float],
         settings: WorldSettings,
     ) -> None:
         super().__init__(topics, boundaries, capacities, settings)
-        self.connected: dict[str, Session] = {}
+        self.connected: dict[str, BrokerSession] = {}
         self.waiting: dict[str, float] = {}
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Clients(Brokers, ABC):
         """The broker that the leader wants a bundle on."""
 
     @abstractmethod
-    def end_session(self, session: Session) -> None:
+    def end_session(self, session: BrokerSession) -> None:
         """The store takes a dead broker's locks away."""
 
     def open(self, namespace: str | None = None) -> None:
@@ -52,18 +52,18 @@ class Clients(Brokers, ABC):
                 if bundle.key not in self.connected and bundle.key not in self.waiting:
                     self._wait(bundle)
 
-    def begin_serving(self, bundle: BundleRange, session: Session) -> None:
+    def begin_serving(self, bundle: BundleRange, session: BrokerSession) -> None:
         """A broker that has just taken a bundle's lock begins to serve it."""
         self.serving[session][bundle.key] = bundle
         self.note("assigned", bundle.key, session.broker)
 
-    def end_serving(self, bundle: BundleRange, session: Session) -> None:
+    def end_serving(self, bundle: BundleRange, session: BrokerSession) -> None:
         """A bundle's broker closes it, with its clients."""
         del self.serving[session][bundle.key]
         self.disconnect(bundle, session)
 
     def replace_by_halves(
-        self, bundle: BundleRange, halves: tuple[BundleRange, ...], session: Session
+        self, bundle: BundleRange, halves: tuple[BundleRange, ...], session: BrokerSession
     ) -> None:
         """A bundle's broker serves its halves instead; the clients stay where they are."""
         del self.serving[session][bundle.key]
@@ -77,7 +77,7 @@ class Clients(Brokers, ABC):
             elif since is not None:
                 self._wait(half, since)
 
-    def connect(self, bundle: BundleRange, session: Session) -> None:
+    def connect(self, bundle: BundleRange, session: BrokerSession) -> None:
         """The clients of a bundle have found its owner."""
         if self.connected.get(bundle.key) != session:
             self.connected[bundle.key] = session
@@ -85,7 +85,7 @@ class Clients(Brokers, ABC):
             topics = self.topics.stats(bundle).topics
             self.note("connected", bundle.key, session.broker, topics, self.now - since)
 
-    def disconnect(self, bundle: BundleRange, session: Session) -> None:
+    def disconnect(self, bundle: BundleRange, session: BrokerSession) -> None:
         """The clients of a bundle lose the broker that they were connected to."""
         if self.connected.get(bundle.key) == session:
             del self.connected[bundle.key]

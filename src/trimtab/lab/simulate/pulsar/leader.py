@@ -14,7 +14,7 @@ from trimtab.model.bundles.reports import BrokerReport
 from trimtab.plan.bundles.strategies import shedder
 from trimtab.plan.pulsar.assign.select import assign
 from trimtab.plan.pulsar.assign.state import AssignmentState, with_destination
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.leader import (
     LeaderMemory,
     LeaderRules,
@@ -24,10 +24,10 @@ from trimtab.plan.pulsar.leader import (
     shed,
     with_assignment,
 )
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.split.modular import Split, find_splits
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.split.modular import BundleSplit, find_splits
 from trimtab.plan.pulsar.strategies import placer
-from trimtab.plan.pulsar.view import BrokerLoad, LoadView
+from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class LeaderSettings:
 
     shedder: str = "ThresholdShedder"
     placer: str = "LeastLongTermMessageRate"
-    options: Options = field(default_factory=Options)
+    options: PulsarBrokerConfig = field(default_factory=PulsarBrokerConfig)
     destination_first: bool = True
 
 
 @dataclass(frozen=True)
-class Unload:
+class UnloadOrder:
     """An order to a bundle's owner; the destination is the leader's own, for the next lookup."""
 
     bundle: str
@@ -60,7 +60,7 @@ class Unload:
     destination: str | None
 
 
-class Leader:
+class SimulatedLeader:
     """The memory of one leader, from its election on: nothing is handed over but the reports.
 
     Parameters
@@ -81,8 +81,8 @@ class Leader:
     def __init__(self, settings: LeaderSettings, chance: np.random.Generator) -> None:
         self.settings = settings
         self.chance = chance
-        self.view = LoadView(0.0, {})
-        self.decision = Decision()
+        self.view = LeaderLoadView(0.0, {})
+        self.decision = ShedDecision()
         chosen = placer(settings.placer)
         self._rules = LeaderRules(
             shedder(settings.shedder),
@@ -92,7 +92,9 @@ class Leader:
         )
         self._memory = LeaderMemory(self._rules.shedder.initial, AssignmentState(chosen.initial))
 
-    def take_in(self, at: float, reports: Mapping[str, BrokerReport], owned: tuple[str, ...] = ()) -> None:
+    def absorb_reports(
+        self, at: float, reports: Mapping[str, BrokerReport], owned: tuple[str, ...] = ()
+    ) -> None:
         """Take everybody's reports in as one more sample of each bundle.
 
         Parameters
@@ -121,14 +123,14 @@ class Leader:
         names = self._memory.order.brokers.names
         self.view = replace(self.view, brokers={name: brokers[name] for name in names})
 
-    def shed(self, metadata: ClusterMetadata) -> tuple[Unload, ...]:
+    def shed(self, metadata: ClusterMetadata) -> tuple[UnloadOrder, ...]:
         """The bundles that are unloaded now; a lone broker sheds nothing."""
         rules = replace(self._rules, metadata=metadata)
         if idle(self.view, rules) is not None:
             return ()
         self.decision, memory = shed(self.view, self._memory, rules, self.chance)
         orders = tuple(
-            Unload(bundle, owner, self.decision.destinations.get(bundle))
+            UnloadOrder(bundle, owner, self.decision.destinations.get(bundle))
             for owner, bundles in self.decision.unloads.items()
             for bundle in bundles
         )
@@ -139,7 +141,7 @@ class Leader:
         self._memory = replace(memory, assignment=assignment)
         return orders
 
-    def splits(self, metadata: ClusterMetadata) -> tuple[Split, ...]:
+    def splits(self, metadata: ClusterMetadata) -> tuple[BundleSplit, ...]:
         """The bundles that are to be split now."""
         return find_splits(self.view, self.settings.options, metadata).splits
 

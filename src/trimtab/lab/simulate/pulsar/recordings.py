@@ -168,7 +168,7 @@ def _inherit(owner: NDArray[np.int64], dead: int, living: list[int], load: Float
         owner[row] = min(living, key=lambda number: float(held[number]))
 
 
-def _report(held: dict[str, BundleStats], breath: float) -> BrokerReport:
+def _report(held: dict[str, BundleStats], load: float) -> BrokerReport:
     """The report of a broker while it holds these."""
     bytes_in = sum(one.msg_throughput_in for one in held.values())
     bytes_out = sum(one.msg_throughput_out for one in held.values())
@@ -177,8 +177,8 @@ def _report(held: dict[str, BundleStats], breath: float) -> BrokerReport:
     busy = (bytes_in + bytes_out) / LINK_BYTES_PER_SECOND * 0.3 + (rate_in + rate_out) / 600_000 * 0.4
     return BrokerReport(
         cpu=ResourceUsage(round(min(1.0, 0.02 + busy) * CPU_PERCENT, 1), CPU_PERCENT),
-        memory=ResourceUsage(round((0.3 + 0.3 * breath) * HEAP_MEGABYTES), HEAP_MEGABYTES),
-        direct_memory=ResourceUsage(round((0.1 + 0.02 * breath) * DIRECT_MEGABYTES), DIRECT_MEGABYTES),
+        memory=ResourceUsage(round((0.3 + 0.3 * load) * HEAP_MEGABYTES), HEAP_MEGABYTES),
+        direct_memory=ResourceUsage(round((0.1 + 0.02 * load) * DIRECT_MEGABYTES), DIRECT_MEGABYTES),
         bandwidth_in=_link(bytes_in),
         bandwidth_out=_link(bytes_out),
         msg_throughput_in=bytes_in,

@@ -31,7 +31,7 @@ HEADINGS = (
 def scenario_text(outcomes: Iterable[ScenarioOutcome]) -> Iterator[RenderableType]:
     """A table for each scenario, with a row for each shedder, as soon as it has been played."""
     for name, played in groupby(outcomes, key=lambda one: one.scenario):
-        yield f"[bold]{name}[/]: {SCENARIOS[name].told}"
+        yield f"[bold]{name}[/]: {SCENARIOS[name].text}"
         yield _table(played)
     yield (
         "[dim]emptiest, fullest: usage of living brokers at the end; clients closed: producer and consumer "

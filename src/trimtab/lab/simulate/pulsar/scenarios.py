@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.lab.simulate.pulsar.settings import Happening, WorldSettings
-from trimtab.lab.simulate.pulsar.topics import Topics, one_topic_a_bundle, topics_named
+from trimtab.lab.simulate.pulsar.settings import WorldEvent, WorldSettings
+from trimtab.lab.simulate.pulsar.topics import ClusterTopics, one_topic_a_bundle, topics_named
 from trimtab.lab.simulate.pulsar.world import PulsarWorld
 from trimtab.model.bundles.range import BundleRange, bundles_between, initial_boundaries, topic_hash
 
@@ -22,7 +22,7 @@ MESSAGE_BYTES = 10 * 1024
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScenarioResult:
     """The result of a scenario.
 
     Attributes
@@ -52,12 +52,12 @@ class Outcome:
     waiting: int
 
 
-def outcome(world: PulsarWorld) -> Outcome:
+def outcome(world: PulsarWorld) -> ScenarioResult:
     """The result of a world so far."""
     happened = Counter(one.what for one in world.history)
     dead: set[str] = {one.broker for one in world.history if one.what == "died"}
     closed = [one for one in world.history if one.what == "closed"]
-    return Outcome(
+    return ScenarioResult(
         usage=world.usage(),
         unloads=sum(one.broker not in dead for one in closed),
         returned=_returned(world.history),
@@ -70,7 +70,7 @@ def outcome(world: PulsarWorld) -> Outcome:
     )
 
 
-def _returned(history: Sequence[Happening]) -> int:
+def _returned(history: Sequence[WorldEvent]) -> int:
     """The number of bundles that were connected to just the broker that had closed them."""
     left: dict[str, str] = {}
     count = 0
@@ -93,7 +93,7 @@ def broker_joins(settings: WorldSettings, *, minutes: int = 20, usage: float = 0
     names = [f"broker-{number}:8080" for number in range(10)]
     boundaries = initial_boundaries(90)
     traffic = np.tile(_traffic(usage * CAPACITY / 10), (90, 1))
-    topics = Topics({NAMESPACE: one_topic_a_bundle(NAMESPACE, boundaries, traffic)})
+    topics = ClusterTopics({NAMESPACE: one_topic_a_bundle(NAMESPACE, boundaries, traffic)})
     capacities = dict.fromkeys(names[:9], CAPACITY)
     world = PulsarWorld(topics, {NAMESPACE: boundaries}, capacities, settings)
     for number, bundle in enumerate(_bundles(world)):
@@ -111,7 +111,7 @@ def owner_dies(settings: WorldSettings, *, minutes: int = 5) -> PulsarWorld:
     topics = [f"persistent://{NAMESPACE}/orders-{number}" for number in range(800)]
     traffic = np.tile(_traffic(0.3 * CAPACITY / 200), (800, 1))
     world = PulsarWorld(
-        Topics({NAMESPACE: topics_named(topics, traffic)}),
+        ClusterTopics({NAMESPACE: topics_named(topics, traffic)}),
         {NAMESPACE: boundaries},
         dict.fromkeys(names, CAPACITY),
         settings,
@@ -131,7 +131,7 @@ def broker_overloaded(settings: WorldSettings, *, minutes: float = 3) -> PulsarW
     boundaries = initial_boundaries(100)
     shares = [{0: 0.029, 9: 0.095}.get(number % 10, 0.03) for number in range(100)]
     traffic = np.array([_traffic(share * CAPACITY) for share in shares])
-    topics = Topics({NAMESPACE: one_topic_a_bundle(NAMESPACE, boundaries, traffic)})
+    topics = ClusterTopics({NAMESPACE: one_topic_a_bundle(NAMESPACE, boundaries, traffic)})
     world = PulsarWorld(topics, {NAMESPACE: boundaries}, dict.fromkeys(names, CAPACITY), settings)
     for number, bundle in enumerate(_bundles(world)):
         world.place(bundle, names[number % 10])
@@ -160,7 +160,7 @@ def lone_hot_bundle(settings: WorldSettings, *, topics: int, minutes: int = 10) 
         traffic=np.concatenate([loaded.traffic, quiet.traffic]),
     )
     world = PulsarWorld(
-        Topics({NAMESPACE: joined}), {NAMESPACE: boundaries}, dict.fromkeys(names, CAPACITY), settings
+        ClusterTopics({NAMESPACE: joined}), {NAMESPACE: boundaries}, dict.fromkeys(names, CAPACITY), settings
     )
     for number, bundle in enumerate(_bundles(world)):
         world.place(bundle, names[0] if number == 0 else names[1 + number % 3])

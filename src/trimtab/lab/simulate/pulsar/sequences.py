@@ -9,19 +9,19 @@ from collections.abc import Generator, Sequence
 from itertools import count
 
 from trimtab.lab.simulate.pulsar.cutting import cut
-from trimtab.lab.simulate.pulsar.leader import Unload
-from trimtab.lab.simulate.pulsar.stage import Stage, Steps
-from trimtab.lab.simulate.pulsar.store import Session
+from trimtab.lab.simulate.pulsar.leader import UnloadOrder
+from trimtab.lab.simulate.pulsar.store import BrokerSession
+from trimtab.lab.simulate.pulsar.world_protocol import PulsarWorldProtocol, Steps
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.split.algorithms import split_positions
-from trimtab.plan.pulsar.split.modular import Split
+from trimtab.plan.pulsar.split.modular import BundleSplit
 
 SPLIT_ATTEMPTS = 7
 """A split is tried so often if others write the namespace's boundaries (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
 
 
-def lookup(world: Stage, namespace: str, topic_hash: int) -> Steps:
+def lookup(world: PulsarWorldProtocol, namespace: str, topic_hash: int) -> Steps:
     """A client finds the owner of its topic, and is the cause of there being one.
 
     It asks any broker; that one redirects to the owner, or asks the leader for a broker, which takes the
@@ -44,11 +44,13 @@ def lookup(world: Stage, namespace: str, topic_hash: int) -> Steps:
         yield world.back_off(failures)
 
 
-def _assigned(world: Stage, asked: Session, bundle: BundleRange) -> Generator[float, None, Session | None]:
+def _assigned(
+    world: PulsarWorldProtocol, request: BrokerSession, bundle: BundleRange
+) -> Generator[float, None, BrokerSession | None]:
     """Who owns a bundle after the leader has chosen a broker for it; None if something went wrong."""
     leader = world.store.leader
     yield world.hop()
-    if leader is None or not world.lives(leader) or not world.lives(asked):
+    if leader is None or not world.is_alive(leader) or not world.is_alive(request):
         return None
     chosen = world.choose(bundle.key)
     yield world.hop()
@@ -61,7 +63,7 @@ def _assigned(world: Stage, asked: Session, bundle: BundleRange) -> Generator[fl
     return world.store.owners.get(bundle.key)
 
 
-def unload(world: Stage, order: Unload) -> Steps:
+def unload(world: PulsarWorldProtocol, order: UnloadOrder) -> Steps:
     """A bundle's owner closes its clients, and then releases its lock.
 
     An order that comes when the bundle is gone (moved, split, or its broker has died) does nothing.
@@ -74,12 +76,12 @@ def unload(world: Stage, order: Unload) -> Steps:
     # It serves no more before it releases: the next owner may begin at once.
     world.end_serving(bundle, owner)
     yield world.closing()
-    if world.lives(owner):
+    if world.is_alive(owner):
         world.store.release(order.bundle, owner)
         world.note("released", order.bundle, order.owner)
 
 
-def split(world: Stage, order: Split) -> Steps:
+def split(world: PulsarWorldProtocol, order: BundleSplit) -> Steps:
     """A bundle's owner finds out where to cut, takes the locks of the halves, and writes the boundaries.
 
     From then on it serves the halves instead, whose clients stay connected, and releases the lock of what was
@@ -118,17 +120,17 @@ def split(world: Stage, order: Split) -> Steps:
             world.store.release(order.bundle, owner)
             if order.unload:
                 for half in halves:
-                    world.begin(unload(world, Unload(half.key, owner.broker, None)))
+                    world.begin(unload(world, UnloadOrder(half.key, owner.broker, None)))
             return
         _give_back(world, taken, owner)
 
 
-def _give_back(world: Stage, bundles: Sequence[str], owner: Session) -> None:
+def _give_back(world: PulsarWorldProtocol, bundles: Sequence[str], owner: BrokerSession) -> None:
     for bundle in bundles:
         world.store.release(bundle, owner)
 
 
-def expire(world: Stage, session: Session, seconds: float) -> Steps:
+def expire(world: PulsarWorldProtocol, session: BrokerSession, seconds: float) -> Steps:
     """A dead broker's session ends after a while: its locks are free, and there is a leader again."""
     yield seconds
     world.end_session(session)

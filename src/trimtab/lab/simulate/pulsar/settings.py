@@ -40,7 +40,7 @@ class WorldSettings:
 
 
 @dataclass(frozen=True)
-class Happening:
+class WorldEvent:
     """Something that came to pass.
 
     Attributes

@@ -8,7 +8,7 @@ from trimtab.model.bundles.range import BundleRange
 
 
 @dataclass(frozen=True, order=True)
-class Session:
+class BrokerSession:
     """One life of a broker; what it holds in the store goes when it expires.
 
     Attributes
@@ -44,20 +44,20 @@ class MetadataStore:
     def __init__(self, boundaries: Mapping[str, tuple[int, ...]]) -> None:
         self.boundaries = dict(boundaries)
         self.versions = dict.fromkeys(boundaries, 0)
-        self.owners: dict[str, Session] = {}
-        self.leader: Session | None = None
-        self._held: dict[Session, dict[str, None]] = {}
+        self.owners: dict[str, BrokerSession] = {}
+        self.leader: BrokerSession | None = None
+        self._held: dict[BrokerSession, dict[str, None]] = {}
 
     @property
-    def sessions(self) -> tuple[Session, ...]:
+    def sessions(self) -> tuple[BrokerSession, ...]:
         """Those that stand, oldest first."""
         return tuple(self._held)
 
-    def register(self, session: Session) -> None:
+    def register(self, session: BrokerSession) -> None:
         """A broker comes up."""
         self._held[session] = {}
 
-    def expire(self, session: Session) -> tuple[str, ...]:
+    def expire(self, session: BrokerSession) -> tuple[str, ...]:
         """A session is over: everything ephemeral goes with it. Tells which bundles it owned."""
         released = tuple(self._held.pop(session, ()))
         for bundle in released:
@@ -66,7 +66,7 @@ class MetadataStore:
             self.leader = None
         return released
 
-    def lock(self, bundle: str, session: Session) -> bool:
+    def lock(self, bundle: str, session: BrokerSession) -> bool:
         """Take a bundle's lock; False if anybody has it, or the session is over."""
         if bundle in self.owners or session not in self._held:
             return False
@@ -74,13 +74,13 @@ class MetadataStore:
         self._held[session][bundle] = None
         return True
 
-    def release(self, bundle: str, session: Session) -> None:
+    def release(self, bundle: str, session: BrokerSession) -> None:
         """Give a lock back, if it is this session's."""
         if self.owners.get(bundle) == session:
             del self.owners[bundle]
             del self._held[session][bundle]
 
-    def locked_by(self, session: Session) -> tuple[str, ...]:
+    def locked_by(self, session: BrokerSession) -> tuple[str, ...]:
         """The bundles whose locks a session holds."""
         return tuple(self._held.get(session, ()))
 

@@ -2,7 +2,7 @@
 
 import heapq
 
-from trimtab.lab.simulate.pulsar.stage import Steps
+from trimtab.lab.simulate.pulsar.world_protocol import Steps
 
 
 class VirtualTime:

@@ -28,7 +28,7 @@ class NamespaceTopics:
     hashes: NDArray[np.uint32]
     traffic: FloatArray
 
-    def within(self, bundle: BundleRange) -> slice:
+    def rows_in_bundle(self, bundle: BundleRange) -> slice:
         """The rows of the topics that a bundle holds."""
         low = int(np.searchsorted(self.hashes, np.uint32(bundle.low)))
         if bundle.high == FULL_UPPER:
@@ -69,7 +69,7 @@ def one_topic_a_bundle(namespace: str, boundaries: Sequence[int], traffic: Float
 
 
 @dataclass(frozen=True, eq=False)
-class Topics:
+class ClusterTopics:
     """All topics of a cluster; every topic has a producer and a consumer.
 
     Attributes
@@ -85,7 +85,7 @@ class Topics:
         """The load of a bundle."""
         if bundle not in self._known:
             own = self.namespaces[bundle.namespace]
-            rows = own.within(bundle)
+            rows = own.rows_in_bundle(bundle)
             bytes_in, bytes_out, rate_in, rate_out = own.traffic[rows].sum(axis=0).tolist()
             count = rows.stop - rows.start
             self._known[bundle] = BundleStats(rate_in, rate_out, bytes_in, bytes_out, count, count, count)
@@ -94,13 +94,13 @@ class Topics:
     def hashes(self, bundle: BundleRange) -> list[int]:
         """The hashes of a bundle's topics, rising."""
         own = self.namespaces[bundle.namespace]
-        found: list[int] = own.hashes[own.within(bundle)].tolist()
+        found: list[int] = own.hashes[own.rows_in_bundle(bundle)].tolist()
         return found
 
     def flows(self, bundle: BundleRange) -> list[TopicTraffic]:
         """The load of each topic of a bundle, by rising hash."""
         own = self.namespaces[bundle.namespace]
-        rows = own.within(bundle)
+        rows = own.rows_in_bundle(bundle)
         return [
             TopicTraffic(position, rate_in + rate_out, bytes_in + bytes_out)
             for position, (bytes_in, bytes_out, rate_in, rate_out) in zip(

@@ -5,19 +5,19 @@ Chance is seeded and the clock is a number: the same settings give the same run.
 
 from collections.abc import Mapping
 
-from trimtab.lab.simulate.pulsar.clients import Clients
-from trimtab.lab.simulate.pulsar.leader import Leader, Unload
+from trimtab.lab.simulate.pulsar.clients import SimulatedClients
+from trimtab.lab.simulate.pulsar.leader import SimulatedLeader, UnloadOrder
 from trimtab.lab.simulate.pulsar.sequences import expire, split, unload
 from trimtab.lab.simulate.pulsar.settings import WorldSettings
-from trimtab.lab.simulate.pulsar.stage import Steps
-from trimtab.lab.simulate.pulsar.store import Session
-from trimtab.lab.simulate.pulsar.topics import Topics
+from trimtab.lab.simulate.pulsar.store import BrokerSession
+from trimtab.lab.simulate.pulsar.topics import ClusterTopics
+from trimtab.lab.simulate.pulsar.world_protocol import Steps
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.range import BundleRange, parse_bundle
-from trimtab.plan.pulsar.split.modular import Split
+from trimtab.plan.pulsar.split.modular import BundleSplit
 
 
-class PulsarWorld(Clients):
+class PulsarWorld(SimulatedClients):
     """Brokers that come and go, their leader, and what operators do.
 
     Parameters
@@ -34,14 +34,14 @@ class PulsarWorld(Clients):
 
     def __init__(
         self,
-        topics: Topics,
+        topics: ClusterTopics,
         boundaries: Mapping[str, tuple[int, ...]],
         capacities: Mapping[str, float],
         settings: WorldSettings | None = None,
     ) -> None:
         super().__init__(topics, boundaries, capacities, settings or WorldSettings())
-        self.leader = Leader(self.settings.leader, self.chance)
-        self._lives = 0
+        self.leader = SimulatedLeader(self.settings.leader, self.chance)
+        self._peers = 0
         for broker in capacities:
             self.start(broker)
         self.begin(self._rounds())
@@ -56,8 +56,8 @@ class PulsarWorld(Clients):
         if broker in self.living:
             return
         self.capacities[broker] = self.capacities[broker] if capacity is None else capacity
-        self._lives += 1
-        session = Session(broker, self._lives)
+        self._peers += 1
+        session = BrokerSession(broker, self._peers)
         self.store.register(session)
         self.living[broker] = session
         self.serving[session] = {}
@@ -75,7 +75,7 @@ class PulsarWorld(Clients):
             self.disconnect(bundle, session)
         self.begin(expire(self, session, self.settings.session_seconds))
 
-    def end_session(self, session: Session) -> None:
+    def end_session(self, session: BrokerSession) -> None:
         """The store takes a dead broker's locks away."""
         led = self.store.leader == session
         released = self.store.expire(session)
@@ -95,17 +95,17 @@ class PulsarWorld(Clients):
     def round(self) -> None:
         """Everybody reports; the leader sheds and has bundles split, if there is one."""
         leader = self.store.leader
-        if leader is None or not self.lives(leader):
+        if leader is None or not self.is_alive(leader):
             return
         # What a dead broker reported last stands until its session ends.
         reports = {
             session.broker: self.report(session)
-            if self.lives(session) or session.broker not in self.leader.view.reports
+            if self.is_alive(session) or session.broker not in self.leader.view.reports
             else self.leader.view.reports[session.broker]
             for session in self.store.sessions
-            if self.lives(session) or session.broker not in self.living
+            if self.is_alive(session) or session.broker not in self.living
         }
-        self.leader.take_in(self.now, reports, tuple(self.serving[leader]))
+        self.leader.absorb_reports(self.now, reports, tuple(self.serving[leader]))
         for order in self.leader.shed(self.metadata):
             self.begin(unload(self, order))
         for too_large in self.leader.splits(self.metadata):
@@ -121,10 +121,10 @@ class PulsarWorld(Clients):
         self.store.leader = session
         if session is not None:
             self.note("elected", broker=session.broker)
-            self.leader = Leader(self.settings.leader, self.chance)
-            self.leader.take_in(
+            self.leader = SimulatedLeader(self.settings.leader, self.chance)
+            self.leader.absorb_reports(
                 self.now,
-                {one.broker: self.report(one) for one in self.store.sessions if self.lives(one)},
+                {one.broker: self.report(one) for one in self.store.sessions if self.is_alive(one)},
                 tuple(self.serving[session]),
             )
 
@@ -140,10 +140,10 @@ class PulsarWorld(Clients):
         """An operator unloads a bundle from whoever owns it."""
         owner = self.store.owners.get(bundle)
         if owner is not None:
-            self.begin(unload(self, Unload(bundle, owner.broker, None)))
+            self.begin(unload(self, UnloadOrder(bundle, owner.broker, None)))
 
     def split(self, bundle: str, *, unload_halves: bool = True) -> None:
         """An operator has a bundle split by whoever owns it."""
         owner = self.store.owners.get(bundle)
         if owner is not None and parse_bundle(bundle).can_split:
-            self.begin(split(self, Split(bundle, owner.broker, "Admin", unload=unload_halves)))
+            self.begin(split(self, BundleSplit(bundle, owner.broker, "Admin", unload=unload_halves)))

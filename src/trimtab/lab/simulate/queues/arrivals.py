@@ -5,23 +5,24 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from trimtab.history.queues.messages import Message
+from trimtab.history.queues.messages import ReplayedMessage
 
 
-def in_step(count: int, weights: Sequence[float], interval_seconds: float) -> list[Message]:
+def in_step(count: int, weights: Sequence[float], interval_seconds: float) -> list[ReplayedMessage]:
     """Classes in turn: with as many queues as classes and plain round-robin, class i always meets queue i."""
     return [
-        Message(number, number * interval_seconds, weights[number % len(weights)]) for number in range(count)
+        ReplayedMessage(number, number * interval_seconds, weights[number % len(weights)])
+        for number in range(count)
     ]
 
 
 def at_random(
     count: int, weights: Sequence[float], interval_seconds: float, seed: int, *, users: int = 0
-) -> list[Message]:
+) -> list[ReplayedMessage]:
     """Each message of a class drawn evenly; of a user drawn evenly, where there are users."""
     chance = random.Random(seed)
     return [
-        Message(
+        ReplayedMessage(
             number,
             number * interval_seconds,
             chance.choice(weights),

@@ -13,12 +13,17 @@ from trimtab.connect.kafka.client import open_admin, reach
 from trimtab.model.errors import ConnectError, SettingsError
 from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.observe.capacity_check import KnownCapacity, capacity_findings
-from trimtab.observe.collect.collecting import TickSample, Unanswered
-from trimtab.observe.collect.kafka.asking import AdminAsker, Asker
-from trimtab.observe.collect.kafka.collector import Collector
-from trimtab.observe.collect.kafka.counting import TOLERANCE, Comparison, Outcome, compare
+from trimtab.observe.collect.kafka.collector import KafkaCollector
+from trimtab.observe.collect.kafka.counter_check import (
+    TOLERANCE,
+    CounterCheckResult,
+    CounterComparison,
+    compare,
+)
 from trimtab.observe.collect.kafka.exposition import RULES
+from trimtab.observe.collect.kafka.requests import AdminRequestSender, RequestSender
 from trimtab.observe.collect.kafka.rights import rights
+from trimtab.observe.collect.sampler import RequestError, TickSample
 
 if TYPE_CHECKING:
     from trimtab.connect.kafka.settings import KafkaConnection
@@ -32,7 +37,7 @@ READING_SECONDS: Final = 5.0
 READINGS: Final = 2
 """How often counters are read again at most, until they agree with the logs."""
 ESTIMATED: Final = "bytes of all brokers are estimated"
-WITHOUT: Final = "CPU is not levelled, and bytes are estimated by the growth of logs and by offsets"
+WITHOUT: Final = "CPU is not balanced, and bytes are estimated by the growth of logs and by offsets"
 
 
 def check(
@@ -44,15 +49,15 @@ def check(
     if not any(one.grade == "fine" for one in found):
         return
     try:
-        with _asker(connection) as asker:
-            yield from rights(asker, settings.patience_seconds, PART)
+        with _request_sender(connection) as asker:
+            yield from rights(asker, settings.request_timeout_seconds, PART)
             settings = replace(settings, client_samples=())
             try:
-                collector = Collector(asker, settings, capacity)
+                collector = KafkaCollector(asker, settings, capacity)
             except SettingsError as error:
                 yield broken(PART, METRICS, str(error))
                 settings = replace(settings, prometheus=None)
-                collector = Collector(asker, settings, capacity)
+                collector = KafkaCollector(asker, settings, capacity)
             else:
                 if settings.prometheus is None:
                     yield missing(PART, METRICS, f"no endpoint is set: {WITHOUT}", "set collect.prometheus")
@@ -64,7 +69,7 @@ def check(
                 yield from _sampled(replace(sample, problems=tuple(others)), capacity)
             finally:
                 collector.close()
-    except (ConnectError, Unanswered) as error:
+    except (ConnectError, RequestError) as error:
         yield broken(PART, "cluster", str(error))
 
 
@@ -91,12 +96,12 @@ def _fault(connection: KafkaConnection) -> str | None:
 
 
 @contextmanager
-def _asker(connection: KafkaConnection) -> Iterator[Asker]:
+def _request_sender(connection: KafkaConnection) -> Iterator[RequestSender]:
     with open_admin(connection) as admin:
-        yield AdminAsker(admin)
+        yield AdminRequestSender(admin)
 
 
-def _metrics(collector: Collector, endpoints: int) -> Iterator[Finding]:
+def _metrics(collector: KafkaCollector, endpoints: int) -> Iterator[Finding]:
     """The metrics of each broker as the collector reads them: what lacks, and whether the counters count.
 
     Only counters that two readings and the growth of logs confirm are fine.
@@ -106,7 +111,7 @@ def _metrics(collector: Collector, endpoints: int) -> Iterator[Finding]:
         for broker, text in collector.unmetered.items()
     }
     first = {broker: one for broker, one in collector.readings.items() if broker not in faults}
-    outcomes: dict[int, Comparison] = {}
+    outcomes: dict[int, CounterComparison] = {}
     for _ in range(READINGS) if first else ():
         sleep(READING_SECONDS)
         collector.sample()
@@ -116,7 +121,9 @@ def _metrics(collector: Collector, endpoints: int) -> Iterator[Finding]:
             if broker in collector.readings
         }
         # A burst between two readings of one instant weighs less in a longer interval.
-        if all(one.outcome in (Outcome.AGREES, Outcome.IDLE) for one in outcomes.values()):
+        if all(
+            one.outcome in (CounterCheckResult.AGREES, CounterCheckResult.IDLE) for one in outcomes.values()
+        ):
             break
     faults |= {
         broker: f"{text}. Until then {WITHOUT}"
@@ -135,7 +142,7 @@ def _metrics(collector: Collector, endpoints: int) -> Iterator[Finding]:
             f"{len(sound)} of {endpoints} endpoints: CPU time rises, and bytes in agree with the growth "
             f"of logs over {max(spans):.0f} s within {TOLERANCE:.0%}; bytes out and replication are read",
         )
-    idle = [broker for broker in unconfirmed if outcomes[broker].outcome is Outcome.IDLE]
+    idle = [broker for broker in unconfirmed if outcomes[broker].outcome is CounterCheckResult.IDLE]
     if idle:
         named = ", ".join(str(broker) for broker in idle)
         yield missing(
@@ -148,21 +155,21 @@ def _metrics(collector: Collector, endpoints: int) -> Iterator[Finding]:
             yield missing(PART, f"metrics of broker {broker}", faults.get(broker) or unconfirmed[broker])
 
 
-def _unconfirmed(found: Comparison) -> str:
+def _unconfirmed(found: CounterComparison) -> str:
     """What two readings leave in doubt; empty if nothing."""
     if found.cpu_seconds is None or found.cpu_seconds <= 0:
         return f"not verified: CPU time did not rise in {found.seconds:.0f} s"
-    if found.outcome is Outcome.IDLE:
+    if found.outcome is CounterCheckResult.IDLE:
         return "no traffic"
-    if found.outcome is Outcome.UNKNOWN or found.counted_bytes is None:
+    if found.outcome is CounterCheckResult.UNKNOWN or found.counted_bytes is None:
         return "not verified: counters began anew, sizes are not told, or leaders moved; check again"
-    if found.outcome is Outcome.AGREES:
+    if found.outcome is CounterCheckResult.AGREES:
         return ""
     figures = (
         f"in {found.seconds:.0f} s bytes_in_total changed by {found.counted_bytes:,.0f}, and the logs of the "
         f"partitions that the broker leads grew by {found.logged_bytes:,.0f} bytes"
     )
-    if found.outcome is Outcome.NO_COUNTER:
+    if found.outcome is CounterCheckResult.NO_COUNTER:
         return f"has no counter under a counter's name: {figures}: {ESTIMATED}; {RULES}"
     return f"not verified: {figures}"
 

@@ -13,27 +13,33 @@ from typing import Final
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.observe.collect.clients import ClientFiles
-from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
-from trimtab.observe.collect.kafka.asking import AdminAsker, Asker
-from trimtab.observe.collect.kafka.broker_answer import BrokerAnswer, ask_broker
-from trimtab.observe.collect.kafka.counting import Doubts, Reading
-from trimtab.observe.collect.kafka.exposition import Cluster
-from trimtab.observe.collect.kafka.placement import Placement, read_placement
-from trimtab.observe.collect.kafka.prometheus import Endpoints, Scrape, endpoints, scrape, topic_batch
+from trimtab.observe.collect.kafka.broker_sample import KafkaBrokerSample, sample_broker
+from trimtab.observe.collect.kafka.counter_check import CounterCheck, TrafficReading
+from trimtab.observe.collect.kafka.exposition import ClusterNames
+from trimtab.observe.collect.kafka.placement import KafkaPlacement, read_placement
+from trimtab.observe.collect.kafka.prometheus import (
+    CounterScrape,
+    MetricsEndpoints,
+    endpoints,
+    scrape,
+    topic_batch,
+)
 from trimtab.observe.collect.kafka.raw import COLUMNS
+from trimtab.observe.collect.kafka.requests import AdminRequestSender, RequestSender
 from trimtab.observe.collect.kafka.rows import broker_batch, log_dir_batch, partition_batch
+from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, unknown_ids
 
 THREADS = 64
 """Two a broker while the cluster is small; past that, brokers queue and are sampled a little apart."""
 
 
-class Collector:
+class KafkaCollector:
     """Samples one cluster.
 
     Parameters
     ----------
-    asker
+    sender
         The way to the brokers.
     settings, capacity
         What to read, and what brokers can carry.
@@ -50,20 +56,20 @@ class Collector:
 
     def __init__(
         self,
-        asker: Asker,
+        sender: RequestSender,
         settings: CollectSettings,
         capacity: CapacitySettings,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
-        self._asker = asker
+        self._request_sender = sender
         self._settings = settings
         self._capacity = capacity
-        self._endpoints: Endpoints = endpoints(settings.prometheus)
+        self._endpoints: MetricsEndpoints = endpoints(settings.prometheus)
         self._clients = ClientFiles(settings.client_samples)
         self._now = now
-        self._doubts = Doubts()
+        self._counter_check = CounterCheck()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="collect")
-        self.readings: dict[int, Reading] = {}
+        self.readings: dict[int, TrafficReading] = {}
         self.unmetered: dict[int, str] = {}
 
     def close(self) -> None:
@@ -73,14 +79,14 @@ class Collector:
     def sample(self) -> TickSample:
         """As `Sampler.sample`."""
         begun = time.perf_counter()
-        patience = self._settings.patience_seconds
-        placement = read_placement(self._asker, patience)
+        patience = self._settings.request_timeout_seconds
+        placement = read_placement(self._request_sender, patience)
         placed_at = self._now()
         led = placement.led_by()
         known = {*(broker.id for broker in placement.brokers), *placement.unregistered()}
         problems = [*placement.problems, *unknown_ids(self._settings, self._capacity, known)]
-        scrapes: dict[int, Future[Scrape]] = {}
-        asked: dict[int, Future[BrokerAnswer]] = {}
+        scrapes: dict[int, Future[CounterScrape]] = {}
+        asked: dict[int, Future[KafkaBrokerSample]] = {}
         clusters = self._clusters(placement)
         for broker in placement.brokers:
             if broker.fenced:
@@ -90,8 +96,8 @@ class Collector:
             if (url := self._endpoints.url(broker)) is not None:
                 scrapes[broker.id] = self._pool.submit(scrape, url, patience, clusters[broker.id])
             asked[broker.id] = self._pool.submit(
-                ask_broker,
-                self._asker,
+                sample_broker,
+                self._request_sender,
                 broker.id,
                 led.get(broker.id, {}),
                 self._settings.groups,
@@ -126,7 +132,7 @@ class Collector:
             seconds=time.perf_counter() - begun,
         )
 
-    def _clusters(self, placement: Placement) -> dict[int, Cluster]:
+    def _clusters(self, placement: KafkaPlacement) -> dict[int, ClusterNames]:
         """For every broker's endpoint, what its labels are compared with."""
         hosts = {one.id: one.host for one in placement.brokers}
         topics = frozenset(one.topic for one in placement.partitions)
@@ -134,17 +140,17 @@ class Collector:
         for one in placement.brokers:
             sharing.setdefault(self._endpoints.url(one), []).append(one.id)
         return {
-            one.id: Cluster(
+            one.id: ClusterNames(
                 one.id, hosts, topics, self._settings.topic_label, sharing[self._endpoints.url(one)]
             )
             for one in placement.brokers
         }
 
     def _metered(
-        self, scrapes: Mapping[int, Future[Scrape]], answers: Mapping[int, BrokerAnswer]
-    ) -> dict[int, Scrape]:
+        self, scrapes: Mapping[int, Future[CounterScrape]], answers: Mapping[int, KafkaBrokerSample]
+    ) -> dict[int, CounterScrape]:
         """The scrapes that came, without counters that do not count."""
-        counters: dict[int, Scrape] = {}
+        counters: dict[int, CounterScrape] = {}
         self.readings, self.unmetered = {}, {}
         if self._settings.prometheus is not None:
             unset = "no endpoint is set for it; add it to collect.prometheus"
@@ -152,11 +158,13 @@ class Collector:
         for broker, future in scrapes.items():
             try:
                 found = future.result()
-            except Unanswered as error:
+            except RequestError as error:
                 self.unmetered[broker] = f"{error}; start it, or correct collect.prometheus"
                 continue
-            self.readings[broker] = Reading.of(found, answers[broker])
-            counters[broker] = replace(found, counters=self._doubts.checked(broker, self.readings[broker]))
+            self.readings[broker] = TrafficReading.of(found, answers[broker])
+            counters[broker] = replace(
+                found, counters=self._counter_check.checked(broker, self.readings[broker])
+            )
             if lacking := counters[broker].counters.lacking():
                 self.unmetered[broker] = f"the endpoint {lacking}"
         return counters
@@ -175,22 +183,22 @@ class Collector:
 @contextmanager
 def open_collector(
     connection: KafkaConnection, settings: CollectSettings, capacity: CapacitySettings
-) -> Iterator[Collector]:
-    """A collector on a connection of its own, as `Collecting.open`."""
+) -> Iterator[KafkaCollector]:
+    """A collector on a connection of its own, as `SystemSampler.open`."""
     # The client's default would leave a broker that comes back unasked for up to 30 s.
     with open_admin(connection, reconnect_backoff_max_ms=1000) as admin:
-        collector = Collector(AdminAsker(admin), settings, capacity)
+        collector = KafkaCollector(AdminRequestSender(admin), settings, capacity)
         try:
             yield collector
         finally:
             collector.close()
 
 
-def remarks(settings: CollectSettings) -> tuple[str, ...]:
+def warnings(settings: CollectSettings) -> tuple[str, ...]:
     """A remark where CPU cannot be known."""
     if settings.prometheus is not None:
         return ()
     return ("no metrics endpoint is set (collect.prometheus): no CPU, three resources remain",)
 
 
-COLLECTING: Final = Collecting(COLUMNS, open_collector, remarks)
+COLLECTING: Final = SystemSampler(COLUMNS, open_collector, warnings)

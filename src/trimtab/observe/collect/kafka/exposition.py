@@ -73,7 +73,7 @@ _TARGET_LABELS: Final = frozenset(
 Labels = dict[str, str]
 
 
-class _Found(NamedTuple):
+class _MetricMapping(NamedTuple):
     """What a sample says: a column, the factor to its unit, and 1 if another name is the better source."""
 
     column: str
@@ -81,11 +81,11 @@ class _Found(NamedTuple):
     second: int = 0
 
 
-_Meaning = Callable[[Labels], "_Found | None"]
+_Meaning = Callable[[Labels], "_MetricMapping | None"]
 """From a sample's labels, without those that the name of the meter is taken from."""
 
 
-class _Sample(NamedTuple):
+class _MetricSample(NamedTuple):
     column: str
     second: int
     labels: Labels
@@ -93,7 +93,7 @@ class _Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterNames:
     """What labels are compared with.
 
     Attributes
@@ -131,7 +131,7 @@ class BrokerCounters:
         How many samples we wanted were NaN, infinite, negative or unreadable, and were left out.
     causes
         Why a column is not there although something like it is, by column.
-    refusal
+    error
         Why nothing at all was taken; empty if something was.
     unread_topics
         Why counters of topics were left out; empty if none was.
@@ -141,26 +141,26 @@ class BrokerCounters:
     topics: dict[str, dict[str, float]] = field(default_factory=dict)
     dropped: int = 0
     causes: Mapping[str, str] = field(default_factory=dict)
-    refusal: str = ""
+    error: str = ""
     unread_topics: str = ""
 
     def without_traffic(self, cause: str) -> BrokerCounters:
         """The same without the counters of traffic, since these are not to be believed."""
         kept = {name: value for name, value in self.broker.items() if name not in _TRAFFIC.values()}
         causes = {**self.causes, **{name: cause for name in TRAFFIC_COLUMNS if name in self.broker}}
-        return BrokerCounters(kept, {}, self.dropped, causes, self.refusal, self.unread_topics)
+        return BrokerCounters(kept, {}, self.dropped, causes, self.error, self.unread_topics)
 
     def lacking(self) -> str:
         """What of the needed counters an endpoint lacks, why, and what that means; empty if it has all.
 
         A sentence whose subject, the endpoint, is left out.
         """
-        if self.refusal:
-            return f"{self.refusal}: CPU is not levelled and bytes of all brokers are estimated"
+        if self.error:
+            return f"{self.error}: CPU is not balanced and bytes of all brokers are estimated"
         names = [name for name in _NEEDED if name not in self.broker]
         sentences = []
         if names:
-            lost = ["CPU is not levelled"] * ("cpu_time_ns" in names)
+            lost = ["CPU is not balanced"] * ("cpu_time_ns" in names)
             if "bytes_in_total" in names or "replication_bytes_in_total" in names:
                 lost.append("bytes of all brokers are estimated")
             elif "bytes_out_total" in names:
@@ -172,7 +172,7 @@ class BrokerCounters:
         return "; ".join(sentences)
 
 
-def read_exposition(text: str, cluster: Cluster | None = None) -> BrokerCounters:
+def read_exposition(text: str, cluster: ClusterNames | None = None) -> BrokerCounters:
     """Pick a broker's counters out of the text format of Prometheus.
 
     Parameters
@@ -190,12 +190,12 @@ def read_exposition(text: str, cluster: Cluster | None = None) -> BrokerCounters
         sample whose type line says `gauge` is no counter; one with labels that are not understood is never a
         broker's total.
     """
-    cluster = cluster or Cluster()
+    cluster = cluster or ClusterNames()
     samples, causes, dropped = _samples(text)
     label = _topic_label(samples, cluster)
     samples, refusal = _of_one_broker(samples, label, cluster)
     if refusal:
-        return BrokerCounters(dropped=dropped, refusal=refusal)
+        return BrokerCounters(dropped=dropped, error=refusal)
     constant = _constant_labels(samples, label)
     broker: dict[str, float] = {}
     topics: dict[str, dict[str, float]] = {}
@@ -225,9 +225,9 @@ def read_exposition(text: str, cluster: Cluster | None = None) -> BrokerCounters
     return BrokerCounters(broker, topics, dropped, kept, unread_topics=told)
 
 
-def _samples(text: str) -> tuple[list[_Sample], dict[str, str], int]:
+def _samples(text: str) -> tuple[list[_MetricSample], dict[str, str], int]:
     """The samples that mean something, why some columns are no counters, and how many values were useless."""
-    samples: list[_Sample] = []
+    samples: list[_MetricSample] = []
     causes: dict[str, str] = {}
     dropped = 0
     gauges: set[str] = set()
@@ -262,11 +262,11 @@ def _samples(text: str) -> tuple[list[_Sample], dict[str, str], int]:
         if value is None:
             dropped += 1
             continue
-        samples.append(_Sample(meant.column, meant.second, labels, value * meant.factor))
+        samples.append(_MetricSample(meant.column, meant.second, labels, value * meant.factor))
     return samples, causes, dropped
 
 
-def _topic_label(samples: Sequence[_Sample], cluster: Cluster) -> str:
+def _topic_label(samples: Sequence[_MetricSample], cluster: ClusterNames) -> str:
     """The label that names the topic; one of another name only if all its values are names of topics."""
     if cluster.topic_label is not None:
         return cluster.topic_label
@@ -281,7 +281,9 @@ def _topic_label(samples: Sequence[_Sample], cluster: Cluster) -> str:
     return verified[0] if len(verified) == 1 else "topic"
 
 
-def _of_one_broker(samples: list[_Sample], topic_label: str, cluster: Cluster) -> tuple[list[_Sample], str]:
+def _of_one_broker(
+    samples: list[_MetricSample], topic_label: str, cluster: ClusterNames
+) -> tuple[list[_MetricSample], str]:
     """The samples of the broker whose endpoint this is, or why they cannot be told from those of others."""
     values: dict[str, dict[str, None]] = {}
     for sample in samples:
@@ -311,7 +313,7 @@ def _of_one_broker(samples: list[_Sample], topic_label: str, cluster: Cluster) -
     return [], f"answers for several brokers (label {name}: {shown}), and none is this broker's id or host"
 
 
-def _brokers_of(label: str, value: str, cluster: Cluster) -> list[int]:
+def _brokers_of(label: str, value: str, cluster: ClusterNames) -> list[int]:
     """Ids of the brokers that a label's value may be."""
     if label in _ID_LABELS and value.isdigit():
         return [int(value)] if int(value) in cluster.hosts else []
@@ -335,7 +337,7 @@ def _is_address(host: str) -> bool:
     return ":" in host or host.replace(".", "").isdigit()
 
 
-def _constant_labels(samples: Sequence[_Sample], topic_label: str) -> frozenset[str]:
+def _constant_labels(samples: Sequence[_MetricSample], topic_label: str) -> frozenset[str]:
     """Labels that say nothing: those of the target, with one value, and those that all of traffic has.
 
     One value alone does not tell a label from that of the only topic: a label of an unknown name counts as
@@ -364,24 +366,26 @@ def _meaning(name: str) -> _Meaning | None:
         column = _traffic(named[1])
         return None if column is None else lambda _: column
     if _CPU_NS.fullmatch(name):
-        return lambda _: _Found("cpu_time_ns")
+        return lambda _: _MetricMapping("cpu_time_ns")
     if name == "process_cpu_seconds_total":
         # Of the process that answers: the broker's if the exporter is its agent, not if it stands beside it.
-        return lambda _: _Found("cpu_time_ns", 1e9, second=1)
+        return lambda _: _MetricMapping("cpu_time_ns", 1e9, second=1)
     if _PROCESSORS.fullmatch(name):
-        return lambda _: _Found("processors")
+        return lambda _: _MetricMapping("processors")
     if _IDLE_NAMED.fullmatch(name):
-        return lambda _: _Found("handler_idle_fraction")
+        return lambda _: _MetricMapping("handler_idle_fraction")
     if _IDLE_LABELLED.fullmatch(name):
         return lambda labels: (
-            _Found("handler_idle_fraction") if "idlepercent" in labels.pop("name", "").lower() else None
+            _MetricMapping("handler_idle_fraction")
+            if "idlepercent" in labels.pop("name", "").lower()
+            else None
         )
     return None
 
 
-def _traffic(meter: str) -> _Found | None:
+def _traffic(meter: str) -> _MetricMapping | None:
     column = _TRAFFIC.get(meter)
-    return None if column is None else _Found(column)
+    return None if column is None else _MetricMapping(column)
 
 
 def _number(text: str) -> float | None:

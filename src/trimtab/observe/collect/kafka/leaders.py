@@ -1,4 +1,5 @@
-"""A snapshot of Kafka's brokers seen as masterships: leaders are masters, preferred replicas the ideal ones.
+"""A snapshot of Kafka's brokers seen as masterships: leaders are masters, preferred replicas the preferred
+ones.
 
 Nothing else of a partition moves when its leader does, so that its load here is what a leader carries more
 than a follower.
@@ -10,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.model.masters.snapshot import NOBODY, GroupLoad, MastersSnapshot, NodeLoad, NodeState
+from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.snapshot import BrokerState
+from trimtab.model.replicas.snapshot import ReplicaBrokerState
 
 if TYPE_CHECKING:
     from trimtab.model.replicas.snapshot import ReplicasSnapshot
 
 STATES = {
-    BrokerState.DEAD: NodeState.DEAD,
-    BrokerState.DRAINING: NodeState.DRAINING,
-    BrokerState.NO_LEADERS: NodeState.MUTED,
+    ReplicaBrokerState.DEAD: NodeState.DEAD,
+    ReplicaBrokerState.DRAINING: NodeState.DRAINING,
+    ReplicaBrokerState.NO_LEADERS: NodeState.EXCLUDED,
 }
 
 
@@ -39,10 +40,10 @@ def leaders(snapshot: ReplicasSnapshot) -> MastersSnapshot:
         first, leader = int(partitions.replicas[row, 0]), int(partitions.leader[row])
         able = (first,) if bool(partitions.in_sync[row, 0]) and bool(brokers.may_lead[first]) else ()
         groups.append(
-            GroupLoad(
+            MasterGroupLoad(
                 group=f"{partitions.topics[partitions.topic[row]]}-{partitions.number[row]}",
-                master=NOBODY if leader < 0 else leader,
-                ideal=first,
+                master=NO_MASTER if leader < 0 else leader,
+                preferred=first,
                 able=able,
                 queries_per_second=0.0,
                 bytes_per_second=float(rate[row]),
@@ -57,7 +58,7 @@ def leaders(snapshot: ReplicasSnapshot) -> MastersSnapshot:
             NodeLoad(
                 str(brokers.id[row]),
                 brokers.host[row],
-                STATES.get(BrokerState(brokers.state[row]), NodeState.ALIVE),
+                STATES.get(ReplicaBrokerState(brokers.state[row]), NodeState.ALIVE),
             )
             for row in range(len(brokers))
         ),

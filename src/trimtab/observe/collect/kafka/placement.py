@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trimtab.observe.collect.collecting import Unanswered
-from trimtab.observe.collect.kafka.asking import Asker, Silent, check
+from trimtab.observe.collect.kafka.requests import RequestSender, RequestTimeout, check
+from trimtab.observe.collect.sampler import RequestError
 
 OFFLINE = -1
 """The leader that Kafka gives for a partition that has none."""
 
 
 @dataclass(frozen=True)
-class Broker:
+class KafkaBroker:
     """A registered broker."""
 
     id: int
@@ -22,7 +22,7 @@ class Broker:
     fenced: bool
 
 
-class Partition(NamedTuple):
+class KafkaPartition(NamedTuple):
     """One partition as the controller's metadata has it; ids of brokers in Kafka's order."""
 
     topic: str
@@ -33,7 +33,7 @@ class Partition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Placement:
+class KafkaPlacement:
     """Cluster metadata at one moment.
 
     Attributes
@@ -47,8 +47,8 @@ class Placement:
     """
 
     cluster_id: str
-    brokers: tuple[Broker, ...]
-    partitions: list[Partition]
+    brokers: tuple[KafkaBroker, ...]
+    partitions: list[KafkaPartition]
     moving: dict[tuple[str, int], tuple[list[int], list[int]]]
     problems: tuple[str, ...] = ()
 
@@ -66,7 +66,7 @@ class Placement:
         return sorted(named - {broker.id for broker in self.brokers})
 
 
-def read_placement(asker: Asker, timeout_seconds: float) -> Placement:
+def read_placement(sender: RequestSender, timeout_seconds: float) -> KafkaPlacement:
     """Ask for brokers, topics and reassignments.
 
     Raises
@@ -76,18 +76,20 @@ def read_placement(asker: Asker, timeout_seconds: float) -> Placement:
     """
     from kafka.protocol.metadata import MetadataRequest
 
-    response = asker.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), None, timeout_seconds)
+    response = sender.request(
+        MetadataRequest(topics=None, allow_auto_topic_creation=False), None, timeout_seconds
+    )
     problems = []
     try:
-        brokers = _brokers(asker, timeout_seconds)
-    except Silent:
+        brokers = _brokers(sender, timeout_seconds)
+    except RequestTimeout:
         raise
-    except Unanswered as error:
+    except RequestError as error:
         # Kafka before 2.8: its metadata names the living brokers only.
         problems.append(f"brokers that are fenced are not known: {error}")
-        brokers = [Broker(one.node_id, one.host, one.rack, fenced=False) for one in response.brokers]
+        brokers = [KafkaBroker(one.node_id, one.host, one.rack, fenced=False) for one in response.brokers]
     partitions = [
-        Partition(
+        KafkaPartition(
             topic.name, part.partition_index, part.leader_id, list(part.replica_nodes), list(part.isr_nodes)
         )
         for topic in response.topics
@@ -98,27 +100,27 @@ def read_placement(asker: Asker, timeout_seconds: float) -> Placement:
     partitions.sort(key=lambda partition: partition[:2])
     moving = {}
     try:
-        moving = _moving(asker, timeout_seconds)
-    except Unanswered as error:
+        moving = _moving(sender, timeout_seconds)
+    except RequestError as error:
         problems.append(f"reassignments in flight are not known: {error}")
     ordered = tuple(sorted(brokers, key=lambda broker: broker.id))
-    return Placement(response.cluster_id or "unnamed", ordered, partitions, moving, tuple(problems))
+    return KafkaPlacement(response.cluster_id or "unnamed", ordered, partitions, moving, tuple(problems))
 
 
-def _brokers(asker: Asker, timeout_seconds: float) -> list[Broker]:
+def _brokers(sender: RequestSender, timeout_seconds: float) -> list[KafkaBroker]:
     from kafka.protocol.admin import DescribeClusterRequest
 
-    described = asker.ask(DescribeClusterRequest(include_fenced_brokers=True), None, timeout_seconds)
+    described = sender.request(DescribeClusterRequest(include_fenced_brokers=True), None, timeout_seconds)
     check(described.error_code)
-    return [Broker(one.broker_id, one.host, one.rack, bool(one.is_fenced)) for one in described.brokers]
+    return [KafkaBroker(one.broker_id, one.host, one.rack, bool(one.is_fenced)) for one in described.brokers]
 
 
-def _moving(asker: Asker, timeout_seconds: float) -> dict[Any, Any]:
+def _moving(sender: RequestSender, timeout_seconds: float) -> dict[Any, Any]:
     from kafka.protocol.admin import ListPartitionReassignmentsRequest
 
     request = ListPartitionReassignmentsRequest(timeout_ms=int(timeout_seconds * 1000), topics=None)
     # Any broker of a KRaft cluster hands this on to the controller.
-    response = asker.ask(request, None, timeout_seconds)
+    response = sender.request(request, None, timeout_seconds)
     check(response.error_code)
     return {
         (topic.name, part.partition_index): (list(part.adding_replicas), list(part.removing_replicas))

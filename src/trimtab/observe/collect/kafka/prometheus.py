@@ -12,22 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.model.errors import SettingsError
-from trimtab.observe.collect.collecting import Unanswered
 from trimtab.observe.collect.kafka.exposition import (
     TOPIC_COLUMNS,
     BrokerCounters,
-    Cluster,
+    ClusterNames,
     read_exposition,
 )
-from trimtab.observe.collect.kafka.placement import Broker
-from trimtab.observe.collect.landing import Batch, BatchWriter, whole
+from trimtab.observe.collect.kafka.placement import KafkaBroker
+from trimtab.observe.collect.sampler import RequestError
+from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder, whole_number
 
 LARGEST_BYTES = 256 * 2**20
 """More than any exporter gives; an endpoint that streams without end must not fill our memory."""
 
 
 @dataclass(frozen=True)
-class Endpoints:
+class MetricsEndpoints:
     """Addresses of the brokers' metrics.
 
     Attributes
@@ -41,7 +41,7 @@ class Endpoints:
     pattern: str | None = None
     by_broker: Mapping[int, str] | None = None
 
-    def url(self, broker: Broker) -> str | None:
+    def url(self, broker: KafkaBroker) -> str | None:
         """The URL to scrape, or None where this broker has no endpoint."""
         address = (self.by_broker or {}).get(broker.id)
         if address is None:
@@ -59,7 +59,7 @@ def full_url(address: str) -> str:
     return url if "/" in rest else f"{scheme}://{rest}/metrics"
 
 
-def endpoints(setting: str | Mapping[str, str] | None) -> Endpoints:
+def endpoints(setting: str | Mapping[str, str] | None) -> MetricsEndpoints:
     """Endpoints from the setting `collect.prometheus`: a pattern, or a table from broker id to address.
 
     Raises
@@ -68,7 +68,7 @@ def endpoints(setting: str | Mapping[str, str] | None) -> Endpoints:
         If a key is no broker id, or a pattern names something else than `{host}` and `{id}`.
     """
     if setting is None:
-        return Endpoints()
+        return MetricsEndpoints()
     if isinstance(setting, str):
         try:
             # Formatting is the check; every broker on its own host is what a pattern is for.
@@ -77,7 +77,7 @@ def endpoints(setting: str | Mapping[str, str] | None) -> Endpoints:
             raise SettingsError(
                 f"collect.prometheus is {setting!r}: use {{host}} and {{id}} only, as in http://{{host}}:7071/metrics"
             ) from None
-        return Endpoints(pattern=setting)
+        return MetricsEndpoints(pattern=setting)
     by_broker = {}
     for key, address in setting.items():
         if not key.isdigit():
@@ -85,18 +85,18 @@ def endpoints(setting: str | Mapping[str, str] | None) -> Endpoints:
                 f'collect.prometheus has the key {key!r}: keys are broker ids, as in "1" = "127.0.0.1:7071"'
             )
         by_broker[int(key)] = address
-    return Endpoints(by_broker=by_broker)
+    return MetricsEndpoints(by_broker=by_broker)
 
 
 @dataclass(frozen=True)
-class Scrape:
+class CounterScrape:
     """One broker's counters and when they were read."""
 
     sampled_at: datetime.datetime
     counters: BrokerCounters
 
 
-def scrape(url: str, timeout_seconds: float, cluster: Cluster | None = None) -> Scrape:
+def scrape(url: str, timeout_seconds: float, cluster: ClusterNames | None = None) -> CounterScrape:
     """Read one endpoint; its labels are compared with `cluster`.
 
     Raises
@@ -118,22 +118,24 @@ def scrape(url: str, timeout_seconds: float, cluster: Cluster | None = None) -> 
                 parts.append(part)
                 size += len(part)
                 if time.monotonic() > deadline:
-                    raise Unanswered(f"{shown} gave {size} bytes in {timeout_seconds:g} s and was not done")
+                    raise RequestError(f"{shown} gave {size} bytes in {timeout_seconds:g} s and was not done")
                 if size > LARGEST_BYTES:
-                    raise Unanswered(f"{shown} gave more than {LARGEST_BYTES} bytes")
+                    raise RequestError(f"{shown} gave more than {LARGEST_BYTES} bytes")
     except urllib.error.HTTPError as error:
-        raise Unanswered(f"{shown} answers {error.code} {error.reason}") from error
+        raise RequestError(f"{shown} answers {error.code} {error.reason}") from error
     except (OSError, ValueError) as error:
         cause = getattr(error, "reason", None) or error
-        raise Unanswered(f"{shown}: {getattr(cause, 'strerror', None) or cause}") from error
+        raise RequestError(f"{shown}: {getattr(cause, 'strerror', None) or cause}") from error
     except http.client.HTTPException as error:
-        raise Unanswered(f"{shown} does not speak HTTP ({type(error).__name__})") from error
-    return Scrape(sampled_at, read_exposition(b"".join(parts).decode("utf-8", "replace"), cluster))
+        raise RequestError(f"{shown} does not speak HTTP ({type(error).__name__})") from error
+    return CounterScrape(sampled_at, read_exposition(b"".join(parts).decode("utf-8", "replace"), cluster))
 
 
-def topic_batch(broker: int, found: Scrape) -> Batch:
+def topic_batch(broker: int, found: CounterScrape) -> RowBatch:
     """Rows of kind `topic_broker` of one scrape."""
-    writer = BatchWriter("topic_broker", "topic", *TOPIC_COLUMNS, broker=broker, sampled_at=found.sampled_at)
+    writer = RowBatchBuilder(
+        "topic_broker", "topic", *TOPIC_COLUMNS, broker=broker, sampled_at=found.sampled_at
+    )
     for topic, values in sorted(found.counters.topics.items()):
-        writer.add(topic, *(whole(values.get(column)) for column in TOPIC_COLUMNS))
+        writer.add(topic, *(whole_number(values.get(column)) for column in TOPIC_COLUMNS))
     return writer.batch()

@@ -7,7 +7,7 @@ pipeline's business.
 
 from typing import Final
 
-from trimtab.observe.columns import Columns, RawForm, numbers, of_raw
+from trimtab.observe.columns import Columns, RawSchema, numbers, of_raw
 
 KINDS: Final = ("broker", "log_dir", "topic_broker", "replica", "partition", "group", "client")
 """The kinds of entity that a row describes, and the columns it fills by that (`OF_MANY` for three of them):
@@ -100,7 +100,7 @@ _COLUMNS: Final[Columns] = of_raw(COLUMNS)
 # Kafka writes -1 for "no offset"; a lag may be anything.
 _SIGNED: Final = ("committed_offset", "offset_lag")
 
-FORM: Final = RawForm(
+FORM: Final = RawSchema(
     columns=_COLUMNS,
     keys=KEYS,
     kinds=KINDS,

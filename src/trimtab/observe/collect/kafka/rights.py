@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from trimtab.model.finding import Finding, broken, fine, missing
-from trimtab.observe.collect.collecting import Unanswered
-from trimtab.observe.collect.kafka.asking import Asker, check
+from trimtab.observe.collect.kafka.requests import RequestSender, check
+from trimtab.observe.collect.sampler import RequestError
 
 DESCRIBE: Final = 8
 OPERATIONS: Final = {7: "Alter", DESCRIBE: "Describe", 10: "DescribeConfigs", 11: "AlterConfigs"}
@@ -20,7 +20,7 @@ TO_APPLY: Final = {"cluster": (7, 10, 11), "topics": (10, 11)}
 LONGEST_LIST: Final = 3
 
 
-def rights(asker: Asker, timeout_seconds: float, part: str) -> Iterator[Finding]:
+def rights(sender: RequestSender, timeout_seconds: float, part: str) -> Iterator[Finding]:
     """Findings on the rights to the cluster and to topics.
 
     Raises
@@ -28,29 +28,29 @@ def rights(asker: Asker, timeout_seconds: float, part: str) -> Iterator[Finding]
     Unanswered
         If no broker answers.
     """
-    yield from _judged(part, "cluster", [("the cluster", _on_cluster(asker, timeout_seconds))])
-    yield from _judged(part, "topics", _on_topics(asker, timeout_seconds))
+    yield from _finding(part, "cluster", [("the cluster", _on_cluster(sender, timeout_seconds))])
+    yield from _finding(part, "topics", _on_topics(sender, timeout_seconds))
 
 
-def _on_cluster(asker: Asker, timeout_seconds: float) -> Collection[int] | None:
+def _on_cluster(sender: RequestSender, timeout_seconds: float) -> Collection[int] | None:
     from kafka.protocol.admin import DescribeClusterRequest
 
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     try:
-        described = asker.ask(request, None, timeout_seconds)
+        described = sender.request(request, None, timeout_seconds)
         check(described.error_code)
-    except Unanswered:
+    except RequestError:
         # Kafka before 2.8 does not know the request, and its metadata tell the same.
-        return _metadata(asker, timeout_seconds).authorized_operations  # type: ignore[no-any-return]
+        return _metadata(sender, timeout_seconds).authorized_operations  # type: ignore[no-any-return]
     return described.authorized_operations  # type: ignore[no-any-return]
 
 
-def _on_topics(asker: Asker, timeout_seconds: float) -> list[tuple[str, Collection[int] | None]]:
-    listed = _metadata(asker, timeout_seconds).topics
+def _on_topics(sender: RequestSender, timeout_seconds: float) -> list[tuple[str, Collection[int] | None]]:
+    listed = _metadata(sender, timeout_seconds).topics
     return sorted((one.name, one.authorized_operations) for one in listed if one.error_code == 0)
 
 
-def _metadata(asker: Asker, timeout_seconds: float):  # type: ignore[no-untyped-def]
+def _metadata(sender: RequestSender, timeout_seconds: float):  # type: ignore[no-untyped-def]
     from kafka.protocol.metadata import MetadataRequest
 
     request = MetadataRequest(
@@ -60,12 +60,12 @@ def _metadata(asker: Asker, timeout_seconds: float):  # type: ignore[no-untyped-
         include_topic_authorized_operations=True,
         max_version=10,  # the last that also tells the rights to the cluster
     )
-    return asker.ask(request, None, timeout_seconds)
+    return sender.request(request, None, timeout_seconds)
 
 
-def _judged(part: str, kind: str, told: list[tuple[str, Collection[int] | None]]) -> Iterator[Finding]:
+def _finding(part: str, kind: str, text: list[tuple[str, Collection[int] | None]]) -> Iterator[Finding]:
     subject = f"rights on {'the cluster' if kind == 'cluster' else kind}"
-    if not told:
+    if not text:
         yield missing(
             part,
             subject,
@@ -73,7 +73,7 @@ def _judged(part: str, kind: str, told: list[tuple[str, Collection[int] | None]]
             "grant Describe on topics",
         )
         return
-    if any(operations is None for _, operations in told):
+    if any(operations is None for _, operations in text):
         yield missing(
             part,
             subject,
@@ -81,7 +81,7 @@ def _judged(part: str, kind: str, told: list[tuple[str, Collection[int] | None]]
             "see docs/how-to/apply.md for what is needed",
         )
         return
-    blind = [name for name, operations in told if DESCRIBE not in (operations or ())]
+    blind = [name for name, operations in text if DESCRIBE not in (operations or ())]
     if blind:
         yield broken(
             part,
@@ -90,7 +90,7 @@ def _judged(part: str, kind: str, told: list[tuple[str, Collection[int] | None]]
             "grant it",
         )
     lacking: dict[int, list[str]] = {}
-    for name, operations in told:
+    for name, operations in text:
         for one in TO_APPLY[kind]:
             if one not in (operations or ()):
                 lacking.setdefault(one, []).append(name)
@@ -102,7 +102,7 @@ def _judged(part: str, kind: str, told: list[tuple[str, Collection[int] | None]]
             "grant it" + (", or apply with --throttle none" if one == 11 else ""),
         )
     if not blind and not lacking:
-        count = "" if kind == "cluster" else f" on all {len(told)} that are seen"
+        count = "" if kind == "cluster" else f" on all {len(text)} that are seen"
         granted = ", ".join(OPERATIONS[one] for one in sorted((DESCRIBE, *TO_APPLY[kind])))
         yield fine(part, subject, f"{granted}{count}")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 
-from trimtab.observe.collect.kafka.broker_answer import BrokerAnswer
+from trimtab.observe.collect.kafka.broker_sample import KafkaBrokerSample
 from trimtab.observe.collect.kafka.exposition import BROKER_COLUMNS
-from trimtab.observe.collect.kafka.placement import OFFLINE, Placement
-from trimtab.observe.collect.kafka.prometheus import Scrape
-from trimtab.observe.collect.landing import Batch, BatchWriter, whole
+from trimtab.observe.collect.kafka.placement import OFFLINE, KafkaPlacement
+from trimtab.observe.collect.kafka.prometheus import CounterScrape
 from trimtab.observe.collect.settings import CapacitySettings
+from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder, whole_number
 
 _FRACTIONS = ("processors", "handler_idle_fraction")
 _DECLARED = {
@@ -22,19 +22,19 @@ _DECLARED = {
 
 
 def broker_batch(
-    placement: Placement,
-    answers: Mapping[int, BrokerAnswer],
-    scrapes: Mapping[int, Scrape],
+    placement: KafkaPlacement,
+    answers: Mapping[int, KafkaBrokerSample],
+    scrapes: Mapping[int, CounterScrape],
     capacity: CapacitySettings,
     hosts: Mapping[str, str],
     placed_at: datetime.datetime,
-) -> Batch:
+) -> RowBatch:
     """One row per broker, also for those that are fenced, do not answer, or only hold replicas by name.
 
     Counters are empty without a metrics endpoint. `hosts` names the machines of brokers whose advertised
     address does not, by id.
     """
-    writer = BatchWriter(
+    writer = RowBatchBuilder(
         "broker", "broker", "host", "rack", "broker_state", "sampled_at", *_DECLARED, *BROKER_COLUMNS
     )
     for broker in placement.brokers:
@@ -49,7 +49,10 @@ def broker_batch(
             state,
             read_at,
             *_declared(capacity, broker.id),
-            *(values.get(name) if name in _FRACTIONS else whole(values.get(name)) for name in BROKER_COLUMNS),
+            *(
+                values.get(name) if name in _FRACTIONS else whole_number(values.get(name))
+                for name in BROKER_COLUMNS
+            ),
         )
     for broker_id in placement.unregistered():
         writer.add(
@@ -69,12 +72,12 @@ def _declared(capacity: CapacitySettings, broker: int) -> list[float | None]:
     return [getattr(found, field) for field in _DECLARED.values()]
 
 
-def log_dir_batch(answers: Mapping[int, BrokerAnswer], capacity: CapacitySettings) -> Batch:
+def log_dir_batch(answers: Mapping[int, KafkaBrokerSample], capacity: CapacitySettings) -> RowBatch:
     """One row per log dir; a declared disk goes before what the broker's file systems say.
 
     Log dirs that share a file system each report all of it, so their sum is wrong: declare the disk there.
     """
-    writer = BatchWriter(
+    writer = RowBatchBuilder(
         "log_dir", "broker", "log_dir", "dir_state", "disk_total_bytes", "disk_usable_bytes", "sampled_at"
     )
     for answer in answers.values():
@@ -89,10 +92,10 @@ def log_dir_batch(answers: Mapping[int, BrokerAnswer], capacity: CapacitySetting
 
 
 def partition_batch(
-    placement: Placement, answers: Mapping[int, BrokerAnswer], placed_at: datetime.datetime
-) -> Batch:
+    placement: KafkaPlacement, answers: Mapping[int, KafkaBrokerSample], placed_at: datetime.datetime
+) -> RowBatch:
     """One row per partition; offsets are empty where its leader did not give them."""
-    writer = BatchWriter(
+    writer = RowBatchBuilder(
         "partition",
         *("topic", "partition", "leader", "replicas", "in_sync", "adding", "removing"),
         *("start_offset", "end_offset", "sampled_at"),

@@ -49,15 +49,15 @@ def check(
     elif not os.access(Path(path).parent, os.W_OK):
         yield missing(PART, path, "cannot be written from here", "run apply where the map's folder is")
     else:
-        yield fine(PART, path, f"version {nodes.ideal().version} of the ideal map")
+        yield fine(PART, path, f"version {nodes.preferred_map().version} of the preferred map")
 
 
 def _map_in_store(nodes: PaxosNodes) -> Finding:
     """The map where it is published in the store itself."""
     try:
-        version = nodes.ideal().version
+        version = nodes.preferred_map().version
     except ConnectError as error:
         return broken(PART, "map", str(error))
     if version:
-        return fine(PART, "map", f"version {version} of the ideal map, in the store")
+        return fine(PART, "map", f"version {version} of the preferred map, in the store")
     return missing(PART, "map", "none is published in the store", "publish one: `trimtab masters publish`")

@@ -11,17 +11,17 @@ from typing import Final
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.model.errors import ConnectError
-from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
-from trimtab.observe.collect.landing import Batch, BatchWriter
 from trimtab.observe.collect.paxos.raw import COLUMNS
+from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.online.masters.messages import MapSeen, Report
+from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
+from trimtab.online.masters.messages import GroupReport, MapChanged
 
 TOTALS: Final = (
     "stored", "stored_bytes", "pulls", "pulled", "pulled_bytes", "proposals", "proposed_seconds",
 )  # fmt: skip
 """Counters of a report, which end in `_total` as columns."""
-STANDING: Final = ("life", "holds", "master", "version", "applied", "held_seconds", "messages")
+STATUS_COLUMNS: Final = ("incarnation", "holds", "master", "version", "applied", "held_seconds", "messages")
 
 
 class PaxosCollector:
@@ -37,7 +37,7 @@ class PaxosCollector:
         try:
             reports = self._nodes.reports()
         except ConnectError as error:
-            raise Unanswered(str(error)) from error
+            raise RequestError(str(error)) from error
         addresses = self._nodes.configuration.addresses
         for node, address in enumerate(addresses):
             if node not in reports:
@@ -46,7 +46,7 @@ class PaxosCollector:
         batches = [node_batch(addresses, reports, at), group_batch(reports, at)]
         try:
             scheme = self._nodes.configuration.settings.scheme.name.lower()
-            batches.append(map_batch(self._nodes.ideal(), scheme, at))
+            batches.append(map_batch(self._nodes.preferred_map(), scheme, at))
         except ConnectError as error:
             problems.append(str(error))
         return TickSample(
@@ -62,7 +62,7 @@ class PaxosCollector:
         )
 
 
-def map_problems(reports: dict[int, dict[int, Report]]) -> list[str]:
+def map_problems(reports: dict[int, dict[int, GroupReport]]) -> list[str]:
     """Nodes that go by an older map than others, and groups that rest; in words."""
     versions = {node: max(one.map_version for one in groups.values()) for node, groups in reports.items()}
     newest = max(versions.values())
@@ -77,36 +77,39 @@ def map_problems(reports: dict[int, dict[int, Report]]) -> list[str]:
         for group, report in reports[node].items():
             rests[group] = max(rests.get(group, 0.0), report.rest_seconds)
     problems += [
-        f"group {group} is not given to its ideal node for {seconds:,.0f} s: that node lost it soon after a "
-        "takeover; see why it stands still or ends, or name another node in the map"
+        f"group {group} is not given to its preferred node for {seconds:,.0f} s: that node lost it soon "
+        "after a "
+        "transfer; see why it stands still or ends, or name another node in the map"
         for group, seconds in sorted(rests.items())
         if seconds
     ]
     return problems
 
 
-def node_batch(addresses: list[str], reports: dict[int, dict[int, Report]], at: datetime.datetime) -> Batch:
+def node_batch(
+    addresses: list[str], reports: dict[int, dict[int, GroupReport]], at: datetime.datetime
+) -> RowBatch:
     """One row per node, whether it answers or not."""
-    writer = BatchWriter("paxos_node", "node", "address", "alive", sampled_at=at)
+    writer = RowBatchBuilder("paxos_node", "node", "address", "alive", sampled_at=at)
     for node, address in enumerate(addresses):
         writer.add(node, address, node in reports)
     return writer.batch()
 
 
-def group_batch(reports: dict[int, dict[int, Report]], at: datetime.datetime) -> Batch:
+def group_batch(reports: dict[int, dict[int, GroupReport]], at: datetime.datetime) -> RowBatch:
     """One row per node and group."""
     totals = [f"{name}_total" for name in TOTALS]
-    writer = BatchWriter("paxos_group", "node", "group_number", *STANDING, *totals, sampled_at=at)
+    writer = RowBatchBuilder("paxos_group", "node", "group_number", *STATUS_COLUMNS, *totals, sampled_at=at)
     for node, groups in sorted(reports.items()):
         for group, report in sorted(groups.items()):
-            writer.add(node, group, *(getattr(report, name) for name in (*STANDING, *TOTALS)))
+            writer.add(node, group, *(getattr(report, name) for name in (*STATUS_COLUMNS, *TOTALS)))
     return writer.batch()
 
 
-def map_batch(seen: MapSeen, scheme: str, at: datetime.datetime) -> Batch:
+def map_batch(observation: MapChanged, scheme: str, at: datetime.datetime) -> RowBatch:
     """One row: the map."""
-    writer = BatchWriter("paxos_map", "version", "ideal", "scheme", sampled_at=at)
-    writer.add(seen.version, list(seen.ideal), scheme)
+    writer = RowBatchBuilder("paxos_map", "version", "preferred", "scheme", sampled_at=at)
+    writer.add(observation.version, list(observation.preferred), scheme)
     return writer.batch()
 
 
@@ -114,10 +117,10 @@ def map_batch(seen: MapSeen, scheme: str, at: datetime.datetime) -> Batch:
 def open_collector(
     connection: PaxosConnection, settings: CollectSettings, capacity: CapacitySettings
 ) -> Iterator[PaxosCollector]:
-    """A collector, as `Collecting.open`; nodes have no capacities that anybody knows."""
+    """A collector, as `SystemSampler.open`; nodes have no capacities that anybody knows."""
     nodes = PaxosNodes(connection)
     nodes.reports()
     yield PaxosCollector(nodes, settings)
 
 
-COLLECTING: Final = Collecting(COLUMNS, open_collector)
+COLLECTING: Final = SystemSampler(COLUMNS, open_collector)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.observe.columns import Columns, RawForm, numbers, of_raw
+from trimtab.observe.columns import Columns, RawSchema, numbers, of_raw
 
 KINDS: Final = ("paxos_node", "paxos_group", "paxos_map")
 """The kinds of entity that a row describes, and the columns it fills by that:
 
 - `paxos_node`: node, address, alive;
 - `paxos_group`: node, group_number, life, how the group stands there, and the totals of that node and group;
-- `paxos_map`: version and ideal, and the scheme by which masterships change hands.
+- `paxos_map`: version and preferred nodes, and the scheme by which masterships change hands.
 """
 
 KEYS: Final = ("cluster", "tick", "kind", "node", "group_number")
@@ -30,7 +30,7 @@ COLUMNS: Final = (
     ("received_at", "timestamp"),  # when the row was landed
     ("address", "string"),
     ("alive", "boolean"),  # it answered
-    ("life", "long"),  # of the node's process
+    ("incarnation", "long"),  # of the node's process
     ("holds", "boolean"),  # it counts itself as master
     ("master", "int"),  # as far as this node knows; -1 before the first
     ("version", "long"),  # of the mastership, a slot; of the map
@@ -45,12 +45,12 @@ COLUMNS: Final = (
     ("proposals_total", "long"),  # counter: batches
     ("proposed_seconds_total", "double"),  # counter
     ("scheme", "string"),
-    ("ideal", "ints"),  # node of each group; -1 for whoever likes
+    ("preferred", "ints"),  # node of each group; -1 for no preference
 )
 
 _COLUMNS: Final[Columns] = of_raw(COLUMNS)
 
-FORM: Final = RawForm(
+FORM: Final = RawSchema(
     _COLUMNS,
     KEYS,
     KINDS,

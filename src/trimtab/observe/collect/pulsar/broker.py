@@ -16,7 +16,7 @@ REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 @dataclass(frozen=True)
-class BrokerAnswer:
+class PulsarBrokerSample:
     """One broker's answers at one tick, as they came.
 
     Attributes
@@ -45,7 +45,7 @@ class BrokerAnswer:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BrokerQueries:
     """The questions to a broker.
 
     Attributes
@@ -63,12 +63,12 @@ class Wanted:
     always_metrics: bool = False
 
 
-def ask_broker(admin: PulsarAdmin, broker: str, wanted: Wanted, now: Clock) -> BrokerAnswer:
+def sample_broker(admin: PulsarAdmin, broker: str, desired: BrokerQueries, now: Clock) -> PulsarBrokerSample:
     """Ask one broker everything that only it knows; never raises for what it will not or cannot say.
 
     A broker that is silent once is not asked again in this tick, but what it told stays.
     """
-    told: dict[str, Any] = {"load_manager": None if wanted.report else "extensible"}
+    told: dict[str, Any] = {"load_manager": None if desired.report else "extensible"}
     problems: list[str] = []
     reachable = False
 
@@ -79,9 +79,9 @@ def ask_broker(admin: PulsarAdmin, broker: str, wanted: Wanted, now: Clock) -> B
         ("owned", "does not tell what it owns", owned),
         ("topics", "gives no statistics of topics", lambda: admin.topic_stats(broker)),
     ]
-    if wanted.report:
+    if desired.report:
         calls.insert(0, ("report", "gives no load report", lambda: admin.load_report(broker)))
-    if wanted.always_metrics:
+    if desired.always_metrics:
         calls.append(("metrics", "gives no metrics", lambda: admin.metrics(broker)))
     while calls:
         name, lacking, call = calls.pop(0)
@@ -97,13 +97,13 @@ def ask_broker(admin: PulsarAdmin, broker: str, wanted: Wanted, now: Clock) -> B
                 told["load_manager"] = "extensible"
                 continue
             problems.append(f"broker {broker} {lacking}: {error}")
-            if error.status in REFUSED and wanted.metrics and not any(one == "metrics" for one, *_ in calls):
+            if error.status in REFUSED and desired.metrics and not any(one == "metrics" for one, *_ in calls):
                 calls.append(("metrics", "gives no metrics", lambda: admin.metrics(broker)))
         else:
             reachable = True
             if name == "report":
                 told["load_manager"] = _manager(told["report"])
-    return BrokerAnswer(broker, now(), reachable, problems=tuple(problems), **told)
+    return PulsarBrokerSample(broker, now(), reachable, problems=tuple(problems), **told)
 
 
 def _has_none(admin: PulsarAdmin, broker: str, error: PulsarAdminError) -> bool:

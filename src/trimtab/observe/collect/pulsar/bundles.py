@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
-from trimtab.observe.collect.pulsar.figures import Faults, Figures
+from trimtab.observe.collect.pulsar.figures import Figures, SampleErrors
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def bundle_samples(
 def current_bundles(
     by_broker: Mapping[str, Sequence[BundleSample]],
     boundaries: Mapping[str, Sequence[int]],
-    faults: Faults,
+    faults: SampleErrors,
 ) -> dict[str, tuple[BundleSample, ...]]:
     """The same without bundles that are none of their namespace, and without any that overlap.
 
@@ -98,7 +98,7 @@ def current_bundles(
     }
 
 
-def sound_boundaries(boundaries: Sequence[int]) -> bool:
+def are_valid_boundaries(boundaries: Sequence[int]) -> bool:
     """True if they cut all hashes into bundles that do not overlap."""
     return (
         len(boundaries) > 1
@@ -108,7 +108,7 @@ def sound_boundaries(boundaries: Sequence[int]) -> bool:
     )
 
 
-def _overlapping(bundles: Iterable[tuple[BundleRange, str]], faults: Faults) -> set[str]:
+def _overlapping(bundles: Iterable[tuple[BundleRange, str]], faults: SampleErrors) -> set[str]:
     """Keys of those that overlap a narrower one."""
     kept: list[BundleRange] = []
     dropped: set[str] = set()

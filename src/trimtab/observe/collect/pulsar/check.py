@@ -12,9 +12,9 @@ from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.model.errors import SettingsError
 from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.observe.capacity_check import KnownCapacity, capacity_findings
-from trimtab.observe.collect.collecting import TickSample, Unanswered
 from trimtab.observe.collect.pulsar.collector import PulsarCollector
 from trimtab.observe.collect.pulsar.rows import CAPACITY
+from trimtab.observe.collect.sampler import RequestError, TickSample
 
 if TYPE_CHECKING:
     from trimtab.connect.pulsar.settings import PulsarConnection
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PART: Final = "Pulsar"
 THREADS: Final = 32
-NOT_LEVELLED: Final = "it is not levelled; where none is known at all, brokers are compared with one another"
+NOT_BALANCED: Final = "it is not balanced; where none is known at all, brokers are compared with one another"
 
 
 def check(
@@ -38,7 +38,7 @@ def check(
         try:
             with closing(PulsarCollector(admin, settings, capacity, listen=False)) as collector:
                 yield from _sampled(collector.sample())
-        except (PulsarAdminError, Unanswered) as error:
+        except (PulsarAdminError, RequestError) as error:
             yield broken(PART, "samples", str(error))
 
 
@@ -49,7 +49,7 @@ def _addresses(connection: PulsarConnection) -> Iterator[Finding]:
         " with a token" if connection.token else " with a certificate" if connection.tls_certificate else ""
     )
 
-    def asked(address: str) -> tuple[str | None, str | None]:
+    def requested(address: str) -> tuple[str | None, str | None]:
         try:
             with PulsarAdmin(replace(connection, admin=(address,))) as admin:
                 return admin.version(), None
@@ -57,7 +57,7 @@ def _addresses(connection: PulsarConnection) -> Iterator[Finding]:
             return None, str(error)
 
     with ThreadPoolExecutor(THREADS) as pool:
-        answers = list(pool.map(asked, connection.admin))
+        answers = list(pool.map(requested, connection.admin))
     grade = missing if any(version for version, _ in answers) else broken
     for address, (version, fault) in zip(connection.admin, answers, strict=True):
         told = f"Pulsar {version} answers over {how}"
@@ -92,7 +92,7 @@ def _sampled(sample: TickSample) -> Iterator[Finding]:
     for column, setting in CAPACITY.items():
         resource = column.partition("_capacity")[0]
         known = KnownCapacity(resource, setting, {row["owner"]: _origin(row, column) for row in alive})
-        yield from capacity_findings(PART, known, NOT_LEVELLED)
+        yield from capacity_findings(PART, known, NOT_BALANCED)
 
 
 def _origin(row: dict[str, Any], column: str) -> str | None:

@@ -11,18 +11,17 @@ from dataclasses import replace
 from typing import Final
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
-from trimtab.observe.collect.pulsar.broker import BrokerAnswer, Wanted, ask_broker
+from trimtab.observe.collect.pulsar.broker import BrokerQueries, PulsarBrokerSample, sample_broker
 from trimtab.observe.collect.pulsar.bundles import bundle_samples, current_bundles
-from trimtab.observe.collect.pulsar.figures import Faults
+from trimtab.observe.collect.pulsar.figures import SampleErrors
 from trimtab.observe.collect.pulsar.metrics import BrokerMetrics, read_metrics, topics_of, usage_of
 from trimtab.observe.collect.pulsar.namespaces import Namespaces, NamespacesSample
 from trimtab.observe.collect.pulsar.published import PublishedLoads
 from trimtab.observe.collect.pulsar.raw import COLUMNS
-from trimtab.observe.collect.pulsar.recording import RecordingLanding
+from trimtab.observe.collect.pulsar.recording import RecordingSink
 from trimtab.observe.collect.pulsar.report import (
-    Clocks,
-    Report,
+    CheckedReport,
+    ReportClocks,
     modular_report,
     published_bundles,
     published_report,
@@ -37,6 +36,7 @@ from trimtab.observe.collect.pulsar.rows import (
 )
 from trimtab.observe.collect.pulsar.topics import bundle_sums, topic_samples
 from trimtab.observe.collect.pulsar.usage import DECLARED, UsageSource, undeclared
+from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, unknown_addresses
 
 THREADS: Final = 64
@@ -81,7 +81,7 @@ class PulsarCollector:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="collect")
         self._namespaces = Namespaces(admin, self._pool, clock)
         self._usage = UsageSource(settings.pulsar.usage)
-        self._clocks = Clocks()
+        self._clocks = ReportClocks()
         self._extensible: dict[str, float] = {}
         self._published: PublishedLoads | None = None
 
@@ -95,12 +95,12 @@ class PulsarCollector:
         """As `Sampler.sample`."""
         begun = time.perf_counter()
         problems: list[str] = []
-        faults = Faults()
+        faults = SampleErrors()
         try:
             cluster = self._admin.cluster()
             names = self._admin.brokers()
         except PulsarAdminError as error:
-            raise Unanswered(str(error)) from error
+            raise RequestError(str(error)) from error
         leader = None
         try:
             leader = self._admin.leader()
@@ -109,10 +109,10 @@ class PulsarCollector:
         problems += unknown_addresses(self._capacity, names)
         answers = self._ask(names)
         # Namespaces after brokers: a bundle that no longer fits was split meanwhile.
-        namespaces = self._namespaces.sample(_seen(answers), faults)
+        namespaces = self._namespaces.sample(_observed(answers), faults)
         samples = self._samples(answers, namespaces, faults)
         problems += [problem for answer in answers for problem in answer.problems]
-        problems += self._remarks(samples, answers) if self._listens else ()
+        problems += self._warnings(samples, answers) if self._listens else ()
         batches = [
             broker_batch(samples, leader),
             *bundle_batches(samples),
@@ -131,15 +131,15 @@ class PulsarCollector:
             seconds=time.perf_counter() - begun,
         )
 
-    def _ask(self, names: Sequence[str]) -> list[BrokerAnswer]:
+    def _ask(self, names: Sequence[str]) -> list[PulsarBrokerSample]:
         now = self._clock()
         published = {} if self._published is None else self._published.brokers.all()
         metrics = self._settings.pulsar.metrics
         asked = []
         for name in names:
             known = now < self._extensible.get(name, now)
-            wanted = Wanted(not known, metrics, metrics and known and name not in published)
-            asked.append(self._pool.submit(ask_broker, self._admin, name, wanted, self._now))
+            wanted = BrokerQueries(not known, metrics, metrics and known and name not in published)
+            asked.append(self._pool.submit(sample_broker, self._admin, name, wanted, self._now))
         answers = [future.result() for future in asked]
         for answer in answers:
             if answer.load_manager == "modular":
@@ -158,7 +158,7 @@ class PulsarCollector:
         self._published = PublishedLoads(self._admin.connection, url)
 
     def _samples(
-        self, answers: Sequence[BrokerAnswer], namespaces: NamespacesSample, faults: Faults
+        self, answers: Sequence[PulsarBrokerSample], namespaces: NamespacesSample, faults: SampleErrors
     ) -> list[BrokerSample]:
         samples = [self._sample(answer, namespaces, faults) for answer in answers]
         cpu = {one.broker: one.usage.get("cpu") for one in samples if one.reachable}
@@ -169,7 +169,9 @@ class PulsarCollector:
             for one in samples
         ]
 
-    def _sample(self, answer: BrokerAnswer, namespaces: NamespacesSample, faults: Faults) -> BrokerSample:
+    def _sample(
+        self, answer: PulsarBrokerSample, namespaces: NamespacesSample, faults: SampleErrors
+    ) -> BrokerSample:
         """One broker's answers, joined: its report, or what it published, or its metrics."""
         broker = answer.broker
         capacity = capacity_columns(self._capacity.of(broker))
@@ -184,7 +186,7 @@ class PulsarCollector:
             if answer.topics is None
             else topic_samples(answer.topics, broker, faults)
         )
-        stats = dict(report.stats) or metrics.whole_bundles
+        stats = dict(report.stats) or metrics.complete_bundles
         published_at = self._clocks.stamp(broker, report.updated_ms, answer.read_at, faults)
         return BrokerSample(
             broker,
@@ -202,22 +204,22 @@ class PulsarCollector:
             msg_throughput_ema=report.msg_throughput_ema,
         )
 
-    def _report(self, answer: BrokerAnswer, faults: Faults) -> Report:
+    def _report(self, answer: PulsarBrokerSample, faults: SampleErrors) -> CheckedReport:
         if answer.report is not None:
             return modular_report(answer.report, answer.broker, faults)
         if answer.load_manager != "extensible" or self._published is None:
-            return Report()
+            return CheckedReport()
         told = self._published.brokers.all().get(answer.broker)
-        report = Report() if told is None else published_report(told, answer.broker, faults)
+        report = CheckedReport() if told is None else published_report(told, answer.broker, faults)
         if answer.topics is not None:
             # The sums of topics are as new as this tick, and of all bundles, not of the top ones.
             return report
         top = self._published.bundles.all().get(answer.broker, {})
         return replace(report, stats=published_bundles(top, answer.broker, faults))
 
-    def _remarks(self, samples: Sequence[BrokerSample], answers: Sequence[BrokerAnswer]) -> list[str]:
+    def _warnings(self, samples: Sequence[BrokerSample], answers: Sequence[PulsarBrokerSample]) -> list[str]:
         """Remarks that hold for the whole tick and must be known to whoever reads it."""
-        remarks = [self._usage.remark()]
+        remarks = [self._usage.warning()]
         declared = {one.broker: one.capacity for one in samples if one.source == DECLARED and one.reachable}
         remarks.append(undeclared(declared) if declared else None)
         silent = [one.broker for one in samples if one.reachable and one.load_manager and not one.usage]
@@ -234,7 +236,7 @@ class PulsarCollector:
         return [remark for remark in remarks if remark is not None]
 
 
-def _seen(answers: Sequence[BrokerAnswer]) -> set[str]:
+def _observed(answers: Sequence[PulsarBrokerSample]) -> set[str]:
     """Namespaces that brokers own bundles of."""
     return {bundle.rpartition("/")[0] for answer in answers for bundle in answer.owned or ()}
 
@@ -243,11 +245,11 @@ def _seen(answers: Sequence[BrokerAnswer]) -> set[str]:
 def open_collector(
     connection: PulsarConnection, settings: CollectSettings, capacity: CapacitySettings
 ) -> Iterator[PulsarCollector]:
-    """A collector on a connection of its own, as `Collecting.open`."""
-    patient = replace(connection, timeout_seconds=settings.patience_seconds)
+    """A collector on a connection of its own, as `SystemSampler.open`."""
+    patient = replace(connection, timeout_seconds=settings.request_timeout_seconds)
     with PulsarAdmin(patient) as admin, closing(PulsarCollector(admin, settings, capacity)) as collector:
         admin.brokers()
         yield collector
 
 
-COLLECTING: Final = Collecting(COLUMNS, open_collector, recorder=RecordingLanding)
+COLLECTING: Final = SystemSampler(COLUMNS, open_collector, recorder=RecordingSink)

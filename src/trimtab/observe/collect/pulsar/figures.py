@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 
-class Faults:
+class SampleErrors:
     """Collects what is wrong; may be used from many threads.
 
     Values themselves are not told: a sentence is said once for as long as it stays true, and values change.
@@ -55,19 +55,19 @@ Figures = dict[str, float]
 """Values by raw column; what is not known is not in it."""
 
 
-def figure(told: Mapping[str, Any], name: str, subject: str, of: str, faults: Faults) -> float | None:
+def figure(text: Mapping[str, Any], name: str, subject: str, of: str, faults: SampleErrors) -> float | None:
     """A number that is finite and not negative; None, and a fault, for anything else.
 
     Parameters
     ----------
-    told
+    text
         An object of a broker's answer.
     name
         Of its field, in Pulsar's words.
     subject, of
         Who told it, and of what (`" of t/n/0x.."`), for the fault.
     """
-    value = told.get(name)
+    value = text.get(name)
     if value is None:
         faults.note(subject, "missing", f"tells no {name}{of}")
     elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -80,8 +80,8 @@ def figure(told: Mapping[str, Any], name: str, subject: str, of: str, faults: Fa
 
 
 def figures(
-    told: Mapping[str, Any], names: Mapping[str, str], subject: str, of: str, faults: Faults
+    text: Mapping[str, Any], names: Mapping[str, str], subject: str, of: str, faults: SampleErrors
 ) -> Figures:
     """Several of them by raw column; those that cannot be are missing."""
-    found = {column: figure(told, name, subject, of, faults) for column, name in names.items()}
+    found = {column: figure(text, name, subject, of, faults) for column, name in names.items()}
     return {column: value for column, value in found.items() if value is not None}

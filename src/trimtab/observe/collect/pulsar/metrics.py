@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.model.bundles.range import bundle_positions, bundles_between, topic_hashes
-from trimtab.observe.collect.pulsar.figures import TRAFFIC, Faults, Figures
+from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures, SampleErrors
 from trimtab.observe.collect.pulsar.topics import TopicSample
 
 _USAGE: Final = {
@@ -45,7 +45,7 @@ _TOPICS: Final = {
     "pulsar_msg_backlog": "backlog_messages",
     "pulsar_storage_size": "storage_size_bytes",
 }
-_WANTED: Final = {*_USAGE, *_SUMS, *_BUNDLES, *_TOPICS}
+_METRICS_READ: Final = {*_USAGE, *_SUMS, *_BUNDLES, *_TOPICS}
 
 _SAMPLE = re.compile(r"(\w+)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
 _LABEL = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -73,16 +73,16 @@ class BrokerMetrics:
     topics: dict[str, Figures] = field(default_factory=dict)
 
     @property
-    def whole_bundles(self) -> dict[str, Figures]:
+    def complete_bundles(self) -> dict[str, Figures]:
         """Bundles of which all traffic is told."""
         return {name: found for name, found in self.bundles.items() if found.keys() >= TRAFFIC.keys()}
 
 
-def read_metrics(text: str, broker: str, faults: Faults) -> BrokerMetrics:
+def read_metrics(text: str, broker: str, faults: SampleErrors) -> BrokerMetrics:
     """Pick a broker's figures out of the text format of Prometheus (Pulsar 4.0 and 4.2)."""
     found = BrokerMetrics()
     for line in text.splitlines():
-        if line.partition("{")[0].partition(" ")[0] not in _WANTED:
+        if line.partition("{")[0].partition(" ")[0] not in _METRICS_READ:
             continue
         sample = _SAMPLE.fullmatch(line)
         value = None if sample is None else _number(sample[3])

@@ -11,8 +11,8 @@ from typing import Final
 
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.model.bundles.policies import BundlePolicies, is_heartbeat_or_sla
-from trimtab.observe.collect.pulsar.bundles import sound_boundaries
-from trimtab.observe.collect.pulsar.figures import Faults
+from trimtab.observe.collect.pulsar.bundles import are_valid_boundaries
+from trimtab.observe.collect.pulsar.figures import SampleErrors
 from trimtab.observe.collect.pulsar.raw import policies_text
 
 POLICIES_SECONDS: Final = 300.0
@@ -58,19 +58,19 @@ class Namespaces:
         self._read_at = -POLICIES_SECONDS
         self._problems: tuple[str, ...] = ()
 
-    def sample(self, seen: Iterable[str], faults: Faults) -> NamespacesSample:
+    def sample(self, observation: Iterable[str], faults: SampleErrors) -> NamespacesSample:
         """All namespaces.
 
         Parameters
         ----------
-        seen
+        observation
             Namespaces that brokers own bundles of; asked for where the list of all is refused.
         """
         problems = []
         try:
             names = self._names()
         except PulsarAdminError as error:
-            names = {name for name in seen if not is_heartbeat_or_sla(name)}
+            names = {name for name in observation if not is_heartbeat_or_sla(name)}
             problems.append(f"namespaces cannot be listed, those with owned bundles are asked: {error}")
         boundaries = {}
         for name, found in zip(
@@ -79,7 +79,7 @@ class Namespaces:
             if isinstance(found, PulsarAdminError):
                 if found.status != HTTPStatus.NOT_FOUND:  # 404: deleted since it was listed
                     problems.append(f"no boundaries of namespace {name}: {found}")
-            elif sound_boundaries(found):
+            elif are_valid_boundaries(found):
                 boundaries[name] = found
             else:
                 faults.note(f"namespace {name}", "boundaries", "has bundles that overlap or leave topics out")

@@ -29,14 +29,14 @@ ATTEMPT_SECONDS: Final = 10.0
 
 
 @dataclass
-class LatestByKey:
+class LatestValues:
     """The newest value of each key; may be used from many threads."""
 
     _values: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     unreadable: int = 0
 
-    def take(self, key: str, data: bytes) -> None:
+    def update(self, key: str, data: bytes) -> None:
         """Take one message in."""
         value: object = None
         with suppress(msgspec.MsgspecError):
@@ -65,8 +65,8 @@ class PublishedLoads:
     """
 
     def __init__(self, connection: PulsarConnection, service_url: str) -> None:
-        self.brokers = LatestByKey()
-        self.bundles = LatestByKey()
+        self.brokers = LatestValues()
+        self.bundles = LatestValues()
         # A failed attempt is told and tried again at the next tick: none needs to take long.
         self._connection = replace(
             connection, change_timeout_seconds=min(connection.change_timeout_seconds, ATTEMPT_SECONDS)
@@ -127,9 +127,9 @@ def _close(client: Any) -> None:
             client.close()
 
 
-def _listener(latest: LatestByKey) -> Any:
-    def hear(consumer: Any, message: Any) -> None:
-        latest.take(message.partition_key(), message.data())
+def _listener(latest: LatestValues) -> Any:
+    def receive(consumer: Any, message: Any) -> None:
+        latest.update(message.partition_key(), message.data())
         consumer.acknowledge(message)
 
-    return hear
+    return receive

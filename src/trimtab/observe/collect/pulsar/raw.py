@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
-from trimtab.observe.columns import Columns, RawForm, numbers, of_raw
+from trimtab.observe.columns import Columns, RawSchema, numbers, of_raw
 
 KINDS: Final = ("pulsar_broker", "pulsar_bundle", "pulsar_topic", "pulsar_namespace", "pulsar_client")
 """The kinds of entity that a row describes, and the columns it fills by that:
@@ -88,7 +88,7 @@ COLUMNS: Final = (
 
 _COLUMNS: Final[Columns] = of_raw(COLUMNS)
 
-FORM: Final = RawForm(
+FORM: Final = RawSchema(
     columns=_COLUMNS, keys=KEYS, kinds=KINDS, negative=numbers(_COLUMNS, "bigint", "double")
 )
 """No figure of Pulsar's is ever below zero."""

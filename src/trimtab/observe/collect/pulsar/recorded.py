@@ -21,12 +21,12 @@ from trimtab.model.bundles.reports import (
 )
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake import instant, microseconds
-from trimtab.observe.parquet import is_sound, rows_of_files
+from trimtab.observe.parquet import is_complete_file, rows_of_files
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from trimtab.files.store import Place
+    from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
 
 Row = dict[str, Any]
@@ -70,7 +70,7 @@ def recent_ticks(
     Parameters
     ----------
     lake
-        Seen from the level `bundles`.
+        Seen from the balancer `bundles`.
     cluster
         May be left out where only one is recorded.
     since
@@ -91,7 +91,7 @@ def recent_ticks(
     day = None if since is None else (since - datetime.timedelta(days=1)).date()
     files = lake.raw_files(day)
     name = _the_cluster(lake, files, cluster)
-    by_day: dict[str, list[Place]] = {}
+    by_day: dict[str, list[Location]] = {}
     for path in files:
         by_day.setdefault(path.parent.name, []).append(path)
     # One day's files at a time: samples lie under the day of their tick.
@@ -99,7 +99,7 @@ def recent_ticks(
         yield from _ticks_of(paths, name, low)
 
 
-def _the_cluster(lake: Lake, files: list[Place], cluster: str | None) -> str:
+def _the_cluster(lake: Lake, files: list[Location], cluster: str | None) -> str:
     known: set[str] = set()
     # All files where none is named; else until it is found.
     for path in files:
@@ -119,14 +119,14 @@ def _the_cluster(lake: Lake, files: list[Place], cluster: str | None) -> str:
     )
 
 
-def _read(paths: list[Place], columns: list[str], where: Any = None) -> pyarrow.Table:
+def _read(paths: list[Location], columns: list[str], context: Any = None) -> pyarrow.Table:
     import pyarrow
 
-    sound = [path for path in paths if is_sound(path)]
-    return rows_of_files(sound, columns, where) if sound else pyarrow.table({name: [] for name in columns})
+    sound = [path for path in paths if is_complete_file(path)]
+    return rows_of_files(sound, columns, context) if sound else pyarrow.table({name: [] for name in columns})
 
 
-def _ticks_of(paths: list[Place], cluster: str, low: int | None) -> Iterator[ReportTick]:
+def _ticks_of(paths: list[Location], cluster: str, low: int | None) -> Iterator[ReportTick]:
     import pyarrow
     import pyarrow.compute as pc
 
@@ -162,19 +162,19 @@ def reports_of(rows: list[Row]) -> dict[str, BrokerReport]:
         elif row["kind"] == "pulsar_bundle" and row["bundle"] is not None:
             bundles.setdefault((row["owner"], row["received_at"]), []).append(row)
     # A report landed twice is two copies, each whole: one is taken, with the bundles that came with it.
-    first = [min(copies, key=_landed) for copies in brokers.values()]
+    first = [min(copies, key=_written_rows) for copies in brokers.values()]
     first.sort(key=lambda row: (_place(row["position"]), row["owner"]))
     return {
         row["owner"]: _report(row, bundles.get((row["owner"], row["received_at"]), []))
         for row in first
-        if all(_sound(row[name]) for name in (*_USAGE, *TRAFFIC))
+        if all(_is_valid(row[name]) for name in (*_USAGE, *TRAFFIC))
     }
 
 
 def _report(row: Row, bundles: list[Row]) -> BrokerReport:
     listed = sorted(bundles, key=lambda one: (_place(one["position"]), one["bundle"]))
     told = sorted(
-        (one for one in bundles if one["has_stats"] and all(_sound(one[name]) for name in _STATS)),
+        (one for one in bundles if one["has_stats"] and all(_is_valid(one[name]) for name in _STATS)),
         key=lambda one: (_place(one["stats_position"]), one["bundle"]),
     )
     figures: dict[str, Any] = {name: row[name] or 0.0 for name in TRAFFIC}
@@ -193,7 +193,7 @@ def _stats(row: Row) -> BundleStats:
     return BundleStats(**{name: row[column] or 0 for column, name in _STATS.items()})
 
 
-def _sound(value: float | None) -> bool:
+def _is_valid(value: float | None) -> bool:
     return value is None or (math.isfinite(value) and value >= 0)
 
 
@@ -201,7 +201,7 @@ def _place(position: int | None) -> float:
     return math.inf if position is None else position
 
 
-def _landed(row: Row) -> tuple[float, float]:
+def _written_rows(row: Row) -> tuple[float, float]:
     times = (row["received_at"], row["sampled_at"])
     received, sampled = (math.inf if at is None else at.timestamp() for at in times)
     return received, sampled

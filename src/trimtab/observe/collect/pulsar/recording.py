@@ -13,9 +13,9 @@ import msgspec
 from trimtab.files.bundles.reports import report_line
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import InputError, ObserveError
-from trimtab.observe.collect.landing import Batch, Landing
 from trimtab.observe.collect.pulsar.raw import COLUMNS
 from trimtab.observe.collect.pulsar.recorded import reports_of
+from trimtab.observe.collect.sinks import RowBatch, SampleSink
 
 _EMPTY: dict[str, Any] = {name: None for name, _ in COLUMNS}
 
@@ -24,12 +24,12 @@ class _Line(msgspec.Struct):
     at: datetime.datetime
 
 
-class RecordingLanding:
+class RecordingSink:
     """Lands samples where they belong, and the reports among them in a file as well.
 
     Parameters
     ----------
-    landing
+    sink
         Where they belong.
     path
         The recording; one that is there is continued. A line that a killed collector left half written is
@@ -43,8 +43,8 @@ class RecordingLanding:
         If it cannot be written.
     """
 
-    def __init__(self, landing: Landing, path: Path) -> None:
-        self._landing = landing
+    def __init__(self, sink: SampleSink, path: Path) -> None:
+        self._sink = sink
         self._path = path
         try:
             self._last = _end_of(path)
@@ -52,9 +52,9 @@ class RecordingLanding:
         except OSError as error:
             raise self._unwritable(error) from error
 
-    def land(self, batches: Sequence[Batch], cluster: str, tick: datetime.datetime) -> None:
+    def write(self, batches: Sequence[RowBatch], cluster: str, tick: datetime.datetime) -> None:
         """Keep them; a tick that is not later than the last recorded one is not recorded again."""
-        self._landing.land(batches, cluster, tick)
+        self._sink.write(batches, cluster, tick)
         if self._last is not None and tick <= self._last:
             return
         kinds = ("pulsar_broker", "pulsar_bundle")
@@ -74,7 +74,7 @@ class RecordingLanding:
     def close(self) -> None:
         """Close the file, and what is below."""
         self._file.close()
-        self._landing.close()
+        self._sink.close()
 
     def _unwritable(self, error: OSError) -> ObserveError:
         return ObserveError(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from trimtab.model.bundles.range import parse_bundle
 from trimtab.model.errors import InputError
-from trimtab.observe.collect.pulsar.figures import TRAFFIC, Faults, Figures, figure, figures
+from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures, SampleErrors, figure, figures
 
 RESOURCES: Final = {
     "cpu": "cpu",
@@ -34,7 +34,7 @@ AHEAD_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckedReport:
     """One broker's report, as far as it is sound.
 
     Attributes
@@ -62,17 +62,17 @@ class Report:
     msg_throughput_ema: float | None = None
 
 
-def modular_report(told: Mapping[str, Any], broker: str, faults: Faults) -> Report:
+def modular_report(text: Mapping[str, Any], broker: str, faults: SampleErrors) -> CheckedReport:
     """The sound part of a `LocalBrokerData`."""
     subject = f"broker {broker}"
-    bundles = [bundle for bundle in _listed(told, subject, faults) if _is_bundle(bundle, subject, faults)]
-    stats = told.get("lastStats")
+    bundles = [bundle for bundle in _listed(text, subject, faults) if _is_bundle(bundle, subject, faults)]
+    stats = text.get("lastStats")
     if not isinstance(stats, dict):
         faults.note(subject, "missing", "tells no lastStats")
         stats = {}
-    return Report(
-        usage=_usage(told, subject, faults),
-        traffic=figures(told, TRAFFIC, subject, "", faults),
+    return CheckedReport(
+        usage=_usage(text, subject, faults),
+        traffic=figures(text, TRAFFIC, subject, "", faults),
         bundles=tuple(dict.fromkeys(bundles)),
         stats={
             bundle: sound
@@ -80,27 +80,27 @@ def modular_report(told: Mapping[str, Any], broker: str, faults: Faults) -> Repo
             if _is_bundle(bundle, subject, faults)
             and (sound := bundle_figures(one, bundle, subject, faults)) is not None
         },
-        updated_ms=figure(told, "lastUpdate", subject, "", faults),
+        updated_ms=figure(text, "lastUpdate", subject, "", faults),
     )
 
 
-def published_report(told: Mapping[str, Any], broker: str, faults: Faults) -> Report:
+def published_report(text: Mapping[str, Any], broker: str, faults: SampleErrors) -> CheckedReport:
     """The sound part of a `BrokerLoadData`; bundles are not in it."""
     subject = f"broker {broker}"
-    return Report(
-        usage=_usage(told, subject, faults),
-        traffic=figures(told, TRAFFIC, subject, "", faults),
-        updated_ms=figure(told, "updatedAt", subject, "", faults),
-        weighted_max_ema=figure(told, "weightedMaxEMA", subject, "", faults),
-        msg_throughput_ema=figure(told, "msgThroughputEMA", subject, "", faults),
+    return CheckedReport(
+        usage=_usage(text, subject, faults),
+        traffic=figures(text, TRAFFIC, subject, "", faults),
+        updated_ms=figure(text, "updatedAt", subject, "", faults),
+        weighted_max_ema=figure(text, "weightedMaxEMA", subject, "", faults),
+        msg_throughput_ema=figure(text, "msgThroughputEMA", subject, "", faults),
     )
 
 
-def published_bundles(told: Mapping[str, Any], broker: str, faults: Faults) -> dict[str, Figures]:
+def published_bundles(text: Mapping[str, Any], broker: str, faults: SampleErrors) -> dict[str, Figures]:
     """The sound part of a `TopBundlesLoadData`, in its order."""
     subject = f"broker {broker}"
     found: dict[str, Figures] = {}
-    listed = told.get("topBundlesLoadData")
+    listed = text.get("topBundlesLoadData")
     for one in listed if isinstance(listed, list) else ():
         bundle = one.get("bundleName") if isinstance(one, dict) else None
         if isinstance(bundle, str) and _is_bundle(bundle, subject, faults):
@@ -110,28 +110,28 @@ def published_bundles(told: Mapping[str, Any], broker: str, faults: Faults) -> d
     return found
 
 
-def bundle_figures(told: object, bundle: str, subject: str, faults: Faults) -> Figures | None:
+def bundle_figures(text: object, bundle: str, subject: str, faults: SampleErrors) -> Figures | None:
     """All figures of a bundle, or None: they are one sample, and half of it would mislead."""
-    if not isinstance(told, dict):
+    if not isinstance(text, dict):
         faults.note(subject, "missing", f"tells no figures of {bundle}")
         return None
     wanted = {
         **TRAFFIC,
-        **{column: name for column, name in COUNTS.items() if name in told or column == "topics"},
+        **{column: name for column, name in COUNTS.items() if name in text or column == "topics"},
     }
-    found = figures(told, wanted, subject, f" of {bundle}", faults)
+    found = figures(text, wanted, subject, f" of {bundle}", faults)
     return found if len(found) == len(wanted) else None
 
 
-class Clocks:
+class ReportClocks:
     """The times of reports, by brokers' clocks as far as these can be right."""
 
     def __init__(self) -> None:
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
         self._stamped: dict[str, datetime.datetime] = {}
 
     def stamp(
-        self, broker: str, updated_ms: float | None, read_at: datetime.datetime, faults: Faults
+        self, broker: str, updated_ms: float | None, read_at: datetime.datetime, faults: SampleErrors
     ) -> datetime.datetime:
         """The time of a report: the broker's own, or else when it was read; never earlier than the last."""
         told = None if updated_ms is None else self._checked(broker, updated_ms, read_at, faults)
@@ -141,10 +141,10 @@ class Clocks:
         return stamp
 
     def _checked(
-        self, broker: str, updated_ms: float, read_at: datetime.datetime, faults: Faults
+        self, broker: str, updated_ms: float, read_at: datetime.datetime, faults: SampleErrors
     ) -> datetime.datetime | None:
-        before = self._told.get(broker)
-        self._told[broker] = updated_ms
+        before = self._reported.get(broker)
+        self._reported[broker] = updated_ms
         subject = f"broker {broker}"
         if before is not None and updated_ms < before:
             faults.note(subject, "clock", "stamps a report earlier than the one before, its clock went back")
@@ -160,10 +160,10 @@ class Clocks:
         return told
 
 
-def _usage(told: Mapping[str, Any], subject: str, faults: Faults) -> dict[str, tuple[float, float]]:
+def _usage(text: Mapping[str, Any], subject: str, faults: SampleErrors) -> dict[str, tuple[float, float]]:
     found = {}
     for column, name in RESOURCES.items():
-        resource = told.get(name)
+        resource = text.get(name)
         if not isinstance(resource, dict):
             faults.note(subject, "resource", f"tells no {name}")
             continue
@@ -180,15 +180,15 @@ def _usage(told: Mapping[str, Any], subject: str, faults: Faults) -> dict[str, t
     return found
 
 
-def _listed(told: Mapping[str, Any], subject: str, faults: Faults) -> list[str]:
-    bundles = told.get("bundles")
+def _listed(text: Mapping[str, Any], subject: str, faults: SampleErrors) -> list[str]:
+    bundles = text.get("bundles")
     if isinstance(bundles, list):
         return [str(bundle) for bundle in bundles]
     faults.note(subject, "missing", "tells no bundles")
     return []
 
 
-def _is_bundle(bundle: str, subject: str, faults: Faults) -> bool:
+def _is_bundle(bundle: str, subject: str, faults: SampleErrors) -> bool:
     try:
         parse_bundle(bundle)
     except InputError:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
-from trimtab.observe.collect.landing import Batch, BatchWriter, whole
 from trimtab.observe.collect.pulsar.bundles import BundleSample
 from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures
 from trimtab.observe.collect.pulsar.namespaces import NamespacesSample
 from trimtab.observe.collect.pulsar.report import RESOURCES
 from trimtab.observe.collect.pulsar.topics import TopicSample
 from trimtab.observe.collect.settings import BrokerCapacity
+from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder, whole_number
 
 _USAGE: Final = tuple(f"{name}_{part}" for name in RESOURCES for part in ("usage", "limit"))
 CAPACITY: Final = {
@@ -65,9 +65,9 @@ def capacity_columns(declared: BrokerCapacity) -> dict[str, float | None]:
     return {column: getattr(declared, field) for column, field in CAPACITY.items()}
 
 
-def broker_batch(brokers: Iterable[BrokerSample], leader: str | None) -> Batch:
+def broker_batch(brokers: Iterable[BrokerSample], leader: str | None) -> RowBatch:
     """One row per broker, also for those that do not answer."""
-    writer = BatchWriter(
+    writer = RowBatchBuilder(
         "pulsar_broker",
         *("owner", "position", "sampled_at", "broker_state", "is_leader", "load_manager", "usage_source"),
         *_USAGE,
@@ -96,10 +96,10 @@ def broker_batch(brokers: Iterable[BrokerSample], leader: str | None) -> Batch:
     return writer.batch()
 
 
-def bundle_batches(brokers: Iterable[BrokerSample]) -> Iterable[Batch]:
+def bundle_batches(brokers: Iterable[BrokerSample]) -> Iterable[RowBatch]:
     """A batch per broker, a row per bundle that it owns or has figures of."""
     for one in brokers:
-        writer = BatchWriter(
+        writer = RowBatchBuilder(
             "pulsar_bundle",
             *("bundle", "position", "has_stats", "stats_position"),
             *TRAFFIC,
@@ -115,15 +115,15 @@ def bundle_batches(brokers: Iterable[BrokerSample]) -> Iterable[Batch]:
                 sample.figures is not None,
                 sample.stats_position,
                 *(found.get(name) for name in TRAFFIC),
-                *(whole(found.get(name)) for name in _COUNTS),
+                *(whole_number(found.get(name)) for name in _COUNTS),
             )
         yield writer.batch()
 
 
-def topic_batches(brokers: Iterable[BrokerSample]) -> Iterable[Batch]:
+def topic_batches(brokers: Iterable[BrokerSample]) -> Iterable[RowBatch]:
     """A batch per broker, a row per topic; the topics by which brokers probe themselves are left out."""
     for one in brokers:
-        writer = BatchWriter(
+        writer = RowBatchBuilder(
             "pulsar_topic",
             *("bundle", "topic"),
             *TRAFFIC,
@@ -137,14 +137,14 @@ def topic_batches(brokers: Iterable[BrokerSample]) -> Iterable[Batch]:
                     sample.bundle,
                     sample.topic,
                     *(sample.figures.get(name) for name in TRAFFIC),
-                    *(whole(sample.figures.get(name)) for name in _TOPIC_COUNTS),
+                    *(whole_number(sample.figures.get(name)) for name in _TOPIC_COUNTS),
                 )
         yield writer.batch()
 
 
-def namespace_batch(found: NamespacesSample, read_at: datetime.datetime) -> Batch:
+def namespace_batch(found: NamespacesSample, read_at: datetime.datetime) -> RowBatch:
     """One row per namespace."""
-    writer = BatchWriter("pulsar_namespace", "namespace", "boundaries", "policies", sampled_at=read_at)
+    writer = RowBatchBuilder("pulsar_namespace", "namespace", "boundaries", "policies", sampled_at=read_at)
     for name, boundaries in found.boundaries.items():
         writer.add(name, list(boundaries), found.policies.get(name))
     return writer.batch()

@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.model.bundles.range import parse_bundle
 from trimtab.model.errors import InputError
-from trimtab.observe.collect.pulsar.figures import TRAFFIC, Faults, Figures, figure, figures
+from trimtab.observe.collect.pulsar.figures import TRAFFIC, Figures, SampleErrors, figure, figures
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class TopicSample:
     figures: Figures
 
 
-def topic_samples(told: Mapping[str, Any], broker: str, faults: Faults) -> tuple[TopicSample, ...]:
+def topic_samples(text: Mapping[str, Any], broker: str, faults: SampleErrors) -> tuple[TopicSample, ...]:
     """The sound part of the answer to `broker-stats/topics`; a topic whose traffic cannot be is left out."""
     subject = f"broker {broker}"
     return tuple(
         sample
-        for bundle, topic, one in _topics(told, subject, faults)
+        for bundle, topic, one in _topics(text, subject, faults)
         if (sample := _sample(bundle, topic, one, subject, faults)) is not None
     )
 
@@ -43,9 +43,9 @@ def bundle_sums(samples: Iterable[TopicSample]) -> dict[str, Figures]:
     return sums
 
 
-def _topics(told: Mapping[str, Any], subject: str, faults: Faults) -> Iterator[tuple[str, str, object]]:
+def _topics(text: Mapping[str, Any], subject: str, faults: SampleErrors) -> Iterator[tuple[str, str, object]]:
     """Bundle, topic and statistics of every topic."""
-    for namespace, ranges in told.items():
+    for namespace, ranges in text.items():
         for name, kinds in _members(ranges):
             bundle = f"{namespace}/{name}"
             try:
@@ -58,23 +58,23 @@ def _topics(told: Mapping[str, Any], subject: str, faults: Faults) -> Iterator[t
                     yield bundle, topic, one
 
 
-def _sample(bundle: str, topic: str, told: object, subject: str, faults: Faults) -> TopicSample | None:
-    if not isinstance(told, dict):
+def _sample(bundle: str, topic: str, text: object, subject: str, faults: SampleErrors) -> TopicSample | None:
+    if not isinstance(text, dict):
         faults.note(subject, "topic", f"tells no figures of {topic}")
         return None
-    found = figures(told, TRAFFIC, subject, f" of {topic}", faults)
+    found = figures(text, TRAFFIC, subject, f" of {topic}", faults)
     if len(found) < len(TRAFFIC):
         return None
-    subscriptions = [one for _, one in _members(told.get("subscriptions")) if isinstance(one, dict)]
-    publishers = told.get("publishers")
+    subscriptions = [one for _, one in _members(text.get("subscriptions")) if isinstance(one, dict)]
+    publishers = text.get("publishers")
     found["producers"] = float(len(publishers) if isinstance(publishers, list) else 0)
     found["consumers"] = float(sum(_length(one.get("consumers")) for one in subscriptions))
     found["subscriptions"] = float(len(subscriptions))
     backlogs = [figure(one, "msgBacklog", subject, f" of {topic}", faults) for one in subscriptions]
     if None not in backlogs:
         found["backlog_messages"] = sum(one or 0.0 for one in backlogs)
-    if "storageSize" in told:  # topics that are not persistent have none
-        stored = figure(told, "storageSize", subject, f" of {topic}", faults)
+    if "storageSize" in text:  # topics that are not persistent have none
+        stored = figure(text, "storageSize", subject, f" of {topic}", faults)
         if stored is not None:
             found["storage_size_bytes"] = stored
     return TopicSample(bundle, topic, found)

@@ -53,21 +53,21 @@ class UsageSource:
         for broker in cpu:
             by_host.setdefault(host_of(broker), []).append(broker)
         for host, brokers in by_host.items():
-            self._judge(host, [told for broker in brokers if (told := cpu[broker]) is not None], at)
+            self._choose_source(host, [told for broker in brokers if (told := cpu[broker]) is not None], at)
         return {broker: self._source.get(host_of(broker), MEASURED) for broker in cpu}
 
-    def _judge(self, host: str, told: list[tuple[float, float]], at: float) -> None:
-        if len(told) < 2:
+    def _choose_source(self, host: str, text: list[tuple[float, float]], at: float) -> None:
+        if len(text) < 2:
             return
-        if len({limit for _, limit in told}) > 1:
+        if len({limit for _, limit in text}) > 1:
             self._source[host] = MEASURED
         elif self._source.setdefault(host, DECLARED) == DECLARED:
-            if _alike(told):
+            if _alike(text):
                 self._apart_since.pop(host, None)
             elif at - self._apart_since.setdefault(host, at) > APART_SECONDS:
                 self._source[host] = MEASURED
 
-    def remark(self) -> str | None:
+    def warning(self) -> str | None:
         """A sentence on what this means, where usage is not what brokers measure."""
         if self.mode == DECLARED:
             return (
@@ -94,10 +94,10 @@ def undeclared(brokers: Mapping[str, Mapping[str, object]]) -> str | None:
         return None
     return (
         f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not declared: limits that brokers "
-        "report stand in for it, and what has none is not levelled"
+        "report stand in for it, and what has none is not balanced"
     )
 
 
-def _alike(told: list[tuple[float, float]]) -> bool:
-    percents = [100 * usage / limit for usage, limit in told]
+def _alike(text: list[tuple[float, float]]) -> bool:
+    percents = [100 * usage / limit for usage, limit in text]
     return max(percents) - min(percents) < ALIKE_POINTS

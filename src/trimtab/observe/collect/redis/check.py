@@ -13,7 +13,7 @@ from trimtab.observe.collect.redis.collector import QueuesCollector
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 PART: Final = "Redis"
-LEAST: Final = (6, 2)
+MIN_VERSION: Final = (6, 2)
 
 
 def check(
@@ -24,15 +24,15 @@ def check(
         try:
             about = server.about()
         except ConnectError as error:
-            yield broken(PART, connection.shown, str(error))
+            yield broken(PART, connection.safe_url, str(error))
             return
         name = "Valkey" if "valkey_version" in about else "Redis"
         version = str(about.get("valkey_version") or about["redis_version"])
         spoken = tuple(int(one) for one in str(about["redis_version"]).split(".")[:2])
-        if spoken < LEAST:
-            yield broken(PART, connection.shown, f"{name} {version} answers", "use 6.2 or newer")
+        if spoken < MIN_VERSION:
+            yield broken(PART, connection.safe_url, f"{name} {version} answers", "use 6.2 or newer")
         else:
-            yield fine(PART, connection.shown, f"{name} {version} answers")
+            yield fine(PART, connection.safe_url, f"{name} {version} answers")
         try:
             kept = server.settings("appendonly", "appendfsync", "maxmemory-policy")
         except ConnectError:
@@ -51,18 +51,18 @@ def check(
             yield fine(PART, connection.name, told)
 
 
-def _settings(kept: dict[str, str]) -> Iterator[Finding]:
-    if kept.get("appendonly") == "yes" and kept.get("appendfsync") == "always":
+def _settings(retained: dict[str, str]) -> Iterator[Finding]:
+    if retained.get("appendonly") == "yes" and retained.get("appendfsync") == "always":
         yield fine(PART, "append-only file", "every accepted message survives the server's death")
     else:
-        told = f"appendonly {kept.get('appendonly', '?')}, appendfsync {kept.get('appendfsync', '?')}"
+        told = f"appendonly {retained.get('appendonly', '?')}, appendfsync {retained.get('appendfsync', '?')}"
         yield missing(
             PART,
             "append-only file",
             f"{told}: the last moments before the server's death are lost",
             "set appendonly yes and appendfsync always",
         )
-    policy = kept.get("maxmemory-policy", "noeviction")
+    policy = retained.get("maxmemory-policy", "noeviction")
     if policy != "noeviction":
         yield broken(
             PART, "maxmemory-policy", f"{policy}: the server may throw messages away", "set noeviction"

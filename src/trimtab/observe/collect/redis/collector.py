@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from trimtab.connect.redis.server import Counters, QueueServer, open_server
+from trimtab.connect.redis.server import QueueCounters, QueueServerClient, open_server
 from trimtab.connect.redis.settings import RedisConnection
-from trimtab.files.queues.exchange import Published, Report
+from trimtab.files.queues.exchange import ProcessReport, PublishedWeights
 from trimtab.model.errors import ConnectError, InputError
-from trimtab.observe.collect.collecting import Collecting, TickSample, Unanswered
-from trimtab.observe.collect.landing import Batch, BatchWriter
 from trimtab.observe.collect.redis.raw import COLUMNS
+from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
 
 MICROSECONDS: Final = 1e6
 
@@ -24,14 +24,14 @@ MICROSECONDS: Final = 1e6
 class QueuesCollector:
     """Samples one set of queues."""
 
-    def __init__(self, server: QueueServer, settings: CollectSettings) -> None:
+    def __init__(self, server: QueueServerClient, settings: CollectSettings) -> None:
         self._server, self._settings = server, settings
 
     def sample(self) -> TickSample:
         """As `Sampler.sample`."""
         begun = time.perf_counter()
         server, problems = self._server, []
-        published: Published | None = None
+        published: PublishedWeights | None = None
         try:
             counters, reports = server.counters(), server.reports()
             try:
@@ -42,7 +42,7 @@ class QueuesCollector:
             if letters := server.dead_letter_count():
                 problems.append(f"{letters} dead letters: trimtab queues dead-letters lists them")
         except ConnectError as error:
-            raise Unanswered(str(error)) from error
+            raise RequestError(str(error)) from error
         if not counters.queues:
             name = server.connection.name
             problems.append(
@@ -70,11 +70,11 @@ class QueuesCollector:
         )
 
 
-def queue_batch(counters: Counters, reports: list[Report]) -> Batch:
+def queue_batch(counters: QueueCounters, reports: list[ProcessReport]) -> RowBatch:
     """One row per queue; how much it may hold is told by processes."""
     newest = max(reports, key=lambda one: one.at, default=None)
     capacity = None if newest is None else newest.capacity
-    writer = BatchWriter(
+    writer = RowBatchBuilder(
         "queue",
         *("queue", "capacity", "messages", "work_seconds", "held_messages", "held_work_seconds"),
         *("arrived_seconds_total", "served_seconds_total", "paused", "alive"),
@@ -96,9 +96,9 @@ def queue_batch(counters: Counters, reports: list[Report]) -> Batch:
     return writer.batch()
 
 
-def process_batch(reports: list[Report]) -> Batch:
+def process_batch(reports: list[ProcessReport]) -> RowBatch:
     """One row per process, with the settings that it goes by."""
-    writer = BatchWriter(
+    writer = RowBatchBuilder(
         "queue_process",
         *("process", "queue", "sampled_at", "version", "policy", "scheduling", "default_weight"),
     )
@@ -110,10 +110,10 @@ def process_batch(reports: list[Report]) -> Batch:
     return writer.batch()
 
 
-def class_batches(reports: list[Report]) -> Iterator[Batch]:
+def class_batches(reports: list[ProcessReport]) -> Iterator[RowBatch]:
     """A batch per process, a row per class that it has sent or processed."""
     for report in reports:
-        writer = BatchWriter(
+        writer = RowBatchBuilder(
             "queue_class",
             *("message_class", "weight", "processed_total", "busy_seconds_total", "busy_squares_total"),
             *("waited_seconds_total", "waits", "accepted_total", "refused_total"),
@@ -136,9 +136,9 @@ def class_batches(reports: list[Report]) -> Iterator[Batch]:
         yield writer.batch()
 
 
-def server_batch(counters: Counters, published: Published | None, memory: int | None) -> Batch:
+def server_batch(counters: QueueCounters, published: PublishedWeights | None, memory: int | None) -> RowBatch:
     """One row: what is published, and how full the server is."""
-    writer = BatchWriter("queue_server", "sampled_at", "version", "published", "memory_bytes")
+    writer = RowBatchBuilder("queue_server", "sampled_at", "version", "published", "memory_bytes")
     told = None if published is None else json.dumps(published.weights, sort_keys=True)
     writer.add(_instant(counters.at), 0 if published is None else published.version, told, memory)
     return writer.batch()
@@ -152,10 +152,10 @@ def _instant(seconds: float) -> datetime.datetime:
 def open_collector(
     connection: RedisConnection, settings: CollectSettings, capacity: CapacitySettings
 ) -> Iterator[QueuesCollector]:
-    """A collector on a connection of its own, as `Collecting.open`; capacities are told by processes."""
+    """A collector on a connection of its own, as `SystemSampler.open`; capacities are told by processes."""
     with open_server(connection) as server:
         server.about()
         yield QueuesCollector(server, settings)
 
 
-COLLECTING: Final = Collecting(COLUMNS, open_collector)
+COLLECTING: Final = SystemSampler(COLUMNS, open_collector)

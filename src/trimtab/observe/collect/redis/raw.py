@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.observe.columns import Columns, RawForm, numbers, of_raw
+from trimtab.observe.columns import Columns, RawSchema, numbers, of_raw
 
 KINDS: Final = ("queue", "queue_process", "queue_class", "queue_server")
 """The kinds of entity that a row describes, and the columns it fills by that:
@@ -57,5 +57,5 @@ COLUMNS: Final = (
 
 _COLUMNS: Final[Columns] = of_raw(COLUMNS)
 
-FORM: Final = RawForm(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigint", "double"))
+FORM: Final = RawSchema(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigint", "double"))
 """No figure of a queue is ever below zero."""

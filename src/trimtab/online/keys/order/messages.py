@@ -32,7 +32,7 @@ class Stamp(NamedTuple):
 PLAIN = Stamp()
 
 
-class Record(NamedTuple):
+class OrderedRecord(NamedTuple):
     """A record as a consumer receives it.
 
     Attributes
@@ -81,7 +81,7 @@ class ReadEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class FillGap:
     """Send a record without content in the place of one that failed, to any of these partitions."""
 
     key: bytes
@@ -93,7 +93,7 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseRecord:
     """Let the record take effect, after those released before it, then say `applied`."""
 
     partition: int
@@ -101,7 +101,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropRecord:
     """Forget the record: it has taken effect, here or elsewhere, by this copy or by another."""
 
     partition: int
@@ -109,7 +109,7 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitOffset:
     """Commit this offset: everything below has taken effect."""
 
     partition: int
@@ -117,14 +117,14 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class AskMark:
+class ReadCheckpoint:
     """Read the stream's mark where effects are kept, then say `marked`."""
 
     stream: Stream
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchStream:
     """Look for a stream's records `first` to `last` in all that is not committed, then say `searched`."""
 
     stream: Stream
@@ -133,7 +133,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class SkipSequence:
     """Set a stream's mark to `last` if it is `first` - 1, then say `marked`: what is between is nowhere."""
 
     stream: Stream
@@ -142,11 +142,13 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbePartition:
     """Read a partition's end and what is committed of it, then say `probed`: a record waits too long."""
 
     partition: int
 
 
-SenderOrder = Flush | ReadEnds | Fill
-ReceiverOrder = Release | Drop | Commit | AskMark | Search | Skip | Probe
+SenderOrder = Flush | ReadEnds | FillGap
+ReceiverOrder = (
+    ReleaseRecord | DropRecord | CommitOffset | ReadCheckpoint | SearchStream | SkipSequence | ProbePartition
+)

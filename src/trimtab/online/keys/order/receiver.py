@@ -8,32 +8,32 @@ from math import inf
 from typing import NamedTuple
 
 from trimtab.online.keys.order.messages import (
-    AskMark,
-    Commit,
-    Drop,
+    CommitOffset,
+    DropRecord,
     Fence,
-    Probe,
+    OrderedRecord,
+    ProbePartition,
+    ReadCheckpoint,
     ReceiverOrder,
-    Record,
-    Release,
-    Search,
-    Skip,
+    ReleaseRecord,
+    SearchStream,
+    SkipSequence,
     Stream,
 )
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.settings import OrderingConfig
 
 
-class Held(NamedTuple):
+class HeldRecord(NamedTuple):
     """A record that waits: where it lies, and since when it is here."""
 
     partition: int
     offset: int
-    record: Record
+    record: OrderedRecord
     since: float
 
 
 @dataclass(slots=True)
-class Lane:
+class PartitionState:
     """A partition that is ours.
 
     Attributes
@@ -56,12 +56,12 @@ class Lane:
     committed: int
     unfinished: deque[int] = field(default_factory=deque)
     finished: set[int] = field(default_factory=set)
-    behind: dict[int, deque[Held]] = field(default_factory=dict)
-    fenced: dict[Stream, deque[Held]] = field(default_factory=dict)
+    behind: dict[int, deque[HeldRecord]] = field(default_factory=dict)
+    fenced: dict[Stream, deque[HeldRecord]] = field(default_factory=dict)
     full_since: float | None = None
 
 
-class Receiver:
+class OrderedReceiver:
     """The partitions that one consumer has, the records in them that are not done, and why they wait.
 
     All of it is found again in the log, the commits and the marks by whoever takes a partition over.
@@ -72,14 +72,14 @@ class Receiver:
         By partition.
     """
 
-    def __init__(self, settings: Guarding | None = None) -> None:
-        self.settings = Guarding() if settings is None else settings
-        self.lanes: dict[int, Lane] = {}
+    def __init__(self, settings: OrderingConfig | None = None) -> None:
+        self.settings = OrderingConfig() if settings is None else settings
+        self.lanes: dict[int, PartitionState] = {}
         self._passed: dict[int, int] = {}
         self._marks: dict[Stream, int] = {}
-        self._early: dict[Stream, dict[int, Held]] = {}
+        self._early: dict[Stream, dict[int, HeldRecord]] = {}
         self._searched: dict[Stream, float] = {}
-        self._records: dict[tuple[int, int], Record] = {}
+        self._records: dict[tuple[int, int], OrderedRecord] = {}
         self._probed: dict[int, set[tuple[int, int]]] = {}
         self._probed_at: dict[int, float] = {}
         self._forgiven: set[tuple[int, int, int]] = set()
@@ -92,8 +92,8 @@ class Receiver:
             held += sum(map(len, lane.behind.values())) + sum(map(len, lane.fenced.values()))
         return held
 
-    def room(self, partition: int, now: float) -> bool:
-        """Whether more of a partition is to be fetched; see `Guarding.held_records`."""
+    def has_capacity(self, partition: int, now: float) -> bool:
+        """Whether more of a partition is to be fetched; see `OrderingConfig.held_records`."""
         lane, most = self.lanes[partition], self.settings.held_records
         waiting = len(lane.unfinished) - len(lane.finished)
         if waiting <= (most - 1 if lane.full_since is None else most // 2):
@@ -129,9 +129,9 @@ class Receiver:
 
     def assigned(self, partition: int, position: int) -> list[ReceiverOrder]:
         """A partition is ours from now on, to be received from what is committed, or from its beginning."""
-        self.lanes[partition] = Lane(position, position)
+        self.lanes[partition] = PartitionState(position, position)
         # Who waits for this partition knows it by its commits: it must have one, though nothing comes.
-        return [Commit(partition, position)]
+        return [CommitOffset(partition, position)]
 
     def revoked(self, partition: int) -> None:
         """A partition is another's; all of its records are forgotten."""
@@ -146,14 +146,14 @@ class Receiver:
             if not left:
                 del self._early[stream]
 
-    def arrived(self, partition: int, offset: int, record: Record, now: float) -> list[ReceiverOrder]:
+    def arrived(self, partition: int, offset: int, record: OrderedRecord, now: float) -> list[ReceiverOrder]:
         """A record was received; offsets ascend, with gaps where a log has no records."""
         lane = self.lanes.get(partition)
         if lane is None or offset < lane.position:
             return []
         lane.position = offset + 1
         lane.unfinished.append(offset)
-        held = Held(partition, offset, record, now)
+        held = HeldRecord(partition, offset, record, now)
         stamp = record.stamp
         if stamp.sequence:
             if self._passes(held):
@@ -220,15 +220,15 @@ class Receiver:
             low = self.done_below(partition)
             if low > lane.committed:
                 lane.committed = low
-                orders.append(Commit(partition, low))
+                orders.append(CommitOffset(partition, low))
         for stream, early in self._early.items():
             # Another consumer may have done what is waited for: nobody tells us its marks.
-            orders.append(AskMark(stream))
+            orders.append(ReadCheckpoint(stream))
             first, last = self._marks.get(stream, 0) + 1, min(early) - 1
             since = max(early[last + 1].since, self._searched.get(stream, 0.0))
             if now - since >= self.settings.gap_seconds:
                 self._searched[stream] = now
-                orders.append(Search(stream, first, last))
+                orders.append(SearchStream(stream, first, last))
         return orders + self._overdue(now)
 
     def searched(self, stream: Stream, first: int, found: int | None, last: int) -> list[ReceiverOrder]:
@@ -236,7 +236,7 @@ class Receiver:
         upto = last if found is None else found - 1
         if upto < first or self._marks.get(stream) != first - 1:
             return []
-        return [Skip(stream, first, upto)]
+        return [SkipSequence(stream, first, upto)]
 
     def probed(self, partition: int, committed: int, end: int) -> list[ReceiverOrder]:
         """A partition's end: who waited for more than there is, and than was committed, waits no longer."""
@@ -246,7 +246,7 @@ class Receiver:
         self._forgiven.update((place, offset, partition) for place, offset in waiting)
         return self._freed()
 
-    def _passes(self, held: Held) -> bool:
+    def _passes(self, held: HeldRecord) -> bool:
         fence: Fence = held.record.stamp.fence
         for partition, offset in fence:
             if (
@@ -256,15 +256,15 @@ class Receiver:
                 return False
         return True
 
-    def _release(self, held: Held) -> list[ReceiverOrder]:
+    def _release(self, held: HeldRecord) -> list[ReceiverOrder]:
         self._records[held.partition, held.offset] = held.record
-        return [Release(held.partition, held.offset)]
+        return [ReleaseRecord(held.partition, held.offset)]
 
-    def _drop(self, held: Held) -> list[ReceiverOrder]:
+    def _drop(self, held: HeldRecord) -> list[ReceiverOrder]:
         self.lanes[held.partition].finished.add(held.offset)
-        return [Drop(held.partition, held.offset)]
+        return [DropRecord(held.partition, held.offset)]
 
-    def _in_turn(self, held: Held) -> list[ReceiverOrder]:
+    def _in_turn(self, held: HeldRecord) -> list[ReceiverOrder]:
         """A record of a stream that is behind no fence: now, when its turn comes, or never again."""
         stream, sequence = held.record.stream, held.record.stamp.sequence
         mark = self._marks.get(stream)
@@ -278,7 +278,7 @@ class Receiver:
             # The same record twice: either will do, and the first is here already.
             return self._drop(held)
         early[sequence] = held
-        return [] if mark is not None else [AskMark(stream)]
+        return [] if mark is not None else [ReadCheckpoint(stream)]
 
     def _freed(self) -> list[ReceiverOrder]:
         orders: list[ReceiverOrder] = []
@@ -311,4 +311,4 @@ class Receiver:
                             found.setdefault(partition, set()).add((held.partition, held.offset))
         self._probed |= found
         self._probed_at |= dict.fromkeys(found, now)
-        return [Probe(partition) for partition in sorted(found)]
+        return [ProbePartition(partition) for partition in sorted(found)]

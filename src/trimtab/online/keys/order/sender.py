@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
-from trimtab.online.keys.murmur2 import LONGEST_KEPT_BYTES, MOST_KEPT, Hashes
-from trimtab.online.keys.order.messages import PLAIN, Fence, Fill, Flush, ReadEnds, SenderOrder, Stamp
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.murmur2 import MAX_CACHED_KEY_BYTES, MAX_CACHED_KEYS, Hashes
+from trimtab.online.keys.order.messages import PLAIN, Fence, FillGap, Flush, ReadEnds, SenderOrder, Stamp
+from trimtab.online.keys.order.settings import OrderingConfig
 from trimtab.online.keys.policy import Chance
 
 Name = int | bytes
@@ -16,7 +16,7 @@ Name = int | bytes
 
 
 @dataclass(slots=True)
-class Trail:
+class KeyLineage:
     """What a key or a group brings along since its route began.
 
     Attributes
@@ -37,7 +37,7 @@ class Trail:
     turn: int = 0
 
 
-class Sender:
+class OrderedSender:
     """The tables that one run of a producer follows, one after the other.
 
     Everything that it has not been told by a table goes where the plain hash puts it, without a stamp.
@@ -60,13 +60,13 @@ class Sender:
         need no more than this. Forgotten as hashes are, see `Hashes`.
     """
 
-    def __init__(self, base: int, settings: Guarding | None = None) -> None:
-        self.settings = Guarding() if settings is None else settings
+    def __init__(self, base: int, settings: OrderingConfig | None = None) -> None:
+        self.settings = OrderingConfig() if settings is None else settings
         self.table = RoutingTable(0, base, base)
         self.gave_up = 0
         self.plain: dict[bytes, int] = {}
         self._groups, self._hashes = group_count(base), Hashes()
-        self._trails: dict[Name, Trail] = {}
+        self._trails: dict[Name, KeyLineage] = {}
         self._next: RoutingTable | None = None
         self._later: RoutingTable | None = None
         self._changing: dict[Name, tuple[int, ...]] = {}
@@ -80,7 +80,7 @@ class Sender:
         """Partition and stamp of a key's next record; None where it must wait for the change of tables.
 
         The runs of a split key go to its partitions in turn, from any of them on: equal parts are what the
-        plan levelled.
+        plan balanced.
         """
         known = self.plain.get(key)
         if known is not None:
@@ -107,12 +107,12 @@ class Sender:
         return place, stamp
 
     def _remember(self, key: bytes, place: int) -> None:
-        if len(key) <= LONGEST_KEPT_BYTES:
-            if len(self.plain) >= MOST_KEPT:
+        if len(key) <= MAX_CACHED_KEY_BYTES:
+            if len(self.plain) >= MAX_CACHED_KEYS:
                 self.plain.clear()
             self.plain[key] = place
 
-    def seen(self, table: RoutingTable, now: float) -> list[SenderOrder]:
+    def adopt_table(self, table: RoutingTable, now: float) -> list[SenderOrder]:
         """A table was read; one that is not newer than the newest seen changes nothing."""
         newest = self._later or self._next or self.table
         if table.version <= newest.version:
@@ -142,7 +142,7 @@ class Sender:
         for name, places in self._changing.items():
             fence: Fence = tuple((place, ends[place]) for place in places)
             stamp = Stamp(self._next.version, fence)
-            self._trails[name] = Trail(stamp, self._route(self._next, name).partitions)
+            self._trails[name] = KeyLineage(stamp, self._route(self._next, name).partitions)
         self._adopt(self._next)
         later, self._later = self._later, None
         return [] if later is None else self._begin(later, now)
@@ -151,7 +151,7 @@ class Sender:
         """A record was given up: in a stream its place must be filled, or all after it would wait."""
         if not stamp.sequence:
             return []
-        return [Fill(key, stamp, self.table.route(self.group(key), key).partitions)]
+        return [FillGap(key, stamp, self.table.route(self.group(key), key).partitions)]
 
     def ticked(self, now: float) -> list[SenderOrder]:
         """Time has passed; a change that takes too long is given up: nothing was sent by the new table."""
@@ -177,7 +177,7 @@ class Sender:
         self.table, self._next = table, None
         self._changing.clear()
 
-    def _pass(self, passed: tuple[int, ...], name: Name, trail: Trail) -> None:
+    def _pass(self, passed: tuple[int, ...], name: Name, lineage: KeyLineage) -> None:
         """Drop of a fence what had taken effect when the table was published.
 
         That the route names no earlier places any more would not do: who took them out may have looked
@@ -185,13 +185,13 @@ class Sender:
         """
         fence = tuple(
             (place, offset)
-            for place, offset in trail.stamp.fence
+            for place, offset in lineage.stamp.fence
             if place >= len(passed) or passed[place] < offset
         )
-        if not fence and len(trail.partitions) == 1:
+        if not fence and len(lineage.partitions) == 1:
             del self._trails[name]
-        elif fence != trail.stamp.fence:
-            trail.stamp = trail.stamp._replace(fence=fence)
+        elif fence != lineage.stamp.fence:
+            lineage.stamp = lineage.stamp._replace(fence=fence)
 
     def _changes(self, table: RoutingTable) -> Iterator[tuple[Name, tuple[int, ...]]]:
         """Groups and keys that go elsewhere, each with all the partitions in which older records may wait."""

@@ -9,7 +9,7 @@ from trimtab.model.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Guarding:
+class OrderingConfig:
     """Settings of the order guard.
 
     Attributes
@@ -50,12 +50,12 @@ class Guarding:
         for name in ("switch_seconds", "delivery_seconds", "gap_seconds", "fence_seconds"):
             value = getattr(self, name)
             if not (isfinite(value) and value > 0):
-                raise SettingsError(f"Guarding.{name} is {value!r}, expected seconds above 0")
+                raise SettingsError(f"OrderingConfig.{name} is {value!r}, expected seconds above 0")
         for name in ("held_records", "run_records"):
             if getattr(self, name) < 1:
-                raise SettingsError(f"Guarding.{name} is {getattr(self, name)}, expected 1 or more")
+                raise SettingsError(f"OrderingConfig.{name} is {getattr(self, name)}, expected 1 or more")
         if self.gap_seconds <= self.delivery_seconds:
             raise SettingsError(
-                f"Guarding.gap_seconds is {self.gap_seconds:g}, expected more than delivery_seconds, "
+                f"OrderingConfig.gap_seconds is {self.gap_seconds:g}, expected more than delivery_seconds, "
                 f"{self.delivery_seconds:g}: what is given up could still arrive"
             )

@@ -7,7 +7,7 @@ from math import ceil
 from typing import ClassVar
 
 from trimtab.model.errors import SettingsError
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.load import PartitionLoadView
 from trimtab.online.keys.murmur2 import MASK, Hashes, mixed, murmur2
 from trimtab.online.keys.policy import Chance
 
@@ -43,7 +43,7 @@ class BoundedLoads:
         self._owner: list[int] = []
         self._count = 0
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """The first with room; without a key from a place on the ring that is drawn."""
         load = view.load
         if self._count != view.base:

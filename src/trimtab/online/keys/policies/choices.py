@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from trimtab.model.errors import SettingsError
 from trimtab.online.keys.heavy_hitters import SpaceSaving
-from trimtab.online.keys.load import LoadView, least
+from trimtab.online.keys.load import PartitionLoadView, least_loaded
 from trimtab.online.keys.murmur2 import Hashes, mixed, places
 from trimtab.online.keys.policy import Chance
 
@@ -33,7 +33,7 @@ class PartialKeyGrouping:
     def __init__(self) -> None:
         self._hashes = Hashes()
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """One of two."""
         load, count = view.load, view.base
         if key is None:
@@ -80,7 +80,7 @@ class WChoices(PartialKeyGrouping):
         self._head, self._counters = head, counters
         self.sketch: SpaceSaving | None = None
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """One of two, of d, or of all."""
         if key is None:
             return super().choose(key, view, chance)
@@ -89,16 +89,16 @@ class WChoices(PartialKeyGrouping):
         if sketch is None:
             sketch = self.sketch = SpaceSaving(self._counters or int(10 / share))
         h = self._hashes[key]
-        if sketch.add(key) >= share * sketch.seen:
+        if sketch.add(key) >= share * sketch.total:
             place = self.head_place(h, share, view, chance)
         else:
             place = self.tail(h, view.base, view.load, chance)
         view.load[place] += 1
         return place
 
-    def head_place(self, h: int, share: float, view: LoadView, chance: Chance) -> int:
+    def head_place(self, h: int, share: float, view: PartitionLoadView, chance: Chance) -> int:
         """The partition with the least load of all that are in use."""
-        return least(view.load, range(len(view.load)), chance())
+        return least_loaded(view.load, range(len(view.load)), chance())
 
 
 class DChoices(WChoices):
@@ -118,16 +118,16 @@ class DChoices(WChoices):
         """Choices that keys in the head have now."""
         return self._d
 
-    def head_place(self, h: int, share: float, view: LoadView, chance: Chance) -> int:
+    def head_place(self, h: int, share: float, view: PartitionLoadView, chance: Chance) -> int:
         """The partition with the least load of the key's d."""
         sketch = self.sketch
         assert sketch is not None
-        if sketch.seen >= self._solve_at:
+        if sketch.total >= self._solve_at:
             self._d = choices([one for _, one in sketch.head(share)], view.base)
-            self._solve_at = sketch.seen + EVERY
+            self._solve_at = sketch.total + EVERY
         if self._d >= view.base:
             return super().head_place(h, share, view, chance)
-        return least(view.load, places(h, self._d, view.base), chance())
+        return least_loaded(view.load, places(h, self._d, view.base), chance())
 
 
 def choices(head: Sequence[float], count: int, epsilon: float = EPSILON) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.load import PartitionLoadView
 from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.policy import Chance
 
 
-class Murmur2Hash:
+class HashPartitioning:
     """Murmur2 of the key over the base partitions; records without a key go anywhere, drawn evenly."""
 
     name: ClassVar[str] = "hash"
@@ -19,7 +19,7 @@ class Murmur2Hash:
     def __init__(self) -> None:
         self._hashes = Hashes()
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """The partition that the Java client chooses, as long as the topic has the base partitions only."""
         place = int(chance() * len(view.load)) if key is None else self._hashes[key] % view.base
         view.load[place] += 1

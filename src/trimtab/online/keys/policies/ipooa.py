@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from trimtab.online.keys.consumption import literal, repaired
-from trimtab.online.keys.load import LoadView, least
+from trimtab.online.keys.load import PartitionLoadView, least_loaded
 from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.policy import Chance
-from trimtab.online.keys.settings import Ipooa
+from trimtab.online.keys.settings import IpooaSettings
 from trimtab.online.keys.similarity import by_content, by_load
 
 
@@ -35,29 +35,29 @@ class OverloadOptimisation:
     keeps_order: ClassVar[bool] = False
     needs_load: ClassVar[bool] = True
 
-    def __init__(self, settings: Ipooa | None = None) -> None:
-        self.settings = Ipooa() if settings is None else settings
+    def __init__(self, settings: IpooaSettings | None = None) -> None:
+        self.settings = IpooaSettings() if settings is None else settings
         self._hashes = Hashes()
-        self._looks = -1
+        self._samples = -1
         self._literal: list[float] = []
         self._similar: dict[int, list[int]] = {}
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """The hashed partition, a candidate, or a new one."""
-        if self._looks != view.looks:
-            self._look(view)
+        if self._samples != view.observations:
+            self._observe(view)
         home = int(chance() * len(view.load)) if key is None else self._hashes[key] % view.base
         place = home if self.isc(view, home) <= self.settings.threshold else self._divert(view, home, chance)
         view.load[place] += 1
         return place
 
-    def isc(self, view: LoadView, place: int) -> float:
+    def isc(self, view: PartitionLoadView, place: int) -> float:
         """Instant service consumption of a partition, what was sent since the last look counted in."""
         if self._literal:
             return self._literal[place]
         return repaired(view.rate[place], view.load[place], view.capacity[place], self.settings.weight)
 
-    def candidates(self, view: LoadView, home: int, chance: Chance) -> list[int]:
+    def candidates(self, view: PartitionLoadView, home: int, chance: Chance) -> list[int]:
         """The other partitions, in the order in which they are tried; equals in an order that is drawn."""
         if self.settings.candidate == "least":
             return self._by(view.load, home, chance)
@@ -68,7 +68,7 @@ class OverloadOptimisation:
             self._similar[home] = self._by(distances, home, chance)
         return self._similar[home]
 
-    def _divert(self, view: LoadView, home: int, chance: Chance) -> int:
+    def _divert(self, view: PartitionLoadView, home: int, chance: Chance) -> int:
         threshold, tries = self.settings.threshold, self.settings.tries
         tried = self.candidates(view, home, chance)[: len(view.load) // 2 if tries is None else tries]
         for place in tried:
@@ -79,10 +79,10 @@ class OverloadOptimisation:
             return added
         among = [home, *tried]
         # Where all are overloaded by far each ISC is 1: the first of them would be home for ever.
-        return among[least([self.isc(view, one) for one in among], range(len(among)), chance())]
+        return among[least_loaded([self.isc(view, one) for one in among], range(len(among)), chance())]
 
-    def _look(self, view: LoadView) -> None:
-        self._looks = view.looks
+    def _observe(self, view: PartitionLoadView) -> None:
+        self._samples = view.observations
         self._similar.clear()
         self._literal = literal(view, self.settings.weight) if self.settings.isc == "literal" else []
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import ClassVar
 
 from trimtab.model.errors import SettingsError
-from trimtab.online.keys.load import LoadView
+from trimtab.online.keys.load import PartitionLoadView
 from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.policy import Chance
 
@@ -15,21 +15,21 @@ BATCH_RECORDS = 16
 """Kafka's default batch of 16 KiB holds as many records of a kilobyte."""
 
 
-class Random:
+class RandomPartition:
     """Every record to a partition drawn evenly, whatever its key."""
 
     name: ClassVar[str] = "random"
     keeps_order: ClassVar[bool] = False
     needs_load: ClassVar[bool] = False
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """Any partition."""
         place = int(chance() * len(view.load))
         view.load[place] += 1
         return place
 
 
-class RoundRobin:
+class RoundRobinPartition:
     """Partitions in turn, whatever the key; the first is drawn, so that producers do not march in step."""
 
     name: ClassVar[str] = "round_robin"
@@ -39,7 +39,7 @@ class RoundRobin:
     def __init__(self) -> None:
         self._next = -1
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """The partition after the last one."""
         count = len(view.load)
         place = int(chance() * count) if self._next < 0 else self._next % count
@@ -48,7 +48,7 @@ class RoundRobin:
         return place
 
 
-class Sticky:
+class StickyPartition:
     """Records without a key stay on a drawn partition for a batch; those with a key are hashed.
 
     Parameters
@@ -71,7 +71,7 @@ class Sticky:
         self._batch, self._left, self._place = batch_records, 0, 0
         self._hashes = Hashes()
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """The hash's partition, or the one of this batch."""
         if key is not None:
             place = self._hashes[key] % view.base
@@ -83,13 +83,13 @@ class Sticky:
         view.load[place] += 1
         return place
 
-    def draw(self, view: LoadView, chance: Chance) -> int:
+    def draw(self, view: PartitionLoadView, chance: Chance) -> int:
         """The partition of the next batch."""
         return int(chance() * len(view.load))
 
 
-class Adaptive(Sticky):
-    """As `Sticky`, but batches go to a partition the more likely, the less lies there.
+class AdaptivePartition(StickyPartition):
+    """As `StickyPartition`, but batches go to a partition the more likely, the less lies there.
 
     A partition is drawn with a weight of the greatest load plus one less its own: loads 0, 3 and 1 give 4, 1
     and 3 of 8.
@@ -101,7 +101,7 @@ class Adaptive(Sticky):
 
     name: ClassVar[str] = "adaptive"
 
-    def draw(self, view: LoadView, chance: Chance) -> int:
+    def draw(self, view: PartitionLoadView, chance: Chance) -> int:
         """The partition of the next batch, by the load now."""
         most = max(view.load) + 1
         sums = list(accumulate(most - one for one in view.load))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from trimtab.model.keys.routing import RoutingTable, group_count
-from trimtab.online.keys.load import LoadView, least
+from trimtab.online.keys.load import PartitionLoadView, least_loaded
 from trimtab.online.keys.murmur2 import Hashes
 from trimtab.online.keys.policy import Chance
 
@@ -34,12 +34,12 @@ class KeyGroups:
             self._groups[group] = route.partitions[0]
         self._split = {key: route.partitions for key, route in table.keys.items()}
 
-    def choose(self, key: bytes | None, view: LoadView, chance: Chance, /) -> int:
+    def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
         """The group's partition, or one of a split key's."""
         if key is None:
             place = int(chance() * len(view.load))
         elif key in self._split:
-            place = least(view.load, self._split[key], chance())
+            place = least_loaded(view.load, self._split[key], chance())
         else:
             groups = self._groups
             place = groups[self._hashes[key] % len(groups)]

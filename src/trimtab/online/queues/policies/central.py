@@ -17,7 +17,7 @@ class CentralQueue(OwnQueue):
     """
 
     name: ClassVar[str] = "central_queue"
-    insists: ClassVar[bool] = True
+    waits_for_choice: ClassVar[bool] = True
 
     def choose(self, weight: float, /) -> int | None:
         """The central queue."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.policies.round_robin import OpenRoundRobinQueue
 
 
-class JoinIdleQueue(MarkedRoundRobin):
+class JoinIdleQueue(OpenRoundRobinQueue):
     """The first open queue that is empty, its worker idle; where none is, open queues in turn.
 
     References
@@ -18,7 +18,7 @@ class JoinIdleQueue(MarkedRoundRobin):
 
     name: ClassVar[str] = "join_idle_queue"
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: QueueLedger) -> None:
         super().__init__(ledger)
         in_turn, length, is_open = self.choose, ledger.length, ledger.open
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import ClassVar
 
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import OwnQueue
 
 Choose = Callable[[float], int | None]
@@ -22,12 +22,12 @@ class LeastWorkLeft(OwnQueue):
 
     choose: Choose
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: QueueLedger) -> None:
         super().__init__(ledger)
-        self.choose = least(ledger, ledger.work)
+        self.choose = least_loaded_choice(ledger, ledger.work)
 
 
-def least(ledger: Ledger, loads: Sequence[float]) -> Choose:
+def least_loaded_choice(ledger: QueueLedger, loads: Sequence[float]) -> Choose:
     """A choice of the open queue with the least of something, the first of equals.
 
     Parameters
@@ -38,7 +38,7 @@ def least(ledger: Ledger, loads: Sequence[float]) -> Choose:
     return (_scan if len(ledger) <= FEW else _heap)(ledger, loads)
 
 
-def _scan(ledger: Ledger, loads: Sequence[float]) -> Choose:
+def _scan(ledger: QueueLedger, loads: Sequence[float]) -> Choose:
     is_open, position = ledger.open, loads.index
 
     def choose(weight: float, /) -> int | None:
@@ -50,7 +50,7 @@ def _scan(ledger: Ledger, loads: Sequence[float]) -> Choose:
     return choose
 
 
-def _heap(ledger: Ledger, loads: Sequence[float]) -> Choose:
+def _heap(ledger: QueueLedger, loads: Sequence[float]) -> Choose:
     """Queues by the load that they had when they were last looked at, the least on top.
 
     A load that has grown since is put right when it comes to the top. One that has shrunk would never come

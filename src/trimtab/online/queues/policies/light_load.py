@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from trimtab.online.queues.forecast import State, state_of
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
-from trimtab.online.queues.settings import Scheduling
+from trimtab.online.queues.forecast import QueueState, state_of
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.policies.round_robin import OpenRoundRobinQueue
+from trimtab.online.queues.settings import SchedulingSettings
 
-RANK = {State.LIGHT: 0, State.MODERATE: 1, State.OVERLOAD: 2}
+RANK = {QueueState.LIGHT: 0, QueueState.MODERATE: 1, QueueState.OVERLOAD: 2}
 
 
-class LightLoadFirst(MarkedRoundRobin):
+class LightLoadFirst(OpenRoundRobinQueue):
     """The next open queue in turn that is light as it lies; without one, the next of the best state there is.
 
     Parameters
@@ -23,11 +23,11 @@ class LightLoadFirst(MarkedRoundRobin):
 
     name: ClassVar[str] = "light_load_first"
 
-    def __init__(self, ledger: Ledger, settings: Scheduling | None = None) -> None:
+    def __init__(self, ledger: QueueLedger, settings: SchedulingSettings | None = None) -> None:
         super().__init__(ledger)
         in_turn, count = self.choose, len(ledger)
         length, work, capacity = ledger.length, ledger.work, ledger.capacity
-        limits = Scheduling() if settings is None else settings
+        limits = SchedulingSettings() if settings is None else settings
 
         def choose(weight: float, /) -> int | None:
             best, rank = None, 3

@@ -7,7 +7,7 @@ from math import inf
 from typing import ClassVar
 
 from trimtab.model.errors import InputError
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import OwnQueue
 
 
@@ -34,7 +34,7 @@ class MinMin(OwnQueue):
 
     name: ClassVar[str] = "min_min"
 
-    def __init__(self, ledger: Ledger, speed: Sequence[float] | None = None) -> None:
+    def __init__(self, ledger: QueueLedger, speed: Sequence[float] | None = None) -> None:
         super().__init__(ledger)
         self.speed = [1.0] * len(ledger) if speed is None else list(speed)
         if len(self.speed) != len(ledger) or not all(0 < one < inf for one in self.speed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import OwnQueue
 
 
@@ -24,7 +24,7 @@ class PowerOfTwo(OwnQueue):
 
     name: ClassVar[str] = "power_of_two"
 
-    def __init__(self, ledger: Ledger, chance: Callable[[], float]) -> None:
+    def __init__(self, ledger: QueueLedger, chance: Callable[[], float]) -> None:
         super().__init__(ledger)
         self._chance, self._count = chance, len(ledger)
 

@@ -6,27 +6,27 @@ from collections.abc import Callable
 from itertools import cycle
 from typing import ClassVar
 
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import OwnQueue
 
 
-class RoundRobin(OwnQueue):
+class RoundRobinQueue(OwnQueue):
     """Queues in turn; one that is not open is waited for.
 
     So message k goes to queue k mod n come what may: classes that arrive in step with the queues stay apart.
     """
 
     name: ClassVar[str] = "round_robin"
-    insists: ClassVar[bool] = True
+    waits_for_choice: ClassVar[bool] = True
 
     choose: Callable[[float], int | None]
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: QueueLedger) -> None:
         super().__init__(ledger)
         self.choose = _plain(ledger)
 
 
-class MarkedRoundRobin(OwnQueue):
+class OpenRoundRobinQueue(OwnQueue):
     """Queues in turn; those that are paused, closed or full are passed over.
 
     References
@@ -39,13 +39,13 @@ class MarkedRoundRobin(OwnQueue):
 
     choose: Callable[[float], int | None]
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: QueueLedger) -> None:
         super().__init__(ledger)
         self.choose = _marked(ledger)
 
 
 # Closures, not methods: at some 50 ns a message, looking up two attributes is half of the time.
-def _plain(ledger: Ledger) -> Callable[[float], int | None]:
+def _plain(ledger: QueueLedger) -> Callable[[float], int | None]:
     turn = cycle(range(len(ledger))).__next__
     is_open, waited_for = ledger.open, -1
 
@@ -65,7 +65,7 @@ def _plain(ledger: Ledger) -> Callable[[float], int | None]:
     return choose
 
 
-def _marked(ledger: Ledger) -> Callable[[float], int | None]:
+def _marked(ledger: QueueLedger) -> Callable[[float], int | None]:
     turn = cycle(range(len(ledger))).__next__
     is_open = ledger.open
 

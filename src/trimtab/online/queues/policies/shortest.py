@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.policies.least_work import Choose, least
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.policies.least_work import Choose, least_loaded_choice
 from trimtab.online.queues.policy import OwnQueue
 
 
@@ -16,6 +16,6 @@ class JoinShortestQueue(OwnQueue):
 
     choose: Choose
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: QueueLedger) -> None:
         super().__init__(ledger)
-        self.choose = least(ledger, ledger.length)
+        self.choose = least_loaded_choice(ledger, ledger.length)

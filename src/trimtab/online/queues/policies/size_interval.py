@@ -8,15 +8,15 @@ from math import inf
 from typing import ClassVar
 
 from trimtab.model.errors import InputError
-from trimtab.online.queues.ledger import Ledger
+from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import OwnQueue
 
 
 class SizeInterval(OwnQueue):
     """The queue whose interval a weight lies in: short messages never wait behind long ones.
 
-    Nor can they help: work is level only as far as classes can be cut into equal parts, and a class is never
-    cut. It stands here as the counter-example.
+    Nor can they help: work is balanced only as far as classes can be cut into equal parts, and a class is
+    never cut. It stands here as the counter-example.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class SizeInterval(OwnQueue):
     """
 
     name: ClassVar[str] = "size_interval"
-    insists: ClassVar[bool] = True
+    waits_for_choice: ClassVar[bool] = True
 
-    def __init__(self, ledger: Ledger, limits: Sequence[float]) -> None:
+    def __init__(self, ledger: QueueLedger, limits: Sequence[float]) -> None:
         super().__init__(ledger)
         self.limits = list(limits)
         if len(self.limits) != len(ledger) - 1 or self.limits != sorted(self.limits):

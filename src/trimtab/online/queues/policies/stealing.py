@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from trimtab.online.queues.ledger import waiting_work
-from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
+from trimtab.online.queues.policies.round_robin import OpenRoundRobinQueue
 
 
-class WorkStealing(MarkedRoundRobin):
+class WorkStealing(OpenRoundRobinQueue):
     """Open queues in turn; a free worker whose own queue has nothing waiting takes a message from elsewhere.
 
     It takes from the queue with most work waiting, the first of equals, be that paused or closed: stealing

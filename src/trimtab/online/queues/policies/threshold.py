@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from trimtab.model.errors import InputError
-from trimtab.online.queues.ledger import Ledger
-from trimtab.online.queues.policies.round_robin import MarkedRoundRobin
+from trimtab.online.queues.ledger import QueueLedger
+from trimtab.online.queues.policies.round_robin import OpenRoundRobinQueue
 
 
-class CountThreshold(MarkedRoundRobin):
+class CountThreshold(OpenRoundRobinQueue):
     """Open queues in turn, those with fewer messages than the threshold first.
 
     Parameters
@@ -25,7 +25,7 @@ class CountThreshold(MarkedRoundRobin):
 
     name: ClassVar[str] = "count_threshold"
 
-    def __init__(self, ledger: Ledger, threshold: int) -> None:
+    def __init__(self, ledger: QueueLedger, threshold: int) -> None:
         if threshold < 1:
             raise InputError(f"threshold of count_threshold is {threshold}, expected 1 or more messages")
         super().__init__(ledger)

@@ -12,10 +12,10 @@ from typing import Any
 
 from trimtab.model.bundles.policies import DEFAULT_DOMAIN, BrokerTraits, BundlePolicies, ClusterMetadata
 from trimtab.model.bundles.range import namespace_of
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 
-def available_brokers(view: LoadView, metadata: ClusterMetadata) -> tuple[str, ...]:
+def available_brokers(view: LeaderLoadView, metadata: ClusterMetadata) -> tuple[str, ...]:
     """The brokers that are up."""
     return tuple(view.brokers) if metadata.brokers is None else metadata.brokers
 
@@ -49,7 +49,7 @@ def _serves(traits: BrokerTraits, non_persistent: bool) -> bool:
     return traits.non_persistent if non_persistent else traits.persistent
 
 
-def without_many_topics(candidates: Sequence[str], view: LoadView, most: int) -> list[str]:
+def without_many_topics(candidates: Sequence[str], view: LeaderLoadView, most: int) -> list[str]:
     """Those with at most `most` topics, reported and preallocated; all if none is left.
 
     References
@@ -60,14 +60,14 @@ def without_many_topics(candidates: Sequence[str], view: LoadView, most: int) ->
     return kept or list(candidates)
 
 
-def _topics(broker: str, view: LoadView) -> int:
+def _topics(broker: str, view: LeaderLoadView) -> int:
     load = view.brokers.get(broker)
     if load is None:
         return 0
     return view.reported_topics[broker] + sum(data.topics for data in load.preallocated.values())
 
 
-def bundles_of_namespace(broker: str, namespace: str, view: LoadView) -> int:
+def bundles_of_namespace(broker: str, namespace: str, view: LeaderLoadView) -> int:
     """Number of bundles of a namespace that a broker has, reported or preallocated."""
     load = view.brokers.get(broker)
     if load is None:
@@ -79,14 +79,14 @@ def bundles_of_namespace(broker: str, namespace: str, view: LoadView) -> int:
     return view.namespace_bundles[broker][namespace] + given
 
 
-def with_fewest_bundles(namespace: str, candidates: Sequence[str], view: LoadView) -> list[str]:
+def with_fewest_bundles(namespace: str, candidates: Sequence[str], view: LeaderLoadView) -> list[str]:
     """Those that have the fewest bundles of the namespace (`removeMostServicingBrokersForNamespace`)."""
     counts = [bundles_of_namespace(broker, namespace, view) for broker in candidates]
     fewest = min(counts, default=0)
     return [broker for broker, count in zip(candidates, counts, strict=True) if count <= fewest]
 
 
-def group_namespaces(namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
+def group_namespaces(namespace: str, view: LeaderLoadView, policies: BundlePolicies) -> dict[str, int] | None:
     """Number of namespaces of the same anti-affinity group that each broker has bundles of.
 
     The namespace itself counts too; brokers without any are left out. None if it is in no group.
@@ -107,7 +107,7 @@ def group_namespaces(namespace: str, view: LoadView, policies: BundlePolicies) -
     return counts
 
 
-def group_bundles(namespace: str, view: LoadView, policies: BundlePolicies) -> dict[str, int] | None:
+def group_bundles(namespace: str, view: LeaderLoadView, policies: BundlePolicies) -> dict[str, int] | None:
     """Number of bundles of namespaces of the same anti-affinity group that each broker owns.
 
     The extensible manager counts so: not by namespaces as the modular one, but by what is owned of them.
@@ -130,14 +130,14 @@ def _alike(namespace: str, policies: BundlePolicies) -> set[str] | None:
     return {one for one, other in policies.anti_affinity_groups.items() if other.lower() == group.lower()}
 
 
-Counted = Callable[[str, LoadView, BundlePolicies], dict[str, int] | None]
+Counted = Callable[[str, LeaderLoadView, BundlePolicies], dict[str, int] | None]
 """`group_namespaces` or `group_bundles`."""
 
 
 def by_anti_affinity(
     namespace: str,
     candidates: Sequence[str],
-    view: LoadView,
+    view: LeaderLoadView,
     policies: BundlePolicies,
     *,
     failure_domains: bool,
@@ -180,7 +180,7 @@ def of_load_manager(candidates: Sequence[str], metadata: ClusterMetadata) -> lis
 
 
 @dataclass(frozen=True)
-class Leaving:
+class DepartureRules:
     """The facts that let the bundles of a namespace leave a broker or not: the same for all of them.
 
     Attributes
@@ -207,7 +207,7 @@ class Leaving:
         return fewest == 0 or here > fewest or any(count != fewest for count in counts)
 
 
-def leaving(namespace: str, view: LoadView, metadata: ClusterMetadata) -> Leaving:
+def departure_rules(namespace: str, view: LeaderLoadView, metadata: ClusterMetadata) -> DepartureRules:
     """The facts that let bundles of a namespace leave their broker or not.
 
     References
@@ -216,12 +216,12 @@ def leaving(namespace: str, view: LoadView, metadata: ClusterMetadata) -> Leavin
     """
     candidates = by_policies(namespace, available_brokers(view, metadata), metadata)
     counts = group_namespaces(namespace, view, metadata.policies)
-    return Leaving(tuple(candidates), counts or {})
+    return DepartureRules(tuple(candidates), counts or {})
 
 
-def may_leave(bundle: str, broker: str, view: LoadView, metadata: ClusterMetadata) -> bool:
-    """True if a bundle that leaves a broker could go to another; see `leaving`."""
-    return leaving(namespace_of(bundle), view, metadata).allowed(broker)
+def may_leave(bundle: str, broker: str, view: LeaderLoadView, metadata: ClusterMetadata) -> bool:
+    """True if a bundle that leaves a broker could go to another; see `departure_rules`."""
+    return departure_rules(namespace_of(bundle), view, metadata).allowed(broker)
 
 
 _VERSION = re.compile(

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trimtab.plan.pulsar.decision import Nothing, Placement, Placer, drawn
+from trimtab.plan.pulsar.decision import BrokerChoice, NoState, Placer, drawn
 from trimtab.plan.pulsar.hash_order import concurrent_hash_map_order
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView, PublishedLoad, publish
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView, PublishedLoad, publish
 
 
 def choose_by_rate(
     bundle: str,
     candidates: Sequence[str],
-    view: LoadView,
-    state: Nothing,
-    options: Options,
+    view: LeaderLoadView,
+    state: NoState,
+    options: PulsarBrokerConfig,
     chance: np.random.Generator,
-) -> tuple[Placement, Nothing]:
+) -> tuple[BrokerChoice, NoState]:
     """Any broker of the least score; any at all if every one is overloaded.
 
     The score is the long-term message rate, in and out, of all bundles that the broker reports and of those
@@ -48,7 +48,7 @@ def choose_by_rate(
     return drawn(pool, why, chance), state
 
 
-def score(broker: str, view: LoadView, options: Options) -> float:
+def score(broker: str, view: LeaderLoadView, options: PulsarBrokerConfig) -> float:
     """Messages per second of a broker, or infinity if it is overloaded (`getScore`).
 
     The preallocated rates are summed first, in the order of Java's map of them, and the broker's own added
@@ -65,7 +65,7 @@ def score(broker: str, view: LoadView, options: Options) -> float:
     return total + view.long_term_rates[broker]
 
 
-RATE = Placer(choose_by_rate, Nothing())
+RATE = Placer(choose_by_rate, NoState())
 """`LeastLongTermMessageRate`, which remembers nothing."""
 
 
@@ -86,11 +86,11 @@ class LeastResourceState:
 def choose(
     bundle: str,
     candidates: Sequence[str],
-    view: LoadView,
+    view: LeaderLoadView,
     state: LeastResourceState,
-    options: Options,
+    options: PulsarBrokerConfig,
     chance: np.random.Generator,
-) -> tuple[Placement, LeastResourceState]:
+) -> tuple[BrokerChoice, LeastResourceState]:
     """Any broker whose mean usage lies the threshold below the candidates' average; else any candidate.
 
     A broker without bundles, or without any message, has no history: its mean begins anew. Candidates
@@ -111,7 +111,7 @@ def choose(
 
 
 def below_average(
-    usage: Mapping[str, float], total: float, options: Options
+    usage: Mapping[str, float], total: float, options: PulsarBrokerConfig
 ) -> tuple[list[str], dict[str, object]]:
     """The brokers at least the threshold below the average, with the numbers that say so.
 
@@ -127,7 +127,7 @@ def below_average(
     return pool, why
 
 
-def _updated(broker: str, history: float | None, view: LoadView, options: Options) -> float:
+def _updated(broker: str, history: float | None, view: LeaderLoadView, options: PulsarBrokerConfig) -> float:
     """The running mean after one more sample of the broker's weighted usage."""
     report = view.brokers[broker].report
     sample = report.weighted_usage(options.weights)
@@ -138,7 +138,7 @@ def _updated(broker: str, history: float | None, view: LoadView, options: Option
     return history * weight + (1 - weight) * sample
 
 
-def noted(state: LeastResourceState, view: LoadView, options: Options) -> LeastResourceState:
+def noted(state: LeastResourceState, view: LeaderLoadView, options: PulsarBrokerConfig) -> LeastResourceState:
     """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
     return LeastResourceState({name: mean for name, mean in state.usage.items() if name in view.brokers})
 
@@ -148,7 +148,7 @@ MODULAR = Placer(choose, LeastResourceState(), noted)
 
 
 @dataclass(frozen=True)
-class PublishedState:
+class PublishedLoadState:
     """The memory from choice to choice.
 
     Attributes
@@ -163,11 +163,11 @@ class PublishedState:
 def choose_published(
     bundle: str,
     candidates: Sequence[str],
-    view: LoadView,
-    state: PublishedState,
-    options: Options,
+    view: LeaderLoadView,
+    state: PublishedLoadState,
+    options: PulsarBrokerConfig,
     chance: np.random.Generator,
-) -> tuple[Placement, PublishedState]:
+) -> tuple[BrokerChoice, PublishedLoadState]:
     """Any broker whose published mean lies the threshold below the average; else any candidate.
 
     Candidates without load data do not count in the average, but may be drawn where none lies below it.
@@ -184,13 +184,15 @@ def choose_published(
         total += mean
     pool, why = below_average(known, total, options)
     why["without_load_data"] = [broker for broker in candidates if broker not in after]
-    return drawn(pool or list(candidates), why, chance), PublishedState(after)
+    return drawn(pool or list(candidates), why, chance), PublishedLoadState(after)
 
 
-def noted_published(state: PublishedState, view: LoadView, options: Options) -> PublishedState:
+def noted_published(
+    state: PublishedLoadState, view: LeaderLoadView, options: PulsarBrokerConfig
+) -> PublishedLoadState:
     """The state with what brokers have published by now, whether bundles are placed or not."""
-    return PublishedState(publish(view, state.published, options))
+    return PublishedLoadState(publish(view, state.published, options))
 
 
-EXTENSIBLE = Placer(choose_published, PublishedState(), noted_published, extensible=True)
+EXTENSIBLE = Placer(choose_published, PublishedLoadState(), noted_published, extensible=True)
 """`LeastResourceUsageWithWeight` of the extensible load manager."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.plan.pulsar.decision import Placement, Placer
+from trimtab.plan.pulsar.decision import BrokerChoice, Placer
 from trimtab.plan.pulsar.java import LARGEST
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class RoundRobinState:
 def choose(
     bundle: str,
     candidates: Sequence[str],
-    view: LoadView,
+    view: LeaderLoadView,
     state: RoundRobinState,
-    options: Options,
+    options: PulsarBrokerConfig,
     chance: np.random.Generator,
-) -> tuple[Placement, RoundRobinState]:
+) -> tuple[BrokerChoice, RoundRobinState]:
     """The broker whose turn it is.
 
     The remembered order is kept until the number of candidates changes, or the one whose turn it is is no
@@ -47,14 +47,14 @@ def choose(
     """
     size = len(candidates)
     if not size:
-        return Placement(None), state
+        return BrokerChoice(None), state
     turn = state.count % size
     following = 0 if state.count == LARGEST else state.count + 1
     order = state.brokers if len(state.brokers) == size else tuple(candidates)
     if order[turn] not in candidates:
         order = tuple(candidates)
     why = {"turn": turn, "of": size}
-    return Placement(order[turn], (order[turn],), why), RoundRobinState(following, order)
+    return BrokerChoice(order[turn], (order[turn],), why), RoundRobinState(following, order)
 
 
 PLACER = Placer(choose, RoundRobinState())

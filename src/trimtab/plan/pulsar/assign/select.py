@@ -24,10 +24,10 @@ from trimtab.plan.pulsar.assign.candidates import (
     without_many_topics,
 )
 from trimtab.plan.pulsar.assign.state import AssignmentState, destination_key
-from trimtab.plan.pulsar.decision import Placement, Placer
+from trimtab.plan.pulsar.decision import BrokerChoice, Placer
 from trimtab.plan.pulsar.hash_order import concurrent_hash_map_order, copied_map_order, hash_map_order
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 S = TypeVar("S")
 
@@ -37,22 +37,22 @@ class PlacementRules(Generic[S]):
     """The rules that stay the same from placement to placement."""
 
     placer: Placer[S]
-    options: Options
+    options: PulsarBrokerConfig
     metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
 
 
-def excluded_namespaces(options: Options) -> Collection[str]:
+def excluded_namespaces(options: PulsarBrokerConfig) -> Collection[str]:
     """Namespaces that shedding leaves alone and placement deals out in turn; Pulsar 4.0.7 has none."""
     return options.shedding_excluded_namespaces if options.variant == "pulsar-4.2" else ()
 
 
 def select_broker(
     bundle: str,
-    view: LoadView,
+    view: LeaderLoadView,
     rules: PlacementRules[S],
     state: AssignmentState[S],
     chance: np.random.Generator,
-) -> tuple[Placement, AssignmentState[S]]:
+) -> tuple[BrokerChoice, AssignmentState[S]]:
     """A broker for a bundle, without giving it the bundle (`selectBroker`).
 
     Shedding asks the same to see whether a bundle would leave its broker at all. The strategy is asked twice
@@ -70,32 +70,32 @@ def select_broker(
         chosen, turn = round_robin.PLACER.choose(bundle, candidates, view, state.round_robin, options, chance)
         state = replace(state, round_robin=turn)
     else:
-        chosen, state = _asked(bundle, candidates, view, rules, state, chance)
+        chosen, state = _placement(bundle, candidates, view, rules, state, chance)
     overload = options.broker_overloaded_threshold_percentage / 100.0
     load = None if chosen.broker is None else view.brokers.get(chosen.broker)
     if load is not None and load.report.weighted_usage(options.weights) > overload:
         # Whoever was filtered out may be better than an overloaded broker.
         why["overloaded_choice"] = chosen.broker
-        why["first"] = chosen.why
-        again, state = _asked(bundle, hash_map_order(allowed, len(brokers)), view, rules, state, chance)
+        why["first"] = chosen.facts
+        again, state = _placement(bundle, hash_map_order(allowed, len(brokers)), view, rules, state, chance)
         chosen = again if again.broker is not None else chosen
-    return replace(chosen, why={**why, **chosen.why}), state
+    return replace(chosen, facts={**why, **chosen.facts}), state
 
 
-def _asked(
+def _placement(
     bundle: str,
     candidates: list[str],
-    view: LoadView,
+    view: LeaderLoadView,
     rules: PlacementRules[S],
     state: AssignmentState[S],
     chance: np.random.Generator,
-) -> tuple[Placement, AssignmentState[S]]:
+) -> tuple[BrokerChoice, AssignmentState[S]]:
     chosen, placement = rules.placer.choose(bundle, candidates, view, state.placement, rules.options, chance)
     return chosen, replace(state, placement=placement)
 
 
 def _filtered(
-    namespace: str, allowed: list[str], view: LoadView, rules: PlacementRules[S]
+    namespace: str, allowed: list[str], view: LeaderLoadView, rules: PlacementRules[S]
 ) -> tuple[list[str], dict[str, object]]:
     """The candidates after every filter; all that policies allow where a filter fails or leaves nobody."""
     options, metadata = rules.options, rules.metadata
@@ -121,11 +121,11 @@ def _filtered(
 
 def assign(
     bundle: str,
-    view: LoadView,
+    view: LeaderLoadView,
     rules: PlacementRules[S],
     state: AssignmentState[S],
     chance: np.random.Generator,
-) -> tuple[Placement, LoadView, AssignmentState[S]]:
+) -> tuple[BrokerChoice, LeaderLoadView, AssignmentState[S]]:
     """The broker that a lookup gives a bundle to, and the leader's view after it.
 
     A destination set by an unload comes first, and only once; then the broker that the bundle is preallocated
@@ -140,11 +140,11 @@ def assign(
     if key in state.destinations:
         destination = state.destinations[key]
         rest = {one: broker for one, broker in state.destinations.items() if one != key}
-        chosen = Placement(destination, (destination,), {"outcome": "destination of the unload"})
+        chosen = BrokerChoice(destination, (destination,), {"outcome": "destination of the unload"})
         return chosen, view, replace(state, destinations=rest)
     if bundle in state.preallocated:
         broker = state.preallocated[bundle]
-        return Placement(broker, (broker,), {"outcome": "already preallocated"}), view, state
+        return BrokerChoice(broker, (broker,), {"outcome": "already preallocated"}), view, state
     chosen, state = select_broker(bundle, view, rules, state, chance)
     if chosen.broker is None:
         return chosen, view, state
@@ -154,7 +154,7 @@ def assign(
 
 
 @dataclass(frozen=True)
-class Filtered:
+class FilteredBrokers:
     """The brokers that a bundle may go to, as they come, and how many each filter left.
 
     Attributes
@@ -170,12 +170,12 @@ class Filtered:
 
 def filtered(
     namespace: str,
-    view: LoadView,
+    view: LeaderLoadView,
     metadata: ClusterMetadata,
-    options: Options,
+    options: PulsarBrokerConfig,
     *,
     excluded: Collection[str] = (),
-) -> Filtered:
+) -> FilteredBrokers:
     """The available brokers that the filters of the extensible manager leave.
 
     References
@@ -202,18 +202,18 @@ def filtered(
     left["anti_affinity"] = len(candidates)
     candidates = by_policies(namespace, candidates, metadata)
     left["policies"] = len(candidates)
-    return Filtered(candidates, left, failed)
+    return FilteredBrokers(candidates, left, failed)
 
 
 def select_broker_extensible(
     bundle: str,
-    view: LoadView,
+    view: LeaderLoadView,
     rules: PlacementRules[S],
     state: AssignmentState[S],
     chance: np.random.Generator,
     *,
     excluded: Collection[str] = (),
-) -> tuple[Placement, AssignmentState[S]]:
+) -> tuple[BrokerChoice, AssignmentState[S]]:
     """A broker for a bundle that nobody owns.
 
     Other than under the modular manager: a broker *at* `loadBalancerBrokerMaxTopics` takes nothing more; a
@@ -246,4 +246,4 @@ def select_broker_extensible(
     else:
         chosen, placement = rules.placer.choose(bundle, ordered, view, state.placement, options, chance)
         state = replace(state, placement=placement)
-    return replace(chosen, why={**why, **chosen.why}), state
+    return replace(chosen, facts={**why, **chosen.facts}), state

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from trimtab.plan.pulsar.assign.round_robin import RoundRobinState
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 S = TypeVar("S")
 
@@ -34,14 +34,14 @@ class AssignmentState(Generic[S]):
 
 
 def with_destination(
-    state: AssignmentState[S], bundle: str, broker: str, options: Options
+    state: AssignmentState[S], bundle: str, broker: str, options: PulsarBrokerConfig
 ) -> AssignmentState[S]:
     """The state after a bundle was unloaded with a destination (`setNamespaceBundleAffinity`)."""
     key = destination_key(bundle, options)
     return replace(state, destinations={**state.destinations, key: broker})
 
 
-def destination_key(bundle: str, options: Options) -> str:
+def destination_key(bundle: str, options: PulsarBrokerConfig) -> str:
     """The key of a remembered destination: the bundle's; in 4.0.7 its range alone (#25518).
 
     There the bundles of two namespaces with the same range take each other's destination.
@@ -50,8 +50,8 @@ def destination_key(bundle: str, options: Options) -> str:
 
 
 def forget_preallocated(
-    view: LoadView, state: AssignmentState[S], leader_owns: Collection[str] = ()
-) -> tuple[LoadView, AssignmentState[S]]:
+    view: LeaderLoadView, state: AssignmentState[S], leader_owns: Collection[str] = ()
+) -> tuple[LeaderLoadView, AssignmentState[S]]:
     """View and state after new reports were taken in (`updateBundleData`).
 
     Which broker a bundle was given to is forgotten. Its rate is forgotten too, unless the leader itself owns

@@ -11,15 +11,15 @@ from zlib import crc32
 import numpy as np
 
 from trimtab.model.bundles.reports import LONG_SAMPLES, BundleData
-from trimtab.plan.pulsar.decision import Decision, Placement, Placer, Shedder
+from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision, Shedder
 from trimtab.plan.pulsar.hash_order import hash_map_order
-from trimtab.plan.pulsar.java import ContradictionError, java_sorted
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.java import ComparisonContractError, java_sorted
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedDestination:
     """The destination of a bundle; released Pulsar looks it up by what was known of the bundle (`data`)."""
 
     bundle: str
@@ -37,14 +37,14 @@ class AvgState:
         How often in succession each broker was in a pair as far apart as the two thresholds.
     plan
         Destinations, in the order in which they were first written down.
-    most_brokers
+    max_brokers
         The most brokers ever seen: Pulsar's map of scores keeps its size, and so its order.
     """
 
     hits_low: Mapping[str, int] = field(default_factory=dict)
     hits_high: Mapping[str, int] = field(default_factory=dict)
-    plan: tuple[Planned, ...] = ()
-    most_brokers: int = 0
+    plan: tuple[PlannedDestination, ...] = ()
+    max_brokers: int = 0
 
     @cached_property
     def places(self) -> dict[BundleData | str, list[int]]:
@@ -59,11 +59,11 @@ class AvgState:
 def choose(
     bundle: str,
     candidates: Sequence[str],
-    view: LoadView,
+    view: LeaderLoadView,
     state: AvgState,
-    options: Options,
+    options: PulsarBrokerConfig,
     chance: np.random.Generator,
-) -> tuple[Placement, AvgState]:
+) -> tuple[BrokerChoice, AvgState]:
     """The decision of `AvgShedder.selectBroker`: the plan where it has a candidate, else a hash of chance.
 
     In released Pulsar what chance decides is written into the plan as well, so that all bundles of equal data
@@ -76,22 +76,22 @@ def choose(
     """
     broker = planned(bundle, view, state, options)
     if broker is not None and broker in candidates:
-        return Placement(broker, (broker,), {"planned": broker}), state
+        return BrokerChoice(broker, (broker,), {"planned": broker}), state
     if not candidates:
-        return Placement(None, why={"planned": broker}), state
+        return BrokerChoice(None, facts={"planned": broker}), state
     pool = tuple(sorted(candidates))
     drawn = int(chance.integers(-(2**31), 2**31))
     broker = pool[crc32(str(drawn).encode()) % len(pool)]
     if not options.avg_shedder_plan_by_bundle_name:
         state = with_planned(living(state, view), view, {bundle: broker}, options)
-    return Placement(broker, pool, {"planned": None, "drawn": drawn}), state
+    return BrokerChoice(broker, pool, {"planned": None, "drawn": drawn}), state
 
 
 PLACER = Placer(choose, AvgState())
 """The placement of `AvgShedder`."""
 
 
-def planned(bundle: str, view: LoadView, state: AvgState, options: Options) -> str | None:
+def planned(bundle: str, view: LeaderLoadView, state: AvgState, options: PulsarBrokerConfig) -> str | None:
     """The broker that the plan has for a bundle, if any.
 
     Released Pulsar looks it up by what is known of the bundle, not by its name, and what is known of those
@@ -103,14 +103,14 @@ def planned(bundle: str, view: LoadView, state: AvgState, options: Options) -> s
     return None if place is None else state.plan[place].broker
 
 
-def without_plan(state: AvgState, options: Options) -> AvgState:
+def without_plan(state: AvgState, options: PulsarBrokerConfig) -> AvgState:
     """The state once a round of shedding is over: a plan by name is for that round only (#26246)."""
     if not options.avg_shedder_plan_by_bundle_name:
         return state
     return replace(state, plan=())
 
 
-def living(state: AvgState, view: LoadView) -> AvgState:
+def living(state: AvgState, view: LeaderLoadView) -> AvgState:
     """The state without entries of the plan that can never be found again; Pulsar keeps them for ever.
 
     Their bundle has had another sample since, and the count of samples, which is part of the key, only grows
@@ -123,7 +123,7 @@ def living(state: AvgState, view: LoadView) -> AvgState:
 
 
 def with_planned(
-    state: AvgState, view: LoadView, destinations: Mapping[str, str], options: Options
+    state: AvgState, view: LeaderLoadView, destinations: Mapping[str, str], options: PulsarBrokerConfig
 ) -> AvgState:
     """The state with these bundles' destinations written down.
 
@@ -137,20 +137,20 @@ def with_planned(
         place = fresh.get(key, _place_of(bundle, view, state, options))
         if place is None:
             fresh[key] = len(entries)
-            entries.append(Planned(bundle, data, broker))
+            entries.append(PlannedDestination(bundle, data, broker))
         else:
             entries[place] = replace(entries[place], broker=broker)
     return replace(state, plan=tuple(entries))
 
 
-def _place_of(bundle: str, view: LoadView, state: AvgState, options: Options) -> int | None:
+def _place_of(bundle: str, view: LeaderLoadView, state: AvgState, options: PulsarBrokerConfig) -> int | None:
     if options.avg_shedder_plan_by_bundle_name:
         return next(iter(state.places.get(bundle, ())), None)
     places = state.places.get(view.known_of(bundle), ())
     return next((place for place in places if _is_as_filed(state.plan[place], view)), None)
 
 
-def _is_as_filed(one: Planned, view: LoadView) -> bool:
+def _is_as_filed(one: PlannedDestination, view: LeaderLoadView) -> bool:
     """True if the data of an entry's bundle are still those it was filed under.
 
     Java's map files an entry under the hash that its key had on that day, and compares with the key as it is
@@ -160,36 +160,36 @@ def _is_as_filed(one: Planned, view: LoadView) -> bool:
 
 
 def decide(
-    view: LoadView, state: AvgState, options: Options, chance: np.random.Generator
-) -> tuple[Decision, AvgState]:
+    view: LeaderLoadView, state: AvgState, options: PulsarBrokerConfig, chance: np.random.Generator
+) -> tuple[ShedDecision, AvgState]:
     """The decision of `AvgShedder.findBundlesForUnloading`; nothing is left to chance.
 
-    `Decision.destinations` holds what the plan says of each bundle once it is complete. In released Pulsar
-    that need not be the broker that the bundle was chosen for: see `planned`.
+    `ShedDecision.destinations` holds what the plan says of each bundle once it is complete. In released
+    Pulsar that need not be the broker that the bundle was chosen for: see `planned`.
 
     References
     ----------
     Pulsar 4.0.7 and 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.AvgShedder` (PIP-364). 4.0.7 calls
     scores equal that are less than a point apart, 4.2.4 compares them exactly.
     """
-    most = max(state.most_brokers, len(view.brokers))
+    most = max(state.max_brokers, len(view.brokers))
     # A plan by name is for one round of shedding.
-    remembered = replace(living(without_plan(state, options), view), most_brokers=most)
+    remembered = replace(living(without_plan(state, options), view), max_brokers=most)
     # A map of its own, filled in the order of the view.
     names = hash_map_order(view.brokers, most)
     scores = {name: view.reports[name].weighted_usage(options.weights) * 100 for name in names}
     why: dict[str, object] = {"scores": scores}
     try:
         ordered = _sorted(scores, options)
-    except ContradictionError:
+    except ComparisonContractError:
         why["outcome"] = "Pulsar fails here: Java's sort notices that less than a point makes no order"
-        return Decision(why=why), remembered
+        return ShedDecision(facts=why), remembered
 
     hits_low, hits_high = dict(state.hits_low), dict(state.hits_high)
     apart = _pairs(ordered, scores, hits_low, hits_high, options)
     if not apart:
         why["outcome"] = "no two brokers are as far apart as loadBalancerAvgShedderLowThreshold"
-        return Decision(why=why), replace(remembered, hits_low={}, hits_high={})
+        return ShedDecision(facts=why), replace(remembered, hits_low={}, hits_high={})
     pairs: list[dict[str, object]] = []
     unloads: dict[str, tuple[str, ...]] = {}
     targets: dict[str, str] = {}
@@ -202,7 +202,7 @@ def decide(
             "hits_high": {name: hits_high.get(name, 0) for name in (source, target)},
         }
         pairs.append(pair)
-        if not _due((source, target), hits_low, hits_high, options):
+        if not _is_triggered((source, target), hits_low, hits_high, options):
             pair["outcome"] = "not often enough apart so far"
             continue
         for name in (source, target):
@@ -218,14 +218,14 @@ def decide(
     }
     diverted = {bundle: target for bundle, target in targets.items() if destinations[bundle] != target}
     why |= {"pairs": pairs, "planned_for_an_equal_bundle": sorted(diverted)}
-    return Decision(unloads, destinations, why), after
+    return ShedDecision(unloads, destinations, why), after
 
 
 SHEDDER = Shedder(decide, AvgState())
 """The shedder of `AvgShedder`; `PLACER` is the other half."""
 
 
-def _sorted(scores: Mapping[str, float], options: Options) -> list[str]:
+def _sorted(scores: Mapping[str, float], options: PulsarBrokerConfig) -> list[str]:
     """Brokers from the lowest score to the highest."""
     if options.variant == "pulsar-4.0":
         # Java's cast to int cuts off the fraction, so that less than a point makes no difference.
@@ -238,7 +238,7 @@ def _pairs(
     scores: Mapping[str, float],
     hits_low: dict[str, int],
     hits_high: dict[str, int],
-    options: Options,
+    options: PulsarBrokerConfig,
 ) -> list[tuple[str, str]]:
     """The pairs far enough apart, each the emptier broker first, and their hits counted.
 
@@ -263,8 +263,11 @@ def _pairs(
     return found
 
 
-def _due(
-    pair: tuple[str, str], hits_low: Mapping[str, int], hits_high: Mapping[str, int], options: Options
+def _is_triggered(
+    pair: tuple[str, str],
+    hits_low: Mapping[str, int],
+    hits_high: Mapping[str, int],
+    options: PulsarBrokerConfig,
 ) -> bool:
     """True if any of the two has been apart from its partner often enough."""
     return any(
@@ -275,7 +278,7 @@ def _due(
 
 
 def _chosen(
-    view: LoadView, source: str, target: str, options: Options, pair: dict[str, object]
+    view: LeaderLoadView, source: str, target: str, options: PulsarBrokerConfig, pair: dict[str, object]
 ) -> tuple[str, ...]:
     """Bundles of the fuller broker from the busiest down, each that is not more than what is left."""
     fuller, emptier = view.reports[source], view.reports[target]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trimtab.plan.pulsar.decision import Decision, Nothing, Shedder
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.decision import NoState, ShedDecision, Shedder
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 
-def busiest_until(view: LoadView, bundles: Iterable[str], need: float) -> tuple[tuple[str, ...], float]:
+def busiest_until(view: LeaderLoadView, bundles: Iterable[str], need: float) -> tuple[tuple[str, ...], float]:
     """Bundles by short-term throughput, highest first, while what is taken is less than needed.
 
     At least one is taken if there is any. Bundles of equal throughput keep the order of the view: Pulsar
@@ -47,8 +47,8 @@ MARGIN = 0.05
 
 
 def decide_overload(
-    view: LoadView, state: Nothing, options: Options, chance: np.random.Generator
-) -> tuple[Decision, Nothing]:
+    view: LeaderLoadView, state: NoState, options: PulsarBrokerConfig, chance: np.random.Generator
+) -> tuple[ShedDecision, NoState]:
     """The decision of `OverloadShedder.findBundlesForUnloading`; nothing is left to chance.
 
     A broker is overloaded on the threshold and above. Its usage is that of its most used resource, each with
@@ -78,10 +78,10 @@ def decide_overload(
             unloads[name] = chosen
         else:
             numbers["outcome"] = "no bundle may be unloaded now"
-    return Decision(unloads, why={"threshold": threshold, "brokers": brokers}), state
+    return ShedDecision(unloads, facts={"threshold": threshold, "brokers": brokers}), state
 
 
-OVERLOAD = Shedder(decide_overload, Nothing())
+OVERLOAD = Shedder(decide_overload, NoState())
 """`OverloadShedder`, which remembers nothing."""
 
 
@@ -103,8 +103,8 @@ class ThresholdState:
 
 
 def decide(
-    view: LoadView, state: ThresholdState, options: Options, chance: np.random.Generator
-) -> tuple[Decision, ThresholdState]:
+    view: LeaderLoadView, state: ThresholdState, options: PulsarBrokerConfig, chance: np.random.Generator
+) -> tuple[ShedDecision, ThresholdState]:
     """The decision of `ThresholdShedder.findBundlesForUnloading`; nothing is left to chance.
 
     References
@@ -121,7 +121,7 @@ def decide(
     why: dict[str, object] = {"average": average, "threshold": threshold, "brokers": brokers}
     if average == 0:
         why["outcome"] = "the average usage is 0"
-        return Decision(why=why), ThresholdState(usage)
+        return ShedDecision(facts=why), ThresholdState(usage)
     unloads: dict[str, tuple[str, ...]] = {}
     for name, report in view.reports.items():
         if not _overloaded(usage[name], average + threshold, options):
@@ -131,15 +131,15 @@ def decide(
         need = report.throughput * share
         numbers["share_to_unload"] = share
         numbers["bytes_per_second_needed"] = need
-        chosen = _taken(view, name, need, options, numbers)
+        chosen = _selected(view, name, need, options, numbers)
         if chosen:
             unloads[name] = chosen
     if not unloads and options.lower_boundary_shedding_enabled:
         usage, unloads, why["lower_boundary"] = _lower_boundary(view, usage, options)
-    return Decision(unloads, why=why), ThresholdState(usage)
+    return ShedDecision(unloads, facts=why), ThresholdState(usage)
 
 
-def noted(state: ThresholdState, view: LoadView, options: Options) -> ThresholdState:
+def noted(state: ThresholdState, view: LeaderLoadView, options: PulsarBrokerConfig) -> ThresholdState:
     """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
     return ThresholdState({name: mean for name, mean in state.usage.items() if name in view.brokers})
 
@@ -149,7 +149,7 @@ THRESHOLD = Shedder(decide, ThresholdState(), noted=noted)
 
 
 def _remembered(
-    view: LoadView, before: Mapping[str, float], options: Options
+    view: LeaderLoadView, before: Mapping[str, float], options: PulsarBrokerConfig
 ) -> tuple[dict[str, float], float]:
     """The running means after one more sample, and the average over the brokers of the view.
 
@@ -165,12 +165,12 @@ def _remembered(
     return usage, total / len(view.brokers) if view.brokers else 0.0
 
 
-def _overloaded(usage: float, limit: float, options: Options) -> bool:
+def _overloaded(usage: float, limit: float, options: PulsarBrokerConfig) -> bool:
     return usage > limit if options.variant == "article" else usage >= limit
 
 
-def _taken(
-    view: LoadView, broker: str, need: float, options: Options, numbers: dict[str, object]
+def _selected(
+    view: LeaderLoadView, broker: str, need: float, options: PulsarBrokerConfig, numbers: dict[str, object]
 ) -> tuple[str, ...]:
     """The bundles that make up `need`, or none where it is too little, or the broker has only one."""
     least = options.bundle_unload_min_throughput_threshold * MEGABYTE
@@ -188,7 +188,7 @@ def _taken(
 
 
 def _lower_boundary(
-    view: LoadView, usage: Mapping[str, float], options: Options
+    view: LeaderLoadView, usage: Mapping[str, float], options: PulsarBrokerConfig
 ) -> tuple[dict[str, float], dict[str, tuple[str, ...]], dict[str, object]]:
     """The busiest broker sheds if another lies far below the average (`tryLowerBoundaryShedding`).
 

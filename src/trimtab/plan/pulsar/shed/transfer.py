@@ -13,15 +13,15 @@ import numpy as np
 
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.plan.pulsar.assign.candidates import available_brokers
-from trimtab.plan.pulsar.decision import Decision, Shedder
+from trimtab.plan.pulsar.decision import ShedDecision, Shedder
 from trimtab.plan.pulsar.java import divided
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.shed.transfer_pair import NO_BUNDLE_REPORTED, Move, pair_up
-from trimtab.plan.pulsar.view import LoadView, PublishedLoad, publish
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.shed.transfer_pair import NO_BUNDLE_REPORTED, BundleTransfer, pair_up
+from trimtab.plan.pulsar.view import LeaderLoadView, PublishedLoad, publish
 
 
 @dataclass(frozen=True)
-class Spread:
+class UsageSpread:
     """Average and deviation, and which brokers come next.
 
     Attributes
@@ -50,7 +50,7 @@ class Spread:
     givers: int = 0
 
     @property
-    def taker(self) -> str:
+    def destination(self) -> str:
         """The broker that takes next."""
         return self.ordered[self.lowest]
 
@@ -59,11 +59,11 @@ class Spread:
         """The broker that gives next."""
         return self.ordered[self.highest]
 
-    def without_giver(self) -> "Spread":
+    def without_giver(self) -> "UsageSpread":
         """After the fullest broker was looked at, whatever came of it."""
         return replace(self, highest=self.highest - 1)
 
-    def after_moving(self, fuller: float, emptier: float, moved: float) -> "Spread":
+    def after_moving(self, fuller: float, emptier: float, moved: float) -> "UsageSpread":
         """As predicted once `moved` (a fraction of load) has gone from one broker to the other.
 
         Pulsar subtracts both squares in one sum, and never lets a load fall below zero.
@@ -82,7 +82,7 @@ class Spread:
         )
 
 
-def spread_of(loads: Mapping[str, PublishedLoad], counted: Iterable[str]) -> Spread:
+def spread_of(loads: Mapping[str, PublishedLoad], counted: Iterable[str]) -> UsageSpread:
     """The spread before anything has moved.
 
     Parameters
@@ -103,7 +103,7 @@ def spread_of(loads: Mapping[str, PublishedLoad], counted: Iterable[str]) -> Spr
     ordered = tuple(sorted(loads, key=lambda name: loads[name].weighted_max_ema))
     variance = _variance(square_sum, brokers, average)
     deviation = math.sqrt(variance) if variance >= 0 else math.nan
-    return Spread(ordered, brokers, average, square_sum, deviation, 0, len(ordered) - 1)
+    return UsageSpread(ordered, brokers, average, square_sum, deviation, 0, len(ordered) - 1)
 
 
 def _variance(square_sum: float, brokers: int, average: float) -> float:
@@ -130,7 +130,7 @@ class TransferState:
 
 
 @dataclass(frozen=True)
-class Transfers:
+class TransferShedder:
     """`TransferShedder.findBundlesForUnloading` with what it asks of others.
 
     Attributes
@@ -147,14 +147,18 @@ class Transfers:
     metadata: ClusterMetadata = NO_METADATA
 
     def __call__(
-        self, view: LoadView, state: TransferState, options: Options, chance: np.random.Generator
-    ) -> tuple[Decision, TransferState]:
+        self,
+        view: LeaderLoadView,
+        state: TransferState,
+        options: PulsarBrokerConfig,
+        chance: np.random.Generator,
+    ) -> tuple[ShedDecision, TransferState]:
         """Decide; nothing is left to chance."""
         published = publish(view, state.published, options)
         why: dict[str, object] = {}
         counted = self._counted(view, published, options, why)
         if not counted:
-            return Decision(why=why), TransferState(state.hits, published)
+            return ShedDecision(facts=why), TransferState(state.hits, published)
         spread = spread_of(published, counted)
         reason = _reason(spread, published, options)
         hits = state.hits + 1 if reason else 0
@@ -169,7 +173,7 @@ class Transfers:
         }
         if hits <= options.shedding_condition_hit_count_threshold:
             why["skipped"] = "HitCount"
-            return Decision(why=why), TransferState(hits, published)
+            return ShedDecision(facts=why), TransferState(hits, published)
         moves, pairs = self._transfers(view, spread, published, options)
         why["pairs"] = pairs
         if moves:
@@ -182,10 +186,14 @@ class Transfers:
         for move in moves:
             unloads[move.source] = (*unloads.get(move.source, ()), move.bundle)
         destinations = {move.bundle: move.target for move in moves} if options.transfer_enabled else {}
-        return Decision(unloads, destinations, why), TransferState(hits, published)
+        return ShedDecision(unloads, destinations, why), TransferState(hits, published)
 
     def _counted(
-        self, view: LoadView, published: Mapping[str, PublishedLoad], options: Options, why: dict[str, object]
+        self,
+        view: LeaderLoadView,
+        published: Mapping[str, PublishedLoad],
+        options: PulsarBrokerConfig,
+        why: dict[str, object],
     ) -> list[str]:
         """Brokers whose data count, or none and the reason in `why`."""
         counted: list[str] = []
@@ -214,10 +222,14 @@ class Transfers:
         return counted
 
     def _transfers(
-        self, view: LoadView, spread: Spread, published: Mapping[str, PublishedLoad], options: Options
-    ) -> tuple[list[Move], list[dict[str, object]]]:
+        self,
+        view: LeaderLoadView,
+        spread: UsageSpread,
+        published: Mapping[str, PublishedLoad],
+        options: PulsarBrokerConfig,
+    ) -> tuple[list[BundleTransfer], list[dict[str, object]]]:
         """Pair after pair, the fullest broker left and the emptiest, until the prediction is even enough."""
-        moves: list[Move] = []
+        moves: list[BundleTransfer] = []
         pairs: list[dict[str, object]] = []
         while (
             spread.givers < options.max_number_of_broker_shedding_per_cycle and spread.lowest < spread.highest
@@ -225,10 +237,10 @@ class Transfers:
             reason = _reason(spread, published, options)
             if reason is None:
                 break
-            source, target = spread.giver, spread.taker
+            source, target = spread.giver, spread.destination
             spread = spread.without_giver()
             pair = pair_up(self.metadata, view, source, target, published, options)
-            why: dict[str, object] = {"source": source, "target": target, "reason": reason, **pair.why}
+            why: dict[str, object] = {"source": source, "target": target, "reason": reason, **pair.facts}
             pairs.append(why)
             if not pair.offloaded > 0:
                 continue
@@ -240,21 +252,23 @@ class Transfers:
         return moves, pairs
 
 
-def noted(state: TransferState, view: LoadView, options: Options) -> TransferState:
+def noted(state: TransferState, view: LeaderLoadView, options: PulsarBrokerConfig) -> TransferState:
     """The state with what brokers have published by now, whether anything is decided or not."""
     return TransferState(state.hits, publish(view, state.published, options))
 
 
 def transfer_shedder(metadata: ClusterMetadata) -> Shedder[TransferState]:
     """`TransferShedder` of a cluster with these policies, and what else there is to know besides its load."""
-    return Shedder(Transfers(metadata), TransferState(), True, noted, owners_split=True)
+    return Shedder(TransferShedder(metadata), TransferState(), True, noted, owners_split=True)
 
 
-def _reason(spread: Spread, published: Mapping[str, PublishedLoad], options: Options) -> str | None:
+def _reason(
+    spread: UsageSpread, published: Mapping[str, PublishedLoad], options: PulsarBrokerConfig
+) -> str | None:
     """The reason to move bundles, in Pulsar's words: one broker is too full, or one does next to nothing."""
     if spread.deviation > options.broker_load_target_std:
         return "Overloaded"
-    taker, giver = published[spread.taker], published[spread.giver]
+    taker, giver = published[spread.destination], published[spread.giver]
     share = min(0.5, max(0.0, options.broker_load_target_std / 2.0))
     if (
         taker.weighted_max_ema < spread.average * share

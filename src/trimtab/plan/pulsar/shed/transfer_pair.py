@@ -12,8 +12,8 @@ from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import BundleStats
 from trimtab.plan.pulsar.assign.select import excluded_namespaces, filtered
 from trimtab.plan.pulsar.java import divided, rounded
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView, PublishedLoad
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView, PublishedLoad
 
 THROUGHPUT_RESOLUTION = 100_000
 MSG_RATE_RESOLUTION = 100
@@ -116,7 +116,7 @@ SWAP_RELIEF: Final = 0.75
 
 
 @dataclass(frozen=True)
-class Move:
+class BundleTransfer:
     """A bundle and the brokers that it leaves and goes to."""
 
     bundle: str
@@ -125,7 +125,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Pair:
+class TransferPair:
     """The bundles chosen between two brokers so far, in the order of choice, and the numbers that decided.
 
     Attributes
@@ -134,14 +134,14 @@ class Pair:
         What goes and what is counted as coming back, bytes per second.
     """
 
-    moves: tuple[Move, ...] = ()
+    moves: tuple[BundleTransfer, ...] = ()
     offloaded: float = 0.0
     gained: float = 0.0
-    why: Mapping[str, object] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
 
-    def ended(self, why: str) -> "Pair":
+    def ended(self, why: str) -> "TransferPair":
         """The same, and why there is no more of it."""
-        return replace(self, why={**self.why, "outcome": why})
+        return replace(self, facts={**self.facts, "outcome": why})
 
     def with_moves(
         self,
@@ -150,8 +150,8 @@ class Pair:
         bundle: str,
         carried: float,
         swapped: list[tuple[str, float]],
-        options: Options,
-    ) -> "Pair":
+        options: PulsarBrokerConfig,
+    ) -> "TransferPair":
         """The same with one bundle more, and those that come back for it with their bytes per second."""
         # An upstream slip: the line that adds the gain stands inside "if debug mode" there.
         counted = options.debug_mode_enabled or options.transfer_shedder_swap_gain_counted
@@ -162,8 +162,8 @@ class Pair:
             self,
             moves=(
                 *self.moves,
-                *(Move(one, target, source) for one, _ in swapped),
-                Move(bundle, source, target),
+                *(BundleTransfer(one, target, source) for one, _ in swapped),
+                BundleTransfer(bundle, source, target),
             ),
             offloaded=self.offloaded + carried,
             gained=self.gained + back if counted else self.gained,
@@ -172,17 +172,17 @@ class Pair:
 
 def pair_up(
     metadata: ClusterMetadata,
-    view: LoadView,
+    view: LeaderLoadView,
     source: str,
     target: str,
     published: Mapping[str, PublishedLoad],
-    options: Options,
-) -> Pair:
+    options: PulsarBrokerConfig,
+) -> TransferPair:
     """Bundles from one broker to the other, the least heavy first, up to half their difference."""
     load = published[source].weighted_max_ema
     offload = (load - published[target].weighted_max_ema) / 2
     wanted = divided(view.reports[source].throughput * offload, load)
-    pair = Pair(why={"load_wanted": offload, "bytes_per_second_wanted": wanted})
+    pair = TransferPair(facts={"load_wanted": offload, "bytes_per_second_wanted": wanted})
     top = _top(metadata, view, source, options)
     if len(top) <= 1:
         return pair.ended("its sole reported bundle overloads it" if top else NO_BUNDLE_REPORTED)
@@ -209,11 +209,11 @@ def pair_up(
 
 def _swap(
     metadata: ClusterMetadata,
-    view: LoadView,
+    view: LeaderLoadView,
     giver: tuple[str, float],
     emptier: float,
     back: Iterator[tuple[str, BundleStats]],
-    options: Options,
+    options: PulsarBrokerConfig,
 ) -> list[tuple[str, float]]:
     """Bundles of the emptier broker that balance one too large for it, or none.
 
@@ -245,7 +245,9 @@ def _swap(
     return []
 
 
-def _top(metadata: ClusterMetadata, view: LoadView, broker: str, options: Options) -> dict[str, BundleStats]:
+def _top(
+    metadata: ClusterMetadata, view: LeaderLoadView, broker: str, options: PulsarBrokerConfig
+) -> dict[str, BundleStats]:
     """The heaviest bundles that a broker reports, the least heavy first."""
 
     def left_out(namespace: str) -> bool:
@@ -258,7 +260,12 @@ def _top(metadata: ClusterMetadata, view: LoadView, broker: str, options: Option
 
 
 def _may_leave(
-    metadata: ClusterMetadata, view: LoadView, bundle: str, source: str, target: str, options: Options
+    metadata: ClusterMetadata,
+    view: LeaderLoadView,
+    bundle: str,
+    source: str,
+    target: str,
+    options: PulsarBrokerConfig,
 ) -> bool:
     if bundle not in view.reports[source].bundles or bundle in view.recently_unloaded:
         return False
@@ -266,7 +273,7 @@ def _may_leave(
 
 
 def _transferable(
-    metadata: ClusterMetadata, view: LoadView, bundle: str, target: str, options: Options
+    metadata: ClusterMetadata, view: LeaderLoadView, bundle: str, target: str, options: PulsarBrokerConfig
 ) -> bool:
     """True if every filter lets a bundle go to a broker; asked also where bundles are just released."""
     found = filtered(namespace_of(bundle), view, metadata, options)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.model.load import FloatArray
-from trimtab.plan.pulsar.decision import Decision, Nothing, Shedder
+from trimtab.plan.pulsar.decision import NoState, ShedDecision, Shedder
 from trimtab.plan.pulsar.java import LARGEST, truncated, wrapped
-from trimtab.plan.pulsar.options import Options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 NEAR_ZERO = 1e-6
 SLACK_4_0 = 1000
@@ -27,8 +27,8 @@ class _Extremes:
 
 
 def decide(
-    view: LoadView, state: Nothing, options: Options, chance: np.random.Generator
-) -> tuple[Decision, Nothing]:
+    view: LeaderLoadView, state: NoState, options: PulsarBrokerConfig, chance: np.random.Generator
+) -> tuple[ShedDecision, NoState]:
     """The decision of `UniformLoadShedder.findBundlesForUnloading`; nothing is left to chance.
 
     Message rate goes before throughput: throughput is looked at only where rates are near enough. What is
@@ -51,7 +51,7 @@ def decide(
         "throughput": vars(throughput) | {"times": times, "exceeded": by_throughput},
     }
     if not by_rate and not by_throughput:
-        return Decision(why=why), state
+        return ShedDecision(facts=why), state
     extremes, traffic, least = (
         (rate, view.bundles.short_rate, options.min_unload_message)
         if by_rate
@@ -63,12 +63,12 @@ def decide(
     bundles = reports[extremes.busiest].bundles
     if len(bundles) <= 1 or need < least:
         why["outcome"] = "less than the minimum to unload" if need < least else "it has no second bundle"
-        return Decision(why=why), state
+        return ShedDecision(facts=why), state
     chosen = _chosen(view, bundles, traffic, need, options)
-    return Decision({extremes.busiest: chosen} if chosen else {}, why=why), state
+    return ShedDecision({extremes.busiest: chosen} if chosen else {}, facts=why), state
 
 
-SHEDDER = Shedder(decide, Nothing())
+SHEDDER = Shedder(decide, NoState())
 """`UniformLoadShedder`, which remembers nothing."""
 
 
@@ -93,7 +93,11 @@ def _above(found: float, threshold: float) -> bool:
 
 
 def _chosen(
-    view: LoadView, bundles: tuple[str, ...], traffic: FloatArray, need: int, options: Options
+    view: LeaderLoadView,
+    bundles: tuple[str, ...],
+    traffic: FloatArray,
+    need: int,
+    options: PulsarBrokerConfig,
 ) -> tuple[str, ...]:
     """Bundles from the busiest down, each that is not more than what is left, also those without traffic."""
     row = view.bundles.row

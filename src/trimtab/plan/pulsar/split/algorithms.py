@@ -15,7 +15,7 @@ from typing import Final
 
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.errors import PlanError
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 
 RANGE_EQUALLY_DIVIDE: Final = "range_equally_divide"
 TOPIC_COUNT_EQUALLY_DIVIDE: Final = "topic_count_equally_divide"
@@ -87,7 +87,7 @@ def topic_count_equally_divide(positions: Sequence[int]) -> list[int] | None:
 
 
 def specified_positions_divide(
-    bundle: BundleRange, topics: int, asked: Sequence[int], *, forced: bool = False
+    bundle: BundleRange, topics: int, request: Sequence[int], *, forced: bool = False
 ) -> list[int] | None:
     """Those of the positions asked for that lie strictly inside the range.
 
@@ -95,7 +95,7 @@ def specified_positions_divide(
     ----------
     topics
         How many topics the bundle holds.
-    asked
+    request
         Positions to cut at, in any order. One given twice comes back twice, as in Pulsar.
     forced
         Cut even a bundle with at most one topic.
@@ -109,14 +109,14 @@ def specified_positions_divide(
     ----------
     SpecifiedPositionsBundleSplitAlgorithm.
     """
-    if not asked:
+    if not request:
         raise PlanError(
             f"split of {bundle.key} by {SPECIFIED_POSITIONS_DIVIDE} names no position; "
             "give at least one between the two ends"
         )
     if topics <= 1 and not forced:
         return None
-    inside = [position for position in sorted(asked) if bundle.low < position < bundle.high]
+    inside = [position for position in sorted(request) if bundle.low < position < bundle.high]
     return inside or None
 
 
@@ -181,7 +181,7 @@ def flow_or_qps_equally_divide(
 
 
 def split_positions(
-    bundle: BundleRange, options: Options, topics: Sequence[TopicTraffic] = ()
+    bundle: BundleRange, options: PulsarBrokerConfig, topics: Sequence[TopicTraffic] = ()
 ) -> list[int] | None:
     """The positions where `defaultNamespaceBundleSplitAlgorithm` cuts a bundle.
 

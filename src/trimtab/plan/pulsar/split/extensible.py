@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.range import namespace_of, parse_bundle
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.split.algorithms import SPECIFIED_POSITIONS_DIVIDE, TopicTraffic, split_positions
 from trimtab.plan.pulsar.split.modular import (
-    LEAST_TOPICS,
+    MIN_TOPICS,
     NO_METADATA,
     BundleSize,
-    Split,
+    BundleSplit,
     SplitDecision,
     bundle_counter,
     limits,
     reason_of,
 )
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 FAILS = "Pulsar fails here: cut at its own beginning, its first part would be empty"
 
 
 @dataclass(frozen=True)
-class SplitAt(Split):
+class OwnerSplit(BundleSplit):
     """A split that its owner has decided, and where it cuts."""
 
     position: int = 0
@@ -45,19 +45,19 @@ class SplitState:
 
 
 @dataclass(frozen=True)
-class _Cycle:
+class _SplitCycle:
     """The values that do not change during a cycle."""
 
-    options: Options
+    options: PulsarBrokerConfig
     count: Callable[[str], int]
     topics: Mapping[str, Sequence[TopicTraffic]]
     splitting: Collection[str]
 
 
 def find_splits(
-    view: LoadView,
+    view: LeaderLoadView,
     state: SplitState,
-    options: Options,
+    options: PulsarBrokerConfig,
     metadata: ClusterMetadata = NO_METADATA,
     topics: Mapping[str, Sequence[TopicTraffic]] | None = None,
     splitting: Collection[str] = (),
@@ -86,11 +86,11 @@ def find_splits(
     other's plans, so that together they may go over `loadBalancerNamespaceMaximumBundles`.
     """
     if not options.enabled:
-        return SplitDecision(why={"outcome": "loadBalancerEnabled is off"}), state
+        return SplitDecision(facts={"outcome": "loadBalancerEnabled is off"}), state
     if not options.auto_bundle_split_enabled:
-        return SplitDecision(why={"outcome": "loadBalancerAutoBundleSplitEnabled is off"}), state
-    cycle = _Cycle(options, bundle_counter(view, metadata), topics or {}, splitting)
-    splits: list[SplitAt] = []
+        return SplitDecision(facts={"outcome": "loadBalancerAutoBundleSplitEnabled is off"}), state
+    cycle = _SplitCycle(options, bundle_counter(view, metadata), topics or {}, splitting)
+    splits: list[OwnerSplit] = []
     hits: dict[str, Mapping[str, int]] = {}
     why: dict[str, dict[str, object]] = {}
     for broker, report in view.reports.items():
@@ -103,17 +103,17 @@ def find_splits(
 
 
 def _of_broker(
-    broker: str, report: BrokerReport, before: Mapping[str, int], cycle: _Cycle
-) -> tuple[list[SplitAt], dict[str, int], dict[str, dict[str, object]]]:
+    broker: str, report: BrokerReport, before: Mapping[str, int], cycle: _SplitCycle
+) -> tuple[list[OwnerSplit], dict[str, int], dict[str, dict[str, object]]]:
     """One broker's splits, its hits after them, and the numbers of what is above a limit."""
     options = cycle.options
     owned = set(report.bundles)
     hits = {bundle: count for bundle, count in before.items() if bundle in report.last_stats}
     planned: Counter[str] = Counter()
-    splits: list[SplitAt] = []
+    splits: list[OwnerSplit] = []
     why: dict[str, dict[str, object]] = {}
     for key, stats in report.last_stats.items():
-        if stats.topics < LEAST_TOPICS or key not in owned:
+        if stats.topics < MIN_TOPICS or key not in owned:
             continue
         size = size_now(stats)
         reason = reason_of(size, limits(options))
@@ -132,7 +132,7 @@ def _of_broker(
             # The exception ends the cycle: what was to be split is lost, and its hits are gone.
             why[key]["outcome"] = FAILS
             return [], hits, why
-        splits.append(SplitAt(key, broker, reason, position=position))
+        splits.append(OwnerSplit(key, broker, reason, position=position))
         planned[namespace] += 1
         del hits[key]
         if len(splits) == options.max_number_of_bundles_to_split_per_cycle:
@@ -140,7 +140,7 @@ def _of_broker(
     return splits, hits, why
 
 
-def _position(key: str, hits: int, planned: int, cycle: _Cycle) -> tuple[int | None, str]:
+def _position(key: str, hits: int, planned: int, cycle: _SplitCycle) -> tuple[int | None, str]:
     """The position where a bundle above a limit is cut, or why it is not."""
     options = cycle.options
     if hits <= options.namespace_bundle_split_condition_hit_count_threshold:

@@ -10,24 +10,24 @@ from typing import Final, NamedTuple
 
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.range import BundleRange, namespace_of, parse_bundle
-from trimtab.plan.pulsar.assign.candidates import Leaving, available_brokers, leaving
-from trimtab.plan.pulsar.decision import Why
+from trimtab.plan.pulsar.assign.candidates import DepartureRules, available_brokers, departure_rules
+from trimtab.plan.pulsar.decision import DecisionFacts
 from trimtab.plan.pulsar.java import wrapped
-from trimtab.plan.pulsar.options import Options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.split.algorithms import MEBIBYTE
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 NO_METADATA = ClusterMetadata()
 
 REASONS: Final = ("Topics", "Sessions", "MsgRate", "Bandwidth")
 """As `SplitDecision.Reason` names them, in the order of a bundle's figures."""
 
-LEAST_TOPICS: Final = 2
+MIN_TOPICS: Final = 2
 """A bundle with fewer cannot be relieved by a split."""
 
 
 @dataclass(frozen=True)
-class Split:
+class BundleSplit:
     """A bundle to split, who owns it, and the first limit that it is above.
 
     Attributes
@@ -46,8 +46,8 @@ class Split:
 class SplitDecision:
     """The bundles that are split now, as they were found, and the numbers of all that are above a limit."""
 
-    splits: tuple[Split, ...] = ()
-    why: Why = field(default_factory=dict)
+    splits: tuple[BundleSplit, ...] = ()
+    facts: DecisionFacts = field(default_factory=dict)
 
 
 class BundleSize(NamedTuple):
@@ -62,7 +62,9 @@ class BundleSize(NamedTuple):
     msg_throughput: float
 
 
-def find_splits(view: LoadView, options: Options, metadata: ClusterMetadata = NO_METADATA) -> SplitDecision:
+def find_splits(
+    view: LeaderLoadView, options: PulsarBrokerConfig, metadata: ClusterMetadata = NO_METADATA
+) -> SplitDecision:
     """Every bundle above a limit, as long as its namespace may have more bundles.
 
     Topics and sessions are those of the newest report, rate and throughput long-term means: a bundle that
@@ -84,12 +86,12 @@ def find_splits(view: LoadView, options: Options, metadata: ClusterMetadata = NO
     the planned ones, and is split once.
     """
     if not options.auto_bundle_split_enabled:
-        return SplitDecision(why={"outcome": "loadBalancerAutoBundleSplitEnabled is off"})
+        return SplitDecision(facts={"outcome": "loadBalancerAutoBundleSplitEnabled is off"})
     if len(available_brokers(view, metadata)) <= 1:
-        return SplitDecision(why={"outcome": "a lone broker splits nothing"})
+        return SplitDecision(facts={"outcome": "a lone broker splits nothing"})
     found, bundles = _too_large(view, options, metadata)
-    splits: list[Split] = []
-    rules: dict[str, Leaving] = {}
+    splits: list[BundleSplit] = []
+    rules: dict[str, DepartureRules] = {}
     for key, (broker, reason) in found.items():
         bundle = parse_bundle(key)
         if not bundle.can_split:
@@ -98,15 +100,15 @@ def find_splits(view: LoadView, options: Options, metadata: ClusterMetadata = NO
             bundles[key]["outcome"] = "it is no bundle of its namespace any more"
         else:
             if bundle.namespace not in rules:
-                rules[bundle.namespace] = leaving(bundle.namespace, view, metadata)
+                rules[bundle.namespace] = departure_rules(bundle.namespace, view, metadata)
             unload = options.auto_unload_split_bundles_enabled and rules[bundle.namespace].allowed(broker)
             bundles[key]["outcome"] = "split"
-            splits.append(Split(key, broker, reason, unload=unload))
+            splits.append(BundleSplit(key, broker, reason, unload=unload))
     return SplitDecision(tuple(splits), {"limits": limits(options)._asdict(), "bundles": bundles})
 
 
 def _too_large(
-    view: LoadView, options: Options, metadata: ClusterMetadata
+    view: LeaderLoadView, options: PulsarBrokerConfig, metadata: ClusterMetadata
 ) -> tuple[dict[str, tuple[str, str]], dict[str, dict[str, object]]]:
     """Owner and reason of every bundle that may be split, and the numbers of all that should be."""
     rates = dict(zip(view.bundles.names, view.bundles.long_rate.tolist(), strict=True))
@@ -117,7 +119,7 @@ def _too_large(
     why: dict[str, dict[str, object]] = {}
     for broker, report in view.reports.items():
         for bundle, stats in report.last_stats.items():
-            if stats.topics < LEAST_TOPICS:
+            if stats.topics < MIN_TOPICS:
                 continue
             sessions = stats.consumer_count + stats.producer_count
             carried = rates.get(bundle, 0.0), throughputs.get(bundle, 0.0)
@@ -150,7 +152,7 @@ def reason_of(size: BundleSize, most: BundleSize) -> str | None:
     return next(above, None)
 
 
-def limits(options: Options) -> BundleSize:
+def limits(options: PulsarBrokerConfig) -> BundleSize:
     """The limits of a bundle; one of sessions that is not positive is none."""
     sessions = options.namespace_bundle_max_sessions
     return BundleSize(
@@ -162,7 +164,7 @@ def limits(options: Options) -> BundleSize:
     )
 
 
-def bundle_counter(view: LoadView, metadata: ClusterMetadata) -> Callable[[str], int]:
+def bundle_counter(view: LeaderLoadView, metadata: ClusterMetadata) -> Callable[[str], int]:
     """Counts the bundles of a namespace: by its boundaries, or else as many as are reported."""
 
     @cache

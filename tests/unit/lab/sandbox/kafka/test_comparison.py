@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hand_written_tables import lake_with
-from trimtab.lab.sandbox.kafka.comparison import Compared, compare, ticks_between
+from trimtab.lab.sandbox.kafka.comparison import MeasureComparison, compare, ticks_between
 from trimtab.model.errors import ObserveError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_errors_are_those_of_the_period(tmp_path: Path) -> None:
     lake = lake_with(tmp_path, {"traffic": rows, "rates": [size(1, 0, 1000), size(2, 1, 1900)]})
     assert ticks_between(lake, None, BEGIN, BEGIN + 20) == [BEGIN, BEGIN + 10, BEGIN + 20]
     found = compare(lake, "c", {("t", 0): 500.0, ("t", 1): 300.0}, {}, BEGIN, BEGIN + 20)
-    by_name = {(one.measure, one.level): one for one in found}
+    by_name = {(one.measure, one.scope): one for one in found}
     bytes_in = by_name[("bytes_in", "partition")]
     np.testing.assert_array_equal(bytes_in.found, [400, 400])
     summary = bytes_in.summary()
@@ -93,6 +93,8 @@ def test_period_without_tables_is_refused(tmp_path: Path) -> None:
 
 def test_nothing_true_has_no_relative_error() -> None:
     """A group that read nothing gives no division by zero."""
-    summary = Compared("bytes_out", "partition", "bytes", ("t:0",), np.zeros(1), np.zeros(1)).summary()
+    summary = MeasureComparison(
+        "bytes_out", "partition", "bytes", ("t:0",), np.zeros(1), np.zeros(1)
+    ).summary()
     assert summary["bias"] is None
     assert summary["share_error"] is None

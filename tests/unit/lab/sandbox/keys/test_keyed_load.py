@@ -9,11 +9,11 @@ import pytest
 
 from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.keys import worker
-from trimtab.lab.sandbox.keys.checking import Violation, check
-from trimtab.lab.sandbox.keys.load import KeyedLoad, LoadedTopic, Look, checked_text
-from trimtab.lab.sandbox.keys.worker import Bounded, Work
+from trimtab.lab.sandbox.keys.checking import KeysViolation, check
+from trimtab.lab.sandbox.keys.load import BacklogSample, KeyedLoad, LoadedTopic, checked_text
+from trimtab.lab.sandbox.keys.worker import RateLimitedWork, WorkerTask
 from trimtab.model.errors import SandboxError
-from trimtab.online.keys.order.settings import Guarding
+from trimtab.online.keys.order.settings import OrderingConfig
 
 
 def test_a_bounded_consumer_takes_its_time_and_makes_up_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_a_bounded_consumer_takes_its_time_and_makes_up_for_little(monkeypatch: 
             now[0] += seconds
 
     monkeypatch.setattr(worker, "time", Clock)
-    bounded = Bounded(4.0)
+    bounded = RateLimitedWork(4.0)
     assert [bounded(b"a") for _ in range(10)] == [b"a"] * 10
     # It may begin two seconds behind the clock.
     assert slept == [0.0] * 8 + [0.25, 0.25]
@@ -44,10 +44,17 @@ def test_a_bounded_consumer_takes_its_time_and_makes_up_for_little(monkeypatch: 
 
 def test_work_is_handed_over_as_it_is() -> None:
     """Time-outs of the guard too."""
-    work = Work(
-        "produce", "aiokafka", "h:1", "t", "n", "/f", law="zipf:1.2", guarding=Guarding(run_records=3)
+    work = WorkerTask(
+        "produce",
+        "aiokafka",
+        "h:1",
+        "t",
+        "n",
+        "/f",
+        key_distribution="zipf:1.2",
+        ordering=OrderingConfig(run_records=3),
     )
-    assert Work.read(work.text()) == work
+    assert WorkerTask.read(work.text()) == work
 
 
 def left_behind(folder: Path, effects: list[str], acknowledged: str) -> Path:
@@ -74,7 +81,7 @@ def test_a_check_goes_record_by_record(tmp_path: Path) -> None:
         ("twice", ["a 1 0", "a 1 0", "a 2 0"], "out of order or doubled"),
         ("lost", ["a 2 0"], "1 acknowledged records had no effect, first 1"),
     ):
-        with pytest.raises(Violation, match=told):
+        with pytest.raises(KeysViolation, match=told):
             check(left_behind(tmp_path / name, effects, "1 2"))
 
 
@@ -89,4 +96,4 @@ def test_a_sandbox_with_users_is_refused(tmp_path: Path) -> None:
 
 def test_what_waits_is_told() -> None:
     """By partition."""
-    assert Look((0, 1234)).text == "0, 1,234 records wait in partitions 0 to 1"
+    assert BacklogSample((0, 1234)).text == "0, 1,234 records wait in partitions 0 to 1"

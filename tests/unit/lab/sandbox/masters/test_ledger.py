@@ -7,21 +7,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from trimtab.dataplane.masters.cluster import MastersCluster
-from trimtab.dataplane.masters.consumer import Message
-from trimtab.dataplane.masters.standings import masters_of
-from trimtab.files.masters.guard import Guard
-from trimtab.lab.sandbox.masters import kills
-from trimtab.lab.sandbox.masters.ledger import Ledger, Masterships, Violation, payload
-from trimtab.online.masters.messages import MapSeen, Standing
+from trimtab.dataplane.masters.cluster import StoreConfig
+from trimtab.dataplane.masters.consumer import StoredMessage
+from trimtab.dataplane.masters.group_status import masters_of
+from trimtab.files.masters.transport_security import TransportSecurity
+from trimtab.lab.sandbox.masters import kill_test
+from trimtab.lab.sandbox.masters.ledger import MessageLedger, ReportedMasterships, StoreViolation, payload
+from trimtab.online.masters.messages import GroupStatus, MapChanged
 
 
-def message(offset: int, sequence: int, producer: str = "p") -> Message:
+def message(offset: int, sequence: int, producer: str = "p") -> StoredMessage:
     """One as its producer sent it."""
-    return Message(offset, producer, sequence, payload(producer, sequence, 40))
+    return StoredMessage(offset, producer, sequence, payload(producer, sequence, 40))
 
 
-def read(ledger: Ledger, *messages: Message, consumer: str = "c") -> None:
+def read(ledger: MessageLedger, *messages: StoredMessage, consumer: str = "c") -> None:
     """One consumer gets these."""
     before = None
     for one in messages:
@@ -31,7 +31,7 @@ def read(ledger: Ledger, *messages: Message, consumer: str = "c") -> None:
 
 def test_a_log_in_order_passes() -> None:
     """With two producers between one another, and one message that was not acknowledged."""
-    ledger = Ledger("t")
+    ledger = MessageLedger("t")
     ledger.stored("p", 2)
     read(ledger, message(0, 1), message(1, 1, "q"), message(2, 2), message(3, 3))
     assert ledger.audit() == 4
@@ -39,14 +39,14 @@ def test_a_log_in_order_passes() -> None:
 
 def test_a_consumer_goes_on_between_what_was_kept_and_what_was_read() -> None:
     """What was read and not kept comes again, and is counted."""
-    ledger = Ledger("t")
+    ledger = MessageLedger("t")
     read(ledger, *(message(offset, offset + 1) for offset in range(5)))
-    ledger.kept["c"] = 2
+    ledger.committed["c"] = 2
     read(ledger, message(3, 4))
     assert ledger.again == 2
-    with pytest.raises(Violation, match="begins at 1, and 2 was kept"):
+    with pytest.raises(StoreViolation, match="begins at 1, and 2 was kept"):
         read(ledger, message(1, 2))
-    with pytest.raises(Violation, match="begins at 6, and was at 5"):
+    with pytest.raises(StoreViolation, match="begins at 6, and was at 5"):
         read(ledger, message(6, 7))
 
 
@@ -60,73 +60,76 @@ def test_a_consumer_goes_on_between_what_was_kept_and_what_was_read() -> None:
         ((message(0, 1), message(1, 2)), "3 messages of p in t were acknowledged, and 2 are there"),
     ],
 )
-def test_what_is_missing_doubled_or_another_is_told(messages: tuple[Message, ...], sentence: str) -> None:
+def test_what_is_missing_doubled_or_another_is_told(
+    messages: tuple[StoredMessage, ...], sentence: str
+) -> None:
     """One sentence each."""
-    ledger = Ledger("t")
+    ledger = MessageLedger("t")
     ledger.stored("p", 3)
-    with pytest.raises(Violation, match=sentence):
+    with pytest.raises(StoreViolation, match=sentence):
         read(ledger, *messages)
         ledger.audit()
 
 
 def test_two_consumers_that_read_different_messages_at_one_offset_are_told() -> None:
     """A log that was written again."""
-    ledger = Ledger("t")
+    ledger = MessageLedger("t")
     read(ledger, message(0, 1))
-    with pytest.raises(Violation, match="read .'q', 1. at 0, where .'p', 1. stood"):
+    with pytest.raises(StoreViolation, match="read .'q', 1. at 0, where .'p', 1. stood"):
         read(ledger, message(0, 1, "q"), consumer="d")
 
 
 def test_what_was_let_go_before_is_no_loss() -> None:
     """An earlier load's messages begin anywhere; those of this one do not."""
-    ledger = Ledger("t")
+    ledger = MessageLedger("t")
     ledger.stored("p", 1)
     read(ledger, message(70, 9, "old"), message(71, 10, "old"), message(72, 1))
     assert ledger.audit() == 3
     read(ledger, message(73, 12, "old"), consumer="d")
-    with pytest.raises(Violation, match="message 12 of old stands at 73 of t, not 11"):
+    with pytest.raises(StoreViolation, match="message 12 of old stands at 73 of t, not 11"):
         ledger.audit()
 
 
-def holding(**nodes: int) -> dict[int, dict[int, Standing]]:
+def holding(**nodes: int) -> dict[int, dict[int, GroupStatus]]:
     """A round of answers about group 0: `n1=7`, node 1 is master by version 7; with -1 it is not."""
     return {
-        int(name[1:]): {0: Standing(version >= 0, 0, abs(version), 0, 0)} for name, version in nodes.items()
+        int(name[1:]): {0: GroupStatus(version >= 0, 0, abs(version), 0, 0)}
+        for name, version in nodes.items()
     }
 
 
 def test_one_master_after_another_passes() -> None:
     """Renewed, handed over between two answers of a round, taken over again."""
-    masterships = Masterships()
+    masterships = ReportedMasterships()
     for one in (holding(n0=5, n1=-1), holding(n0=9), holding(n0=9, n1=11), holding(n1=11), holding(n0=12)):
-        masterships.look(one)
+        masterships.check_round(one)
     assert masterships.answers == 7
 
 
 def test_two_masters_are_noticed() -> None:
     """By one version at once; and one that is master still after another one was by a newer version."""
-    with pytest.raises(Violation, match="several nodes are master of group 0 by one version"):
-        Masterships().look(holding(n0=5, n1=5))
-    masterships = Masterships()
-    masterships.look(holding(n0=5, n1=7))
-    with pytest.raises(Violation, match="node 0 is master of group 0 by version 5, after node 1 was by"):
-        masterships.look(holding(n0=5, n1=7))
-    masterships = Masterships()
-    masterships.look(holding(n0=5))
-    with pytest.raises(Violation, match="node 1 is master of group 0 by version 5, after node 0 was by"):
-        masterships.look(holding(n1=5))
+    with pytest.raises(StoreViolation, match="several nodes are master of group 0 by one version"):
+        ReportedMasterships().check_round(holding(n0=5, n1=5))
+    masterships = ReportedMasterships()
+    masterships.check_round(holding(n0=5, n1=7))
+    with pytest.raises(StoreViolation, match="node 0 is master of group 0 by version 5, after node 1 was by"):
+        masterships.check_round(holding(n0=5, n1=7))
+    masterships = ReportedMasterships()
+    masterships.check_round(holding(n0=5))
+    with pytest.raises(StoreViolation, match="node 1 is master of group 0 by version 5, after node 0 was by"):
+        masterships.check_round(holding(n1=5))
 
 
 def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run ends with the violation when two nodes claim one group, whatever its clients see."""
 
-    async def both(cluster: object, seconds: float) -> dict[int, dict[int, Standing]]:
+    async def both(cluster: object, seconds: float) -> dict[int, dict[int, GroupStatus]]:
         return holding(n0=5, n2=5)
 
-    monkeypatch.setattr(kills, "ask_standings", both)
-    monkeypatch.setattr(kills, "PATIENCE_SECONDS", 1.0)
-    cluster = MastersCluster("c", ("127.0.0.1:1",) * 3, kills.GROUPS, Guard())
-    run = kills.Kills(
+    monkeypatch.setattr(kill_test, "query_group_status", both)
+    monkeypatch.setattr(kill_test, "TIMEOUT_SECONDS", 1.0)
+    cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, kill_test.GROUPS, TransportSecurity())
+    run = kill_test.StoreKillTest(
         SimpleNamespace(state=SimpleNamespace(cluster=cluster), _require_running=lambda: None), seed=1
     )  # type: ignore[arg-type]
 
@@ -135,28 +138,28 @@ def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(run._clients, "produce", never)
     monkeypatch.setattr(run._clients, "consume", never)
-    with pytest.raises(Violation, match="several nodes are master of group 0"):
+    with pytest.raises(StoreViolation, match="several nodes are master of group 0"):
         run.run(1)
 
 
 @pytest.mark.parametrize(
-    ("version", "ideal", "lost"), [(3, (0,), True), (4, (1,), True), (4, (0,), False), (5, (1,), False)]
+    ("version", "preferred", "lost"), [(3, (0,), True), (4, (1,), True), (4, (0,), False), (5, (1,), False)]
 )
 def test_kills_look_for_a_map_that_was_lost(
-    monkeypatch: pytest.MonkeyPatch, version: int, ideal: tuple[int, ...], lost: bool
+    monkeypatch: pytest.MonkeyPatch, version: int, preferred: tuple[int, ...], lost: bool
 ) -> None:
     """The one that was published last is there, or a later one, of which nobody was told."""
-    cluster = MastersCluster("c", ("127.0.0.1:1",) * 3, kills.GROUPS, Guard())
-    monkeypatch.setattr(kills, "SETTLE_SECONDS", 0.0)
-    paxos = SimpleNamespace(ideal=lambda: MapSeen(version, ideal))
-    run = kills.Kills(
-        SimpleNamespace(state=SimpleNamespace(cluster=cluster), paxos=paxos, publish=lambda ideal: 4),  # type: ignore[arg-type]
+    cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, kill_test.GROUPS, TransportSecurity())
+    monkeypatch.setattr(kill_test, "SETTLE_SECONDS", 0.0)
+    paxos = SimpleNamespace(preferred_map=lambda: MapChanged(version, preferred))
+    run = kill_test.StoreKillTest(
+        SimpleNamespace(state=SimpleNamespace(cluster=cluster), paxos=paxos, publish=lambda preferred: 4),  # type: ignore[arg-type]
         seed=1,
     )
     run._publish((0,))
     if lost:
         with pytest.raises(
-            Violation, match=rf"version 4 of the map was published as \[0\].* version {version}"
+            StoreViolation, match=rf"version 4 of the map was published as \[0\].* version {version}"
         ):
             run._audit_map()
     else:
@@ -164,7 +167,7 @@ def test_kills_look_for_a_map_that_was_lost(
 
 
 def test_the_master_is_who_answers_by_the_newest_version() -> None:
-    """A takeover came between two answers: in whatever order they came, the new master is meant."""
+    """A transfer came between two answers: in whatever order they came, the new master is meant."""
     answers = holding(n0=5, n1=7)
     assert masters_of(answers, 1) == masters_of(dict(reversed(answers.items())), 1) == [1]
     assert masters_of(holding(n0=-1), 1) == [-1]

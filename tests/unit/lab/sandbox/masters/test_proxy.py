@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, closing, suppress
 
 import pytest
 
-from trimtab.lab.sandbox.masters.proxy import HOST, Proxy
+from trimtab.lab.sandbox.masters.proxy import HOST, FaultProxy
 
 WAY, BACK = (0, 1), (1, 0)
 SHORT_SECONDS = 0.2
@@ -24,11 +24,11 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 @asynccontextmanager
-async def proxied() -> AsyncIterator[Proxy]:
+async def proxied() -> AsyncIterator[FaultProxy]:
     """Two pairs, behind both of which one server stands."""
     server = await asyncio.start_server(echo, HOST, 0)
     port = server.sockets[0].getsockname()[1]
-    proxy = Proxy({WAY: port, BACK: port})
+    proxy = FaultProxy({WAY: port, BACK: port})
     try:
         yield proxy
     finally:
@@ -39,7 +39,7 @@ async def proxied() -> AsyncIterator[Proxy]:
 
 @asynccontextmanager
 async def connected(
-    proxy: Proxy, pair: tuple[int, int]
+    proxy: FaultProxy, pair: tuple[int, int]
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection over one way."""
     reader, writer = await asyncio.open_connection(HOST, proxy.ports[pair])
@@ -142,7 +142,7 @@ def test_who_does_not_run_is_not_reached(runner: asyncio.Runner) -> None:
         port = server.sockets[0].getsockname()[1]
         server.close()
         await server.wait_closed()
-        proxy = Proxy({WAY: port})
+        proxy = FaultProxy({WAY: port})
         async with connected(proxy, WAY) as way:
             assert await asyncio.wait_for(way[0].read(1), 5.0) == b""
         proxy.stop()

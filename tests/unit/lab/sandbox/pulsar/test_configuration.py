@@ -12,7 +12,7 @@ from trimtab.lab.sandbox.pulsar.configuration import (
     setup_arguments,
 )
 from trimtab.lab.sandbox.pulsar.declare import declare, metadata_port, with_control_groups
-from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarState
+from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarSandboxState
 from trimtab.lab.sandbox.state import read_state
 from trimtab.model.errors import SandboxError
 
@@ -23,7 +23,7 @@ def _properties(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def _declared(folder, **changed) -> PulsarState:
+def _declared(folder, **changed) -> PulsarSandboxState:
     arguments = {
         "first_port": None,
         "has_bed": True,
@@ -94,7 +94,7 @@ def test_a_state_is_read_back_as_it_was_written(tmp_path):
     """What `up` saw is what `down` acts on."""
     state = _declared(tmp_path)
     state.write()
-    assert read_state(tmp_path, PulsarState) == state
+    assert read_state(tmp_path, PulsarSandboxState) == state
 
 
 def test_without_permission_for_control_groups_the_sandbox_says_why(tmp_path, monkeypatch):

@@ -10,12 +10,12 @@ import pytest
 from trimtab.lab.sandbox.pulsar.configuration import broker_configuration, setup_arguments
 from trimtab.lab.sandbox.pulsar.declare import declare
 from trimtab.lab.sandbox.pulsar.security import new_security, security_settings
-from trimtab.lab.sandbox.pulsar.state import PulsarState
+from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
 from trimtab.lab.sandbox.state import read_state
 
 
 @pytest.fixture
-def state(tmp_path) -> PulsarState:
+def state(tmp_path) -> PulsarSandboxState:
     """A secured sandbox of two brokers."""
     return declare(
         2,
@@ -72,7 +72,7 @@ def test_clients_are_told_token_and_certificate(state):
 def test_keys_survive_the_state_file(state):
     """Another command of the same user can enter, and nobody else can read the file."""
     state.write()
-    assert read_state(state.folder, PulsarState) == state
+    assert read_state(state.folder, PulsarSandboxState) == state
     assert (state.folder / "sandbox.json").stat().st_mode & 0o077 == 0
 
 

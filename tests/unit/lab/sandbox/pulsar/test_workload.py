@@ -5,8 +5,8 @@ import pytest
 from trimtab.lab.sandbox.pulsar.placing import bundles_of, uneven_places
 from trimtab.lab.sandbox.pulsar.workload import (
     NamespaceLoad,
+    PulsarTopicLoad,
     PulsarWorkload,
-    TopicLoad,
     read_workload,
     skewed,
     workload_from_json,
@@ -62,7 +62,7 @@ def test_its_topics_fall_into_many_bundles():
 
 def test_each_topic_is_found_in_its_bundle():
     """As Pulsar itself hashes it."""
-    topics = tuple(TopicLoad(f"t{index}", 1.0) for index in range(20))
+    topics = tuple(PulsarTopicLoad(f"t{index}", 1.0) for index in range(20))
     found = bundles_of(_Halves(), PulsarWorkload((NamespaceLoad("a/b", 2, topics),)))
     assert sum(map(len, found.values())) == 20
     for topic in found["a/b/0x00000000_0x80000000"]:
@@ -73,7 +73,7 @@ def test_each_topic_is_found_in_its_bundle():
 
 def test_places_give_each_broker_about_its_share():
     """The heaviest bundle goes to who is to carry most; nothing is left over."""
-    topics = tuple(TopicLoad(str(rate), float(rate)) for rate in (60, 20, 10, 5, 3, 2))
+    topics = tuple(PulsarTopicLoad(str(rate), float(rate)) for rate in (60, 20, 10, 5, 3, 2))
     workload = PulsarWorkload((NamespaceLoad("a/b", 6, topics),))
     bundles = {f"bundle of {name}": [name] for name, _ in workload.topics}
     places = uneven_places(workload, bundles, {"x": 6.0, "y": 3.0, "z": 1.0})

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.files.queues.exchange import Report
+from trimtab.files.queues.exchange import ProcessReport
 from trimtab.lab.sandbox.documents import decode, encode
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.lab.sandbox.queues import program, sandbox
 from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, queues_of
-from trimtab.lab.sandbox.queues.state import QueuesState
+from trimtab.lab.sandbox.queues.state import QueuesSandboxState
 from trimtab.model.errors import SandboxError
 
 
-def declared(folder: Path, workers: int = 2) -> QueuesState:
+def declared(folder: Path, workers: int = 2) -> QueuesSandboxState:
     """A sandbox in which this very process is the server and the first worker."""
     us = this_process()
-    return QueuesState(
+    return QueuesSandboxState(
         folder=folder, cluster_id="c", owner=us, processes={0: us, 1: us}, port=26379, workers=workers
     )
 
@@ -26,7 +26,7 @@ def declared(folder: Path, workers: int = 2) -> QueuesState:
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Address, settings and nodes follow from port, folder and the number of workers."""
     state = declared(tmp_path)
-    assert decode(encode(state), QueuesState) == state
+    assert decode(encode(state), QueuesSandboxState) == state
     assert state.url == "redis://127.0.0.1:26379/0"
     assert [(one.id, one.role) for one in state.nodes] == [(0, "server"), (1, "worker"), (2, "worker")]
 
@@ -37,8 +37,8 @@ def test_the_queue_of_a_worker_is_told_by_its_process(
     """A report of another process on the same server, or without a queue, is nobody's."""
     ours = this_process().pid
 
-    def report(process: str, queue: int | None) -> Report:
-        return Report(
+    def report(process: str, queue: int | None) -> ProcessReport:
+        return ProcessReport(
             process=process, at=0.0, queue=queue, queues=2, capacity=9, version=0, default_weight=1.0,
             policy="least_work_left", scheduling=None, classes={},
         )  # fmt: skip
@@ -49,7 +49,7 @@ def test_the_queue_of_a_worker_is_told_by_its_process(
 
         def __exit__(self, *_: object) -> None: ...
 
-        def reports(self) -> list[Report]:
+        def reports(self) -> list[ProcessReport]:
             return found
 
     monkeypatch.setattr(sandbox, "open_server", lambda connection: Server())

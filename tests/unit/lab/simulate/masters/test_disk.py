@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from random import Random
 
-from trimtab.lab.simulate.masters.disk import Disk
-from trimtab.online.masters.entries import Nothing
-from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, Promised, Snapshot
+from trimtab.lab.simulate.masters.disk import SimulatedDisk
+from trimtab.online.masters.entries import NoOp
+from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
 
 
 def test_what_a_snapshot_covers_goes_when_a_node_starts() -> None:
     """Each start reads what the one before it needed, and what was written since; nothing else."""
-    disk = Disk()
-    disk.lines += [(0, AcceptedAt(slot, (1, 0), Nothing())) for slot in range(1, 9)]
-    disk.lines += [(0, ChosenUpTo(8)), (0, Snapshot(6, ("state",))), (0, Promised((2, 1)))]
-    accepted = [AcceptedAt(slot, (1, 0), Nothing()) for slot in (7, 8)]
+    disk = SimulatedDisk()
+    disk.lines += [(0, AcceptedAt(slot, (1, 0), NoOp())) for slot in range(1, 9)]
+    disk.lines += [(0, ChosenUpTo(8)), (0, GroupSnapshot(6, ("state",))), (0, Promised((2, 1)))]
+    accepted = [AcceptedAt(slot, (1, 0), NoOp()) for slot in (7, 8)]
     disk.synced = len(disk.lines)
-    needed = [Snapshot(6, ("state",)), *accepted, Promised((2, 1))]
+    needed = [GroupSnapshot(6, ("state",)), *accepted, Promised((2, 1))]
     assert disk.recovered() == {0: needed}
     assert disk.lines == [(0, one) for one in needed] and disk.synced == len(needed)
     disk.lines.append((0, ChosenUpTo(8)))

@@ -8,32 +8,39 @@ from math import inf
 
 import pytest
 
-from trimtab.lab.simulate.linear import Operation, judge
-from trimtab.lab.simulate.masters.histories import Appended, Begun, Histories, Kept, Log, Read
-from trimtab.lab.simulate.masters.world import World
-from trimtab.online.masters.entries import Record
-from trimtab.online.masters.messages import Pulled
-from trimtab.online.masters.settings import MasterSettings
+from trimtab.lab.simulate.linear import ClientOperation, check_linearizability
+from trimtab.lab.simulate.masters.histories import (
+    ClientHistories,
+    LogModel,
+    MessageAppended,
+    MessagesRead,
+    OffsetAcknowledged,
+    ReadStarted,
+)
+from trimtab.lab.simulate.masters.world import StoreWorld
+from trimtab.online.masters.entries import MessageRecord
+from trimtab.online.masters.messages import FetchResponse
+from trimtab.online.masters.settings import StoreSettings
 
 
 @cache
-def played() -> tuple[Operation, ...]:
-    """Two producers and two consumers of a group, whose ideal node changes; nothing else goes wrong."""
-    world = World(1, nodes=3, groups=1, settings=MasterSettings(), clients=2)
-    for ideal in (0, 1, 2):
+def played() -> tuple[ClientOperation, ...]:
+    """Two producers and two consumers of a group, whose preferred node changes; nothing else goes wrong."""
+    world = StoreWorld(1, nodes=3, groups=1, settings=StoreSettings(), clients=2)
+    for preferred in (0, 1, 2):
         world.run_until(world.now + 25.0)
-        world.publish_map((ideal,))
+        world.publish_map((preferred,))
     world.closing = True  # so that all is read in the end
     world.run_until(world.now + 10.0)
     return tuple(world.histories.history(0))
 
 
-def linearizable(history: list[Operation]) -> bool | None:
+def linearizable(history: list[ClientOperation]) -> bool | None:
     """The verdict."""
-    return judge(history, Log(history)).linearizable
+    return check_linearizability(history, LogModel(history)).linearizable
 
 
-def changed(at: int, what: object) -> list[Operation]:
+def changed(at: int, what: object) -> list[ClientOperation]:
     """The history with one other answer."""
     history = list(played())
     history[at] = replace(history[at], what=what)
@@ -41,12 +48,12 @@ def changed(at: int, what: object) -> list[Operation]:
 
 
 def test_what_clients_saw_is_explained() -> None:
-    """Hundreds of operations, through takeovers; consumers began where a master said so, several times."""
+    """Hundreds of operations, through transfers; consumers began where a master said so, several times."""
     history = list(played())
     assert linearizable(history) is True
     kinds = [type(one.what) for one in history]
-    assert kinds.count(Appended) > 100 and kinds.count(Read) > 20
-    assert kinds.count(Begun) >= 4 and kinds.count(Kept) >= 4
+    assert kinds.count(MessageAppended) > 100 and kinds.count(MessagesRead) > 20
+    assert kinds.count(ReadStarted) >= 4 and kinds.count(OffsetAcknowledged) >= 4
 
 
 def reads() -> list[int]:
@@ -54,7 +61,7 @@ def reads() -> list[int]:
     return [
         at
         for at, one in enumerate(played())
-        if isinstance(one.what, Read) and 0 < len(one.what.messages) < one.what.most
+        if isinstance(one.what, MessagesRead) and 0 < len(one.what.messages) < one.what.max_messages
     ]
 
 
@@ -62,7 +69,7 @@ def reads() -> list[int]:
 def test_a_stale_read_is_noticed(at: int) -> None:
     """The newest message was acknowledged before the question, and the answer leaves it out."""
     what = played()[at].what
-    newest = next(one for one in played() if one.what == Appended(what.messages[-1]))
+    newest = next(one for one in played() if one.what == MessageAppended(what.messages[-1]))
     if newest.returned >= played()[at].called:
         pytest.skip("they are beside one another: both answers are right")
     assert linearizable(changed(at, what._replace(messages=what.messages[:-1]))) is False
@@ -73,14 +80,14 @@ def test_a_message_that_was_acknowledged_and_is_not_there_is_noticed() -> None:
     lost = _log()[-1]
     history = []
     for one in played():
-        read = one.what.read if isinstance(one.what, Begun) else one.what
-        if isinstance(read, Read):
+        read = one.what.read if isinstance(one.what, ReadStarted) else one.what
+        if isinstance(read, MessagesRead):
             read = read._replace(messages=tuple(message for message in read.messages if message != lost))
-        what = one.what._replace(read=read) if isinstance(one.what, Begun) else read
+        what = one.what._replace(read=read) if isinstance(one.what, ReadStarted) else read
         history.append(replace(one, what=what))
     assert linearizable(history) is False
     # Nobody was told that it is stored: then it may be missing.
-    unknown = [replace(one, returned=inf) if one.what == Appended(lost) else one for one in history]
+    unknown = [replace(one, returned=inf) if one.what == MessageAppended(lost) else one for one in history]
     assert linearizable(unknown) is True
 
 
@@ -88,8 +95,8 @@ def _log() -> list[tuple[str, int]]:
     """All that was read, by offset."""
     found: dict[int, tuple[str, int]] = {}
     for one in played():
-        read = one.what.read if isinstance(one.what, Begun) else one.what
-        if isinstance(read, Read):
+        read = one.what.read if isinstance(one.what, ReadStarted) else one.what
+        if isinstance(read, MessagesRead):
             found.update(enumerate(read.messages, read.offset))
     return [found[at] for at in range(len(found))]
 
@@ -99,49 +106,53 @@ def test_an_offset_that_goes_back_is_noticed() -> None:
     at, begun = max(
         (at, one.what)
         for at, one in enumerate(played())
-        if isinstance(one.what, Begun) and one.what.read.offset
+        if isinstance(one.what, ReadStarted) and one.what.read.offset
     )
     before = begun.read.offset - 1
-    read = Read(before, begun.read.most, tuple(_log()[before : before + len(begun.read.messages)]))
+    read = MessagesRead(
+        before, begun.read.max_messages, tuple(_log()[before : before + len(begun.read.messages)])
+    )
     assert linearizable(changed(at, begun._replace(read=read))) is False
 
 
 def test_two_messages_of_two_producers_in_the_wrong_order_are_noticed() -> None:
     """The second was sent when the first had been acknowledged."""
-    early, late = Appended(("a", 1)), Appended(("b", 1))
-    read = Read(0, 10, (("b", 1), ("a", 1)))
-    rows = [Operation(early, 0, 1), Operation(late, 2, 3), Operation(read, 4, 5)]
+    early, late = MessageAppended(("a", 1)), MessageAppended(("b", 1))
+    read = MessagesRead(0, 10, (("b", 1), ("a", 1)))
+    rows = [ClientOperation(early, 0, 1), ClientOperation(late, 2, 3), ClientOperation(read, 4, 5)]
     assert linearizable(rows) is False
     assert linearizable([rows[0], replace(rows[1], called=1), rows[2]]) is True
 
 
 def test_messages_of_a_producer_stand_in_their_order() -> None:
     """Nobody has read them, and all were under way at once: there is one order, which is found at once."""
-    many = [Operation(Appended(("p", number)), 0, 1) for number in range(1, 31)]
-    assert judge(many[::-1], Log(many), most_steps=1000).linearizable is True
-    assert judge(many[1:], Log(many[1:]), most_steps=1000).linearizable is False
-    assert linearizable([*many[:2], Operation(Read(0, 10, (("p", 2), ("p", 1))), 2, 3)]) is False
+    many = [ClientOperation(MessageAppended(("p", number)), 0, 1) for number in range(1, 31)]
+    assert check_linearizability(many[::-1], LogModel(many), max_steps=1000).linearizable is True
+    assert check_linearizability(many[1:], LogModel(many[1:]), max_steps=1000).linearizable is False
+    assert (
+        linearizable([*many[:2], ClientOperation(MessagesRead(0, 10, (("p", 2), ("p", 1))), 2, 3)]) is False
+    )
 
 
 def test_questions_and_answers_are_put_together() -> None:
     """A message sent again has one beginning; an answer that keeps more keeps less, too."""
-    histories = Histories(1)
+    histories = ClientHistories(1)
     histories.appends(1.0, 0, ("p", 1))
     histories.appends(2.0, 0, ("p", 1))
     histories.appended(3.0, 0, ("p", 1))
     histories.pulls(4.0, 0, "c", -1, 10)
-    record = Record("t", "p", 1, b"1")
-    histories.pulled(5.0, 0, Pulled("c", "t", 1, "stored", 0, (record,), 0))
+    record = MessageRecord("t", "p", 1, b"1")
+    histories.pulled(5.0, 0, FetchResponse("c", "t", 1, "stored", 0, (record,), 0))
     histories.keeps(6.0, 0, "c", 1)
     histories.keeps(7.0, 0, "c", 2)
-    histories.kept(8.0, 0, "c", 2)
+    histories.offset_acknowledged(8.0, 0, "c", 2)
     histories.appends(9.0, 0, ("p", 2))
-    read = Read(0, 10, (("p", 1),))
+    read = MessagesRead(0, 10, (("p", 1),))
     assert histories.history(0) == [
-        Operation(Appended(("p", 1)), 1.0, 3.0),
-        Operation(Begun("c", read), 4.0, 5.0),
-        Operation(Kept("c", 1), 6.0, 8.0),
-        Operation(Kept("c", 2), 7.0, 8.0),
-        Operation(Appended(("p", 2)), 9.0, inf),
+        ClientOperation(MessageAppended(("p", 1)), 1.0, 3.0),
+        ClientOperation(ReadStarted("c", read), 4.0, 5.0),
+        ClientOperation(OffsetAcknowledged("c", 1), 6.0, 8.0),
+        ClientOperation(OffsetAcknowledged("c", 2), 7.0, 8.0),
+        ClientOperation(MessageAppended(("p", 2)), 9.0, inf),
     ]
     assert linearizable(histories.history(0)) is True

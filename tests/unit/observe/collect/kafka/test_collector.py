@@ -13,10 +13,10 @@ from kafka.admin import KafkaAdminClient
 from simulate.kafka.cluster import cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
 from simulate.kafka.state import PartitionName
-from trimtab.observe.collect.collecting import TickSample, Unanswered
-from trimtab.observe.collect.kafka.asking import AdminAsker
-from trimtab.observe.collect.kafka.collector import Collector
+from trimtab.observe.collect.kafka.collector import KafkaCollector
 from trimtab.observe.collect.kafka.raw import KEYS, OF_MANY
+from trimtab.observe.collect.kafka.requests import AdminRequestSender
+from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 
 Row = dict[str, object]
@@ -39,18 +39,20 @@ def server() -> Iterator[SimulatedKafkaServer]:
 
 
 @pytest.fixture
-def asker(server: SimulatedKafkaServer) -> Iterator[AdminAsker]:
+def asker(server: SimulatedKafkaServer) -> Iterator[AdminRequestSender]:
     """The way to the brokers."""
     admin = KafkaAdminClient(bootstrap_servers=server.bootstrap, reconnect_backoff_max_ms=100)
-    yield AdminAsker(admin)
+    yield AdminRequestSender(admin)
     admin.close()
 
 
 def sample(
-    asker: AdminAsker, settings: CollectSettings | None = None, capacity: CapacitySettings | None = None
+    asker: AdminRequestSender,
+    settings: CollectSettings | None = None,
+    capacity: CapacitySettings | None = None,
 ) -> TickSample:
     """One tick."""
-    collector = Collector(
+    collector = KafkaCollector(
         asker, settings or CollectSettings(interval_seconds=6), capacity or CapacitySettings()
     )
     try:
@@ -64,7 +66,7 @@ def rows(found: TickSample, kind: str) -> list[Row]:
     return [row for batch in found.batches if batch.kind == kind for row in batch.rows()]
 
 
-def test_a_tick_holds_every_kind_of_row_that_the_admin_interface_gives(asker: AdminAsker) -> None:
+def test_a_tick_holds_every_kind_of_row_that_the_admin_interface_gives(asker: AdminRequestSender) -> None:
     """Placement, sizes, offsets and groups of a whole cluster, without an agent anywhere."""
     found = sample(asker)
     assert (found.answered, found.brokers, found.endpoints, found.problems) == (4, 4, 0, ())
@@ -88,7 +90,9 @@ def test_a_tick_holds_every_kind_of_row_that_the_admin_interface_gives(asker: Ad
     assert found.rows == 4 + 8 + 6 + 3 + 1
 
 
-def test_a_dead_broker_never_loses_the_others(server: SimulatedKafkaServer, asker: AdminAsker) -> None:
+def test_a_dead_broker_never_loses_the_others(
+    server: SimulatedKafkaServer, asker: AdminRequestSender
+) -> None:
     """Killed, then fenced by the controller: it is marked, and every other broker's rows are there."""
     before = sample(asker)
     server.do(lambda cluster: cluster.kill_broker(2))
@@ -109,7 +113,7 @@ def test_a_dead_broker_never_loses_the_others(server: SimulatedKafkaServer, aske
 
 
 def test_a_broker_that_comes_back_or_joins_is_sampled_again(
-    server: SimulatedKafkaServer, asker: AdminAsker
+    server: SimulatedKafkaServer, asker: AdminRequestSender
 ) -> None:
     """Nobody restarts the collector when the cluster changes."""
     server.do(lambda cluster: cluster.kill_broker(2))
@@ -123,7 +127,7 @@ def test_a_broker_that_comes_back_or_joins_is_sampled_again(
     assert sample(asker).answered == 4
 
 
-def test_moves_in_flight_are_told(server: SimulatedKafkaServer, asker: AdminAsker) -> None:
+def test_moves_in_flight_are_told(server: SimulatedKafkaServer, asker: AdminRequestSender) -> None:
     """The pipeline must know a replica that is still being copied."""
     server.do(lambda cluster: cluster.controller.reassign("t", 0, [4, 2]))
     found = sample(asker)
@@ -135,7 +139,7 @@ def test_moves_in_flight_are_told(server: SimulatedKafkaServer, asker: AdminAske
         assert filled - {*KEYS, "sampled_at", "received_at"} == set(values)
 
 
-def test_a_broken_disk_is_marked(server: SimulatedKafkaServer, asker: AdminAsker) -> None:
+def test_a_broken_disk_is_marked(server: SimulatedKafkaServer, asker: AdminRequestSender) -> None:
     """An offline log dir is a row that says so."""
     server.do(lambda cluster: cluster.fail_log_dir(1, "/d1"))
     states = {(r["broker"], r["log_dir"]): r["dir_state"] for r in rows(sample(asker), "log_dir")}
@@ -143,7 +147,7 @@ def test_a_broken_disk_is_marked(server: SimulatedKafkaServer, asker: AdminAsker
     assert states[1, "/d0"] == "online"
 
 
-def test_declared_capacity_and_hosts_go_with_the_brokers(asker: AdminAsker) -> None:
+def test_declared_capacity_and_hosts_go_with_the_brokers(asker: AdminRequestSender) -> None:
     """Log dirs that share a file system get the declared disk instead of counting it twice."""
     found = sample(
         asker,
@@ -165,7 +169,7 @@ def test_declared_capacity_and_hosts_go_with_the_brokers(asker: AdminAsker) -> N
     }
 
 
-def test_metrics_of_some_brokers_only(asker: AdminAsker) -> None:
+def test_metrics_of_some_brokers_only(asker: AdminRequestSender) -> None:
     """One exporter works, one gives nothing of Kafka, one is down: each is said, and the tick is whole."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -200,31 +204,31 @@ def test_metrics_of_some_brokers_only(asker: AdminAsker) -> None:
     ]
 
 
-def test_a_cluster_that_is_gone_is_one_error(server: SimulatedKafkaServer, asker: AdminAsker) -> None:
+def test_a_cluster_that_is_gone_is_one_error(server: SimulatedKafkaServer, asker: AdminRequestSender) -> None:
     """All brokers dead: the tick fails within its time-out, and the next one may succeed."""
     for broker in (1, 2, 3, 4):
         server.do(lambda cluster, broker=broker: cluster.kill_broker(broker))  # type: ignore[misc]
-    with pytest.raises(Unanswered):
+    with pytest.raises(RequestError):
         sample(asker, CollectSettings(interval_seconds=6, timeout_seconds=0.5))
 
 
-def test_an_old_cluster_is_sampled_without_its_fenced_brokers(asker: AdminAsker) -> None:
+def test_an_old_cluster_is_sampled_without_its_fenced_brokers(asker: AdminRequestSender) -> None:
     """Kafka before 2.8 cannot describe its cluster: metadata names the living brokers, and it is said."""
 
     class Old:
-        def ask(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
+        def request(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
             if type(request).__name__ == "DescribeClusterRequest":
-                raise Unanswered("incompatible broker version")
-            return asker.ask(request, broker, timeout_seconds)
+                raise RequestError("incompatible broker version")
+            return asker.request(request, broker, timeout_seconds)
 
-    collector = Collector(Old(), CollectSettings(interval_seconds=6), CapacitySettings())
+    collector = KafkaCollector(Old(), CollectSettings(interval_seconds=6), CapacitySettings())
     found = collector.sample()
     collector.close()
     assert (found.answered, found.brokers) == (4, 4)
     assert found.problems == ("brokers that are fenced are not known: incompatible broker version",)
 
 
-def test_garbage_from_one_broker_costs_its_own_rows_only(asker: AdminAsker) -> None:
+def test_garbage_from_one_broker_costs_its_own_rows_only(asker: AdminRequestSender) -> None:
     """Whatever the client raises over an answer becomes one broker's problem."""
 
     class Garbled:

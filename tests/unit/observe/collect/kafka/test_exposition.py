@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from trimtab.observe.collect.kafka.exposition import BrokerCounters, Cluster, read_exposition
+from trimtab.observe.collect.kafka.exposition import BrokerCounters, ClusterNames, read_exposition
 
 BY_RULES = """\
 # HELP kafka_server_brokertopicmetrics_bytesin_total Attribute exposed for management
@@ -159,7 +159,7 @@ def test_rules_that_give_rates_only_are_named_as_such() -> None:
     found = read_exposition((EXPOSITIONS / "cp-helm-charts.txt").read_text())
     assert (found.broker, found.topics) == ({}, {})
     assert "cp_kafka_server_brokertopicmetrics_bytesinpersec is not named as a counter" in found.lacking()
-    assert "CPU is not levelled and bytes of all brokers are estimated" in found.lacking()
+    assert "CPU is not balanced and bytes of all brokers are estimated" in found.lacking()
 
 
 def test_what_its_type_line_calls_a_gauge_is_no_counter() -> None:
@@ -203,9 +203,9 @@ def test_a_sample_with_a_label_that_is_not_understood_is_no_total() -> None:
 
 
 @pytest.mark.parametrize(
-    "cluster", [Cluster(topics={"orders", "audit", "idle"}), Cluster(topic_label="kafka_topic")]
+    "cluster", [ClusterNames(topics={"orders", "audit", "idle"}), ClusterNames(topic_label="kafka_topic")]
 )
-def test_a_topic_label_of_another_name_is_verified_or_set(cluster: Cluster) -> None:
+def test_a_topic_label_of_another_name_is_verified_or_set(cluster: ClusterNames) -> None:
     """Its values are names of topics, or the settings name it."""
     found = read_exposition(OTHER_LABEL, cluster)
     assert found.broker == {"bytes_in_total": 5_000_010.0}
@@ -215,7 +215,7 @@ def test_a_topic_label_of_another_name_is_verified_or_set(cluster: Cluster) -> N
 
 def test_a_topic_label_with_a_value_that_is_no_topic_is_not_taken() -> None:
     """One unknown value leaves the label in doubt."""
-    found = read_exposition(OTHER_LABEL, Cluster(topics={"orders"}))
+    found = read_exposition(OTHER_LABEL, ClusterNames(topics={"orders"}))
     assert found.topics == {}
     assert found.unread_topics
 
@@ -264,10 +264,10 @@ HOSTS = {1: "kafka-0.kafka.svc.local", 2: "kafka-1.kafka.svc.local", 3: "10.0.0.
 def test_several_brokers_behind_one_address_are_split(label: str, values: tuple[str, ...]) -> None:
     """Each broker gets its own counters and CPU, by host or by id."""
     for broker in HOSTS:
-        found = read_exposition(federated(label, *values), Cluster(broker, HOSTS, sharing=(1, 2, 3)))
+        found = read_exposition(federated(label, *values), ClusterNames(broker, HOSTS, sharing=(1, 2, 3)))
         assert found.broker == {"bytes_in_total": broker, "cpu_time_ns": broker * 1e9}
         assert found.topics == {"t": {"bytes_in_total": broker}}
-        assert not found.refusal
+        assert not found.error
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_several_brokers_behind_one_address_are_split(label: str, values: tuple[
 )
 def test_counters_that_may_be_another_brokers_are_refused(text: str, cause: str) -> None:
     """Labels that match no broker, one that matches another, and one address without labels for two."""
-    found = read_exposition(text, Cluster(2, HOSTS, sharing=(1, 2)))
+    found = read_exposition(text, ClusterNames(2, HOSTS, sharing=(1, 2)))
     assert (found.broker, found.topics) == ({}, {})
     assert cause in found.lacking()
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.model.masters.snapshot import NOBODY, GroupLoad, MastersSnapshot, NodeState
+from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
 from trimtab.observe.collect.kafka.leaders import leaders
 from trimtab.plan.masters.trim import plan_masters
@@ -20,7 +20,7 @@ def seen(*partitions: Any, **states: str) -> MastersSnapshot:
     return leaders(snapshot(brokers, list(partitions)))
 
 
-def group(*partitions: Any, **states: str) -> GroupLoad:
+def group(*partitions: Any, **states: str) -> MasterGroupLoad:
     """The first group of these."""
     return seen(*partitions, **states).groups[0]
 
@@ -30,7 +30,7 @@ def test_a_leader_is_a_master_and_the_preferred_replica_alone_able() -> None:
     found = seen(partition("led", 4, [2, 3, 1], leader=3))
     assert [one.node for one in found.nodes] == ["1", "2", "3"]
     (only,) = found.groups
-    assert (only.group, only.master, only.ideal, only.able) == ("led-4", 2, 1, (1,))
+    assert (only.group, only.master, only.preferred, only.able) == ("led-4", 2, 1, (1,))
     assert (found.system, found.version) == ("kafka", 0)
 
 
@@ -53,11 +53,11 @@ def test_a_replica_that_is_still_copied_is_not_able() -> None:
 
 def test_a_partition_without_a_leader_has_no_master() -> None:
     """Its last replica is away."""
-    assert group(partition("led", 0, [2], leader=None, in_sync=[2]), b2="dead").master == NOBODY
+    assert group(partition("led", 0, [2], leader=None, in_sync=[2]), b2="dead").master == NO_MASTER
 
 
 def test_what_moves_is_what_a_leader_carries_more() -> None:
-    """20 B/s in are the same for a follower, 50 out are not; disk and processor are not levelled here."""
+    """20 B/s in are the same for a follower, 50 out are not; disk and processor are not balanced here."""
     found = group(partition("led", 0, [1, 2], load=(4.0, 7.0, 20.0, 50.0)))
     assert (found.bytes_per_second, found.queries_per_second) == (50.0, 0.0)
     less = partition("led", 0, [1, 2], load=(4.0, 7.0, 20.0, 50.0), follower=(1.0, 7.0, 30.0, 20.0))
@@ -68,7 +68,7 @@ def test_states_of_brokers_are_those_of_nodes() -> None:
     """New ones, and those that take no replicas, may lead."""
     states = {"b1": "new", "b2": "no_leaders", "b3": "draining"}
     assert [one.state for one in seen(**states).nodes] == [
-        NodeState.ALIVE, NodeState.MUTED, NodeState.DRAINING
+        NodeState.ALIVE, NodeState.EXCLUDED, NodeState.DRAINING
     ]  # fmt: skip
     assert [one.state for one in seen(b1="dead", b2="no_new_replicas").nodes] == [
         NodeState.DEAD, NodeState.ALIVE, NodeState.ALIVE
@@ -90,10 +90,10 @@ def piled_up() -> MastersSnapshot:
 
 def test_a_cap_holds_and_what_may_not_lead_is_left() -> None:
     """Two of the three that could come back tonight; led-0 stays, since broker 1 is behind there."""
-    few = plan_masters(piled_up(), MastersSettings(takeovers_most=2))
+    few = plan_masters(piled_up(), MastersSettings(max_moves=2))
     assert len(few.moves) == 2
     assert few.verdict is Verdict.IMPROVED
-    assert any("with 2 takeovers (masters.takeovers_most)" in one.text for one in few.problems)
+    assert any("with 2 transfers (masters.max_moves)" in one.text for one in few.problems)
     every = plan_masters(piled_up(), MastersSettings(epsilon=(0.01, 0.01)))
     assert {move.group for move in every.moves} == {"led-3", "led-6", "led-9"}
     assert {move.target for move in every.moves} == {"1"}

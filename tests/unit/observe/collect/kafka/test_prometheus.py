@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from trimtab.model.errors import SettingsError
-from trimtab.observe.collect.collecting import Unanswered
-from trimtab.observe.collect.kafka.placement import Broker
+from trimtab.observe.collect.kafka.placement import KafkaBroker
 from trimtab.observe.collect.kafka.prometheus import endpoints, full_url, scrape, topic_batch
+from trimtab.observe.collect.sampler import RequestError
 
 Serve = Callable[[Callable[[BaseHTTPRequestHandler], None]], str]
 
@@ -69,25 +69,25 @@ def test_an_endpoint_is_scraped(serve: Serve) -> None:
 
 def test_a_failing_endpoint_is_one_reason(serve: Serve) -> None:
     """A refusal, a dead port, something that is not HTTP: each says what it was."""
-    with pytest.raises(Unanswered, match="answers 503"):
+    with pytest.raises(RequestError, match="answers 503"):
         scrape(full_url(serve(body("no", 503))), 5.0)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    with pytest.raises(Unanswered, match="Connection refused"):
+    with pytest.raises(RequestError, match="Connection refused"):
         scrape(full_url(f"127.0.0.1:{port}"), 5.0)
 
     def garbage(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(b"\x00\x01 no http at all\r\n\r\n")
 
-    with pytest.raises(Unanswered, match="does not speak HTTP"):
+    with pytest.raises(RequestError, match="does not speak HTTP"):
         scrape(full_url(serve(garbage)), 5.0)
 
 
 def test_a_silent_endpoint_costs_its_time_out_only(serve: Serve) -> None:
     """An exporter that hangs does not hold up the tick."""
     released = threading.Event()
-    with pytest.raises(Unanswered, match="timed out"):
+    with pytest.raises(RequestError, match="timed out"):
         scrape(full_url(serve(lambda _: released.wait(10) and None)), 0.2)
     released.set()
 
@@ -105,19 +105,19 @@ def test_an_endless_endpoint_is_cut_off(serve: Serve) -> None:
         except OSError:
             return
 
-    with pytest.raises(Unanswered, match="was not done"):
+    with pytest.raises(RequestError, match="was not done"):
         scrape(full_url(serve(dribble)), 0.3)
 
 
 def test_endpoints_come_from_a_table_or_a_pattern() -> None:
     """A sandbox has a port per broker; a production cluster a port per host."""
-    broker = Broker(4, "kafka4.example", "r1", fenced=False)
+    broker = KafkaBroker(4, "kafka4.example", "r1", fenced=False)
     assert endpoints(None).url(broker) is None
     assert endpoints({"4": "127.0.0.1:7074"}).url(broker) == "http://127.0.0.1:7074/metrics"
     assert endpoints({"5": "127.0.0.1:7075"}).url(broker) is None
     assert endpoints("{host}:7071").url(broker) == "http://kafka4.example:7071/metrics"
     assert endpoints("https://metrics/{id}/jmx").url(broker) == "https://metrics/4/jmx"
-    assert endpoints("{host}:1").url(Broker(1, "::1", None, fenced=False)) == "http://[::1]:1/metrics"
+    assert endpoints("{host}:1").url(KafkaBroker(1, "::1", None, fenced=False)) == "http://[::1]:1/metrics"
 
 
 @pytest.mark.parametrize("setting", ["http://{name}:7071", "{host:7071", {"one": "127.0.0.1:7071"}])

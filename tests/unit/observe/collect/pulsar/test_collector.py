@@ -17,13 +17,13 @@ from support.pulsar_admin import NAMESPACE, bundle_holding, loaded_server
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 from trimtab.files.bundles.reports import read_reports
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.collect.collecting import TickSample, Unanswered
-from trimtab.observe.collect.landing import LakeLanding, arrow_schema
 from trimtab.observe.collect.pulsar.collector import PulsarCollector
 from trimtab.observe.collect.pulsar.raw import COLUMNS, KINDS
 from trimtab.observe.collect.pulsar.recorded import recent_ticks
-from trimtab.observe.collect.pulsar.recording import RecordingLanding
+from trimtab.observe.collect.pulsar.recording import RecordingSink
+from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
+from trimtab.observe.collect.sinks import LakeSink, arrow_schema
 from trimtab.observe.lake import Lake
 
 Row = dict[str, Any]
@@ -116,7 +116,7 @@ def test_the_figures_of_a_bundle_are_those_of_the_report(server: PulsarAdminServ
 def test_rows_have_exactly_the_declared_columns(server: PulsarAdminServer, tmp_path: Path) -> None:
     """The pipeline reads what the collector lands, column for column, type for type."""
     found = sample(server)
-    LakeLanding(tmp_path / "bundles/raw", COLUMNS).land(found.batches, found.cluster, TICK)
+    LakeSink(tmp_path / "bundles/raw", COLUMNS).write(found.batches, found.cluster, TICK)
     (file,) = Lake(tmp_path, BUNDLES).raw_files()
     table = pq.ParquetFile(file).read()
     assert table.schema.equals(arrow_schema(COLUMNS))
@@ -163,7 +163,7 @@ def test_nobody_answers(server: PulsarAdminServer) -> None:
     collector = opened(server)
     for one in server.ids:
         server.kill(one)
-    with pytest.raises(Unanswered, match=r"no Pulsar broker answers"):
+    with pytest.raises(RequestError, match=r"no Pulsar broker answers"):
         collector.sample()
     collector.close()
 
@@ -174,7 +174,7 @@ def test_a_token_is_shown_and_a_wrong_one_is_told() -> None:
         assert sample(server).answered == 3
         admin = PulsarAdmin(PulsarConnection(server.urls, token="wrong"))
         collector = PulsarCollector(admin, CollectSettings(), CapacitySettings())
-        with pytest.raises(Unanswered, match=r"rights of a superuser") as caught:
+        with pytest.raises(RequestError, match=r"rights of a superuser") as caught:
             collector.sample()
         collector.close()
         assert "wrong" not in str(caught.value)
@@ -520,9 +520,9 @@ def test_a_recording_is_what_the_lake_holds(server: PulsarAdminServer, tmp_path:
     raw = tmp_path / "bundles/raw"
     collector = opened(server)
     for number in range(4):
-        landing = RecordingLanding(LakeLanding(raw, COLUMNS), path)
+        landing = RecordingSink(LakeSink(raw, COLUMNS), path)
         found = collector.sample()
-        landing.land(
+        landing.write(
             found.batches, found.cluster, TICK + datetime.timedelta(seconds=30 * (number - number // 3))
         )
         landing.close()

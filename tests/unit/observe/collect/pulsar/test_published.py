@@ -1,7 +1,7 @@
 """What brokers publish under the extensible load manager, message by message."""
 
-from trimtab.observe.collect.pulsar.figures import Faults
-from trimtab.observe.collect.pulsar.published import LatestByKey
+from trimtab.observe.collect.pulsar.figures import SampleErrors
+from trimtab.observe.collect.pulsar.published import LatestValues
 from trimtab.observe.collect.pulsar.report import published_bundles, published_report
 
 BROKER = (
@@ -21,16 +21,16 @@ BUNDLES = (
 
 def test_the_newest_report_of_each_broker_counts_and_a_dead_one_has_none():
     """An empty message says that its broker has gone."""
-    latest = LatestByKey()
-    latest.take("b1:8080", b'{"updatedAt": 1}')
-    latest.take("b1:8080", BROKER)
-    latest.take("b2:8080", BROKER)
-    latest.take("b2:8080", b"")
-    latest.take("b3:8080", b"not json")
-    latest.take("b4:8080", b"[]")
+    latest = LatestValues()
+    latest.update("b1:8080", b'{"updatedAt": 1}')
+    latest.update("b1:8080", BROKER)
+    latest.update("b2:8080", BROKER)
+    latest.update("b2:8080", b"")
+    latest.update("b3:8080", b"not json")
+    latest.update("b4:8080", b"[]")
     assert list(latest.all()) == ["b1:8080"]
     assert latest.unreadable == 2
-    faults = Faults()
+    faults = SampleErrors()
     report = published_report(latest.all()["b1:8080"], "b1:8080", faults)
     assert report.usage["cpu"] == (184.9, 200.0)
     assert (report.weighted_max_ema, report.msg_throughput_ema) == (0.32, 2144.6)
@@ -40,8 +40,8 @@ def test_the_newest_report_of_each_broker_counts_and_a_dead_one_has_none():
 
 def test_top_bundles_are_read_in_their_order_and_nonsense_is_left_out():
     """The leader of such a cluster knows of no other bundles."""
-    latest, faults = LatestByKey(), Faults()
-    latest.take("b1:8080", BUNDLES)
+    latest, faults = LatestValues(), SampleErrors()
+    latest.update("b1:8080", BUNDLES)
     found = published_bundles(latest.all()["b1:8080"], "b1:8080", faults)
     assert list(found) == ["t/n/0x00000000_0x80000000"]
     assert found["t/n/0x00000000_0x80000000"]["producers"] == 2

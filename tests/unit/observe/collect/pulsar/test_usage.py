@@ -11,7 +11,7 @@ def test_one_hosts_figures_are_not_the_brokers_own():
     """Three ports of one host, one limit, nearly one usage."""
     source = UsageSource("auto")
     assert set(source.of(ALIKE, 0.0).values()) == {DECLARED}
-    assert "the brokers on h report" in str(source.remark())
+    assert "the brokers on h report" in str(source.warning())
 
 
 def test_control_groups_are_told_by_their_differences():
@@ -20,7 +20,7 @@ def test_control_groups_are_told_by_their_differences():
     assert set(source.of(OWN, 0.0).values()) == {DECLARED}
     assert set(source.of(OWN, APART_SECONDS).values()) == {DECLARED}
     assert set(source.of(OWN, 1.0 + APART_SECONDS).values()) == {MEASURED}
-    assert source.remark() is None
+    assert source.warning() is None
 
 
 def test_brokers_that_have_just_been_started_are_not_taken_at_their_word():
@@ -63,7 +63,7 @@ def test_figures_that_stay_apart_are_the_brokers_own():
     assert set(source.of(OWN, 60.0).values()) == {DECLARED}
     assert set(source.of(OWN, 61.0 + APART_SECONDS).values()) == {MEASURED}
     assert set(source.of(idle, 62.0 + APART_SECONDS).values()) == {MEASURED}
-    assert source.remark() is None
+    assert source.warning() is None
 
 
 def test_what_was_set_holds_whatever_is_reported():
@@ -71,7 +71,7 @@ def test_what_was_set_holds_whatever_is_reported():
     assert set(UsageSource("measured").of(ALIKE, 0.0).values()) == {MEASURED}
     source = UsageSource("declared")
     assert set(source.of(OWN, 0.0).values()) == {DECLARED}
-    assert "collect.pulsar.usage" in str(source.remark())
+    assert "collect.pulsar.usage" in str(source.warning())
 
 
 def test_brokers_that_do_not_know_their_cpu_yet_wait():

@@ -35,7 +35,7 @@ def unloads(plan: BundlePlan) -> list[tuple[str, str | None, str | None]]:
 def test_a_level_cluster_is_left_alone() -> None:
     """Three brokers with equal load need nothing, and nothing is disturbed."""
     plan = planned(small_snapshot([0, 1, 2], [30, 30, 30]))
-    assert (plan.verdict, plan.moves, plan.cost.sessions, plan.bound.sessions) == (Verdict.LEVEL, (), 0, 0)
+    assert (plan.verdict, plan.moves, plan.cost.sessions, plan.bound.sessions) == (Verdict.BALANCED, (), 0, 0)
 
 
 def test_of_equal_bundles_the_one_with_fewest_clients_goes() -> None:
@@ -44,7 +44,7 @@ def test_of_equal_bundles_the_one_with_fewest_clients_goes() -> None:
         [0, 0, 0, 0, 0, 0, 1, 1], [10] * 8, brokers=2, sessions=[50, 5, 50, 50, 5, 50, 9, 9]
     )
     plan = planned(snapshot)
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert {bundle for bundle, _, _ in unloads(plan)} == {snapshot.bundles.key[1], snapshot.bundles.key[4]}
     assert plan.cost.sessions == 10
     assert plan.bound.sessions == 6  # 12 of the 20 units must go, by five clients for ten units
@@ -62,10 +62,10 @@ def test_of_equally_cheap_plans_the_one_with_fewest_unloads_is_made() -> None:
 
 
 def test_the_plan_holds_in_the_forecast_too() -> None:
-    """All is level now; one bundle will grow, and the plan makes room for it before it does."""
+    """All is balanced now; one bundle will grow, and the plan makes room for it before it does."""
     snapshot = small_snapshot([0, 0, 0, 1, 1], [[20, 20], [15, 45], [5, 5], [20, 20], [20, 20]])
     plan = planned(replace(snapshot, views=("window 0", "forecast +900")))
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert plan.moves[0].reason.view == "forecast +900"
 
 
@@ -75,7 +75,7 @@ def test_a_broker_out_of_service_is_emptied() -> None:
         [0, 0, 1, 2], [10, 10, 20, 20], in_service=[False, True, True], sessions=[3, 4, 5, 6]
     )
     plan = planned(snapshot)
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert sorted((source, target) for _, source, target in unloads(plan)) == [
         ("b0:8080", "b1:8080"),
         ("b0:8080", "b2:8080"),
@@ -91,7 +91,7 @@ def test_a_new_broker_is_filled() -> None:
     """Nine at 60 %, one idle: Pulsar's default does nothing; here the idle one is filled."""
     owners = [broker for broker in range(9) for _ in range(6)]
     plan = planned(small_snapshot(owners, [10] * 54, brokers=10))
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert {target for _, _, target in unloads(plan)} == {"b9:8080"}
     assert plan.moves[0].reason.broker == "b9:8080"
 
@@ -103,7 +103,7 @@ def test_no_bundle_goes_back_within_the_grace_time(ago: float, goes: bool) -> No
     left = (Departure(snapshot.bundles.key[0], "b1:8080", AT - ago),)
     plan = planned(replace(snapshot, departures=left))
     assert bool(plan.moves) is goes
-    assert plan.verdict is (Verdict.LEVELLED if goes else Verdict.INCOMPLETE)
+    assert plan.verdict is (Verdict.BALANCED if goes else Verdict.INCOMPLETE)
 
 
 def test_system_and_excluded_namespaces_stay() -> None:
@@ -150,7 +150,7 @@ def test_anti_affinity_keeps_namespaces_of_a_group_apart() -> None:
         policies=groups,
     )
     plan = planned(snapshot)
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     assert all(not bundle.startswith("a/one") for bundle, _, _ in unloads(plan))
     free = planned(replace(snapshot, policies=BundlePolicies()))
     assert [bundle[:5] for bundle, _, _ in unloads(free)] == ["a/one"]
@@ -160,7 +160,7 @@ def test_unowned_bundles_are_left_or_assigned() -> None:
     """Pulsar places them at the next lookup, unless the plan is asked to."""
     snapshot = small_snapshot([0, 1, -1], [20, 20, 1], brokers=2)
     assert planned(snapshot).moves == ()
-    plan = planned(snapshot, replace(SETTINGS, unowned="assign"))
+    plan = planned(snapshot, replace(SETTINGS, unowned_bundles="assign"))
     assert [(move.source, move.reason.goal) for move in plan.moves] == [(None, "unowned")]
 
 
@@ -187,7 +187,7 @@ def test_a_bundle_too_big_for_any_broker_is_split_and_its_parts_placed() -> None
     topics = [(0, 100 * place, 1 / 6) for place in range(6)]
     snapshot = small_snapshot([0, 1], [88, 12], topics=topics, sessions=[60, 5])
     plan = planned(snapshot)
-    assert plan.verdict is Verdict.LEVELLED
+    assert plan.verdict is Verdict.BALANCED
     first, *rest = plan.moves
     assert first.kind is BundleMoveKind.SPLIT
     assert first.reason.goal == "hot"
@@ -226,8 +226,8 @@ def test_a_lone_hot_topic_needs_partitions() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (replace(SETTINGS, split=False), "allow splits"),
-        (replace(SETTINGS, max_namespace_bundles=2), "limit 2 (loadBalancerNamespaceMaximumBundles)"),
+        (replace(SETTINGS, allow_splits=False), "allow splits"),
+        (replace(SETTINGS, max_bundles_per_namespace=2), "limit 2 (loadBalancerNamespaceMaximumBundles)"),
     ],
 )
 def test_a_hot_bundle_that_may_not_be_split_says_why(settings: BundlesSettings, said: str) -> None:

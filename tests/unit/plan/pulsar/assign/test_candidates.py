@@ -16,12 +16,12 @@ from trimtab.plan.pulsar.assign.candidates import (
     with_fewest_bundles,
     without_many_topics,
 )
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 SOME = BundleStats(topics=1)
 
 
-def owners(**namespaces: str) -> LoadView:
+def owners(**namespaces: str) -> LeaderLoadView:
     """Brokers with one bundle of each namespace named after a letter: `b1="xy"` owns one of t/x and t/y."""
     return view_of(
         {

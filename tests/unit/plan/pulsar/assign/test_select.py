@@ -15,9 +15,9 @@ from trimtab.plan.pulsar.assign.least_load import MODULAR
 from trimtab.plan.pulsar.assign.round_robin import RoundRobinState
 from trimtab.plan.pulsar.assign.select import PlacementRules, assign, select_broker
 from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated, with_destination
-from trimtab.plan.pulsar.decision import Placement, Placer
-from trimtab.plan.pulsar.options import Options, make_options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.decision import BrokerChoice, Placer
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 OPTIONS = make_options({})
 BUNDLE = bundle_key("t/new")
@@ -40,20 +40,23 @@ class Asked:
         self,
         bundle: str,
         candidates: Sequence[str],
-        view: LoadView,
+        view: LeaderLoadView,
         state: int,
-        options: Options,
+        options: PulsarBrokerConfig,
         chance: np.random.Generator,
-    ) -> tuple[Placement, int]:
+    ) -> tuple[BrokerChoice, int]:
         """The first."""
         self.candidates.append(sorted(candidates))
         first = min(candidates, default=None)
-        return Placement(first, tuple(candidates)), state + 1
+        return BrokerChoice(first, tuple(candidates)), state + 1
 
 
 def asked_for(
-    view: LoadView, metadata: ClusterMetadata = ANY, options: Options = OPTIONS, bundle: str = BUNDLE
-) -> tuple[Placement, list[list[str]], AssignmentState[int]]:
+    view: LeaderLoadView,
+    metadata: ClusterMetadata = ANY,
+    options: PulsarBrokerConfig = OPTIONS,
+    bundle: str = BUNDLE,
+) -> tuple[BrokerChoice, list[list[str]], AssignmentState[int]]:
     """What the strategy was asked for a bundle: the candidates of each time."""
     asked = Asked([])
     rules = PlacementRules(Placer(asked.choose, 0), options, metadata)
@@ -63,12 +66,12 @@ def asked_for(
 
 def lookup(
     bundle: str,
-    view: LoadView,
+    view: LeaderLoadView,
     state: AssignmentState[Any],
     placer: Placer[Any] = least_load.RATE,
-    options: Options = OPTIONS,
+    options: PulsarBrokerConfig = OPTIONS,
     metadata: ClusterMetadata = ANY,
-) -> tuple[Placement, LoadView, AssignmentState[Any]]:
+) -> tuple[BrokerChoice, LeaderLoadView, AssignmentState[Any]]:
     """A lookup that always draws alike."""
     return assign(bundle, view, PlacementRules(placer, options, metadata), state, np.random.default_rng(0))
 
@@ -88,7 +91,7 @@ def test_filters_follow_one_another() -> None:
     metadata = ClusterMetadata(policies=BundlePolicies((IsolationPolicy(("u/.*",), ("e",)),)))
     placement, candidates, _ = asked_for(view, metadata)
     assert candidates == [["c", "d"]]
-    assert placement.why["candidates_left"] == {
+    assert placement.facts["candidates_left"] == {
         "policies": 4,
         "max_topics": 3,
         "anti_affinity": 3,
@@ -133,7 +136,7 @@ def test_a_failed_or_empty_filter_begins_again_with_all() -> None:
     foreign = {"a": BrokerTraits(load_manager="x"), "b": BrokerTraits(load_manager="x")}
     placement, candidates, _ = asked_for(view, ClusterMetadata(traits=foreign, load_manager="y"))
     assert candidates == [["a", "b"]]
-    assert placement.why["filters_undone"] is True
+    assert placement.facts["filters_undone"] is True
     newest = make_options({"preferLaterVersions": "true"})
     assert asked_for(view, options=newest)[1] == [["a", "b"]]
     told = {"a": BrokerTraits("4.2.4"), "b": BrokerTraits("4.0.7")}
@@ -160,7 +163,7 @@ def test_an_overloaded_choice_is_thought_over_among_all(usage: float, times: int
     placement, candidates, state = asked_for(view)
     assert candidates == [["a"], ["a", "b"]][:times]
     assert state.placement == times
-    assert ("overloaded_choice" in placement.why) is (times == 2)
+    assert ("overloaded_choice" in placement.facts) is (times == 2)
 
 
 def test_thinking_it_over_takes_a_second_sample() -> None:
@@ -181,7 +184,7 @@ def test_excluded_namespaces_are_dealt_out_in_turn() -> None:
     view = view_of({"a": load(), "b": load()})
     placement, candidates, state = asked_for(view, options=make_options(given))
     assert candidates == []
-    assert placement.why["selector"] == "RoundRobinBrokerSelector"
+    assert placement.facts["selector"] == "RoundRobinBrokerSelector"
     assert state.round_robin.count == 1
     assert asked_for(view, options=make_options(given, "pulsar-4.0"))[1] == [["a", "b"]]
 

@@ -11,16 +11,18 @@ from trimtab.model.bundles.reports import BundleStats
 from trimtab.plan.pulsar.assign.least_load import EXTENSIBLE
 from trimtab.plan.pulsar.assign.select import PlacementRules, select_broker_extensible
 from trimtab.plan.pulsar.assign.state import AssignmentState
-from trimtab.plan.pulsar.decision import Placement
+from trimtab.plan.pulsar.decision import BrokerChoice
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 BUNDLE = bundle_key("t/new")
 SOME = BundleStats(topics=1)
 ANY = ClusterMetadata()
 
 
-def placed(view: LoadView, metadata: ClusterMetadata = ANY, excluded: Any = (), **given: Any) -> Placement:
+def placed(
+    view: LeaderLoadView, metadata: ClusterMetadata = ANY, excluded: Any = (), **given: Any
+) -> BrokerChoice:
     """One choice, drawn always alike."""
     placer, chance = EXTENSIBLE, np.random.default_rng(0)
     rules = PlacementRules(placer, make_options(given), metadata)
@@ -41,7 +43,7 @@ def test_where_all_are_full_there_is_no_broker() -> None:
     view = view_of({"a": load(stats={bundle_key("t/a"): BundleStats(topics=10)})})
     placement = placed(view, loadBalancerBrokerMaxTopics=10)
     assert placement.broker is None
-    assert placement.why["candidates_left"]["max_topics"] == 0
+    assert placement.facts["candidates_left"]["max_topics"] == 0
 
 
 def test_bundles_of_a_namespace_are_not_spread() -> None:
@@ -56,7 +58,7 @@ def test_an_overloaded_choice_stands() -> None:
     view = view_of({"a": load(99), "b": load()})
     placement = placed(view, ClusterMetadata(policies=policies))
     assert placement.broker == "a"
-    assert "overloaded_choice" not in placement.why
+    assert "overloaded_choice" not in placement.facts
 
 
 def test_policies_come_after_anti_affinity_and_may_leave_nobody() -> None:

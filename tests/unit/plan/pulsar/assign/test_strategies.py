@@ -12,10 +12,10 @@ from trimtab.model.bundles.reports import BundleStats, ResourceUsage
 from trimtab.plan.pulsar.assign import least_load, round_robin
 from trimtab.plan.pulsar.assign.least_load import EXTENSIBLE, MODULAR, LeastResourceState
 from trimtab.plan.pulsar.assign.round_robin import RoundRobinState
-from trimtab.plan.pulsar.decision import Placement, Placer
+from trimtab.plan.pulsar.decision import BrokerChoice, Placer
 from trimtab.plan.pulsar.java import LARGEST
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 OPTIONS = make_options({})
 BUNDLE = bundle_key("t/new")
@@ -24,12 +24,12 @@ SOME = BundleStats(topics=1)
 
 def ask(
     placer: Placer[Any],
-    view: LoadView,
+    view: LeaderLoadView,
     candidates: Sequence[str] | None = None,
     state: Any = None,
     options: Any = OPTIONS,
     seed: int = 0,
-) -> tuple[Placement, Any]:
+) -> tuple[BrokerChoice, Any]:
     """One choice among all brokers, or some."""
     return placer.choose(
         BUNDLE,
@@ -41,7 +41,7 @@ def ask(
     )
 
 
-def rates(**rate_of: float) -> LoadView:
+def rates(**rate_of: float) -> LeaderLoadView:
     """Brokers at 10 % with one bundle each of that rate."""
     data = {bundle_key(f"t/{name}"): known(rate) for name, rate in rate_of.items()}
     return view_of({name: load(10, {bundle_key(f"t/{name}"): SOME}) for name in rate_of}, data)
@@ -52,7 +52,7 @@ def test_the_least_rate_wins() -> None:
     placement, _ = ask(least_load.RATE, rates(a=30, b=10, c=20))
     assert placement.broker == "b"
     assert placement.pool == ("b",)
-    assert placement.why["scores"] == {"a": 30, "b": 10, "c": 20}
+    assert placement.facts["scores"] == {"a": 30, "b": 10, "c": 20}
 
 
 def test_equals_are_drawn_from_a_pool_that_is_told() -> None:
@@ -69,7 +69,7 @@ def test_overloaded_means_above_the_threshold(usage: float, overloaded: bool) ->
     view = view_of({"a": load(usage), "b": load(10, {BUNDLE: SOME})}, {BUNDLE: known(9)})
     placement, _ = ask(least_load.RATE, view)
     assert placement.broker == ("b" if overloaded else "a")
-    assert placement.why["scores"]["a"] == (None if overloaded else 0)
+    assert placement.facts["scores"]["a"] == (None if overloaded else 0)
 
 
 def test_usage_is_compared_in_single_precision() -> None:
@@ -93,8 +93,8 @@ def test_where_all_are_overloaded_any_will_do() -> None:
     view = view_of({"a": load(90), "b": load(99)})
     placement, _ = ask(least_load.RATE, view)
     assert placement.pool == ("a", "b")
-    assert placement.why["outcome"] == "every candidate is overloaded"
-    assert placement.why["least"] is None
+    assert placement.facts["outcome"] == "every candidate is overloaded"
+    assert placement.facts["least"] is None
 
 
 def test_preallocated_bundles_count_with_their_long_term_rate() -> None:
@@ -109,7 +109,7 @@ def test_preallocated_bundles_count_with_their_long_term_rate() -> None:
 def test_a_bundle_that_nothing_is_known_of_counts_with_the_defaults() -> None:
     """50 messages per second each way."""
     view = view_of({"a": load(0, {BUNDLE: SOME})})
-    assert ask(least_load.RATE, view)[0].why["scores"] == {"a": 100.0}
+    assert ask(least_load.RATE, view)[0].facts["scores"] == {"a": 100.0}
 
 
 def test_rates_are_added_one_after_the_other_each_way() -> None:
@@ -119,7 +119,7 @@ def test_rates_are_added_one_after_the_other_each_way() -> None:
     data = {key: known(rate) for key, rate in zip(keys, (0.1, 0.2, 0.3), strict=True)} | {other: known(0.6)}
     view = view_of({"a": load(0, dict.fromkeys(keys, SOME)), "b": load(0, {other: SOME})}, data)
     placement, _ = ask(least_load.RATE, view)
-    assert placement.why["scores"] == {"a": 0.6000000000000001, "b": 0.6}
+    assert placement.facts["scores"] == {"a": 0.6000000000000001, "b": 0.6}
     assert placement.pool == ("b",)
 
 
@@ -141,7 +141,7 @@ def test_well_below_the_average_wins() -> None:
     """Average .36: with the threshold of 10 points, a broker at .28 is too close to it, one at .1 is not."""
     view = view_of({"a": load(70, {BUNDLE: SOME}), "b": load(28), "c": load(10)})
     placement, state = ask(MODULAR, view)
-    assert placement.why["average"] == pytest.approx(0.36)
+    assert placement.facts["average"] == pytest.approx(0.36)
     assert placement.pool == ("c",)
     assert set(state.usage) == {"a", "b", "c"}
 
@@ -156,11 +156,11 @@ def test_the_threshold_itself_is_enough(low: float, pool: tuple[str, ...]) -> No
 
 
 def test_nobody_below_the_average_means_anybody() -> None:
-    """A level cluster draws among all, overloaded or not."""
+    """A balancer cluster draws among all, overloaded or not."""
     view = view_of({"a": load(95), "b": load(95)})
     placement, _ = ask(MODULAR, view)
     assert placement.pool == ("a", "b")
-    assert placement.why["outcome"] == "no candidate lies the threshold below the average"
+    assert placement.facts["outcome"] == "no candidate lies the threshold below the average"
 
 
 def test_the_mean_takes_a_sample_with_every_choice() -> None:
@@ -181,7 +181,7 @@ def test_only_candidates_take_a_sample() -> None:
     state = LeastResourceState({"a": 0.9, "b": 0.1, "c": 0.2})
     placement, after = ask(MODULAR, view, ["a", "b"], state)
     assert after.usage["c"] == 0.2
-    assert set(placement.why["usage"]) == {"a", "b"}
+    assert set(placement.facts["usage"]) == {"a", "b"}
 
 
 @pytest.mark.parametrize("silent", [load(20, {BUNDLE: SOME}, rate=0.0), load(20, {})])
@@ -207,7 +207,7 @@ def test_published_means_take_one_sample_a_report() -> None:
     assert again == state
     later = view_of({"a": load(100), "b": load(10, updated_at=0.0)}, at=60)
     placement, after = ask(EXTENSIBLE, later, state=state)
-    assert placement.why["usage"] == {
+    assert placement.facts["usage"] == {
         "a": 0.5 * 0.9 + (1 - 0.9) * 1.0,
         "b": after.published["b"].weighted_max_ema,
     }
@@ -230,7 +230,7 @@ def test_brokers_without_load_data_are_drawn_only_if_nobody_is_below() -> None:
     candidates = ["a", "b", "new"]
     placement, _ = ask(EXTENSIBLE, view, candidates)
     assert placement.pool == ("b",)
-    assert placement.why["average"] == pytest.approx(0.5)
+    assert placement.facts["average"] == pytest.approx(0.5)
     level = view_of({"a": load(50), "b": load(50)})
     assert ask(EXTENSIBLE, level, candidates)[0].pool == ("a", "b", "new")
     assert ask(EXTENSIBLE, level, ["new"])[0].pool == ("new",)

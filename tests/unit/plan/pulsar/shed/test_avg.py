@@ -6,10 +6,10 @@ import pytest
 
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
 from trimtab.model.bundles.reports import BrokerReport
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.shed.avg import AvgState, decide
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 AT_ONCE = {
     "loadBalancerAvgShedderHitCountLowThreshold": 1,
@@ -18,15 +18,15 @@ AT_ONCE = {
 
 
 def decided(
-    view: LoadView, state: AvgState | None = None, variant: str = "pulsar-4.2", **options: object
-) -> tuple[Decision, AvgState]:
+    view: LeaderLoadView, state: AvgState | None = None, variant: str = "pulsar-4.2", **options: object
+) -> tuple[ShedDecision, AvgState]:
     """A decision and the state after it, under Pulsar's defaults but for `options`."""
     return decide(view, state or AvgState(), make_options(options, variant), CHANCE)
 
 
 def two(
     *rates: float, high: float = 75, low: float = 25, total: float = 60_000, recently: tuple[str, ...] = ()
-) -> LoadView:
+) -> LeaderLoadView:
     """A full broker with bundles of these rates (the first is `key(0)`) and an idle one."""
     bundles = {key(number): stats(rate=rate) for number, rate in enumerate(rates)}
     return view_of(
@@ -43,7 +43,7 @@ def idle(**cpu: float) -> dict[str, BrokerReport]:
 def pairs(brokers: Mapping[str, BrokerReport], variant: str = "pulsar-4.2", apart: int = 0) -> list[object]:
     """Which brokers become pairs, the emptier first."""
     decision, _ = decided(view_of(brokers), variant=variant, loadBalancerAvgShedderLowThreshold=apart)
-    return [(pair["target"], pair["source"]) for pair in decision.why["pairs"]]
+    return [(pair["target"], pair["source"]) for pair in decision.facts["pairs"]]
 
 
 def test_brokers_a_threshold_apart_are_a_pair_and_less_is_none() -> None:
@@ -94,7 +94,7 @@ def test_near_brokers_forget_all_hits() -> None:
     """One even decision, and everything is counted from the beginning."""
     state = decided(two(100, 100))[1]
     state = decided(two(100, 100, high=30), state)[1]
-    assert state == AvgState(most_brokers=2)
+    assert state == AvgState(max_brokers=2)
 
 
 def test_the_partner_of_a_broker_that_was_apart_before_is_enough() -> None:
@@ -108,7 +108,7 @@ def test_hits_are_used_up_even_where_nothing_can_be_unloaded() -> None:
     state = decided(two())[1]
     decision, state = decided(two(), state)
     assert decision.unloads == {}
-    assert decision.why["pairs"][0]["outcome"] == "overloaded without any bundle"
+    assert decision.facts["pairs"][0]["outcome"] == "overloaded without any bundle"
     assert state.hits_high == {}
 
 
@@ -159,7 +159,7 @@ def test_pulsar_4_0_takes_no_notice_of_less_than_a_point() -> None:
     """There 50.5 stays before 50 if the map has it first; 4.2 sorts by the exact score."""
     brokers = {"broker-2:8080": report(cpu=50.5), "broker-1:8080": report(cpu=50)}
     assert pairs(brokers, "pulsar-4.2") == [("broker-1:8080", "broker-2:8080")]
-    assert decided(view_of(brokers), variant="pulsar-4.0", loadBalancerAvgShedderLowThreshold=-1)[0].why[
+    assert decided(view_of(brokers), variant="pulsar-4.0", loadBalancerAvgShedderLowThreshold=-1)[0].facts[
         "pairs"
     ][0]["source"] == ("broker-1:8080")
 
@@ -173,9 +173,9 @@ def test_pulsar_4_0_does_nothing_where_javas_sort_gives_up() -> None:
     brokers = {f"b{i}": report(cpu=value) for i, value in enumerate(values)}
     before = AvgState(hits_low={"b0": 3})
     decision, state = decided(view_of(brokers), before, "pulsar-4.0")
-    assert "Pulsar fails here" in decision.why["outcome"]
+    assert "Pulsar fails here" in decision.facts["outcome"]
     assert state.hits_low == {"b0": 3}
-    assert "Pulsar fails" not in decided(view_of(brokers), before)[0].why["outcome"]
+    assert "Pulsar fails" not in decided(view_of(brokers), before)[0].facts["outcome"]
 
 
 def test_a_fifth_of_the_difference_moves_and_only_above_the_minimum() -> None:
@@ -183,13 +183,13 @@ def test_a_fifth_of_the_difference_moves_and_only_above_the_minimum() -> None:
     assert decided(two(10, 10, total=5000), **AT_ONCE)[0].unloads == {}
     decision = decided(two(10, 10, total=5001), **AT_ONCE)[0]
     assert decision.unloads == {"full:1": (key(0), key(1))}
-    assert decision.why["pairs"][0]["measure"] == "rate"
+    assert decision.facts["pairs"][0]["measure"] == "rate"
 
 
 def test_throughput_is_the_second_measure_with_its_own_minimum() -> None:
     """4 MiB/s apart with a quarter of it to move is exactly 1 MiB/s: too little, a byte more is enough."""
 
-    def view(total: float) -> LoadView:
+    def view(total: float) -> LeaderLoadView:
         bundles = {key(0): stats(1000), key(1): stats(1000)}
         return view_of({"full:1": report(bundles, cpu=75, throughput=total), "idle:1": report(cpu=25)})
 
@@ -197,7 +197,7 @@ def test_throughput_is_the_second_measure_with_its_own_minimum() -> None:
     assert decided(view(4 * MB), **quarter)[0].unloads == {}
     decision = decided(view(4 * MB + 4), **quarter)[0]
     assert decision.unloads == {"full:1": (key(0), key(1))}
-    assert decision.why["pairs"][0]["measure"] == "throughput"
+    assert decision.facts["pairs"][0]["measure"] == "throughput"
 
 
 def test_rate_goes_before_throughput_where_both_are_enough() -> None:

@@ -7,9 +7,17 @@ import pytest
 
 from support.bundle_views import CHANCE, key, report, stats, view_of
 from trimtab.model.bundles.reports import BundleData, TimeAverage
-from trimtab.plan.pulsar.options import Options, make_options
-from trimtab.plan.pulsar.shed.avg import AvgState, Planned, choose, decide, living, planned, without_plan
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
+from trimtab.plan.pulsar.shed.avg import (
+    AvgState,
+    PlannedDestination,
+    choose,
+    decide,
+    living,
+    planned,
+    without_plan,
+)
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 OPTIONS = make_options(
     {"loadBalancerAvgShedderHitCountLowThreshold": 1, "loadBalancerAvgShedderHitCountHighThreshold": 1}
@@ -24,7 +32,7 @@ BY_NAME = make_options(
 ALL = ("a:1", "b:1", "c:1", "d:1")
 
 
-def four(rate: float = 1000, other: float = 1000) -> LoadView:
+def four(rate: float = 1000, other: float = 1000) -> LeaderLoadView:
     """Two full brokers with two bundles each, two idle ones; a sheds to d and b to c."""
     return view_of(
         {
@@ -36,7 +44,7 @@ def four(rate: float = 1000, other: float = 1000) -> LoadView:
     )
 
 
-def planned_for(view: LoadView, options: Options = OPTIONS) -> AvgState:
+def planned_for(view: LeaderLoadView, options: PulsarBrokerConfig = OPTIONS) -> AvgState:
     """The state after one decision."""
     return decide(view, AvgState(), options, CHANCE)[1]
 
@@ -57,7 +65,7 @@ def test_bundles_of_equal_data_collide() -> None:
     decision, state = decide(four(), AvgState(), OPTIONS, CHANCE)
     assert decision.unloads == {"a:1": (key(0),), "b:1": (key(2),)}
     assert decision.destinations == {key(0): "c:1", key(2): "c:1"}
-    assert decision.why["planned_for_an_equal_bundle"] == [key(0)]
+    assert decision.facts["planned_for_an_equal_bundle"] == [key(0)]
     assert [(one.bundle, one.broker) for one in state.plan] == [(key(0), "c:1")]
 
 
@@ -65,7 +73,7 @@ def test_bundles_of_equal_data_do_not_collide_by_name() -> None:
     """With #26246 each has its own destination."""
     decision, _ = decide(four(), AvgState(), BY_NAME, CHANCE)
     assert decision.destinations == {key(0): "d:1", key(2): "c:1"}
-    assert decision.why["planned_for_an_equal_bundle"] == []
+    assert decision.facts["planned_for_an_equal_bundle"] == []
 
 
 def test_the_plan_is_lost_once_something_new_is_heard_of_the_bundle() -> None:
@@ -114,7 +122,7 @@ def test_an_unplanned_bundle_goes_by_a_hash_of_chance_over_sorted_candidates() -
     placement, _ = choose(key(0), ("d:1", "b:1", "c:1"), view, AvgState(), OPTIONS, chance)
     assert placement.pool == ("b:1", "c:1", "d:1")
     assert placement.broker == placement.pool[crc32(str(drawn).encode()) % 3]
-    assert placement.why["drawn"] == drawn
+    assert placement.facts["drawn"] == drawn
 
 
 def test_what_chance_decided_is_remembered_for_all_equal_bundles() -> None:
@@ -163,5 +171,5 @@ def test_an_entry_whose_count_of_samples_cannot_grow_is_kept(samples: int, kept:
     """At 1,000 samples the key may come back as it was filed; below it never will."""
     view = view_of({"a:1": report({key(0): stats(rate=1)}), "b:1": report()})
     filed = BundleData(TimeAverage(10, 1, 1, 1, 1), TimeAverage(samples, 1, 1, 1, 1))
-    state = AvgState(plan=(Planned(key(0), filed, "b:1"),))
+    state = AvgState(plan=(PlannedDestination(key(0), filed, "b:1"),))
     assert bool(living(state, view).plan) is kept

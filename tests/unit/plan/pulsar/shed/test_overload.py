@@ -5,18 +5,18 @@ import pytest
 
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
 from trimtab.model.bundles.reports import BrokerReport, ResourceUsage
-from trimtab.plan.pulsar.decision import Decision, Nothing
+from trimtab.plan.pulsar.decision import NoState, ShedDecision
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.shed.threshold import decide_overload
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 
-def decided(view: LoadView, variant: str = "pulsar-4.2", **options: object) -> Decision:
+def decided(view: LeaderLoadView, variant: str = "pulsar-4.2", **options: object) -> ShedDecision:
     """A decision under Pulsar's defaults but for `options`."""
-    return decide_overload(view, Nothing(), make_options(options, variant), CHANCE)[0]
+    return decide_overload(view, NoState(), make_options(options, variant), CHANCE)[0]
 
 
-def lone(usage: float, **usages: float) -> LoadView:
+def lone(usage: float, **usages: float) -> LeaderLoadView:
     """A broker with three bundles, 10, 20 and 30 MB/s, at so much CPU."""
     bundles = {key(number): stats(number * 10 * MB) for number in (1, 2, 3)}
     return view_of({"a:1": report(bundles, cpu=usage, **usages)})
@@ -32,7 +32,7 @@ def test_on_the_threshold_is_overloaded() -> None:
 def test_five_points_below_the_threshold_are_aimed_at() -> None:
     """At 95 % it is 10 + 5 points of 60 MB/s, 9 MB/s: the busiest bundle is more than enough."""
     decision = decided(lone(95))
-    assert decision.why["brokers"]["a:1"]["bytes_per_second_needed"] == pytest.approx(9 * MB, rel=1e-5)
+    assert decision.facts["brokers"]["a:1"]["bytes_per_second_needed"] == pytest.approx(9 * MB, rel=1e-5)
     assert decision.unloads == {"a:1": (key(3),)}
 
 
@@ -62,16 +62,16 @@ def test_a_sole_bundle_stays() -> None:
     view = view_of({"a:1": report({key(1): stats(60 * MB)}, cpu=99)})
     decision = decided(view)
     assert decision.unloads == {}
-    assert decision.why["brokers"]["a:1"]["outcome"] == "its sole bundle overloads it"
+    assert decision.facts["brokers"]["a:1"]["outcome"] == "its sole bundle overloads it"
 
 
 def test_a_broker_whose_bundles_have_all_just_come_keeps_them() -> None:
     """Nothing may be unloaded twice within the grace time, and it is said."""
     view = lone(99)
-    waiting = LoadView(view.at, view.brokers, view.bundles, dict.fromkeys(view.bundles.names, 0.0))
+    waiting = LeaderLoadView(view.at, view.brokers, view.bundles, dict.fromkeys(view.bundles.names, 0.0))
     decision = decided(waiting)
     assert decision.unloads == {}
-    assert decision.why["brokers"]["a:1"]["outcome"] == "no bundle may be unloaded now"
+    assert decision.facts["brokers"]["a:1"]["outcome"] == "no bundle may be unloaded now"
 
 
 def test_a_bundle_gained_but_not_yet_measured_is_not_chosen() -> None:

@@ -10,11 +10,11 @@ from support.bundle_views import CHANCE, key, report, stats, view_of
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.plan.pulsar.assign.select import PlacementRules
 from trimtab.plan.pulsar.assign.state import AssignmentState
-from trimtab.plan.pulsar.decision import Decision, Placement, Placer
+from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision
 from trimtab.plan.pulsar.leader import shed_round, unexpired
-from trimtab.plan.pulsar.options import Options, make_options
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.shed import avg
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 FREE = {"loadBalancerDistributeBundlesEvenlyEnabled": False}
 
@@ -30,7 +30,7 @@ class Asked:
 class Rounded:
     """What came of a round."""
 
-    decision: Decision
+    decision: ShedDecision
     assignment: AssignmentState[Any]
 
 
@@ -40,17 +40,17 @@ def to(broker: str | None) -> Placer[Asked]:
     def choose(
         bundle: str,
         candidates: Sequence[str],
-        view: LoadView,
+        view: LeaderLoadView,
         state: Asked,
-        options: Options,
+        options: PulsarBrokerConfig,
         chance: np.random.Generator,
-    ) -> tuple[Placement, Asked]:
-        return Placement(broker, tuple(candidates), {"said": broker}), Asked((*state.bundles, bundle))
+    ) -> tuple[BrokerChoice, Asked]:
+        return BrokerChoice(broker, tuple(candidates), {"said": broker}), Asked((*state.bundles, bundle))
 
     return Placer(choose, Asked())
 
 
-def three(*bundles: str, recently: tuple[str, ...] = (), at: float = 0.0) -> LoadView:
+def three(*bundles: str, recently: tuple[str, ...] = (), at: float = 0.0) -> LeaderLoadView:
     """Three brokers; the first has these bundles."""
     held = {bundle: stats(rate=100 + place) for place, bundle in enumerate(bundles)}
     brokers = {"a:1": report(held, cpu=80), "b:1": report(cpu=10), "c:1": report(cpu=20)}
@@ -58,7 +58,7 @@ def three(*bundles: str, recently: tuple[str, ...] = (), at: float = 0.0) -> Loa
 
 
 def rounded(
-    view: LoadView,
+    view: LeaderLoadView,
     chosen: tuple[str, ...],
     placer: Placer[Asked],
     metadata: ClusterMetadata = ClusterMetadata(),  # noqa: B008
@@ -67,7 +67,7 @@ def rounded(
 ) -> Rounded:
     """A round after a shedder that chose these of the first broker."""
     made = make_options({**FREE, **options}, variant)
-    decision = Decision({"a:1": chosen}, why={"average": 0.5})
+    decision = ShedDecision({"a:1": chosen}, facts={"average": 0.5})
     state = AssignmentState(placer.initial)
     return Rounded(*shed_round(decision, view, PlacementRules(placer, made, metadata), state, CHANCE))
 
@@ -77,8 +77,8 @@ def test_a_bundle_goes_where_the_placement_says() -> None:
     found = rounded(three(key(0), key(1), at=60.0), (key(0),), to("b:1"))
     assert found.decision.unloads == {"a:1": (key(0),)}
     assert found.decision.destinations == {key(0): "b:1"}
-    assert found.decision.why["average"] == 0.5
-    assert found.decision.why["placements"][key(0)]["said"] == "b:1"
+    assert found.decision.facts["average"] == 0.5
+    assert found.decision.facts["placements"][key(0)]["said"] == "b:1"
     assert found.assignment.placement.bundles == (key(0),)
 
 
@@ -86,7 +86,7 @@ def test_a_placement_that_would_put_a_bundle_back_is_reported() -> None:
     """Shedder and placement do not agree: nothing is unloaded, and nothing counts as unloaded."""
     found = rounded(three(key(0), key(1)), (key(0), key(1)), to("a:1"))
     assert found.decision.unloads == {}
-    assert found.decision.why["refused"] == {
+    assert found.decision.facts["refused"] == {
         bundle: "the placement would put it back on its broker" for bundle in (key(0), key(1))
     }
 
@@ -94,7 +94,7 @@ def test_a_placement_that_would_put_a_bundle_back_is_reported() -> None:
 def test_a_bundle_without_any_broker_stays() -> None:
     """The placement has none to offer."""
     found = rounded(three(key(0), key(1)), (key(0),), to(None))
-    assert found.decision.why["refused"] == {key(0): "there is no broker for it"}
+    assert found.decision.facts["refused"] == {key(0): "there is no broker for it"}
 
 
 def test_excluded_namespaces_stay_in_4_2_and_go_in_4_0() -> None:
@@ -114,7 +114,7 @@ def test_a_bundle_whose_policies_leave_no_other_broker_stays() -> None:
         return ClusterMetadata(policies=BundlePolicies((IsolationPolicy(("t/n",), primary),)))
 
     alone = rounded(three(key(0), key(1)), (key(0),), to("b:1"), isolated("a"))
-    assert alone.decision.why["refused"] == {key(0): "policies or anti-affinity keep it where it is"}
+    assert alone.decision.facts["refused"] == {key(0): "policies or anti-affinity keep it where it is"}
     assert alone.assignment.placement.bundles == ()
     both = rounded(three(key(0), key(1)), (key(0),), to("b:1"), isolated("a", "b"))
     assert both.decision.destinations == {key(0): "b:1"}
@@ -129,7 +129,7 @@ def test_a_bundle_that_anti_affinity_holds_stays() -> None:
         "c:1": report({key(0, "t/o"): stats()}),
     }
     found = rounded(view_of(brokers), (key(0),), to("b:1"), ClusterMetadata(policies=groups))
-    assert found.decision.why["refused"] == {key(0): "policies or anti-affinity keep it where it is"}
+    assert found.decision.facts["refused"] == {key(0): "policies or anti-affinity keep it where it is"}
     freed = view_of({**brokers, "c:1": report()})
     found = rounded(freed, (key(0),), to("c:1"), ClusterMetadata(policies=groups))
     assert found.decision.destinations == {key(0): "c:1"}
@@ -139,7 +139,7 @@ def test_a_heartbeat_bundle_never_leaves_its_broker() -> None:
     """Whatever a shedder says."""
     bundle = key(0, "pulsar/a:1")
     found = rounded(three(bundle, key(1)), (bundle,), to("b:1"))
-    assert found.decision.why["refused"] == {bundle: "it belongs to its broker"}
+    assert found.decision.facts["refused"] == {bundle: "it belongs to its broker"}
 
 
 def test_a_lone_broker_sheds_nothing() -> None:
@@ -147,7 +147,7 @@ def test_a_lone_broker_sheds_nothing() -> None:
     view = view_of({"a:1": report({key(0): stats(), key(1): stats()}, cpu=99)})
     found = rounded(view, (key(0),), to("b:1"))
     assert found.decision.unloads == {}
-    assert found.decision.why["refused"] == {key(0): "a lone broker sheds nothing"}
+    assert found.decision.facts["refused"] == {key(0): "a lone broker sheds nothing"}
 
 
 def test_an_unload_counts_as_recent_for_just_half_an_hour() -> None:

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from trimtab.plan.pulsar.shed.transfer import Spread, spread_of
+from trimtab.plan.pulsar.shed.transfer import UsageSpread, spread_of
 from trimtab.plan.pulsar.view import PublishedLoad
 
 
-def spread(**loads: float) -> Spread:
+def spread(**loads: float) -> UsageSpread:
     """Of brokers that all count."""
     return spread_of({name: PublishedLoad(load, 0.0, 0.0) for name, load in loads.items()}, loads)
 
@@ -17,7 +17,7 @@ def test_average_and_deviation_of_the_loads() -> None:
     """.75 and .25 lie .25 from their average."""
     found = spread(a=0.75, b=0.25)
     assert (found.average, found.deviation, found.ordered) == (0.5, 0.25, ("b", "a"))
-    assert (found.giver, found.taker) == ("a", "b")
+    assert (found.giver, found.destination) == ("a", "b")
 
 
 def test_equal_loads_keep_their_order() -> None:
@@ -30,7 +30,7 @@ def test_a_move_is_predicted_by_its_squares() -> None:
     """Half the difference moved: both are on the average, and the next broker takes."""
     found = spread(a=0.75, b=0.25, c=0.5).without_giver().after_moving(0.75, 0.25, 0.25)
     assert found.deviation == pytest.approx(0.0, abs=1e-12)
-    assert (found.givers, found.taker) == (1, "c")
+    assert (found.givers, found.destination) == (1, "c")
 
 
 def test_no_broker_is_predicted_below_nothing() -> None:
@@ -58,9 +58,9 @@ def test_a_variance_that_rounds_below_zero_is_not_a_number() -> None:
 
 def test_a_predicted_variance_below_zero_loses_its_sign() -> None:
     """Pulsar takes the absolute value once something has moved: a last digit, not a stop."""
-    found = Spread(("a", "b"), 2, 0.5, 0.5, 0.0, 0, 1).after_moving(0.5, 0.5, 0.0)
+    found = UsageSpread(("a", "b"), 2, 0.5, 0.5, 0.0, 0, 1).after_moving(0.5, 0.5, 0.0)
     assert found.deviation == 0.0
-    below = Spread(("a", "b"), 2, 0.75, 0.625, 0.0, 0, 1).after_moving(0.75, 0.25, 0.25)
+    below = UsageSpread(("a", "b"), 2, 0.75, 0.625, 0.0, 0, 1).after_moving(0.75, 0.25, 0.25)
     assert below.deviation == (0.75 * 0.75 - 0.25) ** 0.5
 
 

@@ -3,20 +3,20 @@
 import pytest
 
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.shed.threshold import THRESHOLD, ThresholdState, decide
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 
 def decided(
-    view: LoadView, state: ThresholdState | None = None, variant: str = "pulsar-4.2", **options: object
-) -> tuple[Decision, ThresholdState]:
+    view: LeaderLoadView, state: ThresholdState | None = None, variant: str = "pulsar-4.2", **options: object
+) -> tuple[ShedDecision, ThresholdState]:
     """A decision under Pulsar's defaults but for `options`."""
     return decide(view, state or ThresholdState(), make_options(options, variant), CHANCE)
 
 
-def two(hot: float, cold: float, throughput: float = 400 * MB) -> LoadView:
+def two(hot: float, cold: float, throughput: float = 400 * MB) -> LeaderLoadView:
     """A hot broker with three bundles, 10, 20 and 30 MB/s, and a cold one."""
     bundles = {key(number): stats(number * 10 * MB) for number in (1, 2, 3)}
     return view_of({"hot:1": report(bundles, cpu=hot, throughput=throughput), "cold:1": report(cpu=cold)})
@@ -37,13 +37,13 @@ def test_a_broker_just_below_the_threshold_keeps_its_bundles() -> None:
 def test_on_the_threshold_five_points_of_the_traffic_are_needed() -> None:
     """The aim is five points below the threshold, not the average: 0.05 of 400 MB/s is 20 MB/s."""
     decision, _ = decided(two(40, 20))
-    assert decision.why["brokers"]["hot:1"]["bytes_per_second_needed"] == pytest.approx(20 * MB)
+    assert decision.facts["brokers"]["hot:1"]["bytes_per_second_needed"] == pytest.approx(20 * MB)
 
 
 def test_the_busiest_bundles_go_first_until_enough_is_taken() -> None:
     """60 % lies 10 points above the threshold of 50 %: 15 % of 400 MB/s are 60, so that all three must go."""
     decision, _ = decided(two(60, 20))
-    assert decision.why["brokers"]["hot:1"]["bytes_per_second_needed"] == pytest.approx(60 * MB, rel=1e-6)
+    assert decision.facts["brokers"]["hot:1"]["bytes_per_second_needed"] == pytest.approx(60 * MB, rel=1e-6)
     assert decision.unloads == {"hot:1": (key(3), key(2), key(1))}
     assert decided(two(59, 20))[0].unloads == {"hot:1": (key(3), key(2), key(1))}
     assert decided(two(50, 20))[0].unloads == {"hot:1": (key(3), key(2))}
@@ -52,12 +52,12 @@ def test_the_busiest_bundles_go_first_until_enough_is_taken() -> None:
 def test_too_little_to_unload_is_left_alone() -> None:
     """Exactly the minimum throughput is enough, a hair less is not, and it is said why nothing is done."""
     view = two(40, 20)
-    share = decided(view)[0].why["brokers"]["hot:1"]["share_to_unload"]
+    share = decided(view)[0].facts["brokers"]["hot:1"]["share_to_unload"]
     need = 400 * MB * share
     assert decided(view, loadBalancerBundleUnloadMinThroughputThreshold=need / MB)[0].unloads
     more = decided(view, loadBalancerBundleUnloadMinThroughputThreshold=need / MB * (1 + 1e-12))[0]
     assert more.unloads == {}
-    assert "less than" in more.why["brokers"]["hot:1"]["outcome"]
+    assert "less than" in more.facts["brokers"]["hot:1"]["outcome"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_broker_with_one_bundle_or_none_cannot_shed(bundles: tuple[int, ...], 
     view = view_of({"hot:1": report(held, cpu=90, throughput=400 * MB), "cold:1": report(cpu=10)})
     decision, _ = decided(view)
     assert decision.unloads == {}
-    assert decision.why["brokers"]["hot:1"]["outcome"] == outcome
+    assert decision.facts["brokers"]["hot:1"]["outcome"] == outcome
 
 
 def test_one_bundle_is_taken_even_if_it_is_more_than_needed() -> None:
@@ -115,7 +115,7 @@ def test_a_broker_that_is_gone_is_forgotten_once_the_manager_says_so() -> None:
     """Two things in Pulsar too: a decision keeps every history, a change of the active brokers drops some."""
     _, state = decided(two(40, 20))
     decision, state = decided(view_of({"cold:1": report(cpu=20)}), state)
-    assert decision.why["average"] == pytest.approx(0.2)
+    assert decision.facts["average"] == pytest.approx(0.2)
     assert state.usage["hot:1"] == 0.4
     after = THRESHOLD.noted(state, view_of({"cold:1": report(cpu=20)}), make_options({}))
     assert after.usage == {"cold:1": state.usage["cold:1"]}
@@ -125,7 +125,7 @@ def test_an_idle_cluster_is_left_alone() -> None:
     """With an average of 0 Pulsar gives up at once, even where the threshold is 0."""
     decision, _ = decided(two(0, 0), loadBalancerBrokerThresholdShedderPercentage=0)
     assert decision.unloads == {}
-    assert decision.why["outcome"] == "the average usage is 0"
+    assert decision.facts["outcome"] == "the average usage is 0"
 
 
 @pytest.mark.parametrize("variant", ["pulsar-4.2", "pulsar-4.0", "article"])
@@ -134,7 +134,7 @@ def test_a_resource_above_its_limit_counts_as_it_is(variant: str) -> None:
     bundles = {key(1): stats(300 * MB), key(2): stats(100 * MB)}
     hot = report(bundles, cpu=30, bandwidth_in=110)
     decision, _ = decided(view_of({"hot:1": hot, "cold:1": report(cpu=20)}), variant=variant)
-    assert decision.why["brokers"]["hot:1"]["usage"] == pytest.approx(1.1)
+    assert decision.facts["brokers"]["hot:1"]["usage"] == pytest.approx(1.1)
     assert decision.unloads == {"hot:1": (key(1),)}
 
 
@@ -146,7 +146,7 @@ def test_the_same_view_gives_the_same_decision_and_leaves_its_state_alone() -> N
     assert state.usage == before
 
 
-def nine_and_one(idle: float = 0.0) -> LoadView:
+def nine_and_one(idle: float = 0.0) -> LeaderLoadView:
     """Nine brokers at 60 % with two bundles each, and a tenth that has just joined."""
     brokers = {
         f"b{number}:1": report(
@@ -168,7 +168,7 @@ def test_with_lower_boundary_shedding_the_new_broker_is_fed() -> None:
     """One broker far below the average makes the first of the busiest shed 10 % * 0.5 of its traffic."""
     decision, _ = decided(nine_and_one(), lowerBoundarySheddingEnabled=True)
     assert decision.unloads == {"b0:1": (key(0),)}
-    assert decision.why["lower_boundary"]["bytes_per_second_needed"] == pytest.approx(20 * MB)
+    assert decision.facts["lower_boundary"]["bytes_per_second_needed"] == pytest.approx(20 * MB)
 
 
 def test_lower_boundary_shedding_counts_the_sample_twice() -> None:
@@ -189,7 +189,7 @@ def test_lower_boundary_shedding_needs_somebody_below() -> None:
     assert decided(nine_and_one(45), lowerBoundarySheddingEnabled=True)[0].unloads
     decision, _ = decided(nine_and_one(51), lowerBoundarySheddingEnabled=True)
     assert decision.unloads == {}
-    assert decision.why["lower_boundary"]["some_broker_below"] is False
+    assert decision.facts["lower_boundary"]["some_broker_below"] is False
 
 
 def test_lower_boundary_shedding_wants_ten_megabytes_too() -> None:
@@ -204,7 +204,7 @@ def test_lower_boundary_shedding_wants_ten_megabytes_too() -> None:
     )[0].unloads
 
 
-def quarters(low: float) -> LoadView:
+def quarters(low: float) -> LeaderLoadView:
     """Three quarters against one, with too little traffic to shed by the upper boundary."""
     bundles = {key(1): stats(MB), key(2): stats(MB)}
     return view_of({"hot:1": report(bundles, cpu=75, throughput=2 * MB), "cold:1": report(cpu=low)})
@@ -213,9 +213,9 @@ def quarters(low: float) -> LoadView:
 def test_on_the_lower_boundary_nobody_is_below_it() -> None:
     """.25 is exactly 25 points below an average of .5; a hair less is below."""
     quarter = {"lowerBoundarySheddingEnabled": True, "loadBalancerBrokerThresholdShedderPercentage": 25}
-    on = decided(quarters(25), **quarter)[0].why["lower_boundary"]
+    on = decided(quarters(25), **quarter)[0].facts["lower_boundary"]
     assert (on["average"], on["some_broker_below"]) == (0.5, False)
-    assert decided(quarters(24.999), **quarter)[0].why["lower_boundary"]["some_broker_below"] is True
+    assert decided(quarters(24.999), **quarter)[0].facts["lower_boundary"]["some_broker_below"] is True
 
 
 def test_lower_boundary_shedding_passes_over_a_broker_with_a_sole_bundle() -> None:
@@ -224,5 +224,5 @@ def test_lower_boundary_shedding_passes_over_a_broker_with_a_sole_bundle() -> No
     sole = report({key(99): stats(900 * MB)}, cpu=63)
     view = view_of({"sole:1": sole, **{name: one.report for name, one in full.brokers.items()}})
     decision, _ = decided(view, lowerBoundarySheddingEnabled=True)
-    assert decision.why["lower_boundary"]["busiest"] == "b0:1"
+    assert decision.facts["lower_boundary"]["busiest"] == "b0:1"
     assert decision.unloads == {"b0:1": (key(0),)}

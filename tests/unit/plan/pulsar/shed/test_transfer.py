@@ -8,10 +8,10 @@ import pytest
 from support.bundle_views import CHANCE, key, report, stats, view_of
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.reports import BrokerReport
-from trimtab.plan.pulsar.decision import Decision
+from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.shed.transfer import TransferState, transfer_shedder
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 UNIT = 100_000
 """Bytes per second that make one bundle heavier than another."""
@@ -26,16 +26,16 @@ def broker(cpu: float, *bundles: int, first: int = 0, throughput: float = 0) -> 
 
 
 def decided(
-    brokers: Mapping[str, BrokerReport] | LoadView, state: TransferState = DUE, **options: object
-) -> tuple[Decision, TransferState]:
+    brokers: Mapping[str, BrokerReport] | LeaderLoadView, state: TransferState = DUE, **options: object
+) -> tuple[ShedDecision, TransferState]:
     """A decision and the state after it; by default the hits are there already."""
-    view = brokers if isinstance(brokers, LoadView) else view_of(brokers)
+    view = brokers if isinstance(brokers, LeaderLoadView) else view_of(brokers)
     return transfer_shedder(ClusterMetadata()).decide(view, state, make_options(options), CHANCE)
 
 
 def reason(brokers: Mapping[str, BrokerReport], **options: object) -> object:
     """Why anything should move at all."""
-    return decided(brokers, TransferState(), **options)[0].why["reason"]
+    return decided(brokers, TransferState(), **options)[0].facts["reason"]
 
 
 def apart(high: float = 75, low: float = 25) -> dict[str, BrokerReport]:
@@ -43,7 +43,7 @@ def apart(high: float = 75, low: float = 25) -> dict[str, BrokerReport]:
     return {"full:1": broker(high, 2, 4), "idle:1": broker(low, throughput=6)}
 
 
-def aged(view: LoadView, **ages: float) -> LoadView:
+def aged(view: LeaderLoadView, **ages: float) -> LeaderLoadView:
     """The same at second 10,000, each broker's report of so many seconds before."""
     brokers = {
         name: replace(one, updated_at=10_000 - ages.get(name.partition(":")[0], 0.0))
@@ -101,7 +101,7 @@ def test_only_the_fourth_hit_in_succession_acts() -> None:
     for hits in (1, 2, 3):
         decision, state = decided(apart(100, 0), state)
         assert decision.unloads == {}
-        assert decision.why["skipped"] == "HitCount"
+        assert decision.facts["skipped"] == "HitCount"
         assert state.hits == hits
     decision, state = decided(apart(100, 0), state)
     assert decision.unloads == {"full:1": (key(0),)}
@@ -118,8 +118,8 @@ def test_hits_stay_where_there_is_nothing_to_move() -> None:
     """The cluster is as uneven as before, and the next decision may act."""
     brokers = {"full:1": broker(100, 3), "idle:1": broker(0)}
     decision, state = decided(brokers)
-    assert decision.why["skipped"] == "NoBundles"
-    assert decision.why["pairs"][0]["outcome"] == "its sole reported bundle overloads it"
+    assert decision.facts["skipped"] == "NoBundles"
+    assert decision.facts["pairs"][0]["outcome"] == "its sole reported bundle overloads it"
     assert state.hits == 4
 
 
@@ -127,7 +127,7 @@ def test_a_broker_that_was_unloaded_just_now_stops_everything() -> None:
     """Until its report is 180 seconds younger than the unload; the hits stay as they are."""
     view = replace(aged(view_of(apart(100, 0))), recently_unloaded_brokers={"full:1": 9_820.5})
     decision, state = decided(view)
-    assert decision.why["skipped"] == "CoolDown"
+    assert decision.facts["skipped"] == "CoolDown"
     assert (decision.unloads, state.hits) == ({}, 3)
     view = replace(view, recently_unloaded_brokers={"full:1": 9_820.0})
     assert decided(view)[0].unloads == {"full:1": (key(0),)}
@@ -136,7 +136,7 @@ def test_a_broker_that_was_unloaded_just_now_stops_everything() -> None:
 def test_what_cools_down_is_judged_by_its_report_not_by_the_clock() -> None:
     """An hour later, but the newest report is from before the unload's time is over."""
     view = replace(aged(view_of(apart(100, 0)), full=100.0), recently_unloaded_brokers={"full:1": 9_800.0})
-    assert decided(view)[0].why["skipped"] == "CoolDown"
+    assert decided(view)[0].facts["skipped"] == "CoolDown"
 
 
 def test_data_of_half_an_hour_count_and_older_do_not() -> None:
@@ -144,27 +144,27 @@ def test_data_of_half_an_hour_count_and_older_do_not() -> None:
     view = view_of(apart(100, 0))
     assert decided(aged(view, full=1800.0, idle=1800.0))[0].unloads == {"full:1": (key(0),)}
     decision, state = decided(aged(view, full=1800.001, idle=1801.0))
-    assert (decision.why["skipped"], state.hits) == ("OutDatedData", 3)
+    assert (decision.facts["skipped"], state.hits) == ("OutDatedData", 3)
 
 
 def test_a_broker_of_old_data_is_left_out_of_the_average_but_not_of_the_order() -> None:
     """The idle one is silent: the other is the average, and yet the idle one is the emptiest."""
     decision, _ = decided(aged(view_of(apart(100, 0)), idle=1801.0), TransferState())
-    assert (decision.why["average"], decision.why["deviation"]) == (1.0, 0.0)
-    assert list(decision.why["loads"]) == ["idle:1", "full:1"]
-    assert decision.why["reason"] == "Underloaded"
+    assert (decision.facts["average"], decision.facts["deviation"]) == (1.0, 0.0)
+    assert list(decision.facts["loads"]) == ["idle:1", "full:1"]
+    assert decision.facts["reason"] == "Underloaded"
 
 
 def test_without_any_broker_nothing_is_decided() -> None:
     """And nothing fails."""
-    assert decided({})[0].why == {"skipped": "NoBrokers"}
+    assert decided({})[0].facts == {"skipped": "NoBrokers"}
 
 
 def test_a_living_broker_without_data_stops_everything() -> None:
     """It would be the emptiest of all, if it only said so."""
     up = ClusterMetadata(brokers=("full:1", "idle:1", "new:1"))
     decision, state = transfer_shedder(up).decide(view_of(apart(100, 0)), DUE, make_options({}), CHANCE)
-    assert decision.why == {"skipped": "NoLoadData", "brokers": ["new:1"]}
+    assert decision.facts == {"skipped": "NoLoadData", "brokers": ["new:1"]}
     assert state.hits == 3
 
 
@@ -183,7 +183,7 @@ def test_pairs_follow_until_the_prediction_is_on_target() -> None:
     """The deviation falls from .25 over .217 to .177: with a target of .2 two pairs are enough."""
     decision, _ = decided(eight(), loadBalancerBrokerLoadTargetStd=0.2)
     assert len(decision.unloads) == 2
-    assert [pair["predicted_deviation"] for pair in decision.why["pairs"]] == [
+    assert [pair["predicted_deviation"] for pair in decision.facts["pairs"]] == [
         (0.296875 - 0.25) ** 0.5,
         (0.28125 - 0.25) ** 0.5,
     ]
@@ -204,7 +204,7 @@ def test_a_broker_that_gives_nothing_costs_no_pair_and_no_taker() -> None:
     """The fullest has a sole bundle: the next one gives to the emptiest, and three pairs are still left."""
     brokers = eight() | {"stuck:1": broker(75.5, 6, first=90)}
     decision, _ = decided(brokers, loadBalancerBrokerLoadTargetStd=0.1)
-    assert decision.why["pairs"][0]["source"] == "stuck:1"
+    assert decision.facts["pairs"][0]["source"] == "stuck:1"
     assert decision.destinations == {key(30): "idle0:1", key(20): "idle1:1", key(10): "idle2:1"}
 
 
@@ -213,8 +213,8 @@ def test_the_broker_in_the_middle_is_not_its_own_pair() -> None:
     brokers = {"full:1": broker(100, 1, 23), "half:1": broker(50, 3, 9, first=50), "idle:1": broker(0)}
     decision, _ = decided(brokers)
     assert decision.unloads == {"full:1": (key(0),)}
-    assert [pair["source"] for pair in decision.why["pairs"]] == ["full:1"]
-    assert decision.why["pairs"][0]["predicted_deviation"] > 0.25
+    assert [pair["source"] for pair in decision.facts["pairs"]] == ["full:1"]
+    assert decision.facts["pairs"][0]["predicted_deviation"] > 0.25
 
 
 @pytest.mark.parametrize("enabled", [True, False])

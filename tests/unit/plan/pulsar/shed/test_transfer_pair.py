@@ -10,8 +10,8 @@ from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, Cluster
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.shed.transfer import NO_METADATA
-from trimtab.plan.pulsar.shed.transfer_pair import Pair, divided, pair_up
-from trimtab.plan.pulsar.view import LoadView, publish
+from trimtab.plan.pulsar.shed.transfer_pair import TransferPair, divided, pair_up
+from trimtab.plan.pulsar.view import LeaderLoadView, publish
 
 UNIT = 100_000
 """Bytes per second that make one bundle heavier than another."""
@@ -31,7 +31,7 @@ def two(
     idle_total: float = 12,
     cpu: float = 75,
     recently: tuple[int, ...] = (),
-) -> LoadView:
+) -> LeaderLoadView:
     """A broker of 24 units at 75 % (bundles from 0) and one at 25 % (from 100): 8 units are wanted."""
     return view_of(
         {
@@ -43,14 +43,17 @@ def two(
 
 
 def paired(
-    view: LoadView, metadata: ClusterMetadata = NO_METADATA, variant: str = "pulsar-4.2", **options: object
-) -> Pair:
+    view: LeaderLoadView,
+    metadata: ClusterMetadata = NO_METADATA,
+    variant: str = "pulsar-4.2",
+    **options: object,
+) -> TransferPair:
     """What goes from the full broker to the idle one."""
     made = make_options(options, variant)
     return pair_up(metadata, view, "full:1", "idle:1", publish(view, {}, made), made)
 
 
-def chosen(pair: Pair) -> list[int]:
+def chosen(pair: TransferPair) -> list[int]:
     """The bundles in the order of choice; those that come back are 100 and up."""
     return [int(move.bundle.rpartition("/")[2][2:4], 16) for move in pair.moves]
 
@@ -58,9 +61,9 @@ def chosen(pair: Pair) -> list[int]:
 def test_the_least_heavy_go_first_up_to_exactly_what_is_wanted() -> None:
     """A third of 24 is wanted: 2 and 6 make it exactly, the 7 is tried no more."""
     pair = paired(two([9, 2, 6]))
-    assert pair.why["bytes_per_second_wanted"] == 8 * UNIT
+    assert pair.facts["bytes_per_second_wanted"] == 8 * UNIT
     assert (chosen(pair), pair.offloaded) == ([1, 2], 8 * UNIT)
-    assert pair.why["outcome"] == "one reported bundle must stay"
+    assert pair.facts["outcome"] == "one reported bundle must stay"
 
 
 def test_a_byte_more_than_wanted_does_not_go() -> None:
@@ -68,7 +71,7 @@ def test_a_byte_more_than_wanted_does_not_go() -> None:
     assert chosen(paired(two([8, 16]))) == [0]
     pair = paired(two([8 + 1 / UNIT, 16]))
     assert chosen(pair) == []
-    assert pair.why["outcome"] == "the next bundle is more than what is wanted, and nothing balances it"
+    assert pair.facts["outcome"] == "the next bundle is more than what is wanted, and nothing balances it"
 
 
 def test_the_first_bundle_that_does_not_fit_ends_it() -> None:
@@ -80,7 +83,7 @@ def test_one_of_the_reported_bundles_stays() -> None:
     """All three would fit."""
     pair = paired(two([1, 1.5, 2]))
     assert len(pair.moves) == 2
-    assert pair.why["outcome"] == "one reported bundle must stay"
+    assert pair.facts["outcome"] == "one reported bundle must stay"
 
 
 def test_only_the_heaviest_bundles_are_reported() -> None:
@@ -90,8 +93,8 @@ def test_only_the_heaviest_bundles_are_reported() -> None:
 
 def test_a_sole_reported_bundle_stays() -> None:
     """Another without traffic is not reported."""
-    assert paired(two([0, 3])).why["outcome"] == "its sole reported bundle overloads it"
-    assert paired(two([])).why["outcome"] == "it reports no bundle"
+    assert paired(two([0, 3])).facts["outcome"] == "its sole reported bundle overloads it"
+    assert paired(two([])).facts["outcome"] == "it reports no bundle"
 
 
 def test_recently_unloaded_and_foreign_bundles_stay() -> None:
@@ -164,7 +167,7 @@ def test_where_versions_cannot_be_told_nothing_moves() -> None:
 
 def test_bundles_with_policies_are_reported_only_if_that_is_switched_on() -> None:
     """By default none of them takes part."""
-    assert paired(two([1, 2, 3]), isolated("full", "idle")).why["outcome"] == "it reports no bundle"
+    assert paired(two([1, 2, 3]), isolated("full", "idle")).facts["outcome"] == "it reports no bundle"
 
 
 def test_excluded_namespaces_are_of_pulsar_4_2() -> None:
@@ -243,7 +246,7 @@ def test_what_comes_back_is_counted_in_debug_mode_only() -> None:
 def test_a_load_of_nothing_gives_everything_away_as_in_pulsar() -> None:
     """0 / 0 is not a number, and no bundle is more than that: all go but one."""
     pair = paired(two([9, 15, 20], cpu=0))
-    assert math.isnan(float(str(pair.why["bytes_per_second_wanted"])))
+    assert math.isnan(float(str(pair.facts["bytes_per_second_wanted"])))
     assert chosen(pair) == [0, 1]
 
 

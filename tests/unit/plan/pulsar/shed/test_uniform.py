@@ -3,24 +3,24 @@
 import pytest
 
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
-from trimtab.plan.pulsar.decision import Decision, Nothing
+from trimtab.plan.pulsar.decision import NoState, ShedDecision
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.shed.uniform import decide
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 
-def decided(view: LoadView, variant: str = "pulsar-4.2", **options: object) -> Decision:
+def decided(view: LeaderLoadView, variant: str = "pulsar-4.2", **options: object) -> ShedDecision:
     """A decision under Pulsar's defaults but for `options`."""
-    return decide(view, Nothing(), make_options(options, variant), CHANCE)[0]
+    return decide(view, NoState(), make_options(options, variant), CHANCE)[0]
 
 
-def by_rate(*rates: float, high: float, low: float) -> LoadView:
+def by_rate(*rates: float, high: float, low: float) -> LeaderLoadView:
     """A broker of a total rate with bundles of these, and another of a lower rate."""
     bundles = {key(number): stats(rate=rate) for number, rate in enumerate(rates)}
     return view_of({"high:1": report(bundles, rate=high), "low:1": report(rate=low)})
 
 
-def by_throughput(*throughputs: float, high: float, low: float) -> LoadView:
+def by_throughput(*throughputs: float, high: float, low: float) -> LeaderLoadView:
     """The same by bytes per second, with equal rates."""
     bundles = {key(number): stats(throughput) for number, throughput in enumerate(throughputs)}
     return view_of(
@@ -45,10 +45,10 @@ def test_four_times_the_throughput_is_just_not_too_much() -> None:
 def test_a_fifth_of_the_difference_is_needed_and_at_least_the_minimum() -> None:
     """(6,000 - 1,000) * 0.2 is 1,000 msg/s, exactly the minimum; with 5,999 the cast leaves 999."""
     decision = decided(by_rate(700, 300, high=6000, low=1000))
-    assert decision.why["needed"] == 1000
+    assert decision.facts["needed"] == 1000
     assert decision.unloads == {"high:1": (key(0), key(1))}
     less = decided(by_rate(700, 300, high=5999, low=1000))
-    assert less.why["needed"] == 999
+    assert less.facts["needed"] == 999
     assert less.unloads == {}
 
 
@@ -67,7 +67,7 @@ def test_rate_goes_before_throughput() -> None:
         {"high:1": report(bundles, rate=20, throughput=150 * MB), "low:1": report(rate=10, throughput=MB)}
     )
     decision = decided(view)
-    assert decision.why["measure"] == "rate"
+    assert decision.facts["measure"] == "rate"
     assert decision.unloads == {}
 
 
@@ -86,9 +86,9 @@ def test_the_two_measures_may_find_different_brokers() -> None:
 def test_an_idle_broker_counts_as_one() -> None:
     """A minimum of 0 would divide by nothing: it becomes 1 message and 1 byte per second."""
     decision = decided(by_rate(900, 100, high=6001, low=0))
-    assert decision.why["rate"]["lowest"] == 1.0
-    assert decision.why["rate"]["difference_percent"] == 600000.0
-    assert decision.why["needed"] == 1200
+    assert decision.facts["rate"]["lowest"] == 1.0
+    assert decision.facts["rate"]["difference_percent"] == 600000.0
+    assert decision.facts["needed"] == 1200
 
 
 def test_bundles_that_do_not_fit_are_passed_over() -> None:
@@ -157,7 +157,7 @@ def test_a_sole_bundle_stays_even_on_the_busiest_broker() -> None:
     """The busiest is found among all brokers, also those that cannot shed."""
     decision = decided(by_rate(900, high=9000, low=1000))
     assert decision.unloads == {}
-    assert decision.why["outcome"] == "it has no second bundle"
+    assert decision.facts["outcome"] == "it has no second bundle"
 
 
 def test_the_first_of_equals_sheds() -> None:
@@ -172,12 +172,12 @@ def test_above_two_gigabytes_the_minimum_is_javas_largest_int() -> None:
     """Upstream quirk: the search for the minimum begins at 2^31-1, and need is held within an int."""
     view = by_throughput(MB, MB, high=1e12, low=1e10)
     decision = decided(view)
-    assert decision.why["throughput"]["lowest"] == 2**31 - 1
-    assert decision.why["throughput"]["idlest"] is None
-    assert decision.why["needed"] == 2**31 - 1
+    assert decision.facts["throughput"]["lowest"] == 2**31 - 1
+    assert decision.facts["throughput"]["idlest"] is None
+    assert decision.facts["needed"] == 2**31 - 1
 
 
 @pytest.mark.parametrize(("low", "counted"), [(1e-6, 1.0), (1.1e-6, 1.1e-6), (0.5, 0.5)])
 def test_next_to_nothing_is_nothing(low: float, counted: float) -> None:
     """Up to a millionth counts as 0, which becomes 1; what is more stays as it is."""
-    assert decided(by_rate(900, 100, high=6001, low=low)).why["rate"]["lowest"] == counted
+    assert decided(by_rate(900, 100, high=6001, low=low)).facts["rate"]["lowest"] == counted

@@ -14,7 +14,7 @@ from trimtab.plan.pulsar.split import extensible, modular
 from trimtab.plan.pulsar.split.algorithms import TopicTraffic
 from trimtab.plan.pulsar.split.extensible import SplitState
 from trimtab.plan.pulsar.split.modular import BundleSize, limits, reason_of
-from trimtab.plan.pulsar.view import LoadView
+from trimtab.plan.pulsar.view import LeaderLoadView
 
 OPTIONS = make_options({})
 AT_ONCE = make_options({"loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0})
@@ -23,7 +23,7 @@ LARGE = BundleStats(topics=1001)
 MIB = 1024 * 1024
 
 
-def cluster(*stats: BundleStats, namespace: str = "t/n") -> LoadView:
+def cluster(*stats: BundleStats, namespace: str = "t/n") -> LeaderLoadView:
     """Broker a owns bundles of one namespace with these statistics, broker b nothing."""
     return view_of(
         {"a": load(stats={bundle_key(namespace, at): one for at, one in enumerate(stats)}), "b": load()}
@@ -36,7 +36,7 @@ def bundles_of(decision: Any) -> list[str]:
 
 
 def cycles(
-    view: LoadView, times: int, options: Any = OPTIONS, **more: Any
+    view: LeaderLoadView, times: int, options: Any = OPTIONS, **more: Any
 ) -> tuple[list[list[str]], SplitState]:
     """What owners split in each of several cycles with the same load."""
     state, found = SplitState(), []
@@ -129,7 +129,7 @@ def test_planned_splits_count_too() -> None:
     metadata = ClusterMetadata(boundaries=boundaries)
     decision = modular.find_splits(view, OPTIONS, metadata)
     assert bundles_of(decision) == [bundle_key("t/n", 0), bundle_key("t/n", 1)]
-    third = decision.why["bundles"][bundle_key("t/n", 2)]
+    third = decision.facts["bundles"][bundle_key("t/n", 2)]
     assert (third["namespace_bundles"], third["outcome"]) == (
         128,
         "its namespace has as many bundles as it may",
@@ -165,7 +165,7 @@ def test_a_bundle_that_is_gone_is_not_split() -> None:
     metadata = ClusterMetadata(boundaries={"t/n": (0, 0x20000000, 0x40000000, 0xFFFFFFFF)})
     decision = modular.find_splits(cluster(LARGE), OPTIONS, metadata)
     assert not decision.splits
-    assert decision.why["bundles"][BUNDLE]["outcome"] == "it is no bundle of its namespace any more"
+    assert decision.facts["bundles"][BUNDLE]["outcome"] == "it is no bundle of its namespace any more"
     narrow = "t/n/0x00000000_0x00000001"
     view = view_of({"a": load(stats={narrow: LARGE}), "b": load()})
     assert not modular.find_splits(view, OPTIONS).splits
@@ -280,11 +280,11 @@ def test_no_position_or_several_are_no_split() -> None:
     by_flow = replace(AT_ONCE, default_namespace_bundle_split_algorithm="flow_or_qps_equally_divide")
     decision, state = extensible.find_splits(cluster(LARGE), SplitState(), by_flow)
     assert not decision.splits
-    assert decision.why["bundles"][BUNDLE]["outcome"] == "flow_or_qps_equally_divide finds no position"
+    assert decision.facts["bundles"][BUNDLE]["outcome"] == "flow_or_qps_equally_divide finds no position"
     topics = {BUNDLE: [TopicTraffic(position, 40_000, 0) for position in (0, 10, 20)]}
     decision, state = extensible.find_splits(cluster(LARGE), state, by_flow, topics=topics)
     assert not decision.splits
-    assert "finds 2 positions, not 1" in decision.why["bundles"][BUNDLE]["outcome"]
+    assert "finds 2 positions, not 1" in decision.facts["bundles"][BUNDLE]["outcome"]
     assert state.hits["a"] == {BUNDLE: 2}
 
 
@@ -300,7 +300,7 @@ def test_an_algorithm_that_needs_an_operator_splits_nothing() -> None:
     options = replace(AT_ONCE, default_namespace_bundle_split_algorithm="specified_positions_divide")
     decision, state = extensible.find_splits(cluster(LARGE), SplitState(), options)
     assert decision.splits == ()
-    assert "needs positions" in decision.why["bundles"][BUNDLE]["outcome"]
+    assert "needs positions" in decision.facts["bundles"][BUNDLE]["outcome"]
     assert state.hits["a"] == {BUNDLE: 1}
 
 

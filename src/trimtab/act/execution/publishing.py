@@ -1,0 +1,102 @@
+"""Executions that publish a document which others follow: nobody is interrupted, nothing is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from trimtab.act.execution.machine import ExecutionMachine, PortT
+from trimtab.act.execution.messages import Command, Event
+from trimtab.act.execution.published_steps import PublishedStepRecord, PublishedStepState
+from trimtab.act.execution.record import Blocked
+from trimtab.act.execution.settings import RetryPolicy
+from trimtab.act.execution.state import Execution, PersistedState
+
+SettingsT = TypeVar("SettingsT", bound=RetryPolicy)
+RecordT = TypeVar("RecordT", bound=PublishedStepRecord[Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersistedPublishingState(PersistedState[RecordT, SettingsT], Generic[RecordT, SettingsT]):
+    """The part that the journal keeps; `version` is that of the newest document of ours, 0 for none."""
+
+    version: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Nothing there is ever ours: what is published stays."""
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishingState(
+    PersistedPublishingState[RecordT, SettingsT], Execution[RecordT, SettingsT], Generic[RecordT, SettingsT]
+):
+    """Everything the state machine knows; `seen`, of the balancer's own kind, is the last look."""
+
+    observation: Any = None
+
+    @property
+    def is_full_observation(self) -> bool:
+        """Every look is at everything."""
+        return self.observation is not None
+
+
+PublishingT = TypeVar("PublishingT", bound=PublishingState[Any, Any])
+
+
+@dataclass(frozen=True)
+class PublishCompleted(Event):
+    """Answer to an order to publish; `version` is what was published, None where somebody was faster."""
+
+    version: int | None
+
+
+def absorb_publish(state: PublishingT, event: PublishCompleted) -> PublishingT:
+    """Look whether it stands; where somebody was faster, it is tried again over what they left."""
+    state = replace(state, fresh=False, version=event.version or state.version)
+    if event.version is not None:
+        return state
+    why = "another document was published meanwhile"
+    return state.changing(state.active, lambda record: record.set_back(state.now, state.settings, why))
+
+
+class PublishingMachine(ExecutionMachine[PortT, PublishingT]):
+    """What is the same in every state machine that publishes."""
+
+    success_states: ClassVar = frozenset({PublishedStepState.DONE})
+
+    @classmethod
+    def with_batch(cls, state: PublishingT, steps: Iterable[Any]) -> PublishingT:
+        """The state in which these steps have been asked for, as one more batch."""
+        numbers = {step.number for step in steps}
+        state = state.changing(
+            [record for record in state.records if record.step.number in numbers],
+            lambda one: replace(
+                one, state=PublishedStepState.REQUESTED, started_at=state.now, advanced_at=state.now
+            ),
+        )
+        return replace(state, batches=state.batches + 1, fresh=False)
+
+    @classmethod
+    def before_batch(cls, state: PublishingT) -> tuple[PublishingT, Command | None]:
+        """See `ExecutionMachine.before_batch`."""
+        return state, None
+
+    @classmethod
+    def give_back(cls, state: PublishingT) -> tuple[PublishingT, Command | None]:
+        """See `ExecutionMachine.give_back`."""
+        return state, None
+
+    @classmethod
+    def ends_as(cls, record: PublishedStepRecord[Any], blocked: Blocked) -> PublishedStepState:
+        """See `ExecutionMachine.ends_as`."""
+        return PublishedStepState.FAILED
+
+
+def publication_fit(now: object, before: object, after: object, back: bool = False) -> str:
+    """How a change of a plan stands; `back`: whatever came since is taken back."""
+    if now == after:
+        return "already done"
+    return "to do" if back or now == before else "changed"

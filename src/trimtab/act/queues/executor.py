@@ -1,0 +1,118 @@
+"""The balancer `queues` as those who carry plans out see it: a plan held against what is published."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trimtab.act.execution.codec import StateCodec
+from trimtab.act.execution.publishing import publication_fit
+from trimtab.act.executor import (
+    ExecutionSummary,
+    Executor,
+    PlanDrift,
+    PreparedPlan,
+    initial_state_factory,
+    steps_left,
+)
+from trimtab.act.queues.machine import QueuesMachine
+from trimtab.act.queues.settings import PublishSettings
+from trimtab.act.queues.state import (
+    PublishedObservation,
+    PublishStep,
+    PublishStepRecord,
+    QueuesExecutionState,
+    QueuesPort,
+    Table,
+    Value,
+)
+from trimtab.model.errors import ActError
+from trimtab.model.queues.plan import PublicationOutcome, QueuesPlan, QueuesReceipt
+
+
+def observe(port: QueuesPort, plan: QueuesPlan) -> tuple[str, PublishedObservation]:
+    """See what is published, of the set of queues that the plan is for."""
+    seen = port.observe()
+    if plan.snapshot.cluster != seen.name:
+        raise ActError(
+            f"the plan is for queues {plan.snapshot.cluster!r}, and the settings name {seen.name!r}: "
+            "correct redis.name, or apply another plan"
+        )
+    return seen.cluster, seen
+
+
+def prepare(plan: QueuesPlan, observation: PublishedObservation, rebase: bool) -> PreparedPlan:
+    """What is left of a plan; one whose weights were published before is a way back, whatever came since."""
+    after = {f"{one.kind}/{one.name}": one.after for one in plan.assignments}
+    before = {f"{one.kind}/{one.name}": one.before for one in plan.assignments}
+    wanted: dict[str, Value | None] = dict(after)
+    back = observation.version != plan.version and any(
+        _weights(table) == _weights(after)
+        for version, table in observation.history.items()
+        if version != observation.version
+    )
+    if back:
+        wanted |= {key: None for key in _weights(observation.table) if key not in after}
+    now = observation.table
+    stand = {
+        key: publication_fit(now.get(key), before.get(key), value, back) for key, value in wanted.items()
+    }
+    changed = tuple(
+        f"{key} is {now.get(key, 'not published')} by now (version {observation.version}), "
+        f"and was {before.get(key) or 'not published'} when the plan was made (version {plan.version})"
+        for key, how in stand.items()
+        if how == "changed"
+    )
+    comparison = PlanDrift(stand, changed)
+    comparison.require_unchanged("weights and settings have been published anew", rebase=rebase)
+    orders = {f"{move.kind}/{move.name}": move.order for move in plan.moves}
+    to_do = [key for key, how in stand.items() if how == "to do"]
+    steps = tuple(
+        PublishStep(number, key, wanted[key], orders.get(key, 0)) for number, key in enumerate(to_do, 1)
+    )
+    return PreparedPlan(plan, observation.cluster, observation, comparison, steps)
+
+
+def _weights(table: Table) -> dict[str, Value]:
+    return {key: value for key, value in table.items() if key.startswith("weight/")}
+
+
+def warnings(
+    port: QueuesPort, prepared: PreparedPlan, settings: PublishSettings, expected: object
+) -> list[str]:
+    """A way back is said to be one."""
+    newer = prepared.observation.version - prepared.plan.version
+    if newer > 0 and prepared.steps and not prepared.comparison.differences:
+        return [
+            f"version {prepared.observation.version} is published, and the plan was made at version "
+            f"{prepared.plan.version}: it takes back what came since"
+        ]
+    return []
+
+
+def receipt(entry: ExecutionSummary, state: QueuesExecutionState, sense: object) -> QueuesReceipt:
+    """The receipt: what is published, under which version."""
+    outcomes = tuple(
+        PublicationOutcome(
+            kind="publish",
+            moves=(one.step.order,) if one.step.order else (),
+            name=one.step.key,
+            after=one.step.after,
+            version=state.version or None,
+            **one.outcome_fields(),
+        )
+        for one in state.records
+    )
+    return QueuesReceipt(outcomes=outcomes, **entry.receipt_fields(state))
+
+
+EXECUTOR: Final[Executor[QueuesPort, QueuesPlan, PublishSettings, QueuesExecutionState]] = Executor(
+    codec=StateCodec(QueuesExecutionState, PublishStepRecord),
+    settings=PublishSettings,
+    observe=observe,
+    prepare=prepare,
+    forecast=steps_left,
+    warnings=warnings,
+    new_execution=initial_state_factory(QueuesExecutionState, PublishStepRecord),
+    machine=QueuesMachine,
+    receipt=receipt,
+)

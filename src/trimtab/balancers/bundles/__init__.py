@@ -1,0 +1,38 @@
+"""The balancer `bundles`: bundles of Pulsar's topics over brokers."""
+
+from __future__ import annotations
+
+from trimtab.balancers.balancer import Balancer, LazyImport
+from trimtab.balancers.systems import PULSAR
+
+BALANCER = Balancer(
+    name="bundles",
+    title="Pulsar's topic bundles over brokers",
+    system=PULSAR,
+    moves="a bundle of topics (assign, split, shed)",
+    across="broker to broker",
+    trigger="a tick, a lookup",
+    settings=LazyImport("trimtab.files.bundles.settings:SECTION"),
+    snapshot=LazyImport("trimtab.files.bundles.snapshot:FORMAT"),
+    plan=LazyImport("trimtab.files.bundles.plan:FORMAT"),
+    pipeline=LazyImport("trimtab.observe.bundles.pipeline:PIPELINE"),
+    live_status=LazyImport("trimtab.observe.collect.pulsar.live_status:read_status"),
+    findings=LazyImport("trimtab.plan.bundles.verdicts:findings"),
+    planners={"trim": LazyImport("trimtab.plan.bundles.trim:plan_bundles")},
+    make_plan=LazyImport("trimtab.balancers.bundles.planning:planned"),
+    plan_options=LazyImport("trimtab.balancers.bundles.options:PLAN"),
+    strategy_help="trim, one of Pulsar's shedders by its name there, or all, side by side.",
+    set_help="A setting, like bundles.epsilon=0.05, or an option of Pulsar's, like "
+    "loadBalancerBrokerThresholdShedderPercentage=5; may be given again.",
+    executor=LazyImport("trimtab.act.bundles.executor:EXECUTOR"),
+    open=LazyImport("trimtab.act.pulsar.port:open_port"),
+    renderer=LazyImport("trimtab.report.bundles.renderer:RENDERER"),
+    impact="a plan of bundles copies nothing, and execution.bundles.max_sessions_per_minute limits how many "
+    "clients are disturbed",
+    figures=LazyImport("trimtab.balancers.bundles.replay:figures"),
+    replay=LazyImport("trimtab.balancers.bundles.replay:replayed"),
+    replay_help="One decision a tick. Several strategies in the simulated world, or one with --json, --chart "
+    "or --pause: what each did to the cluster is shown side by side, and the decisions go to --out alone, "
+    "where each line names its strategy.",
+    replay_options=LazyImport("trimtab.balancers.bundles.options:REPLAY"),
+)

@@ -1,0 +1,38 @@
+"""The balancer `masters`: masterships of replicated groups over nodes."""
+
+from __future__ import annotations
+
+from trimtab.balancers.balancer import Balancer, LazyImport, SystemBinding
+from trimtab.balancers.systems import KAFKA, PAXOS
+
+BALANCER = Balancer(
+    name="masters",
+    title="masterships over nodes",
+    system=PAXOS,
+    further_systems=(
+        SystemBinding(
+            KAFKA,
+            as_balancer_snapshot=LazyImport("trimtab.observe.collect.kafka.leaders:leaders"),
+            open=LazyImport("trimtab.act.kafka.leaders:open_leaders"),
+        ),
+    ),
+    target_kind="node",
+    remedy="finds the transfers that help",
+    moves="a mastership (taken over by its preferred node, under load)",
+    across="node to node",
+    trigger="a node that died, came back or is drained; a tick",
+    settings=LazyImport("trimtab.files.masters.settings:SECTION"),
+    snapshot=LazyImport("trimtab.files.masters.snapshot:FORMAT"),
+    plan=LazyImport("trimtab.files.masters.plan:FORMAT"),
+    pipeline=LazyImport("trimtab.observe.masters.pipeline:PIPELINE"),
+    live_status=LazyImport("trimtab.observe.collect.paxos.live_status:read_status"),
+    planners={"trim": LazyImport("trimtab.plan.masters.trim:plan_masters")},
+    plan_options=LazyImport("trimtab.balancers.masters.options:PLAN"),
+    strategy_help="trim.",
+    set_help="A setting, like masters.epsilon=0.2; may be given again.",
+    executor=LazyImport("trimtab.act.masters.executor:EXECUTOR"),
+    open=LazyImport("trimtab.act.paxos.port:open_port"),
+    renderer=LazyImport("trimtab.report.masters.renderer:RENDERER"),
+    programs="Run a node of a store of many groups with masters.",
+    impact="a few masterships are asked for at once, and watched (execution.masters.max_in_flight)",
+)

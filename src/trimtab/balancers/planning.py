@@ -1,0 +1,91 @@
+"""From a request to a plan, whatever the balancer: the snapshot that is meant, its settings, its planner."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trimtab.balancers import BALANCER_NAMES, BALANCERS
+from trimtab.balancers.balancer import Balancer, Planner, PlanRequest, PlanResult, setting_overrides
+from trimtab.balancers.settings import read_settings
+from trimtab.files.document import JsonDocument
+from trimtab.files.plan_format import balancer_of, open_plan
+from trimtab.files.settings import Overrides
+from trimtab.files.store import Location
+from trimtab.model.errors import InputError, PlanError
+from trimtab.observe.lake import Lake
+
+
+def plan_balancer(balancer: Balancer, request: PlanRequest) -> PlanResult:
+    """The plan of a balancer, by the balancer's own way where it has one.
+
+    Raises
+    ------
+    TrimtabError
+        If there is nothing to plan from, or a setting or a name is wrong.
+    """
+    if balancer.make_plan is not None:
+        return balancer.make_plan()(request)
+    options = () if balancer.plan_options is None else balancer.plan_options()
+    words: Overrides = (*request.overrides, *setting_overrides(options, request.own))
+    settings = read_settings(request.settings, words, os.environ).of(balancer.settings())
+    if request.strategy is not None:
+        settings = replace(settings, strategy=request.strategy)
+    seat = balancer.binding(request.own.get("system"))
+    if seat is None:
+        snapshot = snapshot_of(balancer, request.snapshot, request.lake, request.cluster)
+    else:
+        first = next(one for one in BALANCERS.values() if one.system is seat.system)
+        snapshot = seat.as_balancer_snapshot()(
+            snapshot_of(first, request.snapshot, request.lake, request.cluster)
+        )
+    planner = planner_of(balancer, settings.strategy)
+    request.loaded()
+    return PlanResult(plan=planner(snapshot, settings), snapshot=snapshot)
+
+
+def planner_of(balancer: Balancer, strategy: str) -> Planner:
+    """The planner of a balancer by the name of its strategy.
+
+    Raises
+    ------
+    PlanError
+        If there is none of that name.
+    """
+    if strategy not in balancer.planners:
+        raise PlanError(f"strategy {strategy!r} is not known; choose one of {', '.join(balancer.planners)}")
+    return balancer.planners[strategy]()
+
+
+def opened_plan(path: Path) -> tuple[Balancer, JsonDocument]:
+    """A plan file that is read so far that its level is known; `from_document` of the balancer's plans reads
+    on.
+
+    Raises
+    ------
+    InputError
+        If it is no plan, or of no balancer that there is.
+    """
+    document = open_plan(path)
+    return BALANCERS[balancer_of(document, BALANCER_NAMES)], document
+
+
+def snapshot_of(balancer: Balancer, path: Path | None, lake: Location, cluster: str | None) -> Any:
+    """A snapshot out of a file or folder, or else the newest of the lake.
+
+    Raises
+    ------
+    InputError
+        If it is of another cluster than the one that is asked for.
+    ObserveError
+        If the lake holds none.
+    """
+    source = path if path is not None else Lake(lake, balancer.pipeline()).newest_snapshot(cluster)
+    found = balancer.snapshot().read(source)
+    if cluster is not None and found.reference.cluster != cluster:
+        raise InputError(
+            f"{source}: is a snapshot of cluster {found.reference.cluster}, not of {cluster}; name another"
+        )
+    return found

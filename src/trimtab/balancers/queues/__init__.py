@@ -1,0 +1,34 @@
+"""The balancer `queues`: messages over worker queues, by seconds of work."""
+
+from __future__ import annotations
+
+from trimtab.balancers.balancer import Balancer, LazyImport
+from trimtab.balancers.systems import REDIS
+
+BALANCER = Balancer(
+    name="queues",
+    title="messages over worker queues",
+    system=REDIS,
+    target_kind="queue",
+    remedy="says which weights would help, and what the scheduler does",
+    moves="a message (dispatched, moved by the scheduler), by weights that are published",
+    across="queue to queue",
+    trigger="a message, a second",
+    settings=LazyImport("trimtab.files.queues.settings:SECTION"),
+    snapshot=LazyImport("trimtab.files.queues.snapshot:FORMAT"),
+    plan=LazyImport("trimtab.files.queues.plan:FORMAT"),
+    pipeline=LazyImport("trimtab.observe.queues.pipeline:PIPELINE"),
+    live_status=LazyImport("trimtab.observe.collect.redis.live_status:read_status"),
+    planners={"trim": LazyImport("trimtab.plan.queues.trim:plan_queues")},
+    strategy_help="trim.",
+    set_help="A setting, like queues.min_change=0.1; may be given again.",
+    executor=LazyImport("trimtab.act.queues.executor:EXECUTOR"),
+    open=LazyImport("trimtab.act.redis.port:open_port"),
+    renderer=LazyImport("trimtab.report.queues.renderer:RENDERER"),
+    replay=LazyImport("trimtab.balancers.queues.replay:replayed"),
+    replay_options=LazyImport("trimtab.balancers.queues.options:REPLAY"),
+    replay_help="In virtual time, every policy on the same arrivals. A lake holds counts, not single "
+    "messages: instants within a tick and processing times are drawn, by --seed.",
+    programs="List, show and re-queue messages that were given up.",
+    impact="publishing weights interrupts nobody",
+)

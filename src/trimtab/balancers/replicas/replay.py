@@ -1,0 +1,132 @@
+"""`replay replicas`: what was asked, the way through a recording, and what is shown in the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from trimtab.balancers import BALANCERS
+from trimtab.balancers.planning import planner_of
+from trimtab.balancers.replays import Draw, recording_option, show
+from trimtab.balancers.settings import read_settings
+from trimtab.balancers.spark import spark_overrides, spark_settings
+from trimtab.files.head import instant
+from trimtab.files.locations import lake_place
+from trimtab.files.replicas.settings import SECTION
+from trimtab.model.errors import SettingsError
+from trimtab.model.replicas.load_forecast import LOADS
+from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.report.progress import print_progress
+from trimtab.report.replicas.replay_text import NOTHING, replay_document, replay_text
+
+if TYPE_CHECKING:
+    from trimtab.history.replicas.recording import LoadRecording
+    from trimtab.history.replicas.replay import PlanningScenario
+    from trimtab.history.replicas.spark import ScenarioComparison
+
+
+def replayed(values: Mapping[str, Any]) -> int:
+    """Replan recorded loads by strategies, and show what each would have made of them.
+
+    Parameters
+    ----------
+    values
+        The value of every option, by its name.
+
+    Returns
+    -------
+    int
+        Exit code.
+
+    Raises
+    ------
+    SettingsError
+        If options contradict one another, or one is not known.
+    TrimtabError
+        If the recording does not hold what it should, or a file cannot be written.
+    """
+    found = read_settings(values["settings"], (*values["set"], *spark_overrides(values)), os.environ)
+    settings, spark = found.of(SECTION), spark_settings(found, heavy=True)
+    if settings.replication_factor:
+        raise SettingsError("replicas.replication_factor: a replay adds and drops no replicas; take it out")
+    step, every = _seconds("--step", values["step"]), _seconds("--plan-interval", values["plan_interval"])
+    if every % step:
+        raise SettingsError(
+            f"--plan-interval {values['plan_interval']:g} is not a multiple of --step {values['step']:g}"
+        )
+    scenarios = _scenarios(values, settings, round(every / step))
+    recording = _recording(values)
+
+    from trimtab.history.replicas.effect import ReplicaMetricSpec
+    from trimtab.history.replicas.recording import ReplayPeriod
+    from trimtab.history.replicas.spark import compare_on_spark
+    from trimtab.observe.spark_address import lake_session
+
+    period = ReplayPeriod(instant("--since", values["since"]), instant("--until", values["until"]))
+    session = lake_session(spark, lake_place(values["lake"]), print_progress)
+    try:
+        compared = compare_on_spark(
+            session,
+            recording,
+            period,
+            scenarios,
+            ReplicaMetricSpec(settings.theta, settings.min_utilization),
+            step,
+            values["profile_weeks"],
+        )
+    finally:
+        session.stop()
+    _show(compared, recording.name, values)
+    return 0
+
+
+def _seconds(option: str, minutes: float) -> float:
+    seconds = minutes * 60
+    if seconds < 1 or seconds % 1:
+        raise SettingsError(f"{option} is {minutes:g} minutes: give whole seconds, one or more")
+    return seconds
+
+
+def _scenarios(
+    values: Mapping[str, Any], settings: ReplicasSettings, every: int
+) -> dict[str, PlanningScenario]:
+    """Nothing, then every strategy with every load, by name."""
+    from trimtab.history.replicas.replay import PlanningScenario
+
+    level = BALANCERS["replicas"]
+    strategies, loads = values["strategy"] or [settings.strategy], values["load"] or [settings.load]
+    for load in loads:
+        if load not in LOADS:
+            raise SettingsError(f"--load {load} is not known; choose of {', '.join(LOADS)}")
+    found = {NOTHING: PlanningScenario(None, settings)}
+    for strategy in strategies:
+        planner = planner_of(level, strategy)
+        for load in loads:
+            name = strategy if loads == ["recent"] else f"{strategy}, {load}"
+            found[name] = PlanningScenario(planner, replace(settings, strategy=strategy, load=load), every)
+    return found
+
+
+def _recording(values: Mapping[str, Any]) -> LoadRecording:
+    """The recording in a folder, or that of the lake."""
+    from trimtab.history.replicas.recording import FolderLoadRecording, LakeLoadRecording
+
+    folder = recording_option(values, "recording", "a folder", "a recording in a folder")
+    if folder is not None:
+        # Before Spark starts: nobody should wait ten seconds to be told this.
+        from trimtab.files.replicas.recording import opened_recording
+
+        opened_recording(folder)
+        return FolderLoadRecording(folder)
+    return LakeLoadRecording(lake_place(values["lake"]), values["cluster"])
+
+
+def _show(found: ScenarioComparison, name: str, values: Mapping[str, Any]) -> None:
+    def draw() -> Draw:
+        from trimtab.report.replicas.replay_chart import draw_replay
+
+        return lambda folder, stem: draw_replay(found, folder, stem, f"Plans on {name}")
+
+    show(values, draw, lambda: replay_document(found), lambda: replay_text(found))

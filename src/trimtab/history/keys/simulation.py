@@ -1,0 +1,223 @@
+"""The course of a key stream under a policy: where each record went, and when it was done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import exp
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trimtab.history.keys.consumers import ConsumerCapacity, SimulatedConsumers
+from trimtab.history.keys.stream import KeyStream
+from trimtab.model.keys.routing import group_count
+from trimtab.model.load import FloatArray
+from trimtab.online.keys.load import PartitionLoadView, SentRecordCounts
+from trimtab.online.keys.murmur2 import key_group
+from trimtab.online.keys.policy import KeyPolicy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSimulationRun:
+    """What became of a stream.
+
+    Attributes
+    ----------
+    stream
+        The records.
+    place
+        Shape (records,): partition of each.
+    done
+        Shape (records,): seconds at which each took effect.
+    partitions
+        In use at the end.
+    added
+        How many of those were added.
+    held
+        Shape (records,): seconds that each waited for its turn, after it had been worked on; empty without
+        the order guard.
+    """
+
+    stream: KeyStream
+    place: list[int]
+    done: list[float]
+    partitions: int
+    added: int = 0
+    held: list[float] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[int]:
+        """Shape (partitions,): records that went to each."""
+        count = Counter(self.place)
+        return [count[one] for one in range(self.partitions)]
+
+    @property
+    def max_over_mean(self) -> float:
+        """The most records of a partition over the mean of all."""
+        records = self.records
+        return max(records) / (sum(records) / len(records))
+
+    def delay_seconds(self, share: float) -> float:
+        """The delay from sent to done that this share of the records does not exceed."""
+        delays = np.asarray(self.done) - np.asarray(self.stream.at)
+        return float(np.quantile(delays, share, method="inverted_cdf"))
+
+    @property
+    def overtaken(self) -> float:
+        """Share of records that took effect before an earlier one of their key."""
+        latest = [-1.0] * len(self.stream.keys)
+        overtook = 0
+        for key, done in zip(self.stream.which, self.done, strict=True):
+            if done < latest[key]:
+                overtook += 1
+            else:
+                latest[key] = done
+        return overtook / len(self.done)
+
+    @property
+    def partitions_per_key(self) -> float:
+        """Partitions that the records of a key went to, in the mean over records."""
+        places: dict[int, set[int]] = {}
+        for key, place in zip(self.stream.which, self.place, strict=True):
+            places.setdefault(key, set()).add(place)
+        return sum(len(places[key]) for key in self.stream.which) / len(self.place)
+
+
+def waiting(
+    place: NDArray[np.int64], sent: FloatArray, done: FloatArray, partitions: int, at: FloatArray
+) -> FloatArray:
+    """Records sent and not yet in effect, shape (moments, partitions).
+
+    Parameters
+    ----------
+    place, sent, done
+        Shape (records,): partition, and seconds, of each record.
+    at
+        Shape (moments,): seconds.
+    """
+    columns = []
+    for part in range(partitions):
+        own = place == part
+        begun, ended = (np.searchsorted(np.sort(one[own]), at, "right") for one in (sent, done))
+        columns.append(begun - ended)
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSimulationSettings:
+    """What a stream meets.
+
+    Attributes
+    ----------
+    partitions
+        Of the topic; the hash divides by them.
+    capacity
+        Of the consumer that each has.
+    spare
+        Partitions that policies may add.
+    poll_seconds
+        Between two looks of a producer at backlogs and rates; None: it sees nothing but what it sent itself,
+        as the papers on choices have it.
+    rate_seconds
+        Time constant over which arrival rates are smoothed; 0: a rate is that since the last look.
+    seed
+        Of the producers' generators.
+    """
+
+    partitions: int
+    capacity: ConsumerCapacity
+    spare: int = 0
+    poll_seconds: float | None = 1.0
+    rate_seconds: float = 5.0
+    seed: int = 1
+
+
+class ProducerViews:
+    """What producers see of the partitions, all at the same instants."""
+
+    def __init__(self, world: KeysSimulationSettings, contents: bool = False) -> None:
+        self.every = world.poll_seconds
+        self.next = self.every or float("inf")
+        self._retained = exp(-self.next / world.rate_seconds) if world.rate_seconds else 0.0
+        self._rate = [0.0] * world.partitions
+        self._sent = [0] * world.partitions
+        self._contents = SentRecordCounts(group_count(world.partitions)) if contents else None
+
+    def sent(self, place: int, group: int) -> None:
+        """A record went to a partition."""
+        while place >= len(self._sent):
+            self._sent.append(0)
+            self._rate.append(0.0)
+        self._sent[place] += 1
+        if self._contents is not None:
+            self._contents.count(place, group)
+
+    def observe(self, views: list[PartitionLoadView], consumers: SimulatedConsumers) -> None:
+        """All producers look."""
+        assert self.every is not None
+        backlog = consumers.backlog(self.next)
+        self._rate = [
+            self._retained * rate + (1 - self._retained) * sent / self.every
+            for rate, sent in zip(self._rate, self._sent, strict=True)
+        ]
+        rate = self._rate + [0.0] * (len(backlog) - len(self._rate))
+        content = None if self._contents is None else self._contents.histograms(len(backlog))
+        for view in views:
+            while len(view) < len(backlog):
+                view.spare += 1
+                view.add()
+            if content is not None:
+                view.content = content
+            view.reset_counts(backlog, rate)
+        self._sent = [0] * len(self._sent)
+        self.next += self.every
+
+
+def simulate(
+    stream: KeyStream,
+    policy: Callable[[], KeyPolicy],
+    world: KeysSimulationSettings,
+    *,
+    contents: bool = False,
+) -> KeysSimulationRun:
+    """Send a stream under a policy.
+
+    Parameters
+    ----------
+    stream
+        What is sent.
+    policy
+        Makes the policy of one producer; each has its own, and counts what it sends itself.
+    world
+        Partitions and consumers.
+    contents
+        Whether producers see what lies in the partitions, too (key groups of all records so far).
+    """
+    consumers = SimulatedConsumers(world.partitions, world.capacity)
+    views = [
+        PartitionLoadView(world.partitions, spare=world.spare, capacity=world.capacity.records_per_second)
+        for _ in range(stream.producers)
+    ]
+    policies = [policy() for _ in views]
+    chances = [Random(f"{world.seed} {one}").random for one in range(len(views))]
+    producer_of = stream.producer_of_key()
+    group_of = [key_group(key, world.partitions) for key in stream.keys]
+    watch = ProducerViews(world, contents)
+    places, done = [], []
+    for at, which in zip(stream.at, stream.which, strict=True):
+        while at >= watch.next:
+            watch.observe(views, consumers)
+        one = producer_of[which]
+        place = policies[one].choose(stream.keys[which], views[one], chances[one])
+        if place >= len(consumers):
+            consumers.grow(place + 1)
+        watch.sent(place, group_of[which])
+        places.append(place)
+        done.append(consumers.receive(place, at))
+    return KeysSimulationRun(stream, places, done, len(consumers), len(consumers) - world.partitions)

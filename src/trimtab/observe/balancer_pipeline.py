@@ -1,0 +1,195 @@
+"""A balancer's part of the pipeline as a value, down to its stages; all balancers share the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from trimtab.observe.settings import PipelineSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from trimtab.files.store import Location
+    from trimtab.observe.columns import Columns, RawSchema
+    from trimtab.observe.manifest import Manifest
+
+
+Reach = int | tuple[tuple[int, int], ...]
+"""Dependence of a row on another table: on all of the last so many microseconds, or on some stretches
+before it only, each from so many before it to so many before it."""
+
+
+@dataclass(frozen=True)
+class TableStage:
+    """One table made from others.
+
+    Attributes
+    ----------
+    make
+        The transformation: a function named after the table that it makes, whose arguments are named after
+        the tables that it reads, and `settings`. Their columns are those in the balancer's `schemas`, their
+        rows reach as far back as the stage says; the frame returned has exactly the columns of its own table.
+        An argument `span` is two instants (microseconds) between which all rows to be made lie, both
+        included; None where there are none. An argument `samples` is how many the step takes in.
+    reach
+        For every table it reads, how far before a row's own time (microseconds) rows of that table matter
+        to it, by the settings.
+    carries
+        Whether every row depends on the one before it without end (a running mean). The stage then also
+        reads its own table: each cluster's newest rows before the instants to be made; and everything after
+        the first of those is made anew.
+    nearest
+        Whether of the samples before its own a row depends on its entity's newest alone, and on the tick
+        before. Where all of those lie in one tick, a micro-batch reads no further back.
+    before
+        Tables whose rows before the instants to be made come as a frame of their own, `<table>_before`: a
+        micro-batch may sum up what a batch over history has to put in order.
+    is_enabled
+        Whether the table is made at all, by the settings; nothing that is wanted reads one that is not.
+    """
+
+    make: Callable[..., DataFrame]
+    reach: Mapping[str, Callable[[Any], Reach]]
+    carries: bool = False
+    nearest: bool = False
+    before: tuple[str, ...] = ()
+    is_enabled: Callable[[Any], bool] = lambda _: True
+
+    @property
+    def table(self) -> str:
+        """The table it makes."""
+        return self.make.__name__
+
+    def build(
+        self,
+        tables: Mapping[str, DataFrame],
+        settings: PipelineSettings,
+        span: tuple[int, int] | None = None,
+        samples: int = 0,
+    ) -> DataFrame:
+        """The table made, from the tables read, by name, and what else it asks for."""
+        given = {**tables, "settings": settings, "span": span, "samples": samples}
+        return self.make(**{name: given[name] for name in signature(self.make).parameters})
+
+
+def here(_: object) -> int:
+    """The reach of a stage that needs rows of its own instant alone."""
+    return 0
+
+
+@dataclass(frozen=True)
+class BalancerPipeline:
+    """One balancer's samples, tables and snapshots in a lake.
+
+    The value itself needs no Spark: its transformations are named, and imported when asked for.
+
+    Attributes
+    ----------
+    name
+        Of the balancer, as in formats of snapshots.
+    place
+        The balancer's folder in a lake, and its table below `[pipeline]`; empty for the one balancer whose
+        samples and tables lie in the lake itself.
+    resources
+        Names, in the order of the limits in `settings`.
+    settings
+        The settings its figures depend on.
+    raw
+        Its raw rows.
+    tables
+        Columns of each of its tables. A table's rows have a `tick`, or else a `window_end`.
+    transformations
+        `module:name` of the stages that make all tables but `cleaned`.
+    snapshots
+        `module:name` of the function that writes the newest tables to a snapshot folder per cluster.
+    """
+
+    name: str
+    place: str
+    resources: tuple[str, ...]
+    settings: type[PipelineSettings]
+    raw: RawSchema
+    tables: Mapping[str, Columns]
+    transformations: str
+    snapshots: str
+
+    @property
+    def stages(self) -> tuple[TableStage, ...]:
+        """The transformations, in any order; asking for them loads Spark."""
+        found: tuple[TableStage, ...] = _resolved(self.transformations)
+        return found
+
+    @property
+    def write_snapshots(self) -> Callable[[Any, Manifest, Any], list[Location]]:
+        """The function from a `Lake`, the tables and the balancer's settings to the folders written."""
+        found: Callable[[Any, Manifest, Any], list[Location]] = _resolved(self.snapshots)
+        return found
+
+    def time_column(self, table: str) -> str:
+        """The column that a table's files are cut by."""
+        columns = dict(self.tables[table])
+        return "tick" if "tick" in columns else "window_end"
+
+
+def section_of(balancers: Iterable[BalancerPipeline]) -> type[Any]:
+    """The dataclass that the section `[pipeline]` is bound to: keys of all balancers, with their defaults."""
+    shared = _fields(PipelineSettings)
+    keys = dict(shared)
+    for balancer in balancers:
+        own = {name: field for name, field in _fields(balancer.settings).items() if name not in shared}
+        if balancer.place:
+            table = dataclasses.make_dataclass(balancer.place, own.values(), frozen=True)
+            keys[balancer.place] = (balancer.place, table, dataclasses.field(default_factory=table))
+        else:
+            keys |= own
+    return dataclasses.make_dataclass("Pipeline", keys.values(), frozen=True)
+
+
+def settings_of(
+    section: Any, balancers: Iterable[BalancerPipeline], window_seconds: float | None = None
+) -> dict[str, PipelineSettings]:
+    """The settings of each balancer, by its name.
+
+    Parameters
+    ----------
+    section, balancers
+        What the section `[pipeline]` holds, as `section_of` has it of these balancers.
+    window_seconds
+        Another length of windows than the section's; where slides are as long as windows, they follow.
+
+    Raises
+    ------
+    SettingsError
+        If values cannot be, or do not fit one another.
+    """
+    shared = {name: getattr(section, name) for name in _fields(PipelineSettings)}
+    if window_seconds is not None:
+        if shared["slide_seconds"] == shared["window_seconds"]:
+            shared["slide_seconds"] = window_seconds
+        shared["window_seconds"] = window_seconds
+    found = {}
+    for balancer in balancers:
+        table = getattr(section, balancer.place) if balancer.place else section
+        own = {name: getattr(table, name) for name in _fields(balancer.settings) if name not in shared}
+        found[balancer.name] = balancer.settings(**shared, **own)
+    return found
+
+
+def _fields(kind: type[Any]) -> dict[str, tuple[str, Any, Any]]:
+    """Name, type and default of each field that is a key."""
+    hints = typing.get_type_hints(kind)
+    return {
+        field.name: (field.name, hints[field.name], dataclasses.field(default=field.default))
+        for field in dataclasses.fields(kind)
+    }
+
+
+def _resolved(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,293 @@
+"""Samples by the batch, and where they go: one Parquet file per tick in a lake, or records of a topic."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from trimtab.files.atomic import sync_folder
+from trimtab.files.object_store import StorePath
+from trimtab.model.errors import ObserveError
+from trimtab.observe.parquet import write_rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from trimtab.files.store import Location
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """Raw samples of one kind, not yet bound to a cluster and a tick.
+
+    Attributes
+    ----------
+    kind
+        One of the kinds that the raw form of the system names.
+    columns
+        Lists of equal length, by column name; None where a row has no value.
+    common
+        Values that all rows share, by column name.
+    """
+
+    kind: str
+    columns: Mapping[str, list[object]]
+    common: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """One mapping per row, values that are not there left out."""
+        names = tuple(self.columns)
+        shared = {"kind": self.kind} | {
+            name: value for name, value in self.common.items() if value is not None
+        }
+        for values in zip(*self.columns.values(), strict=True):
+            yield shared | {
+                name: value for name, value in zip(names, values, strict=True) if value is not None
+            }
+
+
+class RowBatchBuilder:
+    """Collects rows of one kind; `columns` fixes which values a row has, in which order."""
+
+    def __init__(self, kind: str, *columns: str, **common: object) -> None:
+        self._kind = kind
+        self._columns: dict[str, list[object]] = {name: [] for name in columns}
+        self._appends = tuple(values.append for values in self._columns.values())
+        self._common = common
+
+    def add(self, *values: object) -> None:
+        """Append one row; as many values as there are columns."""
+        for append, value in zip(self._appends, values, strict=True):
+            append(value)
+
+    def batch(self) -> RowBatch:
+        """The rows collected."""
+        return RowBatch(self._kind, self._columns, self._common)
+
+
+ABANDONED_SECONDS = 3600.0
+"""A file that has been in the making for so long was left by a collector that was killed."""
+
+
+def whole_number(value: float | None) -> int | None:
+    """A counter as the whole number that it is."""
+    return None if value is None else round(value)
+
+
+class SampleSink(Protocol):
+    """Takes one tick's samples; they are safe when `land` returns."""
+
+    def write(self, batches: Sequence[RowBatch], cluster: str, tick: datetime.datetime) -> None:
+        """Keep them, all or none where the target can do that.
+
+        Raises
+        ------
+        ObserveError
+            If they could not be kept.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+Columns = Sequence[tuple[str, str]]
+
+
+def arrow_schema(columns: Columns) -> pyarrow.Schema:
+    """Raw columns as pyarrow types."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "ints": pa.list_(pa.field("element", pa.int32())),
+        "longs": pa.list_(pa.field("element", pa.int64())),
+    }
+    return pa.schema([pa.field(name, types[kind]) for name, kind in columns])
+
+
+def to_table(
+    batches: Iterable[RowBatch],
+    cluster: str,
+    tick: datetime.datetime,
+    received_at: datetime.datetime,
+    columns: Columns,
+) -> pyarrow.Table:
+    """One wide table of all rows of a tick."""
+    import pyarrow as pa
+
+    schema = arrow_schema(columns)
+    parts = []
+    for batch in batches:
+        common = {
+            "cluster": cluster,
+            "tick": tick,
+            "received_at": received_at,
+            "kind": batch.kind,
+            **batch.common,
+        }
+        arrays = [
+            pa.array(batch.columns[item.name], item.type)
+            if item.name in batch.columns
+            else pa.repeat(pa.scalar(common.get(item.name), item.type), len(batch))
+            for item in schema
+        ]
+        parts.append(pa.Table.from_arrays(arrays, schema=schema))
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+class LakeSink:
+    """Lands in `raw/date=YYYY-MM-DD/` of a lake.
+
+    Parameters
+    ----------
+    raw
+        The lake's folder of raw samples; made when the first samples land. Files of collectors that were
+        killed while writing are removed from it.
+    columns
+        Of the system that the samples are of.
+    """
+
+    def __init__(self, raw: Location, columns: Columns) -> None:
+        # Loading pyarrow, and what its first conversion loads, takes seconds: better before the first tick.
+        import pyarrow.parquet
+
+        pyarrow.array([0])
+        self._raw = raw
+        self._columns = columns
+        if isinstance(raw, Path):
+            _remove_abandoned(raw)
+
+    def write(self, batches: Sequence[RowBatch], cluster: str, tick: datetime.datetime) -> None:
+        """Write under a hidden name, force to disk, rename: a reader sees the whole file or none."""
+        table = to_table(batches, cluster, tick, datetime.datetime.now(datetime.UTC), self._columns)
+        folder = self._raw / f"date={tick:%Y-%m-%d}"
+        safe = re.sub(r"[^A-Za-z0-9_-]", "-", cluster)
+        # The random part: two collectors of one cluster must not overwrite each other's samples.
+        name = f"{tick:%Y%m%dT%H%M%S}{tick.microsecond // 1000:03d}Z-{safe}-{secrets.token_hex(4)}.parquet"
+        try:
+            if isinstance(folder, StorePath):
+                write_rows(folder / name, table, compression="zstd")
+            else:
+                _write_durably(folder, name, table)
+        except OSError as error:
+            raise ObserveError(
+                f"samples cannot be written into {folder} ({error.strerror or error}): "
+                "free space there, or name another lake with --lake"
+            ) from error
+
+    def close(self) -> None:
+        """Nothing is held open between two ticks."""
+
+
+def _write_durably(folder: Path, name: str, table: pyarrow.Table) -> None:
+    import pyarrow.parquet
+
+    making = folder / f".{name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with making.open("wb") as file:
+            pyarrow.parquet.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        making.rename(folder / name)
+    except BaseException:
+        making.unlink(missing_ok=True)
+        raise
+    sync_folder(folder)
+
+
+def _remove_abandoned(raw: Path) -> None:
+    oldest = time.time() - ABANDONED_SECONDS
+    for path in raw.glob("date=*/.*.parquet"):
+        try:
+            if path.stat().st_mtime < oldest:
+                path.unlink()
+        except FileNotFoundError:
+            # Its writer was alive after all, or another collector cleans up too.
+            continue
+
+
+ENTITY = ("broker", "owner", "namespace", "bundle", "topic", "partition", "group", "client")
+"""Columns of all balancers that say what a row describes."""
+
+
+class TopicSink:
+    """Lands as JSON records in a Kafka topic, one per row, keyed by cluster and entity.
+
+    Parameters
+    ----------
+    producer
+        A `kafka.KafkaProducer` with the client's own defaults for serialisation (bytes in, bytes out).
+    """
+
+    def __init__(self, producer: Any, topic: str, timeout_seconds: float) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._timeout_seconds = timeout_seconds
+
+    def write(self, batches: Sequence[RowBatch], cluster: str, tick: datetime.datetime) -> None:
+        """Send all rows and wait until the topic has them.
+
+        A record that was sent twice is one sample: the pipeline knows rows by their key columns.
+        """
+        from kafka.errors import KafkaError
+
+        received_at = datetime.datetime.now(datetime.UTC)
+        try:
+            sent = [
+                self._producer.send(self._topic, key=key, value=value)
+                for key, value in json_records(batches, cluster, tick, received_at)
+            ]
+            self._producer.flush(timeout=self._timeout_seconds)
+            failed = [future.exception for future in sent if future.exception or not future.is_done]
+        except KafkaError as error:
+            raise self._failed(error) from error
+        if failed:
+            raise self._failed(failed[0] or "not acknowledged in time", len(failed), len(sent))
+
+    def close(self) -> None:
+        """Close the producer; what it has not sent was reported by `land`."""
+        self._producer.close(timeout=self._timeout_seconds)
+
+    def _failed(self, cause: object, failed: int | None = None, sent: int | None = None) -> ObserveError:
+        what = "samples were" if failed is None else f"{failed} of {sent} samples were"
+        return ObserveError(
+            f"{what} not taken by topic {self._topic!r} ({cause}): "
+            "check that the topic exists and that we may write to it"
+        )
+
+
+def json_records(
+    batches: Iterable[RowBatch], cluster: str, tick: datetime.datetime, received_at: datetime.datetime
+) -> Iterable[tuple[bytes, bytes]]:
+    """Key and value of each row: the columns of `raw.COLUMNS` that it fills, instants as RFC 3339 in UTC."""
+    shared = {"cluster": cluster, "tick": tick, "received_at": received_at}
+    for batch in batches:
+        for row in batch.rows():
+            entity = [row.get(name) for name in ENTITY]
+            key = "/".join([cluster, batch.kind, *(str(part) for part in entity if part is not None)])
+            yield key.encode(), json.dumps(shared | row, default=_instant, separators=(",", ":")).encode()
+
+
+def _instant(value: object) -> str:
+    assert isinstance(value, datetime.datetime), f"no JSON form for {value!r}"
+    return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

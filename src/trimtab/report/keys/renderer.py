@@ -1,0 +1,250 @@
+"""The words of the balancer `keys`: hot keys, partitions, routing tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.model.keys.naming import short_key_text
+from trimtab.model.keys.plan import KeysPlan, RoutingCost, RoutingMove, RoutingMoveKind
+from trimtab.model.keys.snapshot import RESOURCES, KeysSnapshot
+from trimtab.report.execution_text import comparison_lines, progress_line, text_of_receipt
+from trimtab.report.formats import counted, duration_text
+from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
+from trimtab.report.renderer import Renderer
+from trimtab.report.tables import table_lines
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trimtab.act.executor import PreparedPlan
+    from trimtab.act.keys.settings import KeysExecutionSettings
+    from trimtab.act.keys.state import KeysExecutionState, RoutingStep
+    from trimtab.model.keys.plan import KeysReceipt, PartitionDrain, RoutingOutcome
+
+NOTHING: Final = "–"
+PARTITION: Final = "partition"
+MAX_LISTED: Final = 12
+
+
+def plan_text(plan: KeysPlan, snapshot: KeysSnapshot | None = None, *, all_moves: bool = False) -> str:
+    """A plan of this balancer, with partitions and keys of its snapshot where that is at hand."""
+    nominal = () if snapshot is None else snapshot.quality.nominal_capacity
+    bound = plan.bound.records_per_second
+    return text_of_plan(
+        plan,
+        () if snapshot is None else _load(snapshot),
+        _cost(plan),
+        f"any plan moves {bound:,.0f} records/s or more ({plan.bound.proof})" if bound else "",
+        [
+            *prediction_lines(
+                plan, RESOURCES, None if snapshot is None else len(snapshot.partitions), nominal=nominal
+            ),
+            *_fullest_lines(plan),
+            *_drain_lines(plan.drains),
+        ],
+        move_lines(
+            plan.moves,
+            purpose=lambda move: move.reason.goal.replace("_", " "),
+            together=lambda moves: f"{sum(m.records_per_second for m in moves):,.0f} records/s",
+            cells=_cells,
+            all_moves=all_moves,
+        ),
+    )
+
+
+def _load(snapshot: KeysSnapshot) -> Iterator[str]:
+    reference, extra = snapshot.reference, dict(snapshot.quality.extra)
+    reads = f"read by {snapshot.consumers}" if snapshot.consumers else "read by no group"
+    head = (
+        f"{snapshot.topic} of {reference.cluster.rpartition('@')[2]} at {reference.taken_at}, {reads}: "
+        f"{counted(len(snapshot.partitions), 'partition')}, table {snapshot.version} over {snapshot.base}; "
+        f"{extra.get('x_records_read', 0):,} records read, {extra.get('x_distinct_keys', 0):,} keys"
+    )
+    if snapshot.keyless_share:
+        head += f", {snapshot.keyless_share:.1%} of the records without a key"
+    if snapshot.placed_share is not None:
+        head += f"; {snapshot.placed_share:.1%} of those with a key lie where the table puts them"
+    measured = snapshot.imbalance()
+    parts = snapshot.partitions
+    counts = {
+        "records/s": [f"{one.records_per_second:,.1f}" for one in parts],
+        "waiting": [f"{one.backlog:,}" for one in parts],
+        "done/s": [_figure(one.served_per_second, ",.1f") for one in parts],
+        "ISC": [_figure(one.isc, ".2f") for one in parts],
+        "literal": [_figure(one.isc_literal, ".2f") for one in parts],
+    }
+    nominal = snapshot.quality.nominal_capacity
+    texts = {PARTITION: list(snapshot.row_names)}
+    yield from load_lines([head], measured, texts, counts, nominal=nominal, carrier=PARTITION)
+    total = sum(one.records_per_second for one in parts)
+    if total:
+        greatest = max(one.records_per_second for one in parts)
+        yield f"fullest partition: {greatest * len(parts) / total:.2f} times the mean"
+    if snapshot.capacity is not None:
+        yield (
+            f"one consumer can do {snapshot.consumer_capacity or 0:,.1f} records/s, "
+            f"{snapshot.capacity:,.1f} in one partition"
+        )
+    if snapshot.keys:
+        yield "Most frequent keys, and what they take of one consumer:"
+        rows = [["key", "group", "records/s", "share", "consumer", "partitions"]]
+        rows += [
+            [
+                short_key_text(one.key),
+                str(one.group),
+                f"{one.records_per_second:,.1f}",
+                f"{one.share:.1%}",
+                _figure(one.consumer, ".0%"),
+                _places(one.partitions),
+            ]
+            for one in snapshot.keys[:MAX_LISTED]
+        ]
+        yield from (*table_lines(rows, "lrrrrl"), "")
+
+
+def _figure(value: float | None, form: str) -> str:
+    return NOTHING if value is None else format(value, form)
+
+
+def _places(places: tuple[int, ...]) -> str:
+    return ", ".join(map(str, places))
+
+
+def _fullest_lines(plan: KeysPlan) -> Iterator[str]:
+    found = plan.max_over_mean
+    if found is not None:
+        yield f"  fullest partition: {found[0]:.2f} times the mean, {found[1]:.2f} after"
+
+
+def _drain_lines(drains: tuple[PartitionDrain, ...]) -> Iterator[str]:
+    """Partitions with a backlog, and how long it takes before and after; what waits stays where it is."""
+    waiting = [one for one in drains if one.backlog]
+    if not waiting:
+        return
+    rows = [["partition", "waiting", "records/s", "after", "drained in", "after"]]
+    worst = sorted(waiting, key=lambda one: (-one.backlog, one.partition))[:MAX_LISTED]
+    rows += [
+        [
+            str(one.partition),
+            f"{one.backlog:,}",
+            f"{one.before_per_second:,.1f}",
+            f"{one.after_per_second:,.1f}",
+            _drained(one.drain_before_seconds),
+            _drained(one.drain_after_seconds),
+        ]
+        for one in worst
+    ]
+    yield from ("", *table_lines(rows, "rrrrrr"))
+
+
+def _drained(seconds: float | None) -> str:
+    return "never, or not known" if seconds is None else duration_text(seconds)
+
+
+def _cost(plan: KeysPlan) -> str:
+    cost: RoutingCost = plan.cost
+    added = f", {counted(cost.partitions, 'partition')} to add" if cost.partitions else ""
+    keys = f"{counted(cost.keys, 'key')} to split otherwise"
+    groups = f"{counted(cost.groups, 'key group')} to move"
+    return f"{groups}, {keys}{added}; {cost.records_per_second:,.0f} records/s go elsewhere"
+
+
+def _cells(move: RoutingMove) -> tuple[str, str, str]:
+    if move.kind is RoutingMoveKind.ADD:
+        return move.name, f"{move.before[0]} → {move.after[0]} partitions", ""
+    name = f"group {move.name}" if move.kind is RoutingMoveKind.GROUP else short_key_text(move.name)
+    return name, f"{_places(move.before)} → {_places(move.after)}", f"{move.records_per_second:,.0f}/s"
+
+
+def _change(move: RoutingMove) -> str:
+    name = short_key_text(move.name)
+    if name != move.name:
+        # Two long keys may begin alike, and plans are compared by these lines.
+        name += f" {sha256(move.name.encode()).hexdigest()[:8]}"
+    return f"{move.kind} {name}: {_places(move.before)} → {_places(move.after)}"
+
+
+def forecast_text(
+    prepared: PreparedPlan, steps: tuple[RoutingStep, ...], settings: KeysExecutionSettings, every: bool
+) -> str:
+    """Each step, and what of the plan is left out."""
+    lines = [f"  {_step(step)}" for step in steps] or ["  nothing to do"]
+    compared = prepared.comparison
+    lines += comparison_lines(compared.fit, compared.differences, "routes stand so already")
+    return "\n".join(lines)
+
+
+def progress_of_execution() -> Callable[[KeysExecutionState], str]:
+    """States in lines."""
+    from trimtab.act.execution.state import ExecutionProgress
+    from trimtab.act.keys.machine import missing
+
+    def line(state: KeysExecutionState) -> str:
+        seen = state.observation
+        lacks = [] if seen is None else [missing(one.step, seen) for one in state.active]
+        return progress_line(ExecutionProgress(**state.progress()), [one for one in lacks if one])
+
+    return line
+
+
+def _step(step: RoutingStep) -> str:
+    from trimtab.act.keys.executor import step_name
+
+    return f"{step.kind}: {step_name(step)}"
+
+
+def receipt_text(receipt: KeysReceipt) -> str:
+    """What was published, under which version, and what was left."""
+    return text_of_receipt(receipt, "keys", [f"  {_spent(receipt)}"], _outcome, "left")
+
+
+def _outcome(outcome: RoutingOutcome) -> str:
+    return f"{outcome.kind}: {outcome.name}"
+
+
+def _spent(receipt: KeysReceipt) -> str:
+    version = max((one.version or 0 for one in receipt.outcomes), default=0)
+    told = f"routing table {version} is in force" if version else "no table was published"
+    return f"{told}, in {duration_text(receipt.seconds)}"
+
+
+def status_text(snapshot: KeysSnapshot, every: bool = False) -> Iterator[RenderableType]:
+    """One topic at its newest reading: which keys, what share, what they cost, how balance partitions are."""
+    yield from _load(snapshot)
+
+
+def status_document(snapshot: KeysSnapshot) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    measures = asdict(snapshot.imbalance().measures())
+    return {
+        "balancer": "keys",
+        "cluster": snapshot.reference.cluster,
+        "taken_at": snapshot.reference.taken_at,
+        "topic": snapshot.topic,
+        "consumers": snapshot.consumers,
+        "version": snapshot.version,
+        "keyless_share": snapshot.keyless_share,
+        "placed_share": snapshot.placed_share,
+        "measures": measures,
+        "partitions": [asdict(one) for one in snapshot.partitions],
+        "keys": [asdict(one) for one in snapshot.keys],
+    }
+
+
+RENDERER: Final = Renderer(
+    plan_text=plan_text,
+    cost=_cost,
+    change=_change,
+    forecast_text=forecast_text,
+    progress_line=progress_of_execution,
+    step=_step,
+    receipt_text=receipt_text,
+    spent_text=_spent,
+    cancels="leaves the table as it is; `trimtab apply PLAN --revert` takes a plan back",
+    cancelling="the table stays as it is",
+    status_text=status_text,
+    status_document=status_document,
+)

@@ -1,0 +1,227 @@
+"""The words of the balancer `masters`: nodes, groups, and takeovers with what clients feel of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.model.masters.plan import MastershipTransfer, MastersPlan
+from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot
+from trimtab.report.execution_text import comparison_lines, progress_line, text_of_receipt
+from trimtab.report.formats import counted, duration_text
+from trimtab.report.live_status_text import live_status_document, live_status_text
+from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
+from trimtab.report.renderer import Renderer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trimtab.act.executor import PreparedPlan
+    from trimtab.act.masters.settings import TransferSettings
+    from trimtab.act.masters.state import MastersExecutionState, TransferStep
+    from trimtab.model.masters.plan import MastersReceipt, TransferOutcome
+    from trimtab.observe.collect.paxos.live_status import MastersStatus
+
+NODE: Final = "node"
+TRANSFER: Final = "takeover"
+"""The nouns of this balancer for what has load, and for what a plan does one by one."""
+GOALS: Final = {
+    "nobody": "has no master",
+    "dead": "its master does not answer",
+    "drain": "its node is being emptied",
+    "epsilon": "evens loads",
+    "order": "makes room in a swap",
+}
+
+
+def plan_text(plan: MastersPlan, snapshot: MastersSnapshot | None = None, *, all_moves: bool = False) -> str:
+    """A plan of this balancer, with the load of its snapshot where that is at hand."""
+    seen = None if snapshot is None else snapshot.with_overrides(plan.settings)
+    return text_of_plan(
+        plan,
+        () if seen is None else _load(seen),
+        _cost(plan),
+        _bound(plan),
+        _prediction(plan, seen),
+        move_lines(
+            plan.moves,
+            purpose=lambda move: GOALS.get(move.reason.goal, move.reason.goal),
+            together=_together,
+            cells=_cells,
+            all_moves=all_moves,
+            noun=TRANSFER,
+        ),
+        TRANSFER,
+    )
+
+
+def _load(snapshot: MastersSnapshot) -> Iterator[str]:
+    reference, groups = snapshot.reference, snapshot.groups
+    masters = Counter(snapshot.masters)
+    wrong = sum(one.preferred not in (NO_MASTER, one.master) for one in groups)
+    idle = [
+        name
+        for name, sums in zip(
+            RESOURCES,
+            map(sum, zip(*((g.queries_per_second, g.bytes_per_second) for g in groups), strict=True)),
+            strict=False,
+        )
+        if not sums
+    ]
+    head = [
+        f"{reference.cluster} at {reference.taken_at}: {counted(len(snapshot.nodes), NODE)}, "
+        f"{counted(len(groups), 'group')}, {masters[NO_MASTER]} without a master, {wrong} whose master is "
+        "not "
+        f"the ideal one of version {snapshot.version}"
+    ]
+    if idle:
+        head.append(f"of {' and '.join(idle)} nothing is told: every group counts the same there")
+    texts = {
+        NODE: [one.node for one in snapshot.nodes],
+        "": ["" if one.state == "alive" else str(one.state) for one in snapshot.nodes],
+    }
+    counts = {
+        "masters": [str(masters[place]) for place in range(len(snapshot.nodes))],
+        "weight": [f"{one.weight:g}" for one in snapshot.nodes],
+    }
+    yield from load_lines(head, snapshot.imbalance(), texts, counts, nominal=RESOURCES, carrier=NODE)
+
+
+def _prediction(plan: MastersPlan, snapshot: MastersSnapshot | None) -> list[str]:
+    nodes = None if snapshot is None else int(snapshot.in_service.sum())
+    asked = plan.settings.get("epsilon")
+    limits = asked if isinstance(asked, dict) else {}
+    goal = ", ".join(f"{name} {limit:.0%}" for name, limit in limits.items())
+    lines = prediction_lines(plan, RESOURCES, nodes, nominal=())
+    return [*lines, f"  goal: a worst deviation of at most {goal}"] if goal else lines
+
+
+def _together(moves: Any) -> str:
+    pause = sum(move.pause_seconds or 0.0 for move in moves)
+    rate = sum(move.queries_per_second for move in moves)
+    told = f"{rate:,.0f} queries/s" if rate else "no queries told"
+    return f"{told}, {_pause(pause)}" if pause else told
+
+
+def _pause(seconds: float) -> str:
+    return f"{seconds * 1000:,.0f} ms without a master"
+
+
+def _cost(plan: MastersPlan) -> str:
+    pause = plan.cost.pause_seconds
+    felt = f", {_pause(pause)} in all, one group after the other" if pause else ""
+    return f"{counted(plan.cost.transfers, TRANSFER)}{felt}; no data moves"
+
+
+def _bound(plan: MastersPlan) -> str:
+    least = plan.bound.transfers
+    return f"any plan needs {counted(least, TRANSFER)} or more ({plan.bound.proof})" if least else ""
+
+
+def _cells(move: MastershipTransfer) -> tuple[str, str, str]:
+    source = "nobody" if move.source is None else f"node {move.source}"
+    price = "" if move.pause_seconds is None else f"{move.pause_seconds * 1000:.0f} ms"
+    return move.group, f"{source} → node {move.target}", price
+
+
+def _change(move: MastershipTransfer) -> str:
+    return f"{move.group}: node {move.source} → node {move.target}"
+
+
+def forecast_text(
+    prepared: PreparedPlan, steps: tuple[TransferStep, ...], settings: TransferSettings, every: bool
+) -> str:
+    """Every takeover that will be asked for, and what of the plan is left out."""
+    lines = [f"  {_step(step)}" for step in steps] or ["  nothing to do"]
+    if steps:
+        lines.append(
+            f"  in all {counted(len(steps), TRANSFER)}, up to {settings.masters.max_in_flight} asked for at "
+            "once"
+        )
+    compared = prepared.comparison
+    lines += comparison_lines(compared.fit, compared.differences, "takeovers are done already")
+    return "\n".join(lines)
+
+
+def progress_of_execution() -> Callable[[MastersExecutionState], str]:
+    """States in lines."""
+    from trimtab.act.execution.state import ExecutionProgress
+
+    def line(state: MastersExecutionState) -> str:
+        active = [str(one.step) for one in state.active]
+        return progress_line(
+            ExecutionProgress(**state.progress()), [f"under way: {', '.join(active)}"] if active else []
+        )
+
+    return line
+
+
+def _step(step: TransferStep) -> str:
+    source = "nobody" if step.source is None else f"node {step.source}"
+    return f"{step.group}: {source} → node {step.target}"
+
+
+def receipt_text(receipt: MastersReceipt) -> str:
+    """Which masterships went where, and what was left."""
+    return text_of_receipt(receipt, "masters", [f"  {_spent(receipt)}"], _outcome, "left, none in flight")
+
+
+def _outcome(outcome: TransferOutcome) -> str:
+    return f"{outcome.group} to node {outcome.target}"
+
+
+def _spent(receipt: MastersReceipt) -> str:
+    return f"{counted(len(receipt.done), TRANSFER)} in {duration_text(receipt.seconds)}"
+
+
+def status_text(status: MastersStatus, every: bool = False) -> Iterator[RenderableType]:
+    """One moment: of how many groups each node is master."""
+    without = sum(master < 0 for master in status.masters)
+    yield from live_status_text(
+        status,
+        f"{counted(len(status.masters), 'group')}, {without} without a master, map {status.version}",
+        [one.name + ("" if one.alive else " (no answer)") for one in status.brokers],
+        {"masters": 1, "slots behind": 1},
+        _notes(status),
+        every=every,
+        carrier=NODE,
+        source="the nodes",
+    )
+
+
+def _notes(status: MastersStatus) -> Iterator[str]:
+    if status.misplaced_groups:
+        yield (
+            f"[yellow]![/] {counted(status.misplaced_groups, 'group')} with another master than the map "
+            "names: nodes "
+            "put that right one by one, where the ideal one is alive"
+        )
+
+
+def status_document(status: MastersStatus) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    facts = {
+        "version": status.version,
+        "masters": [None if one < 0 else one for one in status.masters],
+        "preferred": [None if one < 0 else one for one in status.preferred],
+    }
+    brokers = [{"id": one.node, "address": one.address, "alive": one.alive} for one in status.brokers]
+    document = live_status_document(status, "masters", facts, brokers, ("masters", "max_lag_entries"))
+    return {**document, "source": "nodes"}
+
+
+RENDERER: Final = Renderer(
+    plan_text=plan_text,
+    cost=_cost,
+    change=_change,
+    forecast_text=forecast_text,
+    progress_line=progress_of_execution,
+    step=_step,
+    receipt_text=receipt_text,
+    spent_text=_spent,
+    cancels="leaves masterships where they are; what was asked for may still come",
+    cancelling="begins nothing more; what was asked for comes, or is given up after its time",
+    status_text=status_text,
+    status_document=status_document,
+)

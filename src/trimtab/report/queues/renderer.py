@@ -1,0 +1,259 @@
+"""The words of the balancer `queues`: weights, work in seconds, and what the scheduler would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.model.queues.plan import Publication, PublicationKind, QueuesPlan, SchedulerOrder
+from trimtab.model.queues.snapshot import RESOURCES, ClassLoad, QueuesSnapshot
+from trimtab.report.execution_text import comparison_lines, progress_line, text_of_receipt
+from trimtab.report.formats import counted, duration_text
+from trimtab.report.live_status_text import live_status_document, live_status_text
+from trimtab.report.plan_text import idle_resources, load_lines, move_lines, prediction_lines, text_of_plan
+from trimtab.report.renderer import Renderer
+from trimtab.report.tables import table_lines
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trimtab.act.executor import PreparedPlan
+    from trimtab.act.queues.settings import PublishSettings
+    from trimtab.act.queues.state import PublishStep, QueuesExecutionState
+    from trimtab.model.queues.plan import PublicationOutcome, QueuesReceipt
+    from trimtab.observe.collect.redis.live_status import QueuesStatus
+
+NOTHING: Final = "–"
+QUEUE: Final = "queue"
+CHANGE: Final = "change"
+"""The nouns of this balancer for what has load, and for what a plan does one by one."""
+
+
+def plan_text(plan: QueuesPlan, snapshot: QueuesSnapshot | None = None, *, all_moves: bool = False) -> str:
+    """A plan of this balancer, with queues and classes of its snapshot where that is at hand."""
+    return text_of_plan(
+        plan,
+        () if snapshot is None else _load(snapshot),
+        _cost(plan),
+        "",
+        [
+            *_prediction(plan, snapshot),
+            "",
+            "The scheduler, with what it would do now:",
+            *_queue_lines(plan),
+            *_order_lines(plan.orders),
+        ],
+        move_lines(
+            plan.moves,
+            purpose=lambda move: f"{move.reason.goal} {move.kind}s",
+            together=lambda moves: f"published at once, as version {plan.version + 1} or later",
+            cells=_cells,
+            all_moves=all_moves,
+            noun=CHANGE,
+        ),
+        CHANGE,
+    )
+
+
+def _prediction(plan: QueuesPlan, snapshot: QueuesSnapshot | None) -> list[str]:
+    if snapshot is None:
+        return prediction_lines(plan, RESOURCES, None)
+    idle = idle_resources(plan, snapshot.imbalance(), ())
+    return prediction_lines(plan, RESOURCES, len(snapshot.queues), idle)
+
+
+def _load(snapshot: QueuesSnapshot) -> Iterator[str]:
+    reference = snapshot.reference
+    running = dict(snapshot.quality.extra)
+    head = (
+        f"{reference.cluster} at {reference.taken_at}: {counted(len(snapshot.queues), 'queue')}, policy "
+        f"{snapshot.policy or 'not told'}; weights of version {snapshot.version}, by which "
+        f"{running.get('x_processes_of_version', 0)} of {running.get('x_processes', 0)} processes go"
+    )
+    texts = {"queue": snapshot.row_names, "": ["" if one.alive else "no worker" for one in snapshot.queues]}
+    counts = {
+        "messages": [str(one.messages) for one in snapshot.queues],
+        "work s": [f"{one.work_seconds:.4g}" for one in snapshot.queues],
+        "speed": [_plus_minus(one.speed, one.speed_error, ".2f") for one in snapshot.queues],
+    }
+    yield from load_lines([head], snapshot.imbalance(), texts, counts, carrier=QUEUE)
+    if snapshot.classes:
+        yield "Classes, their weights and what was measured:"
+        rows = [["class", "in force s", "measured s", "messages", "sent/s", "done/s", "wait s", "p99 s"]]
+        yield from (*table_lines([*rows, *map(_class_row, snapshot.classes)], "lrrrrrrr"), "")
+
+
+def _class_row(one: ClassLoad) -> list[str]:
+    return [
+        one.message_class,
+        _figure(one.weight, ".4g"),
+        _plus_minus(one.mean_seconds, one.standard_error_seconds, ".3g"),
+        str(one.samples),
+        f"{one.sent_per_second:.1f}",
+        f"{one.processed_per_second:.1f}",
+        _figure(one.wait_seconds, ".3g"),
+        _figure(one.wait_p99_seconds, ".3g"),
+    ]
+
+
+def _figure(value: float | None, form: str) -> str:
+    return NOTHING if value is None else format(value, form)
+
+
+def _plus_minus(value: float | None, error: float | None, form: str) -> str:
+    return _figure(value, form) + ("" if error is None or value is None else f" ±{error:.2g}")
+
+
+def _queue_lines(plan: QueuesPlan) -> list[str]:
+    rows = [["queue", "messages", "work s", "trend s/s", "forecast s", "forecast messages", "state", "mark"]]
+    rows += [
+        [
+            f"queue {one.queue}",
+            str(one.messages),
+            f"{one.work_seconds:.4g}",
+            f"{round(one.trend, 6) + 0.0:+.3g}",  # sums of floats: no 3.55e-15, no -0
+            f"{one.forecast_seconds:.4g}",
+            f"{one.forecast_messages:.0f}",
+            one.state,
+            "paused" if one.paused else "",
+        ]
+        for one in plan.queues
+    ]
+    return table_lines(rows, "lrrrrrll")
+
+
+def _order_lines(orders: tuple[SchedulerOrder, ...]) -> Iterator[str]:
+    if not orders:
+        yield "  nothing: no queue is overloaded, and they are balanced, or all of them light"
+    for one in orders:
+        yield f"  {one.when}: {_order(one)}: {one.text}"
+
+
+def _order(one: SchedulerOrder) -> str:
+    if one.kind != "move":
+        return f"{one.kind} queue {one.queue}"
+    amount = (
+        counted(one.messages or 0, "message") if one.work_seconds is None else f"{one.work_seconds:.4g} s"
+    )
+    return f"move {amount} of work, queue {one.queue} → queue {one.target}"
+
+
+def _cost(plan: QueuesPlan) -> str:
+    settings = f", {counted(plan.cost.settings, 'setting')}" if plan.cost.settings else ""
+    weights = counted(plan.cost.weights, "weight")
+    return f"{weights}{settings} to publish; no message moves, and nobody is interrupted"
+
+
+def _cells(move: Publication) -> tuple[str, str, str]:
+    unit = " s" if move.kind is PublicationKind.WEIGHT else ""
+    before = "not published" if move.before is None else f"{move.before}{unit}"
+    return move.name, f"{before} → {move.after}{unit}", ""
+
+
+def _change(move: Publication) -> str:
+    return f"{move.kind} {move.name}: {move.before} → {move.after}"
+
+
+def forecast_text(
+    prepared: PreparedPlan, steps: tuple[PublishStep, ...], settings: PublishSettings, every: bool
+) -> str:
+    """Everything that will be published, and what of the plan is left out."""
+    lines = [f"  publishes {_step(step)}" for step in steps] or ["  nothing to do"]
+    if steps:
+        lines.append(
+            f"  in all {counted(len(steps), 'change')} in one document, version "
+            f"{prepared.observation.version + 1}; "
+            "senders and workers take it up within a second or two"
+        )
+    compared = prepared.comparison
+    lines += comparison_lines(compared.fit, compared.differences, "changes are published already")
+    return "\n".join(lines)
+
+
+def progress_of_execution() -> Callable[[QueuesExecutionState], str]:
+    """States in lines."""
+    from trimtab.act.execution.state import ExecutionProgress
+
+    return lambda state: progress_line(ExecutionProgress(**state.progress()), [])
+
+
+def _step(step: PublishStep) -> str:
+    kind, _, name = step.key.partition("/")
+    unit = " s" if kind == "weight" else ""
+    return f"{kind} {name}: " + ("not published any more" if step.after is None else f"{step.after}{unit}")
+
+
+def receipt_text(receipt: QueuesReceipt) -> str:
+    """What was published, under which version, and what was left."""
+    return text_of_receipt(receipt, "queues", [f"  {_spent(receipt)}"], _outcome, "left")
+
+
+def _outcome(outcome: PublicationOutcome) -> str:
+    return f"{outcome.name} = {outcome.after}"
+
+
+def _spent(receipt: QueuesReceipt) -> str:
+    version = max((one.version or 0 for one in receipt.outcomes), default=0)
+    told = f" as version {version}" if version else ""
+    return f"{counted(len(receipt.done), CHANGE)} published{told}, in {duration_text(receipt.seconds)}"
+
+
+def status_text(status: QueuesStatus, every: bool = False) -> Iterator[RenderableType]:
+    """One moment: what lies in each queue, who works, and by which weights."""
+    yield from live_status_text(
+        status,
+        f"{counted(status.processes, 'process', 'processes')}, weights of version {status.version}",
+        [_named(status, row) for row in range(len(status.brokers))],
+        {"messages": 1, "work ms": 1e-3, "in work": 1},
+        _notes(status),
+        every=every,
+        carrier=QUEUE,
+        source="the server",
+    )
+
+
+def _named(status: QueuesStatus, row: int) -> str:
+    one = status.brokers[row]
+    notes = [*(() if one.alive else ("no worker",)), *(("paused",) if one.paused else ())]
+    return one.name + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _notes(status: QueuesStatus) -> Iterator[str]:
+    for name, weight in sorted(status.weights.items()):
+        published = status.published.get(name)
+        source = "as published" if published is not None else "as programs say"
+        yield f"class {name}: {weight:.4g} s, {source}; {status.processed.get(name, 0):,} processed so far"
+    if status.behind:
+        yield f"[yellow]![/] {status.behind} of {status.processes} processes go by an older version"
+
+
+def status_document(status: QueuesStatus) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    facts = {
+        "version": status.version,
+        "processes": status.processes,
+        "processes_behind": status.behind,
+        "weights": dict(status.weights),
+        "published": dict(status.published),
+    }
+    brokers = [{"id": one.name, "alive": one.alive, "paused": one.paused} for one in status.brokers]
+    document = live_status_document(
+        status, "queues", facts, brokers, ("messages", "work_seconds", "held_messages")
+    )
+    return {**document, "source": "server"}
+
+
+RENDERER: Final = Renderer(
+    plan_text=plan_text,
+    cost=_cost,
+    change=_change,
+    forecast_text=forecast_text,
+    progress_line=progress_of_execution,
+    step=_step,
+    receipt_text=receipt_text,
+    spent_text=_spent,
+    cancels="leaves what is published as it is; apply an older plan to go back",
+    cancelling="what is published stays",
+    status_text=status_text,
+    status_document=status_document,
+)

@@ -1,0 +1,416 @@
+"""The words of the balancer `replicas`: partitions, replicas, leader roles, and bytes to copy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trimtab.model.load import resource_name
+from trimtab.model.replicas.load_forecast import with_load
+from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import ReplicaBrokerState, ReplicasSnapshot
+from trimtab.report.execution_text import (
+    MAX_LISTED,
+    comparison_lines,
+    progress_line,
+    text_of_receipt,
+)
+from trimtab.report.formats import bytes_text, counted, duration_text
+from trimtab.report.live_status_text import live_status_document, live_status_text
+from trimtab.report.plan_text import (
+    bound_text,
+    idle_resources,
+    load_lines,
+    move_lines,
+    prediction_lines,
+    purpose_text,
+    text_of_plan,
+)
+from trimtab.report.renderer import Renderer
+from trimtab.report.replicas.execution_cost import spent_text
+from trimtab.report.replicas.load_basis import load_basis_text
+from trimtab.report.status_text import broker_text
+from trimtab.report.tables import table_lines
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from trimtab.act.executor import PreparedPlan
+    from trimtab.act.replicas.figures import ReplicasForecast, ReplicasProgress
+    from trimtab.act.replicas.settings import ReplicasExecutionSettings
+    from trimtab.act.replicas.state import ReplicasExecutionState
+    from trimtab.act.replicas.steps import ReplicaStep
+    from trimtab.act.replicas.throttle import NetworkPath
+    from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
+    from trimtab.observe.collect.kafka.live_status import KafkaStatus
+
+KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log dirs"}
+
+
+def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves: bool = False) -> str:
+    """A plan of this balancer, with the load of its snapshot where that is at hand."""
+    load = str(plan.settings.get("load", "recent"))
+    told = "" if snapshot is None else load_basis_text(snapshot, load)
+    snapshot = None if snapshot is None else with_load(snapshot.with_overrides(plan.settings), load)
+    beyond = "takes more bytes than this plan copies"
+    serving = None if snapshot is None else int(snapshot.brokers.in_service.sum())
+    nominal = () if snapshot is None else snapshot.quality.nominal_capacity
+    idle = [] if snapshot is None else idle_resources(plan, snapshot.imbalance(), nominal)
+    plan, requested = _with_requested_goals(plan), _requested(plan)
+    return text_of_plan(
+        plan,
+        () if snapshot is None else _load(snapshot, told),
+        _cost(plan),
+        bound_text(plan, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
+        [
+            *prediction_lines(plan, RESOURCES, serving, idle, nominal),
+            *_log_dirs(plan),
+            *_secondary_goal_lines(plan, nominal),
+        ],
+        move_lines(
+            plan.moves,
+            purpose=lambda move: purpose_text(move.reason),
+            together=lambda moves: bytes_text(sum(move.bytes for move in moves)),
+            cells=_cells,
+            all_moves=all_moves,
+        ),
+        requested=requested,
+    )
+
+
+LIMIT_GOALS = ("theta", "epsilon")
+
+
+def _goals_of(plan: Plan) -> list[str]:
+    """The goals that a plan is judged by; one that changes replication factors levels nothing."""
+    goals = plan.settings.get("goals", LIMIT_GOALS)
+    asked = [str(goal) for goal in goals] if isinstance(goals, list | tuple) else []
+    return [goal for goal in asked if goal != "epsilon" or not plan.settings.get("replication_factor")]
+
+
+def _with_requested_goals(plan: Plan) -> Plan:
+    """The plan with the limits of those goals alone, for the row of goals."""
+    goals = _goals_of(plan)
+    left = {k: v for k, v in plan.settings.items() if k not in LIMIT_GOALS or k in goals}
+    return replace(plan, settings=left)
+
+
+def _requested(plan: Plan) -> str:
+    """What a plan was asked for, where evenness of load is not among it; else empty."""
+    goals = _goals_of(plan)
+    if "epsilon" in goals:
+        return ""
+    words = {"drain": "empty {}", "demote": "no leader on {}", "add": "fill {}"}
+    parts = []
+    for name, form in words.items():
+        brokers: Any = plan.settings.get(name) or ()
+        if brokers:
+            noun = "broker" if len(brokers) == 1 else "brokers"
+            parts.append(form.format(f"{noun} {', '.join(map(str, brokers))}"))
+    factors: Any = plan.settings.get("replication_factor") or {}
+    parts += [f"{number} replicas of {topic}" for topic, number in factors.items()]
+    parts += ["repair what is offline"] * bool(plan.settings.get("fix_offline_replicas"))
+    parts += ["balance log dirs"] * bool(plan.settings.get("intra_broker_only"))
+    held = [
+        goal.replace("_", " ")
+        for goal in goals
+        if goal != "log_dirs" or not plan.settings.get("intra_broker_only")
+    ]
+    parts += [f"goals: {', '.join(held)}"] * bool(held)
+    return "; ".join(parts) or "no goal"
+
+
+def _secondary_goal_lines(plan: Plan, nominal: Collection[str]) -> list[str]:
+    """What is predicted of hosts and of numbers, where goals ask for them."""
+    lines = []
+    if plan.hosts is not None:
+        settings = dict(plan.settings)
+        for name in ("theta", "epsilon"):
+            usual: Any = settings.get(name)
+            own: Any = settings.get(f"host_{name}") or {}
+            settings[name] = {**usual, **own} if isinstance(usual, dict) else usual
+        of_hosts = replace(plan, predicted=plan.hosts, settings=settings)
+        lines = ["", "  of hosts:", *prediction_lines(of_hosts, RESOURCES, None, (), nominal)]
+    if plan.numbers:
+        rows = [["per broker", "least", "mean", "most", "after: least", "most"]]
+        for name, one in plan.numbers.items():
+            told = "{:.1%}" if name == "potential_network_out" else "{:.6g}"
+            figures = (
+                one.before.minimum,
+                one.before.mean,
+                one.before.maximum,
+                one.after.minimum,
+                one.after.maximum,
+            )
+            rows.append([name.replace("_", " "), *map(told.format, figures)])
+        lines += ["", *table_lines(rows, "lrrrrr")]
+    if plan.topics:
+        missed = [["per topic", "topics", "missed by", "after"]]
+        missed += [
+            [goal.replace("_", " "), *(str(n) for n in (one.topics, one.before, one.after))]
+            for goal, one in plan.topics.items()
+        ]
+        lines += ["", *table_lines(missed, "lrrr")]
+    return lines
+
+
+def _load(snapshot: ReplicasSnapshot, text: str) -> Iterator[str]:
+    brokers, partitions, reference = snapshot.brokers, snapshot.partitions, snapshot.reference
+    replicas = np.bincount(partitions.replicas[partitions.replicas >= 0], minlength=len(brokers))
+    leaders = np.bincount(partitions.leader[partitions.leader >= 0], minlength=len(brokers))
+    head = [
+        f"{reference.cluster} at {reference.taken_at}: {len(brokers)} brokers, "
+        f"{len(partitions)} partitions, {int(replicas.sum())} replicas"
+    ]
+    quality = snapshot.quality
+    if quality.valid_share < 1 or quality.cpu != "measured":
+        head.append(f"samples: {quality.valid_share:.0%} valid; CPU signal: {quality.cpu}")
+    if text:
+        head.append(text)
+    texts = {
+        "broker": [str(number) for number in brokers.id],
+        "host": brokers.host,
+        "state": [ReplicaBrokerState(state).name.lower() for state in brokers.state.tolist()],
+    }
+    counts = {"leaders": [str(one) for one in leaders], "replicas": [str(one) for one in replicas]}
+    return load_lines(head, snapshot.imbalance(), texts, counts, nominal=quality.nominal_capacity)
+
+
+def _log_dirs(plan: Plan) -> list[str]:
+    if plan.log_dirs is None:
+        return []
+    before, after = plan.log_dirs.before, plan.log_dirs.after
+    return [
+        f"  log dirs: peak {before.peak_usage:.1%} -> {after.peak_usage:.1%}, worst deviation from the mean "
+        f"of the broker's dirs {before.worst_deviation:.1%} -> {after.worst_deviation:.1%}"
+    ]
+
+
+def _cost(plan: Plan) -> str:
+    cost = plan.cost
+    if cost.added_replicas or cost.dropped_replicas:
+        parts = [f"{counted(cost.added_replicas, 'replica')} to add ({bytes_text(cost.bytes)})"]
+        parts.append(f"{counted(cost.dropped_replicas, 'replica')} to drop, nothing else to move")
+    else:
+        parts = [f"{counted(cost.replica_moves, 'replica')} to copy ({bytes_text(cost.bytes)})"]
+    parts.append(f"{counted(cost.leader_moves, 'leader role')} to hand over")
+    if cost.log_dir_moves:
+        size = bytes_text(cost.log_dir_bytes)
+        of = "its broker" if cost.log_dir_moves == 1 else "their brokers"
+        parts.append(f"{counted(cost.log_dir_moves, 'replica')} to another log dir of {of} ({size})")
+    if cost.order_moves:
+        parts.append(f"{counted(cost.order_moves, 'replica list')} to put in order")
+    return ", ".join(parts)
+
+
+def _cells(move: ReplicaMove) -> tuple[str, str, str]:
+    if move.kind is ReplicaMoveKind.LOG_DIR:
+        way = f"{move.source_dir or '?'} → {move.target_dir or '?'} on {move.target}"
+    elif move.kind is ReplicaMoveKind.ORDER:
+        way = f"{move.target} first"
+    elif move.kind is ReplicaMoveKind.ADD:
+        way = f"→ {move.target}"
+    elif move.kind is ReplicaMoveKind.DROP:
+        way = f"{move.source} →"
+    else:
+        way = f"{_source(move)} → {move.target}"
+    return f"{move.topic}-{move.partition}", way, bytes_text(move.bytes) if move.bytes else ""
+
+
+def _change(move: ReplicaMove) -> str:
+    directory = f" {move.target_dir}" if move.target_dir else ""
+    return f"{move.topic}-{move.partition}: {move.kind} {_source(move)} → {move.target}{directory}"
+
+
+def _source(move: ReplicaMove) -> str:
+    return "nobody" if move.source is None else str(move.source)
+
+
+def forecast_text(
+    prepared: PreparedPlan, expected: ReplicasForecast, settings: ReplicasExecutionSettings, every: bool
+) -> str:
+    """Batch after batch, with every partition or not, bytes and time, and what of the plan is left out."""
+    from trimtab.act.replicas.cordon import drained_brokers
+
+    lines = []
+    drained = drained_brokers(prepared.plan) if settings.cordon_drained and expected.batches else ()
+    if drained:
+        noun = "broker" if len(drained) == 1 else "brokers"
+        numbers = ", ".join(map(str, drained))
+        lines.append(f"  first: {noun} {numbers} cordoned (cordoned.log.dirs = *), where Kafka supports it")
+    shown = len(expected.batches) if every else MAX_LISTED
+    for number, batch in enumerate(expected.batches[:shown], 1):
+        kinds = Counter(_kind(step) for step in batch.steps)
+        steps = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        size = f", {bytes_text(batch.bytes)}" if batch.bytes else ""
+        lines.append(f"  batch {number}: {steps}{size}")
+        lines += [f"    {_step(step)}" for step in batch.steps if every]
+    if len(expected.batches) > shown:
+        lines.append(f"  and {len(expected.batches) - shown} more batches")
+    if not expected.batches:
+        lines.append("  nothing to do")
+    if expected.batches:
+        lines += [f"  {line}" for line in _throttle_text(expected, settings)]
+    compared = prepared.comparison
+    lines += comparison_lines(compared.fit, compared.differences, "partitions are already as planned")
+    lines += [f"  cannot begin as things are: {step}: {why}" for step, why in expected.blocked[:MAX_LISTED]]
+    return "\n".join(lines)
+
+
+def _kind(step: ReplicaStep) -> str:
+    if step.kind == "copy" and step.resizes and not step.removed:
+        return "partitions with replicas added"
+    return "partitions with replicas dropped" if step.kind == "copy" and not step.added else KINDS[step.kind]
+
+
+def _throttle_text(expected: ReplicasForecast, settings: ReplicasExecutionSettings) -> Iterator[str]:
+    """Bytes and time of an execution, and what limits its pace."""
+    copies = [step for batch in expected.batches for step in batch.steps if step.added]
+    between_dirs = any(step.kind == "log_dir" for batch in expected.batches for step in batch.steps)
+    if not copies:
+        if between_dirs:
+            yield "copies nothing between brokers; the moves between log dirs take as long as the disks need"
+        else:
+            yield "copies nothing"
+        return
+    seconds = expected.seconds
+    if seconds is not None:
+        took = f"in about {duration_text(seconds)}"
+        took += ", the moves between log dirs not counted" if between_dirs else ""
+    elif expected.rate_bytes_per_second is None:
+        took = "the time is not known without a throttle"
+    else:
+        took = "the time is not known: more may be written to the partitions than the throttle lets through"
+    yield f"copies {bytes_text(expected.bytes)} in all, {took}"
+    batches = counted(len(expected.batches), "batch", "batches")
+    yield f"{batches}, at first at most {settings.initial_copies_per_broker} copies a broker at once"
+    if expected.rate_bytes_per_second is not None:
+        rate = bytes_text(expected.rate_bytes_per_second)
+        yield f"throttle at first {rate}/s a broker{_limit(expected.limit, settings)}"
+
+
+def _limit(path: NetworkPath | None, settings: ReplicasExecutionSettings) -> str:
+    """The origin of a throttle."""
+    if not settings.follows_headroom:
+        return " (execution.throttle)"
+    if path is None:
+        return " (execution.throttle_initial_bytes_per_second): no free network of these brokers is known"
+    room = f"broker {path.broker} has {bytes_text(path.free_bytes_per_second)}/s of "
+    room += f"{resource_name(path.resource)} left"
+    share = settings.throttle_headroom_fraction
+    if share * path.free_bytes_per_second < settings.throttle_min_bytes_per_second:
+        return f" (execution.throttle_min_bytes_per_second): {room}"
+    return f": {room}, and copies take {share:.0%} of it"
+
+
+def progress_of_execution() -> Callable[[ReplicasExecutionState], str]:
+    """States in lines, with the rate of the last seconds."""
+    from trimtab.act.replicas.figures import ProgressMeter
+
+    meter = ProgressMeter()
+    return lambda state: progress_text(meter(state))
+
+
+def progress_text(progress: ReplicasProgress) -> str:
+    """Figures of one moment in a line: bytes left, rate, time left."""
+    parts = []
+    if progress.bytes_total:
+        parts.append(f"{bytes_text(progress.bytes_left)} left of {bytes_text(progress.bytes_total)}")
+        if progress.steps_active:
+            parts.append(f"{bytes_text(progress.bytes_per_second)}/s")
+            if progress.seconds_left is not None:
+                parts.append(f"{duration_text(progress.seconds_left)} left")
+    return progress_line(progress, parts)
+
+
+def _step(step: ReplicaStep) -> str:
+    change = f"{list(step.before)} -> {list(step.after)}"
+    if step.kind == "log_dir":
+        change = ", ".join(f"broker {broker} -> {path}" for broker, path in step.directories)
+    size = f", {bytes_text(step.bytes)}" if step.bytes else ""
+    return f"{step.kind:<7} {step.partition} {change}{size}"
+
+
+def receipt_text(receipt: ReplicasReceipt) -> str:
+    """The work done, how long it took, what was left and why."""
+    dirs = f" and {bytes_text(receipt.log_dir_bytes)} between log dirs" if receipt.log_dir_bytes else ""
+    copied = f"copied {bytes_text(receipt.copied_bytes)}{dirs} in {duration_text(receipt.seconds)}"
+    done = [f"  {copied}, {receipt.batches} batches"]
+    if receipt.added_replicas or receipt.dropped_replicas:
+        done.append(f"  {receipt.added_replicas} replicas added, {receipt.dropped_replicas} dropped")
+    if receipt.measured is not None:
+        done.append(f"  the load, {receipt.measured_from}:")
+        for name, sigma in receipt.measured.sigma.items():
+            worst, peak = receipt.measured.worst_deviation[name], receipt.measured.peak_usage[name]
+            done.append(f"    {name:<12} σ {sigma:.4f}, worst deviation {worst:.1%}, peak {peak:.1%}")
+    done += [f"  note: {note}" for note in receipt.notes]
+    left = f"and {bytes_text(sum(outcome.bytes for outcome in receipt.left))} left, none in flight"
+    return text_of_receipt(receipt, "replicas", done, _outcome, left)
+
+
+def _outcome(outcome: ReplicaOutcome) -> str:
+    return f"{outcome.topic}-{outcome.partition} {list(outcome.before)} -> {list(outcome.after)}"
+
+
+def status_text(status: KafkaStatus, every: bool = False) -> Iterator[RenderableType]:
+    """A cluster's placement alone: counts and sizes, no rates."""
+    disk = bytes_text(float(np.nansum(status.values[:, 0])))
+    return live_status_text(
+        status,
+        f"{status.partitions:,} partitions, {disk} on disk; placement only",
+        [broker_text(broker) for broker in status.brokers],
+        {"disk MB": 1e6, "replicas": 1, "leaders": 1},
+        _notes(status),
+        every=every,
+    )
+
+
+def _notes(status: KafkaStatus) -> Iterator[str]:
+    if status.leaderless:
+        yield f"[red]![/] {status.leaderless} partitions have no leader: they cannot be read or written"
+    if status.under_replicated:
+        yield f"[yellow]![/] {status.under_replicated} partitions have replicas that are not in sync"
+    if uneven := status.uneven_topics:
+        more = f" and {len(uneven) - 3} more" if len(uneven) > 3 else ""
+        yield (
+            f"[yellow]![/] the partitions of {', '.join(uneven[:3])}{more} have different numbers of "
+            "replicas; `trimtab plan replicas --replication-factor TOPIC=NUMBER` gives them one"
+        )
+    yield (
+        "[dim]CPU and network need two samples and more: `trimtab collect`, then `trimtab pipeline run`, "
+        "then `trimtab status`.[/]"
+    )
+
+
+def status_document(status: KafkaStatus) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    facts = {
+        "partitions": status.partitions,
+        "leaderless_partitions": status.leaderless,
+        "under_replicated_partitions": status.under_replicated,
+        "topics_with_different_replication_factors": list(status.uneven_topics),
+    }
+    brokers = [{"id": b.id, "host": b.host, "rack": b.rack, "state": b.state} for b in status.brokers]
+    return live_status_document(status, "replicas", facts, brokers, ("disk_bytes", "replicas", "leaders"))
+
+
+RENDERER = Renderer(
+    plan_text=plan_text,
+    cost=_cost,
+    change=_change,
+    forecast_text=forecast_text,
+    progress_line=progress_of_execution,
+    step=_step,
+    receipt_text=receipt_text,
+    spent_text=spent_text,
+    cancels="rolls back what is in flight and cleans up",
+    cancelling="rolling back what is in flight",
+    status_text=status_text,
+    status_document=status_document,
+    notes=lambda state: state.notes,
+)

@@ -1,0 +1,41 @@
+"""The toy balancer `balls`: balls over boxes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trimtab.balancers.balancer import Balancer, LazyImport, Option, System
+
+BOXES = System(
+    name="boxes",
+    title="Boxes",
+    address=Option(
+        "--boxes", "The file of boxes; goes before boxes.path.", Path | None, setting="boxes.path"
+    ),
+    options=(),
+    connection=LazyImport("trimtab.connect.boxes.settings:boxes_connection"),
+    collecting=LazyImport("trimtab.observe.collect.boxes.sampler:SAMPLER"),
+)
+
+BALANCER = Balancer(
+    name="balls",
+    title="balls over boxes",
+    system=BOXES,
+    moves="a ball",
+    across="box to box",
+    trigger="a tick",
+    settings=LazyImport("trimtab.files.balls.settings:SECTION"),
+    snapshot=LazyImport("trimtab.files.balls.snapshot:FORMAT"),
+    plan=LazyImport("trimtab.files.balls.plan:FORMAT"),
+    pipeline=LazyImport("trimtab.observe.balls.pipeline:PIPELINE"),
+    live_status=LazyImport("trimtab.observe.collect.boxes.live_status:read_status"),
+    planners={"trim": LazyImport("trimtab.plan.balls.trim:plan")},
+    strategy_help="trim.",
+    set_help="A setting, like balls.epsilon=0.2; may be given again.",
+    executor=LazyImport("trimtab.act.balls.executor:EXECUTOR"),
+    open=LazyImport("trimtab.act.boxes.port:open_port"),
+    renderer=LazyImport("trimtab.report.balls.renderer:RENDERER"),
+    impact="nothing limits an execution",
+    replay=LazyImport("trimtab.history.balls.replay:replayed"),
+    replay_options=LazyImport("trimtab.balancers.balls.options:REPLAY"),
+)

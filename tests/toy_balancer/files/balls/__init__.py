@@ -1,0 +1,1 @@
+"""The toy balancer `balls`: balls over boxes."""

@@ -1,1 +1,0 @@
-"""The toy level `balls`: balls over boxes."""
