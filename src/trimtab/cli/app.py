@@ -30,7 +30,7 @@ COMMANDS = {
     "collect": ("trimtab.cli.collect", "Sample a cluster into the lake at regular intervals."),
     "pipeline": (
         "trimtab.cli.pipeline",
-        "Compute tables and snapshots from raw samples, once or continuously.",
+        "Compute tables and snapshots from raw samples.",
     ),
     "status": ("trimtab.cli.status", "Show the load, from the lake or directly from the cluster."),
     "snapshot": ("trimtab.cli.snapshot", "Write the newest snapshot to a file."),

@@ -32,8 +32,7 @@ REPLAY: Final = (
     Option("--partitions", "Partitions of the topic, one consumer each.", int, 24, minimum=1),
     Option(
         "--consumer-rate",
-        "Capacity of each consumer in records per second; default: all consumers together are "
-        "used to theta.",
+        "Capacity of each consumer in records per second; default: all consumers together are used to theta.",
         float | None,
         minimum=0.001,
     ),

@@ -33,6 +33,6 @@ BALANCER = Balancer(
     executor=LazyImport("trimtab.act.masters.executor:EXECUTOR"),
     open=LazyImport("trimtab.act.paxos.port:open_port"),
     renderer=LazyImport("trimtab.report.masters.renderer:RENDERER"),
-    programs="Run a node of a store of replicated groups, and publish preferred maps.",
+    programs="Run a node of a store of groups, publish its map.",
     impact="a few masterships are asked for at once, and watched (execution.masters.max_in_flight)",
 )
