@@ -90,7 +90,9 @@ def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, wri
     keys = trial.keys
     plan = bundle_plan_of(*(unload(key, leader, first if n % 2 else second) for n, key in enumerate(keys)))
     path = trial.write("plan", plan)
-    trial.run("apply", path, "--yes", crash_at=write, expect=-signal.SIGKILL, bundles__max_unloads_per_batch="1")
+    trial.run(
+        "apply", path, "--yes", crash_at=write, expect=-signal.SIGKILL, bundles__max_unloads_per_batch="1"
+    )
     assert trial.admin.configuration_overrides()[SHEDDING] == OFF
     said = trial.run("apply", path, "--yes", "--skip-changed", expect=1)
     assert "execution 1 of cluster" in said
