@@ -110,7 +110,7 @@ def _fixtures(item: pytest.Item) -> list[str]:
 def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Executions of tests are in a folder of their own, not among those of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRIMTAB_STATE", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 

@@ -90,7 +90,9 @@ def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, wri
     keys = trial.keys
     plan = bundle_plan_of(*(unload(key, leader, first if n % 2 else second) for n, key in enumerate(keys)))
     path = trial.write("plan", plan)
-    trial.run("apply", path, "--yes", crash_at=write, expect=-signal.SIGKILL, bundles__unloads_per_batch="1")
+    trial.run(
+        "apply", path, "--yes", crash_at=write, expect=-signal.SIGKILL, bundles__max_unloads_per_batch="1"
+    )
     assert trial.admin.configuration_overrides()[SHEDDING] == OFF
     said = trial.run("apply", path, "--yes", "--skip-changed", expect=1)
     assert "execution 1 of cluster" in said
@@ -122,8 +124,8 @@ def test_a_destination_that_is_killed_on_the_way_takes_its_own_steps_with_it(tri
         "apply",
         trial.write("plan", plan),
         "--yes",
-        bundles__unloads_per_batch="1",
-        bundles__pause_seconds="2",
+        bundles__max_unloads_per_batch="1",
+        bundles__batch_pause_seconds="2",
     )
     try:
         trial.wait("the first moved", lambda: trial.owner(one) == second)
@@ -179,9 +181,9 @@ def test_a_bundle_that_somebody_else_moves_meanwhile_is_noticed(trial: PulsarTri
         "apply",
         trial.write("plan", bundle_plan_of(unload(one, leader, first), unload(two, leader, first))),
         "--yes",
-        bundles__unloads_per_batch="1",
-        bundles__pause_seconds="4",
-        bundles__quiet_seconds="2",
+        bundles__max_unloads_per_batch="1",
+        bundles__batch_pause_seconds="4",
+        bundles__external_change_cooldown_seconds="2",
     )
     trial.wait("the first moved", lambda: trial.owner(one) == first)
     trial.place(three, second)

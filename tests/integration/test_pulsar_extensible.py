@@ -163,7 +163,9 @@ def test_killed_in_the_middle_it_is_resumed_or_cancelled(trial: PulsarTrial, wri
         unload(four, leader, other),
     )
     path = trial.write("plan", plan)
-    trial.run("apply", path, "--yes", crash_at=write, expect=-signal.SIGKILL, bundles__unloads_per_batch="1")
+    trial.run(
+        "apply", path, "--yes", crash_at=write, expect=-signal.SIGKILL, bundles__max_unloads_per_batch="1"
+    )
     assert trial.admin.configuration_overrides()[SHEDDING] == OFF
     trial.run("execution", what)
     trial.assert_given_back()

@@ -31,11 +31,11 @@ from trimtab.model.snapshot import SnapshotReference
 
 TENANT, NAMESPACE = "trimtab", "trimtab/act"
 IMPATIENT = {
-    "poll_seconds": "0.2",
-    "check_seconds": "0.5",
-    "settle_seconds": "2",
+    "poll_interval_seconds": "0.2",
+    "check_interval_seconds": "0.5",
+    "metadata_lag_seconds": "2",
     "broker_timeout_seconds": "6",
-    "bundles.pause_seconds": "0.1",
+    "bundles.batch_pause_seconds": "0.1",
     "bundles.assign_after_seconds": "0.5",
 }
 """Settings of all runs: real time is dear."""

@@ -33,10 +33,10 @@ from trimtab.model.replicas.plan import Plan
 BROKERS = (1, 2, 3, 4)
 TRIMTAB = Path(sys.executable).with_name("trimtab")
 IMPATIENT = {
-    "poll_seconds": "0.2",
-    "check_seconds": "1",
+    "poll_interval_seconds": "0.2",
+    "check_interval_seconds": "1",
     "broker_timeout_seconds": "10",
-    "settle_seconds": "3",
+    "metadata_lag_seconds": "3",
     "lease_seconds": "5",
 }
 """Settings of all runs: real time is dear, but a busy machine's brokers may lag and miss a heartbeat."""

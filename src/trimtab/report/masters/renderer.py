@@ -1,4 +1,4 @@
-"""The words of the balancer `masters`: nodes, groups, and takeovers with what clients feel of them."""
+"""The words of the balancer `masters`: nodes, groups, and transfers with what clients feel of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trimtab.observe.collect.paxos.live_status import MastersStatus
 
 NODE: Final = "node"
-TRANSFER: Final = "takeover"
+TRANSFER: Final = "transfer"
 """The nouns of this balancer for what has load, and for what a plan does one by one."""
 GOALS: Final = {
     "nobody": "has no master",
@@ -73,7 +73,7 @@ def _load(snapshot: MastersSnapshot) -> Iterator[str]:
         f"{reference.cluster} at {reference.taken_at}: {counted(len(snapshot.nodes), NODE)}, "
         f"{counted(len(groups), 'group')}, {masters[NO_MASTER]} without a master, {wrong} whose master is "
         "not "
-        f"the ideal one of version {snapshot.version}"
+        f"the preferred one of version {snapshot.version}"
     ]
     if idle:
         head.append(f"of {' and '.join(idle)} nothing is told: every group counts the same there")
@@ -132,7 +132,7 @@ def _change(move: MastershipTransfer) -> str:
 def forecast_text(
     prepared: PreparedPlan, steps: tuple[TransferStep, ...], settings: TransferSettings, every: bool
 ) -> str:
-    """Every takeover that will be asked for, and what of the plan is left out."""
+    """Every transfer that will be requested, and what of the plan is left out."""
     lines = [f"  {_step(step)}" for step in steps] or ["  nothing to do"]
     if steps:
         lines.append(
@@ -140,7 +140,7 @@ def forecast_text(
             "once"
         )
     compared = prepared.comparison
-    lines += comparison_lines(compared.fit, compared.differences, "takeovers are done already")
+    lines += comparison_lines(compared.fit, compared.differences, "transfers are done already")
     return "\n".join(lines)
 
 
@@ -195,7 +195,7 @@ def _notes(status: MastersStatus) -> Iterator[str]:
         yield (
             f"[yellow]![/] {counted(status.misplaced_groups, 'group')} with another master than the map "
             "names: nodes "
-            "put that right one by one, where the ideal one is alive"
+            "put that right one by one, where the preferred one is alive"
         )
 
 

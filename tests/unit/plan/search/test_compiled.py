@@ -1,5 +1,7 @@
 """Kernels: compiled once whatever integers they are called with, and kept under the name of their sources."""
 
+from pickle import loads
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,29 @@ def test_the_digest_tells_of_a_change_in_what_a_kernel_calls(monkeypatch: pytest
     monkeypatch.setitem(globals(), "FACTOR", 3)
     monkeypatch.setitem(globals(), "scaled", total)
     assert digest(summed.py_func) != before
+
+
+def doubled(values):
+    """A kernel that this test alone compiles."""
+    return values.sum() * 2
+
+
+def test_machine_code_for_a_class_that_has_another_name_now_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The index on disk names the classes of arguments: after an upgrade one may be gone."""
+    values = np.array([1.0, 2.0])
+    assert entry(doubled)(values) == 6
+    read = []
+
+    def renamed(data: bytes) -> object:
+        read.append(data)
+        if len(read) == 1:
+            raise AttributeError("Can't get attribute 'Arrays'")
+        return loads(data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("numba.core.caching.pickle.loads", renamed)
+        assert entry(doubled)(values) == 6
+    assert read, "nothing was kept"
+    assert entry(doubled)(values) == 6
