@@ -108,7 +108,7 @@ def test_everything_that_is_no_python_is_packed_too(run: Run) -> None:
 def test_the_command_is_there(run: Run) -> None:
     """The installation has made `trimtab`, which says its version and what it can do."""
     assert run("trimtab", "--version").stdout == "trimtab 0.1.0\n"
-    assert "Carry a plan out" in run("trimtab", "--help").stdout
+    assert "Execute a plan in batches" in run("trimtab", "--help").stdout
 
 
 @pytest.mark.parametrize("level", ["replicas", "bundles"])

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
     from trimtab.files.settings import Override, Settings
     from trimtab.observe.session import SessionSettings
 
-MASTER: Final = Option(
-    "--master", "Spark's master (spark.master); by default it runs here.", setting="spark.master"
-)
+MASTER: Final = Option("--master", "Spark master (spark.master); default: local.", setting="spark.master")
 HEAVY: Final = Option(
     "--large-job",
-    "Start slower, run faster: for hours of many partitions (spark.large_job).",
+    "Slower start, faster execution, for hours of many partitions (spark.large_job).",
     bool,
     False,
     setting="spark.large_job",

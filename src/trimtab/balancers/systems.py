@@ -11,7 +11,7 @@ KAFKA = System(
     title="Kafka",
     address=Option(
         "--bootstrap",
-        "Brokers to begin with, as host:port,host:port; goes before kafka.bootstrap.",
+        "Bootstrap brokers (host:port,...). Overrides kafka.bootstrap.",
         setting="kafka.bootstrap",
     ),
     options=(),
@@ -25,13 +25,13 @@ PULSAR = System(
     title="Pulsar",
     address=Option(
         "--pulsar-admin",
-        "Web addresses of Pulsar's brokers to begin with, as http://host:8080; goes before pulsar.admin.",
+        "Web addresses of Pulsar brokers (http://host:8080,...). Overrides pulsar.admin.",
         setting="pulsar.admin",
     ),
     options=(
         Option(
             "--token-file",
-            "A file with the token to show to Pulsar; goes before pulsar.token_file.",
+            "File with the Pulsar token. Overrides pulsar.token_file.",
             Path | None,
         ),
     ),
@@ -45,8 +45,8 @@ REDIS = System(
     title="Redis",
     address=Option(
         "--queues",
-        "Server of queues, Redis or Valkey, as redis://host:port/database, or nodes of a cluster, as "
-        "redis+cluster://host:port,host:port; goes before redis.url.",
+        "Redis or Valkey server (redis://host:port/database), or cluster nodes "
+        "(redis+cluster://host:port,host:port). Overrides redis.url.",
         setting="redis.url",
     ),
     options=(),
@@ -60,8 +60,7 @@ PAXOS = System(
     title="a store of Paxos groups",
     address=Option(
         "--paxos",
-        "Store of Paxos groups, by the configuration of any of its nodes (node.json); goes before "
-        "paxos.node.",
+        "Configuration of any node of the store (node.json). Overrides paxos.node.",
         setting="paxos.node",
     ),
     options=(),

@@ -26,18 +26,24 @@ if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
 COMMANDS = {
-    "check": ("trimtab.cli.check", "See whether settings, folders, rights and exporters will do."),
-    "collect": ("trimtab.cli.collect", "Sample a cluster into the lake, tick after tick."),
-    "pipeline": ("trimtab.cli.pipeline", "Turn raw samples into tables and snapshots, once or live."),
-    "status": ("trimtab.cli.status", "Show where the load is, from the lake or straight from the cluster."),
-    "snapshot": ("trimtab.cli.snapshot", "Write the newest snapshot as a file."),
+    "check": ("trimtab.cli.check", "Check settings, folders, rights and exporters."),
+    "collect": ("trimtab.cli.collect", "Sample a cluster into the lake at regular intervals."),
+    "pipeline": (
+        "trimtab.cli.pipeline",
+        "Compute tables and snapshots from raw samples.",
+    ),
+    "status": ("trimtab.cli.status", "Show the load, from the lake or directly from the cluster."),
+    "snapshot": ("trimtab.cli.snapshot", "Write the newest snapshot to a file."),
     "plan": ("trimtab.cli.plan", "Find the smallest set of moves that balances a cluster."),
-    "apply": ("trimtab.cli.apply", "Carry a plan out, batch after batch, ready to be resumed."),
-    "execution": ("trimtab.cli.execution", "See, resume, stop and cancel what apply has begun."),
-    "measure": ("trimtab.cli.measure", "Say whether an execution helped: before, predicted, after."),
-    "replay": ("trimtab.cli.replay", "Run recorded load through a strategy and see what it does."),
+    "apply": ("trimtab.cli.apply", "Execute a plan in batches; it can be resumed."),
+    "execution": ("trimtab.cli.execution", "List, show, resume, stop and cancel executions."),
+    "measure": ("trimtab.cli.measure", "Compare the load before an execution, as predicted, and after it."),
+    "replay": ("trimtab.cli.replay", "Replay recorded load with strategies and compare them."),
     **{one.name: (f"trimtab.cli.{one.name}", one.programs) for one in BALANCERS.values() if one.programs},
-    "simulate": ("trimtab.lab.commands.simulate", "Made-up clusters: scenarios in virtual time, recordings."),
+    "simulate": (
+        "trimtab.lab.commands.simulate",
+        "Simulate clusters: scenarios in virtual time, recordings.",
+    ),
     "sandbox": ("trimtab.lab.commands.sandbox", "Start a real cluster on this machine, and load it."),
     "demo": ("trimtab.lab.commands.demo", "Balance a real cluster on this machine, and measure the result."),
 }
@@ -92,14 +98,14 @@ _root = typer.Typer(
 @_root.callback()
 def _trimtab(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Show the version."
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),
     shell: Literal["bash", "zsh", "fish"] | None = typer.Option(
         None,
         "--show-completion",
         callback=_show_completion,
         is_eager=True,
-        help="Print what makes a shell complete commands: source <(trimtab --show-completion bash).",
+        help="Print the completion script of a shell: source <(trimtab --show-completion bash).",
     ),
 ) -> None:
     """Small moves that keep message clusters level."""

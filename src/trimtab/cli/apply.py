@@ -1,4 +1,4 @@
-"""`trimtab apply PLAN`: carry a plan out."""
+"""`trimtab apply PLAN`: execute a plan."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ app = typer.Typer()
 
 
 def apply(
-    plan: Path = typer.Argument(help="A plan file (trimtab/plan/1)."),
+    plan: Path = typer.Argument(help="Plan file (trimtab/plan/1)."),
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would happen, change nothing."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print the steps and change nothing."),
     rebase: bool = typer.Option(
-        False, "--skip-changed", help="Leave out what has changed since the plan was made."
+        False, "--skip-changed", help="Leave out moves that no longer fit the cluster."
     ),
     back: bool = typer.Option(
-        False, "--revert", help="Take the plan back: routes of keys as they were before it."
+        False, "--revert", help="Revert the plan: restore the previous routes of keys."
     ),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
@@ -30,11 +30,11 @@ def apply(
     *,
     values: dict[str, Any],
 ) -> None:
-    """Carry a plan out, safely: batch after batch, with all that was changed on the way given back.
+    """Execute a plan in batches; temporary settings are always restored.
 
-    On a cluster of the system that the plan is for: Kafka (--bootstrap) or Pulsar (--pulsar-admin). Ctrl-C
-    once stops (what is in flight finishes), twice cancels (copies are rolled back; an unload cannot be). It
-    can be killed and resumed. Exit code 0: finished; 1: something was left, or refused; 2: bad input.
+    The cluster is of the plan's system: Kafka (--bootstrap) or Pulsar (--pulsar-admin). Ctrl-C once stops
+    (steps in flight finish), twice cancels (copies are rolled back; unloads cannot be). A killed execution
+    can be resumed. Exit code 0: finished; 1: steps are left, or the plan was rejected; 2: invalid input.
     """
     from trimtab.cli.bodies import apply as body
 

@@ -1,4 +1,4 @@
-"""`trimtab check`: whether everything that later commands need is there."""
+"""`trimtab check`: check the prerequisites of the other commands."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def check(
     *,
     values: dict[str, Any],
 ) -> None:
-    """See whether everything that later commands need is there, and what to do about the rest.
+    """Check the prerequisites of the other commands; each check prints OK or how to fix it.
 
-    Settings of all sections, folders, Java and Spark; of each cluster that is named: addresses, rights,
-    metrics endpoints, capacities; and how old the lake is. Changes nothing. Exit code 0: all is fine; 1:
+    Checks all sections of the settings, folders, Java and Spark; addresses, rights, metrics endpoints and
+    capacities of each named cluster; and the age of the lake. Changes nothing. Exit code 0: no problem; 1:
     something is missing, and plans can be made without it; 2: something is broken.
     """
     from trimtab.cli.bodies import check as body

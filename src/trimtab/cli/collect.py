@@ -1,4 +1,4 @@
-"""`trimtab collect`: sample a cluster into the lake, tick after tick."""
+"""`trimtab collect`: sample a cluster into the lake at regular intervals."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ app = typer.Typer()
 
 
 def collect(
-    interval: float | None = typer.Option(None, "--interval", help="Seconds between two ticks; default 30."),
-    ticks: int | None = typer.Option(None, "--ticks", min=1, help="End after so many ticks; default: never."),
+    interval: float | None = typer.Option(None, "--interval", help="Seconds between two ticks; default: 30."),
+    ticks: int | None = typer.Option(None, "--ticks", min=1, help="Number of ticks; default: no limit."),
     to: str = typer.Option(
-        "lake", "--sink", help="lake, or kafka:TOPIC for a topic of the Kafka cluster of the settings."
+        "lake",
+        "--sink",
+        help="Destination: lake, or kafka:TOPIC, a topic of the Kafka cluster in the settings.",
     ),
     record: Path | None = typer.Option(
-        None, "--record", help="Pulsar: also add load reports to this file, for trimtab replay."
+        None, "--record", help="Pulsar: also append load reports to this file, for trimtab replay."
     ),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
@@ -27,9 +29,9 @@ def collect(
     *,
     values: dict[str, Any],
 ) -> None:
-    """Sample a cluster from outside, no agent needed. Stop it with Ctrl-C.
+    """Sample a cluster until Ctrl-C. Installs nothing on the brokers.
 
-    Of Kafka: placement, sizes, offsets, groups, and metrics where the brokers have an exporter. Of Pulsar
+    Kafka: placement, sizes, offsets, consumer groups, and metrics if the brokers have an exporter. Pulsar
     (--pulsar-admin, or pulsar.admin in the settings): load reports, bundles and their owners, topics,
     policies.
     """

@@ -10,14 +10,14 @@ import typer
 
 from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
 
-app = typer.Typer(help="See, resume, stop and cancel what apply has begun.", no_args_is_help=True)
+app = typer.Typer(help="List, show, resume, stop and cancel executions.", no_args_is_help=True)
 
-ID = typer.Argument(None, help="Which execution; by default the newest.")
+ID = typer.Argument(None, help="Id of the execution; default: the newest.")
 
 
 @app.command("list")
 def list_executions(as_json: bool = JSON) -> None:
-    """List all executions of this state folder, newest first."""
+    """List all executions of the state folder, newest first."""
     from trimtab.cli.bodies import execution as body
 
     body.list_executions(as_json=as_json)
@@ -25,7 +25,7 @@ def list_executions(as_json: bool = JSON) -> None:
 
 @app.command()
 def show(execution: int | None = ID, as_json: bool = JSON) -> None:
-    """Show one execution: its steps, how far each is, and the last of its log."""
+    """Show one execution: its steps, their progress, and the end of its log."""
     from trimtab.cli.bodies import execution as body
 
     body.show(execution, as_json=as_json)
@@ -51,12 +51,13 @@ def _on_a_cluster(name: str, story: str) -> Callable[..., None]:
 
 
 _STORIES = {
-    "resume": "Go on with an execution that was interrupted, stopped or cancelled.",
-    "stop": "Begin nothing more: what is in flight finishes, the rest can be resumed later.",
-    "cancel": """Roll back what is in flight and leave the cluster clean; what is done stays done.
+    "resume": "Resume an interrupted, stopped or cancelled execution.",
+    "stop": "Stop an execution: steps in flight finish, the others can be resumed later.",
+    "cancel": """Cancel an execution: steps in flight are rolled back, completed steps stay.
 
-    An unload of a Pulsar bundle cannot be rolled back: what is under way gets an owner, the rest is left.
-    """,
+              Unloads of Pulsar bundles cannot be rolled back: bundles in transit get an owner, the others
+              stay. No throttle, reassignment or lease remains.
+              """,
 }
 for _name, _story in _STORIES.items():
     app.command(_name)(_on_a_cluster(_name, _story))

@@ -1,4 +1,4 @@
-"""`trimtab measure`: whether an execution helped, from samples of before and after it."""
+"""`trimtab measure`: compare samples from before and after an execution."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ app = typer.Typer()
 
 
 def measure(
-    execution: int | None = typer.Argument(None, help="Which execution; by default the newest."),
+    execution: int | None = typer.Argument(None, help="Id of the execution; default: the newest."),
     ticks: int = typer.Option(
-        10, "--ticks", min=1, help="Samples of each side, at most: the nearest before, the newest after."
+        10,
+        "--ticks",
+        min=1,
+        help="Maximum number of samples of each side: the nearest before, the newest after.",
     ),
     plot: Path | None = typer.Option(
-        None, "--plot", help="Draw before and after into this file, .png or .svg."
+        None, "--plot", help="Draw before and after to this file, .png or .svg."
     ),
     live: bool = typer.Option(
         False,
         "--live",
-        help="Take fresh samples of the cluster, for --duration, in place of the lake's from after.",
+        help="Sample the cluster now, for --duration, instead of reading later samples from the lake.",
     ),
-    long: str = typer.Option("60s", "--duration", help="How long fresh samples are taken."),
+    long: str = typer.Option("60s", "--duration", help="Duration of --live."),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
@@ -33,12 +36,11 @@ def measure(
     *,
     values: dict[str, Any],
 ) -> None:
-    """Say whether an execution helped: load before it, as its plan predicted it, and as measured after it.
+    """Compare the load before an execution, as predicted by its plan, and as measured after it.
 
-    Reads the lake: collect samples after the execution, run the pipeline, then this. Or give --live, and it
-    takes those from after itself, from the cluster that the settings or an option name. The last line says
-    what is true. Exit code 0: every goal holds, under a load like that of before; 1: not so, or too few
-    samples.
+    Reads the lake: first collect samples after the execution and run the pipeline. With --live it takes the
+    later samples itself, from the cluster that the settings or an option name. The last line is the result.
+    Exit code 0: every goal holds, under a comparable load; 1: otherwise, or too few samples.
     """
     from trimtab.cli.bodies import measure as body
 

@@ -20,19 +20,17 @@ if TYPE_CHECKING:
 LAKE = typer.Option(
     None,
     "--lake",
-    help="Folder or address of telemetry; by default $TRIMTAB_LAKE, else ~/.local/share/trimtab/lake.",
+    help="Folder or address of the lake; default: $TRIMTAB_LAKE, else ~/.local/share/trimtab/lake.",
 )
 SETTINGS = typer.Option(
-    None, "--settings", help="Settings file; by default $TRIMTAB_SETTINGS, else trimtab.toml here, if there."
+    None, "--settings", help="Settings file; default: $TRIMTAB_SETTINGS, else ./trimtab.toml if it exists."
 )
-SET = typer.Option([], "--set", help="One setting, as section.key=value; may be repeated.")
-CLUSTER = typer.Option(None, "--cluster", help="Which cluster, where the lake holds several.")
+SET = typer.Option([], "--set", help="Setting, like section.key=value; repeatable.")
+CLUSTER = typer.Option(None, "--cluster", help="Cluster, if the lake holds several.")
 SNAPSHOT = typer.Option(
-    None, "--snapshot", help="A snapshot file (.json, .json.gz) or folder; else the newest of the lake."
+    None, "--snapshot", help="Snapshot file (.json, .json.gz) or folder; default: the newest of the lake."
 )
-BALANCER = typer.Option(
-    None, "--balancer", help=f"Which balancer, where it is not plain: {' or '.join(BALANCERS)}."
-)
+BALANCER = typer.Option(None, "--balancer", help=f"Balancer, if it is ambiguous: {' or '.join(BALANCERS)}.")
 FORMS = ("text", "json", *dict.fromkeys(form for level in BALANCERS.values() for form in level.formats))
 """Forms that a plan is shown in: for people, as it is, and as tools of the systems take it."""
 

@@ -1,4 +1,4 @@
-"""`trimtab pipeline`: raw samples into tables and snapshots, over history or live."""
+"""`trimtab pipeline`: compute tables and snapshots from raw samples, once or continuously."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 MASTER = typer.Option(None, spark.MASTER.flag, help=spark.MASTER.help)
-WINDOW = typer.Option(None, "--window", help="Length of a window in seconds; its slide follows.")
+WINDOW = typer.Option(None, "--window", help="Length of a window in seconds; also sets its slide.")
 HEAVY = typer.Option(False, spark.HEAVY.flag, help=spark.HEAVY.help)
 
 
 def run(
-    since: str | None = typer.Option(None, "--since", help="First tick, as 2026-11-21T05:00 (UTC)."),
-    until: str | None = typer.Option(None, "--until", help="Ticks before this one."),
+    since: str | None = typer.Option(None, "--since", help="First tick, like 2026-11-21T05:00 (UTC)."),
+    until: str | None = typer.Option(None, "--until", help="End of the ticks, exclusive."),
     window: float | None = WINDOW,
     lake: Path | None = LAKE,
     master: str | None = MASTER,
@@ -45,10 +45,10 @@ def run(
     *,
     values: dict[str, Any],
 ) -> None:
-    """Build the tables anew from raw samples, over all history or a part, and write the newest snapshots.
+    """Rebuild the tables from raw samples, of all history or a part, and write the newest snapshots.
 
-    Every balancer that has samples in the lake gets its tables. With --keys Spark first reads the records of
-    a topic themselves, and only that level's tables are built.
+    Builds the tables of every balancer with samples in the lake. With --keys Spark first reads the records of
+    a topic, and only the tables of that balancer are built.
     """
     from trimtab.cli.bodies import pipeline as body
 
@@ -61,15 +61,15 @@ app.command()(with_options(run, [*reading_options(), *_BOOTSTRAP]))
 
 
 def stream(
-    source: str = typer.Option("lake", "--source", help="lake, or kafka:TOPIC."),
+    source: str = typer.Option("lake", "--source", help="Source: lake, or kafka:TOPIC."),
     balancer: str | None = BALANCER,
-    trigger: str = typer.Option("10s", "--trigger", help="Shortest distance of two micro-batches."),
-    once: bool = typer.Option(False, "--once", help="End when everything there is has been worked in."),
+    trigger: str = typer.Option("10s", "--trigger", help="Minimum time between two micro-batches."),
+    once: bool = typer.Option(False, "--once", help="End when all existing samples are processed."),
     most: int | None = typer.Option(
         None,
         "--max-per-batch",
         min=1,
-        help="Files or records per micro-batch at most (a topic's: by default 500000).",
+        help="Maximum number of files or records per micro-batch (default for a topic: 500000).",
     ),
     window: float | None = WINDOW,
     lake: Path | None = LAKE,
@@ -80,10 +80,10 @@ def stream(
     *,
     values: dict[str, Any],
 ) -> None:
-    """Keep tables and snapshots up to date with what arrives, exactly once; end with Ctrl-C.
+    """Update tables and snapshots with new samples, exactly once, until Ctrl-C.
 
-    A topic holds the samples of one balancer (--balancer; else of the first); a lake's files tell theirs.
-    With --keys the records of a topic themselves are read at each trigger.
+    A topic holds the samples of one balancer (--balancer; default: the first); the files of a lake name
+    theirs. With --keys the records of a topic are read at each trigger.
     """
     from trimtab.cli.bodies import pipeline as body
 
@@ -102,15 +102,15 @@ def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:
 @app.command()
 def compact(
     dry_run: bool = typer.Option(
-        False, "--dry-run", help="Show what would go and be joined; change nothing."
+        False, "--dry-run", help="Print the files to remove and to merge; change nothing."
     ),
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
-    """Join small files of raw samples and tables into large ones, remove what is too old ([lake]); no Spark.
+    """Merge small files of raw samples and tables, and remove data beyond the retention ([lake]); no Spark.
 
-    A stream does the same now and then.
+    A stream does the same at intervals.
     """
     from trimtab.cli.bodies import lake as body
 
@@ -119,13 +119,13 @@ def compact(
 
 @app.command()
 def export(
-    delta: str = typer.Option(..., "--delta", help="Folder or address below which Delta tables are written."),
+    delta: str = typer.Option(..., "--delta", help="Folder or address for the Delta tables."),
     balancer: str | None = BALANCER,
     lake: Path | None = LAKE,
 ) -> None:
-    """Write the tables as Delta tables, all of one moment; a later export writes only what has changed.
+    """Write the tables as Delta tables, consistent with one another; a later export writes only changes.
 
-    No Spark; needs the extra `delta`.
+    Needs the extra `delta`; no Spark.
     """
     from trimtab.cli.bodies import lake as body
 
@@ -135,14 +135,16 @@ def export(
 @app.command()
 def accuracy(
     folder: Path = typer.Argument(
-        ..., help="Folder of *.truth.jsonl that `trimtab sandbox kafka load` wrote."
+        ..., help="Folder of *.truth.jsonl written by `trimtab sandbox kafka load`."
     ),
     cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
     as_json: bool = JSON,
-    figure: Path | None = typer.Option(None, "--figure", help="Draw found against true, SVG or PNG."),
+    figure: Path | None = typer.Option(
+        None, "--figure", help="Draw measured against true figures, SVG or PNG."
+    ),
 ) -> None:
-    """Hold what the tables say of every partition and broker against what a load generator really did."""
+    """Compare the tables of every partition and broker with the actual load of a load generator."""
     # By name: the lab stands above the command line.
     accuracy: LazyImport[Callable[..., None]] = LazyImport(
         "trimtab.lab.sandbox.kafka.accuracy:print_accuracy"

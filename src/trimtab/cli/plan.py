@@ -1,4 +1,4 @@
-"""`trimtab plan`: a plan for a balancer, shown, compared."""
+"""`trimtab plan`: make, show and compare plans."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = typer.Typer(
 FORMAT = typer.Option(
     "text",
     "--format",
-    help=f"{', '.join(FORMS)}: for people, the plan itself (as --json), or as tools of a system take it.",
+    help=f"{', '.join(FORMS)}: text, the plan itself (as --json), or the input of a system's own tools.",
 )
 ALL_MOVES = typer.Option(False, "--all-moves", help="List every move in the text.")
 
@@ -63,9 +63,8 @@ def _command(balancer: Balancer) -> Any:
 
     plan.__doc__ = f"""Plan moves of {balancer.title}; changes nothing.
 
-    Exit code 0: the plan levels or improves the cluster,
-    or it is balanced. 3: some hard limit cannot be met by
-    any plan; the problems say why. 2: the input or a setting is wrong, and nothing was written.
+    Exit code 0: the verdict is `balanced` or `improved`. 3: it is `incomplete` or `infeasible`, and the
+    problems name the reason. 2: invalid input or settings; nothing is written.
     """
     return with_options(plan, () if balancer.plan_options is None else balancer.plan_options())
 
@@ -76,15 +75,15 @@ for _level in BALANCERS.values():
 
 @app.command()
 def show(
-    path: Path = typer.Argument(..., metavar="PLAN.json", help="A plan (trimtab/plan/1)."),
+    path: Path = typer.Argument(..., metavar="PLAN.json", help="Plan file (trimtab/plan/1)."),
     snapshot: Path | None = typer.Option(
-        None, "--snapshot", help="What it was made from, to show its load too."
+        None, "--snapshot", help="Snapshot of the plan, to show its load too."
     ),
     form: str = FORMAT,
     as_json: bool = JSON,
     all_moves: bool = ALL_MOVES,
 ) -> None:
-    """Check a plan file, also one edited by hand, and show it."""
+    """Check and show a plan file, also one edited by hand."""
     from trimtab.cli.bodies import plan as body
 
     body.show(path, snapshot, form_of(form, as_json), all_moves=all_moves)
@@ -94,7 +93,7 @@ def show(
 def diff(
     first: Path = typer.Argument(..., metavar="A.json"), second: Path = typer.Argument(..., metavar="B.json")
 ) -> None:
-    """Show what two plans do differently; exit code 1 if they do."""
+    """Show the differences of two plans; exit code 1 if they differ."""
     from trimtab.cli.bodies import plan as body
 
     body.diff(first, second)

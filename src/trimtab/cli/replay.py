@@ -1,4 +1,4 @@
-"""Recorded load through strategies: `trimtab replay`, a command for each balancer that can."""
+"""`trimtab replay`: replay recorded load with strategies, one command per balancer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import typer
 from trimtab.balancers import BALANCERS, Balancer
 from trimtab.cli.options import with_options
 
-app = typer.Typer(
-    help="Run recorded load through a strategy, to see what it would have done.", no_args_is_help=True
-)
+app = typer.Typer(help="Replay recorded load with strategies and compare them.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Run recorded load through a strategy, to see what it would have done."""
+    """Replay recorded load with strategies and compare them."""
 
 
 def _command(balancer: Balancer) -> Any:
@@ -24,12 +22,11 @@ def _command(balancer: Balancer) -> Any:
         assert balancer.replay is not None
         raise typer.Exit(balancer.replay()(values))
 
-    replay.__doc__ = f"""Replay recorded load of {balancer.system.title} through strategies, to compare them.
+    replay.__doc__ = f"""Replay recorded load of {balancer.system.title} with strategies and compare them.
 
     {balancer.replay_help}
 
-    Exit code 2: the recording, a strategy or an option is wrong; nothing is written then but what went to
-    standard output before.
+    Exit code 2: the recording, a strategy or an option is invalid; nothing further is written.
     """
     return with_options(replay, () if balancer.replay_options is None else balancer.replay_options())
 

@@ -1,4 +1,4 @@
-"""`trimtab snapshot export`: a snapshot out of the lake, as a file to keep, to send or to plan from."""
+"""`trimtab snapshot export`: write a snapshot of the lake to a file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _snapshot() -> None:
 @app.command()
 def export(
     out: Path = typer.Option(
-        Path("snapshot.json"), "--out", help="File .json or .json.gz, or a name without either for a folder."
+        Path("snapshot.json"), "--out", help="File (.json or .json.gz), or folder (any other name)."
     ),
     cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
     balancer: str | None = BALANCER,
 ) -> None:
-    """Write the newest snapshot of a cluster: brokers, what they hold, loads, quality."""
+    """Write the newest snapshot of a cluster: brokers, placement, loads, quality."""
     from trimtab.cli.bodies import lake as body
 
     body.export(out, cluster, lake_path(lake), balancer)

@@ -1,4 +1,4 @@
-"""`trimtab status`: how even a cluster is now, from the lake or straight from its brokers."""
+"""`trimtab status`: show the load of a cluster, from the lake or directly from its brokers."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ app = typer.Typer()
 def status(
     lake: Path | None = LAKE,
     cluster: str | None = CLUSTER,
-    watch: bool = typer.Option(False, "--watch", help="Stay, and show anew whenever there is something new."),
+    watch: bool = typer.Option(
+        False, "--watch", help="Keep running, and print again when there is new data."
+    ),
     as_json: bool = JSON,
-    every: bool = typer.Option(False, "--all", help="Show all brokers or queues, however many."),
+    every: bool = typer.Option(False, "--all", help="Show all brokers or queues."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
     values: dict[str, Any],
 ) -> None:
-    """Show where the load is: a heat map of brokers and resources, and which goals hold.
+    """Show the load as a heat map of brokers and resources, and the goals that hold.
 
-    Reads what `trimtab pipeline` made of the samples; starts no JVM and asks no cluster. With the address of
-    one (--bootstrap, --pulsar-admin, --queues) it asks that instead: what lies where at this moment.
-    With --keys it shows a topic as it was last read: which keys, and how balanced they are over its
-    partitions.
+    Reads the output of `trimtab pipeline`; starts no JVM and sends no request to a cluster. With the address
+    of a cluster (--bootstrap, --pulsar-admin, --queues) it shows the current placement from that cluster
+    instead. With --keys it shows the last reading of a topic: hot keys, and the balance over its partitions.
     """
     from trimtab.cli.bodies import status as body
 

@@ -24,13 +24,13 @@ class Connection:
     section
         The table of settings that describes it.
     tls_ca
-        PEM file of the authorities that we trust; the system's own list when absent.
+        PEM file of the trusted certificate authorities; default: the system's list.
     tls_certificate
-        PEM file of our certificate, where brokers ask for one.
+        PEM file of the client certificate, if servers require one.
     tls_key
         PEM file of the key of `tls_certificate`.
     tls_verify_hostname
-        Whether the broker's certificate must name the host we called.
+        Whether the server's certificate must match its host name.
     """
 
     section: ClassVar[str]

@@ -36,26 +36,26 @@ _SIZE = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Spark as pipelines and replays start it.
+    """Settings of Spark for pipelines and replays.
 
     Attributes
     ----------
     master
-        Spark's master, as `spark://host:7077` or `yarn`, or a server of Spark Connect, `sc://host:15002`, for
-        all but streams; by default that of `spark-submit` where it started
-        this process, else `local[*]`: Spark runs inside this process' own JVM.
+        Spark master, such as `spark://host:7077` or `yarn`, or a Spark Connect server, `sc://host:15002` (not
+        for streams). Default: that of `spark-submit` if it started this process, else `local[*]`, Spark in
+        this process's JVM.
     cores
-        Most cores to use; 0 for all that there are.
+        Maximum number of cores; 0: all.
     memory
-        Heap of the driver, which is all of Spark where it runs here, as `4g`.
+        Heap of the driver, such as `4g`. Without a cluster it is the heap of all of Spark.
     executor_memory
-        Heap of each executor of a cluster; by default as Spark has it.
+        Heap of each executor of a cluster; default: Spark's.
     large_job
-        Start slower, run faster: for hours of many partitions. A cluster is always used so.
+        True: slower start, faster execution, for hours of many partitions. Always true on a cluster.
     packages
-        Maven coordinates of further JVM parts, which Spark fetches for driver and executors.
+        Maven coordinates of further JVM packages, which Spark downloads for driver and executors.
     conf
-        Any further settings of Spark's own, by their names; they win over those above.
+        Further settings of Spark, by name; they override the settings above.
     """
 
     master: str | None = None

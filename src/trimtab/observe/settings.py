@@ -21,18 +21,19 @@ DAY_SECONDS = 86400
 
 @dataclass(frozen=True)
 class LakeSettings:
-    """How long a lake keeps what lies in it; ages count back from its newest sample, by whole days (UTC).
+    """Retention of a lake; ages count back from its newest sample, in whole days (UTC).
 
     Attributes
     ----------
     raw_retention_days
-        Raw samples, from which tables can be built anew; 0: for ever. Samples that are not in the tables yet
-        stay.
+        Retention of raw samples, from which tables can be rebuilt; 0: for ever. Samples that are not yet in
+        the tables stay.
     table_retention_days
-        Rows of tables; 0: for ever. Where newer rows are made of older ones (`pipeline.profile_weeks`),
-        those stay as long as that takes.
+        Retention of rows of tables; 0: for ever. Rows that newer rows depend on (`pipeline.profile_weeks`)
+        stay as long as needed.
     snapshot_retention_days
-        Snapshots; 0: for ever. The newest of a cluster stays, and of newer ones the last 200.
+        Retention of snapshots; 0: for ever. The newest of a cluster always stays. Of the snapshots within the
+        retention the newest 200 stay.
     """
 
     raw_retention_days: float = 30.0
@@ -60,11 +61,11 @@ class PipelineSettings:
     slide_seconds
         Time between the ends of two windows.
     lateness_seconds
-        A sample received later than this after its tick is dropped, flagged and counted.
+        Samples received later than this after their tick are dropped, flagged and counted.
     gap_seconds
-        Two samples of an entity further apart than this make no rate.
+        Two samples of an entity further apart than this give no rate.
     cpu_fit_windows
-        Over how many windows the CPU model is fitted.
+        Number of windows that the CPU model is fitted to.
     """
 
     PLACE: ClassVar[str] = ""

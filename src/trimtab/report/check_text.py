@@ -1,4 +1,4 @@
-"""Findings of `trimtab check` as lines, each with a tick or a remedy."""
+"""Findings of `trimtab check` as lines: OK, or how to fix it."""
 
 from __future__ import annotations
 

@@ -354,7 +354,7 @@ def test_fresh_samples_say_nothing_of_an_execution_before_the_last(
     journal(level, asked(level), ENDED + 3600, ENDED + 3660)
     code, _, told = run(capsys, "1", "--live")
     assert code == 2
-    assert "another execution began at" in told
+    assert "another execution, started at" in told
 
 
 @pytest.mark.parametrize(

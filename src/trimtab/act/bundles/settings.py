@@ -9,29 +9,29 @@ from trimtab.model.errors import SettingsError
 
 @dataclass(frozen=True)
 class UnloadLimits:
-    """The pace of an execution of bundles: clients that it may disturb, and its patience with Pulsar.
+    """Limits and time-outs of an execution of bundles.
 
     Attributes
     ----------
     max_unloads_per_batch
-        How many bundles are unloaded between two looks at the cluster's health.
+        Maximum number of unloads between two checks of the cluster's health.
     batch_pause_seconds
-        How long to let clients settle after a batch that disconnected some.
+        Pause after a batch that disconnected clients.
     max_sessions_per_minute
-        How many producers and consumers may be disconnected in any minute; a bundle that has more by itself
-        goes alone, after a minute without unloads.
+        Maximum number of producers and consumers disconnected in any minute. A bundle with more is unloaded
+        alone, after a minute without unloads.
     assign_after_seconds
-        How long an unloaded bundle may be without an owner before a lookup of ours gives it one (no client
-        asks for a bundle without clients).
+        Time without an owner after which trimtab looks the bundle up, so that a bundle without clients gets
+        an owner.
     owner_timeout_seconds
-        How long an unloaded bundle may be without an owner in all before it is unloaded again.
+        Time without an owner after which the bundle is unloaded again.
     session_timeout_seconds
-        How long a dead broker is still believed in (Pulsar's `metadataStoreSessionTimeoutMillis`).
+        Time until Pulsar detects a dead broker (`metadataStoreSessionTimeoutMillis`).
     external_change_cooldown_seconds
-        How long nothing new is begun after somebody else has moved a bundle (Pulsar sheds once a minute).
+        Pause before new steps after another tool has moved a bundle (Pulsar sheds once a minute).
     check_load
-        Whether brokers are asked between batches for the traffic of their bundles, to leave out unloads that
-        are no longer needed, and those that would now push their taker above its limit.
+        Whether brokers are queried for the traffic of their bundles between batches. Unloads that are no
+        longer needed, or that would lift the destination above its limit, are skipped.
     """
 
     max_unloads_per_batch: int = 4

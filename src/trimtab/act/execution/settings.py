@@ -21,29 +21,29 @@ class RetryPolicy:
     table
         Name of the balancer's own table; empty where there is none.
     poll_interval_seconds
-        Time between two looks at the steps of a batch that runs.
+        Time between two queries of the steps of a running batch.
     check_interval_seconds
-        Time between two looks at the whole cluster while a batch runs.
+        Time between two checks of the whole cluster while a batch runs.
     max_attempts
-        How often a refused step is tried.
+        Maximum number of attempts of a rejected step.
     initial_backoff_seconds
         Pause before the second attempt of a step; it doubles for each further attempt.
     max_backoff_seconds
-        Longest pause before a further attempt.
+        Maximum pause before a further attempt.
     broker_timeout_seconds
-        How long a broker may be gone before the steps towards it are given up.
+        Time after which steps towards a missing broker are given up.
     external_change_timeout_seconds
-        How long to wait for another tool's work to end before stopping.
+        Time to wait for another tool's work before the execution stops.
     unhealthy_timeout_seconds
-        How long to wait for what is out of order since the start to recover before stopping.
+        Time to wait for the recovery of problems that appeared since the start before the execution stops.
     metadata_lag_seconds
-        How long what one broker tells may lag what another knows.
+        Maximum lag between the metadata of two brokers.
     unreachable_timeout_seconds
-        How long the cluster may be out of reach before the process gives up (and can be resumed).
+        Time after which the process gives up an unreachable cluster. It can be resumed.
     lease_seconds
-        After how long without a sign of life another trimtab may take over.
+        Time without a heartbeat after which another trimtab may take over.
     max_plan_age_seconds
-        A plan whose snapshot is older than this is warned of.
+        Snapshots of a plan older than this cause a warning.
     """
 
     table: ClassVar[str] = ""

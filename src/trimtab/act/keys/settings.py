@@ -10,24 +10,23 @@ from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 
 @dataclass(frozen=True)
 class TablePublishingSettings:
-    """Patience with those who follow tables.
+    """Time-outs and checks of the publication of routing tables.
 
     Attributes
     ----------
     follow_timeout_seconds
-        How long to wait until every producer and consumer follows a table, or every consumer has the
-        partitions that were added. At least as long as a process that was killed counts: five times the time
-        between its heartbeats, 15 s where processes are few and 100 s at most.
+        Time to wait until every producer and consumer follows a table, or every consumer has the added
+        partitions. It must be at least five heartbeat intervals (15 s with few processes, at most 100 s), the
+        time for which a killed process counts.
     drain_timeout_seconds
-        How long to wait until consumers have passed what was written before. After that the earlier
-        partitions stay named in the table, which costs some bytes a record, and a later execution takes them
-        out.
+        Time to wait until consumers have passed the older records. After that the earlier partitions stay in
+        the table, which costs some bytes per record; a later execution removes them.
     allow_unverified
-        Publish although nobody can be seen to keep order: tables in a file have no heartbeats, groups of the
-        newer protocol (KIP-848) tell no members, and of a group that is down nobody is there. Whoever sets it
-        vouches for every producer and consumer.
+        Publish even if consumers' ordering support cannot be verified: with tables in a file (no heartbeats),
+        groups of the newer protocol (KIP-848, no member list), or groups that are down. You are responsible
+        for every producer and consumer.
     overwrite_invalid
-        Publish although what was published last cannot be read, for one that was torn or edited.
+        Publish even if the last published table is unreadable, for example truncated or edited.
     """
 
     follow_timeout_seconds: float = 120.0

@@ -10,14 +10,15 @@ from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 
 @dataclass(frozen=True)
 class TransferLimits:
-    """How masterships are handed over.
+    """Limits and time-outs of transfers.
 
     Attributes
     ----------
     max_in_flight
-        Masterships that are asked for and not yet seen; a store of Paxos groups takes them over one by one.
+        Maximum number of requested and unconfirmed transfers. A store of Paxos groups executes them one by
+        one.
     transfer_timeout_seconds
-        A mastership that is not where it was asked to be after so long is asked for again.
+        Time after which an unconfirmed transfer is requested again.
     """
 
     max_in_flight: int = 4

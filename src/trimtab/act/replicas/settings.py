@@ -8,44 +8,44 @@ from trimtab.model.errors import SettingsError
 
 @dataclass(frozen=True)
 class ReplicasExecutionSettings(RetryPolicy):
-    """Limits, patience and pace of an execution; every key has a default that suits a busy cluster.
+    """Limits, retries and time-outs of an execution; the defaults suit a busy cluster.
 
     Attributes
     ----------
     throttle
-        `auto` (what the brokers' networks have left, else `throttle_initial_bytes_per_second`, then adapted
-        while running), `none`, or bytes per second.
+        `auto`: the brokers' free network capacity, or `throttle_initial_bytes_per_second` if unknown, adapted
+        while copies run; `none`; or bytes per second.
     throttle_initial_bytes_per_second
-        Rate that `auto` begins with where no head-room is known.
+        Initial rate of `auto` if the free network capacity is unknown.
     throttle_min_bytes_per_second
-        Lowest rate that `auto` goes down to.
+        Lowest rate of `auto`.
     throttle_headroom_fraction
-        Share of a broker's free network that copies may take.
+        Share of a broker's free network capacity for copies.
     initial_copies_per_broker
-        How many copies a broker may take part in at once at first, as source or as destination; one more
-        after every quiet batch of copies, half as many after trouble.
+        Initial number of concurrent copies per broker, as source or destination. It rises by one after each
+        batch of copies without problems, and is halved after a problem.
     max_copies_per_broker
-        How many copies a broker may take part in at once at most.
+        Maximum number of concurrent copies per broker.
     max_copies_per_cluster
-        How many partitions may be copied at once.
+        Maximum number of partitions copied at once.
     max_leaders_per_batch
-        How many leaderships are moved between two looks at the whole cluster.
+        Maximum number of leader moves between two checks of the whole cluster.
     disk_reserve_fraction
-        Share of a log dir that must stay free when all copies of a batch have arrived.
+        Share of a log dir that must be free after all copies of a batch.
     skip_unneeded
-        Whether steps that later telemetry shows to be no longer needed are dropped.
+        Whether steps are skipped that newer samples show to be unneeded.
     cordon_drained
-        Whether brokers that the plan drains are cordoned before the first batch, where Kafka supports it.
+        Whether drained brokers are cordoned before the first batch, if Kafka supports it.
     stall_timeout_seconds
-        How long a copy may make no progress before it is rolled back.
+        Time without progress after which a copy is rolled back.
     external_change_timeout_seconds
-        How long to wait for another tool's reassignment to end before stopping.
+        Time to wait for another tool's reassignment before the execution stops.
     unhealthy_timeout_seconds
-        How long to wait for offline or under-min-ISR partitions to recover before stopping.
+        Time to wait for the recovery of offline or under-min-ISR partitions before the execution stops.
     in_sync_timeout_seconds
-        How long a leadership move waits for its replica to be in sync before it is skipped.
+        Time that a leader move waits for its replica to be in sync before it is skipped.
     settle_seconds
-        How long a broker's metadata may lag the controller.
+        Maximum lag of a broker's metadata behind the controller.
     """
 
     throttle: str | float = "auto"

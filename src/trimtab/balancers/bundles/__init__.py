@@ -21,9 +21,9 @@ BALANCER = Balancer(
     planners={"trim": LazyImport("trimtab.plan.bundles.trim:plan_bundles")},
     make_plan=LazyImport("trimtab.balancers.bundles.planning:planned"),
     plan_options=LazyImport("trimtab.balancers.bundles.options:PLAN"),
-    strategy_help="trim, one of Pulsar's shedders by its name there, or all, side by side.",
-    set_help="A setting, like bundles.epsilon=0.05, or an option of Pulsar's, like "
-    "loadBalancerBrokerThresholdShedderPercentage=5; may be given again.",
+    strategy_help="trim, a Pulsar shedder by its name, or all, for comparison.",
+    set_help="Setting, like bundles.epsilon=0.05, or Pulsar option, like "
+    "loadBalancerBrokerThresholdShedderPercentage=5; repeatable.",
     executor=LazyImport("trimtab.act.bundles.executor:EXECUTOR"),
     open=LazyImport("trimtab.act.pulsar.port:open_port"),
     renderer=LazyImport("trimtab.report.bundles.renderer:RENDERER"),
@@ -31,8 +31,8 @@ BALANCER = Balancer(
     "clients are disturbed",
     figures=LazyImport("trimtab.balancers.bundles.replay:figures"),
     replay=LazyImport("trimtab.balancers.bundles.replay:replayed"),
-    replay_help="One decision a tick. Several strategies in the simulated world, or one with --json, --chart "
-    "or --pause: what each did to the cluster is shown side by side, and the decisions go to --out alone, "
-    "where each line names its strategy.",
+    replay_help="Prints one decision per tick. Several strategies in mode simulated, or one with --json, "
+    "--chart or --pause, are compared by their figures; the decisions then go to --out only, and "
+    "each line names its strategy.",
     replay_options=LazyImport("trimtab.balancers.bundles.options:REPLAY"),
 )

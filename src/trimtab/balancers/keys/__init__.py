@@ -18,19 +18,19 @@ BALANCER = Balancer(
     plan=LazyImport("trimtab.files.keys.plan:FORMAT"),
     pipeline=LazyImport("trimtab.observe.keys.pipeline:PIPELINE"),
     direct_source_option=Option(
-        "--keys", "A topic whose records are read, and how balanced its keys are over its partitions."
+        "--keys", "Topic whose records are read, to measure the balance of its keys over its partitions."
     ),
     read_directly=LazyImport("trimtab.observe.keys.offset_sampling:open_reading"),
     planners={"trim": LazyImport("trimtab.plan.keys.trim:plan_keys")},
     strategy_help="trim.",
-    set_help="A setting, like keys.epsilon=0.05; may be given again.",
+    set_help="Setting, like keys.epsilon=0.05; repeatable.",
     executor=LazyImport("trimtab.act.keys.executor:EXECUTOR"),
     open=LazyImport("trimtab.act.kafka.tables:open_port"),
     back=LazyImport("trimtab.model.keys.plan:reverted"),
     renderer=LazyImport("trimtab.report.keys.renderer:RENDERER"),
     replay=LazyImport("trimtab.balancers.keys.replay:replayed"),
     replay_options=LazyImport("trimtab.balancers.keys.options:REPLAY"),
-    replay_help="In virtual time, every policy on the same records; a consumer for each partition, tables "
-    "with the order guard and without.",
+    replay_help="Runs every policy on the same records in virtual time, with one consumer per partition, and "
+    "tables with and without the order guard.",
     impact="publishing a table interrupts nobody: producers flush, and go on",
 )

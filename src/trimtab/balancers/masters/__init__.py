@@ -29,10 +29,10 @@ BALANCER = Balancer(
     planners={"trim": LazyImport("trimtab.plan.masters.trim:plan_masters")},
     plan_options=LazyImport("trimtab.balancers.masters.options:PLAN"),
     strategy_help="trim.",
-    set_help="A setting, like masters.epsilon=0.2; may be given again.",
+    set_help="Setting, like masters.epsilon=0.2; repeatable.",
     executor=LazyImport("trimtab.act.masters.executor:EXECUTOR"),
     open=LazyImport("trimtab.act.paxos.port:open_port"),
     renderer=LazyImport("trimtab.report.masters.renderer:RENDERER"),
-    programs="Run a node of a store of many groups with masters.",
+    programs="Run a node of a store of groups, publish its map.",
     impact="a few masterships are asked for at once, and watched (execution.masters.max_in_flight)",
 )

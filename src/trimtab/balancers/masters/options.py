@@ -9,22 +9,20 @@ from trimtab.balancers.balancer import Option
 PLAN: Final = (
     Option(
         "--system",
-        "Whose masters: paxos (groups of a store), or kafka (partition leaders, by preferred elections, from "
-        "the newest snapshot of that cluster's brokers).",
+        "System: paxos (groups of a store), or kafka (partition leaders, by preferred elections, "
+        "from the newest snapshot of the cluster).",
     ),
-    Option(
-        "--drain", "A node that is being emptied; may be repeated.", list[str], [], setting="masters.drain"
-    ),
+    Option("--drain", "Node to drain; repeatable.", list[str], [], setting="masters.drain"),
     Option(
         "--exclude",
-        "A node that gets no further mastership; may be repeated.",
+        "Node that receives no further masterships; repeatable.",
         list[str],
         [],
         setting="masters.excluded_nodes",
     ),
     Option(
         "--max-moves",
-        "The most masterships that the plan moves.",
+        "Maximum number of masterships that the plan moves.",
         int | None,
         minimum=1,
         setting="masters.max_moves",

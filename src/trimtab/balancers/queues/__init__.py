@@ -21,14 +21,14 @@ BALANCER = Balancer(
     live_status=LazyImport("trimtab.observe.collect.redis.live_status:read_status"),
     planners={"trim": LazyImport("trimtab.plan.queues.trim:plan_queues")},
     strategy_help="trim.",
-    set_help="A setting, like queues.min_change=0.1; may be given again.",
+    set_help="Setting, like queues.min_change=0.1; repeatable.",
     executor=LazyImport("trimtab.act.queues.executor:EXECUTOR"),
     open=LazyImport("trimtab.act.redis.port:open_port"),
     renderer=LazyImport("trimtab.report.queues.renderer:RENDERER"),
     replay=LazyImport("trimtab.balancers.queues.replay:replayed"),
     replay_options=LazyImport("trimtab.balancers.queues.options:REPLAY"),
-    replay_help="In virtual time, every policy on the same arrivals. A lake holds counts, not single "
-    "messages: instants within a tick and processing times are drawn, by --seed.",
-    programs="List, show and re-queue messages that were given up.",
+    replay_help="Runs every policy on the same arrivals in virtual time. A lake holds counts, not single "
+    "messages: times within a tick and processing times are random (--seed).",
+    programs="List, show and re-queue dead letters.",
     impact="publishing weights interrupts nobody",
 )

@@ -10,7 +10,7 @@ from trimtab.balancers.balancer import Option
 
 
 class WeightSource(StrEnum):
-    """The weights that dispatch goes by."""
+    """The weights that dispatch uses."""
 
     LEARNED = "learned"
     DECLARED = "declared"
@@ -20,42 +20,44 @@ class WeightSource(StrEnum):
 REPLAY: Final = (
     Option(
         "--arrivals",
-        "Recorded arrivals: a CSV, JSON Lines or Parquet file with columns time, class, seconds, maybe key.",
+        "Recorded arrivals: CSV, JSON Lines or Parquet with columns time, class, seconds, and "
+        "optionally key.",
         Path | None,
     ),
-    Option("--lake", "Folder of telemetry to take arrivals from, in place of --arrivals.", Path | None),
-    Option("--cluster", "Which set of queues, where the lake holds several."),
-    Option("--since", "Replay from then on, as 2026-11-21T05:00 (UTC)."),
-    Option("--until", "Replay up to then."),
+    Option("--lake", "Lake to read the arrivals from, instead of --arrivals.", Path | None),
+    Option("--cluster", "Set of queues, if the lake holds several."),
+    Option("--since", "Start of the replay, like 2026-11-21T05:00 (UTC)."),
+    Option("--until", "End of the replay."),
     Option(
         "--policy",
-        "A dispatch policy, and after it +balanced for balance scheduling and +lanes for quick messages "
-        "first; may be repeated. By default all of them.",
+        "Dispatch policy, optionally with +balanced (balance scheduling) and +lanes (quick messages "
+        "first); repeatable. Default: all.",
         list[str],
         [],
     ),
     Option(
         "--weights",
-        "Weights that dispatch goes by. learned: what each class takes on average in the recording; "
-        "declared: queues.weights, or those in force when a lake was sampled; exact: each message's own.",
+        "Weights of dispatch. learned: mean processing time of each class in the recording; "
+        "declared: queues.weights, or those in force when the lake was sampled; exact: each "
+        "message's own time.",
         WeightSource,
         WeightSource.LEARNED,
     ),
     Option(
         "--queues",
-        "How many queues, a worker each; by default as many as the lake has seen, else queues.queues.",
+        "Number of queues, one worker each; default: the number in the lake, else queues.queues.",
         int | None,
         minimum=1,
     ),
-    Option("--speed", "Seconds of work that each worker does in a second, as 1,1,0.5; by default 1 each."),
-    Option("--seed", "Of what policies draw, and of what a lake does not know.", int, 0, minimum=0),
-    Option("--settings", "Settings file; by default $TRIMTAB_SETTINGS, else trimtab.toml here.", Path | None),
-    Option("--set", "One setting, like queues.scheduling.cycle_seconds=5; may be repeated.", list[str], []),
+    Option("--speed", "Speed of each worker in seconds of work per second, like 1,1,0.5; default: 1 each."),
+    Option("--seed", "Seed of policies, and of data that a lake does not hold.", int, 0, minimum=0),
+    Option("--settings", "Settings file; default: $TRIMTAB_SETTINGS, else ./trimtab.toml.", Path | None),
+    Option("--set", "Setting, like queues.scheduling.cycle_seconds=5; repeatable.", list[str], []),
     Option(
         "--json",
-        "Print the figures, also those of every look, as one JSON document.",
+        "Print the figures, with those of every check, as one JSON document.",
         bool,
         False,
     ),
-    Option("--chart", "Draw work over time and waits into this file, as .svg and .png.", Path | None),
+    Option("--chart", "Draw work over time and waiting times to this file, as .svg and .png.", Path | None),
 )

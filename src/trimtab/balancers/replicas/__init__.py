@@ -23,14 +23,14 @@ BALANCER = Balancer(
         "role_aware": LazyImport("trimtab.plan.replicas.role_aware:plan"),
     },
     strategy_help="trim or role_aware (replicas.strategy).",
-    set_help="A setting, like replicas.epsilon=0.05; may be given again.",
+    set_help="Setting, like replicas.epsilon=0.05; repeatable.",
     plan_options=LazyImport("trimtab.balancers.replicas.options:PLAN"),
     executor=LazyImport("trimtab.act.replicas.executor:EXECUTOR"),
     open=LazyImport("trimtab.act.kafka.port:open_port"),
     renderer=LazyImport("trimtab.report.replicas.renderer:RENDERER"),
     replay=LazyImport("trimtab.balancers.replicas.replay:replayed"),
     replay_options=LazyImport("trimtab.balancers.replicas.options:REPLAY"),
-    replay_help="Plan anew every so often, as loads come, and compare: nothing moved is the first row. "
+    replay_help="Makes plans at regular intervals and compares their figures; the first row has no moves. "
     "Moves take the time that their bytes need.",
     impact="execution.throttle limits how fast it copies",
     apply_options=(

@@ -74,8 +74,8 @@ def measure(
     until = period[1]
     if seconds is not None and until is not None:
         raise InputError(
-            f"another execution began at {clock_text(until.timestamp())}, after execution {entry.id}: fresh "
-            "samples would be of what that one left; name it, or leave out --live"
+            f"another execution, started at {clock_text(until.timestamp())} after execution {entry.id}, has "
+            "changed the cluster: pass its id or drop --live"
         )
     with fresh_or_stored_lake(level, context, seconds) as lake:
         after = _after(entry, level, lake, ticks, period, fresh=seconds is not None)

@@ -1,4 +1,4 @@
-"""`trimtab queues`: dead letters of a set of queues, listed, shown and re-queued."""
+"""`trimtab queues`: list, show and re-queue dead letters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from trimtab.connect.redis.server import DeadLetter, QueueServerClient
 
 app = typer.Typer(
-    help="Dead letters: messages that were given up, since workers died with them.", no_args_is_help=True
+    help="List, show and re-queue dead letters: messages that were given up after worker crashes.",
+    no_args_is_help=True,
 )
 
 
@@ -30,7 +31,7 @@ def dead_letters(
     *,
     values: dict[str, Any],
 ) -> None:
-    """List the dead letters: what they are, and how many workers died with each."""
+    """List the dead letters with the number of worker crashes of each."""
     from trimtab.report.tables import table_lines
 
     with _server(settings, overrides, values) as server:
@@ -57,29 +58,29 @@ def dead_letters(
 
 
 def show(
-    letter: str = typer.Argument(..., metavar="ID", help="As the list names it."),
+    letter: str = typer.Argument(..., metavar="ID", help="Id in the list."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
     values: dict[str, Any],
 ) -> None:
-    """Show one dead letter as JSON: its arguments, its labels, and each worker that died with it."""
+    """Show one dead letter as JSON: arguments, labels, and each worker that crashed with it."""
     with _server(settings, overrides, values) as server:
         (found,) = _chosen(server.dead_letters(), [letter])
     typer.echo(json.dumps(_document(found), indent=1))
 
 
 def requeue(
-    letters: list[str] = typer.Argument(None, metavar="[ID]...", help="As the list names them."),
+    letters: list[str] = typer.Argument(None, metavar="[ID]...", help="Ids in the list."),
     every: bool = typer.Option(False, "--all", help="All dead letters."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     *,
     values: dict[str, Any],
 ) -> None:
-    """Put dead letters into a queue again, behind what waits of their key; their deaths are forgotten.
+    """Enqueue dead letters again, behind waiting messages of their keys; resets the crash count.
 
-    Exit code 1: some were dead letters no more when their turn came; the others are in a queue.
+    Exit code 1: another command took some of them meanwhile; the others are in a queue.
     """
     if bool(letters) == every:
         raise InputError("requeue takes the ids of dead letters, or --all: write one of the two")

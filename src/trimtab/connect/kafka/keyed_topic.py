@@ -307,8 +307,8 @@ def _translate_errors(subject: str) -> Iterator[None]:
         yield
     except KafkaError as error:
         raise ConnectError(
-            f"Kafka refuses or does not answer what is asked of {subject} ({type(error).__name__}: {error}): "
-            "check that it is there, and our rights to it"
+            f"Request for {subject} failed ({type(error).__name__}: {error}): check that it exists, and "
+            "the user's rights to it"
         ) from error
 
 

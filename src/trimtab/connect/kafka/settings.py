@@ -16,24 +16,24 @@ PASSWORD_VARIABLE = "TRIMTAB_KAFKA_PASSWORD"
 
 @dataclass(frozen=True)
 class KafkaConnection(Connection):
-    """Everything a client needs to reach one Kafka cluster.
+    """Connection to one Kafka cluster.
 
     Parameters
     ----------
     bootstrap
-        Addresses `host:port`, at least one.
+        Bootstrap brokers, `host:port`, at least one.
     security_protocol
         `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
     sasl_mechanism
         `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`, for the two SASL protocols.
     user
-        Name that brokers are shown under the two SASL protocols.
+        User name of the two SASL protocols.
     password
         Password of `user`.
     client_id
-        The name brokers see, for their quotas and logs.
+        Client id in brokers' quotas and logs.
     timeout_seconds
-        How long to wait for the first answer before giving up.
+        Time-out of the first response.
     """
 
     section: ClassVar[str] = "kafka"

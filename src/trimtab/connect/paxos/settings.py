@@ -12,15 +12,15 @@ from trimtab.model.errors import SettingsError
 
 @dataclass(frozen=True)
 class PaxosConnection:
-    """Everything a client needs to reach the nodes of one store.
+    """Connection to the nodes of one store.
 
     Parameters
     ----------
     node
-        Configuration of any of its nodes: it names all addresses, the groups, the place of the preferred map,
-        and what guards connections.
+        Configuration file of any node. It has all addresses, the groups, the location of the preferred map,
+        and TLS and the secret.
     timeout_seconds
-        How long one node's answers may take.
+        Time-out of one node's responses.
     """
 
     node: Path

@@ -17,24 +17,24 @@ SERVICE_SCHEMES = ("pulsar", "pulsar+ssl")
 
 @dataclass(frozen=True)
 class PulsarConnection(Connection):
-    """Everything a client needs to reach one Pulsar cluster.
+    """Connection to one Pulsar cluster.
 
     Parameters
     ----------
     admin
-        Web addresses of brokers, `http://host:8080` or all `https://host:8443`, at least one; the next one is
-        asked where one does not answer.
+        Web addresses of brokers, `http://host:8080` or all `https://host:8443`, at least one. If one does not
+        respond, the next is used.
     cluster
-        Its name; None: the only one that has brokers here, as it tells itself.
+        Name of the cluster; none: the only cluster with brokers at these addresses.
     service_url
-        The brokers' binary protocol, `pulsar://host:6650` or `pulsar+ssl://host:6651`; None: as the cluster's
-        metadata tell. Only the extensible load manager's reports need it.
+        Address of the binary protocol, `pulsar://host:6650` or `pulsar+ssl://host:6651`; none: from the
+        cluster's metadata. Only load reports of the extensible load manager need it.
     token
-        Shown to brokers with every request.
+        Token sent with every request.
     timeout_seconds
-        How long one answer may take.
+        Time-out of a response.
     change_timeout_seconds
-        How long an unload, a split or another change may take: brokers answer when it is done.
+        Time-out of an unload, a split or another change: brokers respond when it is done.
     """
 
     section: ClassVar[str] = "pulsar"

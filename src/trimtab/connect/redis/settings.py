@@ -16,19 +16,19 @@ SCHEMES: Final = ("redis", "rediss")
 
 @dataclass(frozen=True)
 class RedisConnection(Connection):
-    """Everything a client needs to reach the server of one set of queues.
+    """Connection to the server of one set of queues.
 
     Parameters
     ----------
     url
-        redis://host:port/database, rediss:// over TLS, or nodes of a cluster,
-        redis+cluster://host:port,host:port.
+        Server `redis://host:port/database`, `rediss://` over TLS, or nodes of a cluster,
+        `redis+cluster://host:port,host:port`.
     name
-        Of the set of queues, as brokers are given it; also the name that samples are filed under.
+        Name of the set of queues, as in its brokers; samples are stored under it.
     password
-        Shown to the server.
+        Password of the server.
     timeout_seconds
-        How long one answer may take.
+        Time-out of a response.
     """
 
     section: ClassVar[str] = "redis"

@@ -310,9 +310,9 @@ class Consumer:
     def _joins(self) -> bool:
         """Whether it is on its way into the group: a poll waits for that first.
 
-        A leader of the group that joins anew because partitions were added forgets that it does (up to
-        3.0.12) once it has assigned them all, if no poll waits for the end just then: it tells no heartbeat
-        any more, and others take over what it had. It is reminded, and its polls wait long enough.
+        Up to 3.0.12 a group leader that rejoins because partitions were added loses its rejoin state after
+        the assignment, if no poll waits for the end at that time. It then sends no heartbeats, and other
+        members take over its partitions. The join is therefore retried, and its polls wait long enough.
         """
         coordinator = self.client._coordinator
         if not getattr(coordinator, "rejoining", False):

@@ -55,7 +55,7 @@ class PeerRegistry:
         self._connections[node] = PeerConnection(incarnation, writer, now)
 
     def record_activity(self, who: int | str) -> None:
-        """Something came from a node, or from a client, which has no seat."""
+        """Record activity of a peer. Clients are not tracked."""
         seat = self._connections.get(who)
         if seat is not None:
             seat.last_activity_at = self._clock()

@@ -104,9 +104,9 @@ class EtcdLog:
         )
         if differs:
             raise InputError(
-                f"this node goes by other settings than cluster {self._cluster} in etcd ({differs}): give "
-                f"all nodes the same; to change them, stop all nodes, remove etcd's key {key.decode()}, and "
-                "start them again"
+                f"settings of this node differ from those stored for cluster {self._cluster} in etcd "
+                f"({differs}): use the same on all nodes; to change them, stop all nodes, remove etcd's key "
+                f"{key.decode()}, and start them again"
             )
 
     async def run(self) -> None:

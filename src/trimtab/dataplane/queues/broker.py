@@ -61,58 +61,55 @@ MAX_RESULTS = 10_000
 
 
 class BalancedBroker(AsyncBroker):
-    """Queues level by work, one for each worker, for tasks of taskiq.
+    """A taskiq broker with one queue per worker, balanced by work.
 
     Parameters
     ----------
     url
-        A server, Redis 6.2 or newer or Valkey: redis://host:port/database, or nodes of a
-        cluster, redis+cluster://host:port,host:port; None for queues inside this
-        process, whose workers start with it.
+        Server (Redis 6.2 or newer, or Valkey): redis://host:port/database, or nodes of a cluster,
+        redis+cluster://host:port,host:port. None: queues inside this process, whose workers start with it.
     name
-        Of this set of queues; several may lie on one server.
+        Name of the set of queues; several sets can share one server.
     queues
-        How many: the most workers that can be busy at once. Workers beyond stand by, queues beyond are
-        passed over.
+        Number of queues: the largest number of workers that can be busy at once. Further workers stand by.
     capacity
-        The most messages that one queue may hold.
+        Maximum number of messages in a queue.
     policy
-        Makes the dispatch policy from the ledger of the queues; a class of `online/queues/policies` whose
-        workers take from their own queue.
+        Creates the dispatch policy from the ledger of the queues: a class of `online/queues/policies` whose
+        workers take only from their own queue.
     weights
         Seconds of processing by class, for messages without label `weight`.
     default_weight
-        Seconds, for classes that are not in `weights`.
+        Seconds of processing of classes that are not in `weights`.
     scheduling
-        Settings of balance scheduling; None for none of it.
+        Settings of balance scheduling; None: no scheduling.
     enqueue_timeout_seconds
-        How long `kiq` waits where no queue is open before it raises `QueuesFullError` (taskiq wraps it into
-        `SendTaskError`; `retry_after_seconds` finds it); None for ever, 0 for not at all.
+        Time that `kiq` waits if no queue is open, before it raises `QueuesFullError` (taskiq wraps it into
+        `SendTaskError`; `retry_after_seconds` finds it). None: no limit; 0: no wait.
     max_async_tasks
-        Messages that each worker inside this process has in work at once; workers of a server are told by
+        Number of messages that a worker inside this process handles at once. For workers of a server use
         `taskiq worker --max-async-tasks`.
     heartbeat_timeout_seconds
-        How long a worker counts as alive after its last sign of life.
+        Heartbeat timeout of a worker.
     max_worker_crashes
-        A message with which so many workers have died becomes a dead letter.
+        After this many worker crashes the message goes to the dead-letter queue.
     hang_timeout_seconds
-        A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
-        balance scheduling gives what waits behind it to others.
+        A worker hangs if it finishes nothing for this time plus three times the weight of its current
+        messages. Balance scheduling moves the waiting messages behind it.
     max_overtake_seconds
-        Messages that take less than half of what is usual for the work in these queues go before others in
-        the same queue that were accepted at most so long before them; 0 for strictly in the order in which
-        they came.
+        Messages that take less than half of the usual work of these queues overtake messages of the same
+        queue that were accepted up to this long before them; 0: strict order of arrival.
     slots
-        Of a cluster, over which the queues are spread.
+        Number of hash slots of a Redis Cluster over which the queues are spread.
     schedule
-        Whether this process may be the one that does balance scheduling; by default workers may.
+        Whether this process may run balance scheduling; default: workers may.
 
     Raises
     ------
     InputError
         If a number is out of range, or the workers of the policy take from others' queues.
     ConnectError
-        From `kiq` and `startup`, if the server does not answer.
+        From `kiq` and `startup`, if the server does not respond.
     """
 
     def __init__(

@@ -16,38 +16,39 @@ from trimtab.files.binding import (
 
 @dataclass(frozen=True)
 class KeysSettings:
-    """What a routing table is to achieve, and how much may change for it.
+    """Goals and limits of a plan of routing tables.
 
     Attributes
     ----------
     strategy
-        The planner: `trim`.
+        Planner: `trim`.
     theta
-        Highest share of what its consumer can do that arrives in a partition.
+        Highest arrival rate of a partition, as a share of its consumer's capacity.
     epsilon
-        Highest deviation γ of a partition's records a second from their mean, 0 < ε < 1.
+        Highest deviation γ of a partition's records per second from the mean, 0 < ε < 1.
     min_utilization
-        ε is not asked where partitions get less than this share of what their consumers can do.
+        Partitions that receive less than this share of their consumers' capacity are not balanced.
     split_above
-        A key with more than this share of what one consumer can do is split. Where that is not known, one
-        with more than a partition may get by ε.
+        Keys above this share of one consumer's capacity are split. If the capacity is unknown: keys above a
+        partition's limit by ε.
     merge_below
-        A split key goes to one partition again below this share: between the two nothing changes.
+        Split keys below this share return to one partition. Between `merge_below` and `split_above` nothing
+        changes.
     max_split_partitions
-        The most partitions that a key is split over; 0: all there are.
+        Maximum number of partitions of a split key; 0: all.
     max_groups
-        The most key groups that a plan moves.
+        Maximum number of key groups that a plan moves.
     max_partitions
-        Up to so many partitions a plan adds some where θ cannot be met otherwise; 0: it never does.
+        A plan may add partitions up to this number if θ cannot be met otherwise; 0: never.
     cooldown_seconds
-        No partition is added so soon after the last: whoever has the new ones shows what they change first.
+        Minimum time between partition increases.
     min_placed_share
-        Of the records with a key, the share that must lie where the table in force puts them: below it
-        producers go by another partitioner, and no plan is made.
+        Minimum share of keyed records that are where the table in force puts them. Below it producers use
+        another partitioner, and no plan is made.
     table_location
-        Where routing tables are published: `kafka:TOPIC`, a compacted topic, or the path of a file.
+        Location of the routing tables: `kafka:TOPIC`, a compacted topic, or the path of a file.
     consumer_group
-        The consumer group whose load counts, where several read the topic.
+        Consumer group whose load counts, if several read the topic.
     """
 
     strategy: str = "trim"

@@ -41,7 +41,7 @@ class NodeConfiguration:
     groups
         How many.
     preferred_nodes
-        Preferred node of each group, by index; none for whoever likes.
+        Preferred node of each group, by index; -1 for any. Empty: any for all groups.
     map
         Where later versions of that are read while the node runs: a file, or `store` for the store itself;
         none if empty. All nodes must come to see the same.
@@ -125,8 +125,7 @@ def read_configuration(path: Path) -> NodeConfiguration:
     if found.preferred_nodes and len(found.preferred_nodes) != found.groups:
         raise InputError(
             f"{path} has preferred nodes for {len(found.preferred_nodes)} groups, expected {found.groups}: "
-            "name one for "
-            "each group, -1 for whoever likes"
+            "one node per group, or -1 for any"
         )
     for place, node in enumerate(found.preferred_nodes):
         if not -1 <= node < len(found.addresses):

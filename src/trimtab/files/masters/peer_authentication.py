@@ -160,8 +160,8 @@ def agree(hello: Any, shared: Shared, node: int) -> None:
         raise InputError(f"a connection did not begin as {FORMAT} does: refused") from None
     if differs:
         raise InputError(
-            f"{called(hello[2])} goes by other settings than node {node} ({differs}): give all nodes the "
-            "same, and start them again; refused"
+            f"settings of {called(hello[2])} differ from those of node {node} ({differs}): use the same on "
+            "all nodes, and start them again; refused"
         )
 
 

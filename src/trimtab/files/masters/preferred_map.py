@@ -24,7 +24,7 @@ class PreferredMap:
     version
         Higher than that of any map before it.
     preferred
-        Node of each group, by index; -1 for whoever likes.
+        One node per group, or -1 for any.
     """
 
     format: str

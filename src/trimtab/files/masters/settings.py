@@ -12,27 +12,27 @@ from trimtab.model.masters.snapshot import RESOURCES
 
 @dataclass(frozen=True)
 class MastersSettings:
-    """Masterships over nodes.
+    """Goals and limits of a plan of masterships.
 
     Attributes
     ----------
     strategy
-        The planner: `trim`.
+        Planner: `trim`.
     epsilon
         Highest deviation γ of a node's load from the mean of the nodes, 0 < ε < 1.
     max_moves
-        The most masterships that one plan moves.
+        Maximum number of masterships that a plan moves.
     min_gain
-        Where no plan brings every node within ε, each mastership that need not move must lower the sum of
-        squared deviations by this share of what it is: so that plans rest.
+        Minimum gain of an optional move if no plan brings every node within ε: the relative decrease of the
+        sum of squared deviations. It prevents repeated small moves.
     cooldown_seconds
-        A group whose master is newer than this stays, unless it must move: load follows a master with delay.
+        Groups with a newer master stay, unless they must move: load follows a master with delay.
     weights
-        A node's share of the load beside others of weight 1, by its name.
+        Relative share of the load of a node, by name; default: 1.
     drain
-        Names of nodes that are being emptied, whatever the load.
+        Names of nodes to empty, regardless of load.
     excluded_nodes
-        Names of nodes that get no further mastership.
+        Names of nodes that receive no further masterships.
     """
 
     goals: ClassVar[tuple[str, ...]] = ("epsilon",)

@@ -20,51 +20,52 @@ class QueuesSettings:
     Attributes
     ----------
     strategy
-        The planner: `trim`.
+        Planner: `trim`.
     theta
-        Highest share of the work that a full queue of messages of mean weight would hold (the paper's α).
+        Highest work of a queue, as a share of the work of a full queue with messages of mean weight (the
+        paper's α).
     epsilon
         Highest deviation γ of a queue's work from the mean of the queues, 0 < ε < 1.
     min_utilization
-        ε is not asked where queues hold less than this share on average: all are light (the paper's β).
+        Queues with a mean share of work below this are not balanced: all are light (the paper's β).
     min_change
-        A class gets a new weight where the measured one differs by at least this share: below it dispatch
-        would decide the same, and weights would never rest.
+        Minimum relative change of a class weight. Smaller changes do not change dispatch and are not
+        published.
     confidence
-        And by more than this many standard errors of what was measured.
+        Minimum change of a class weight in standard errors of the measurement.
     min_samples
-        And at least so many messages of it were measured.
+        Minimum number of measured messages of a class.
     publish_settings
-        Whether a plan also publishes `policy` and `[queues.scheduling]`, where processes run by others.
+        Whether a plan also publishes `policy` and `[queues.scheduling]`, if processes use other values.
     queues
-        How many: the most workers that can be busy at once.
+        Number of queues: the largest number of workers that can be busy at once.
     capacity
-        The most messages that one queue may hold.
+        Maximum number of messages in a queue.
     policy
-        Where messages go, by its name in `trimtab.online.queues`.
+        Dispatch policy, by its name in `trimtab.online.queues`.
     weights
-        Seconds of processing by class, until others are published.
+        Seconds of processing by class, until weights are published.
     default_weight
-        Seconds, for classes that have none.
+        Seconds of processing of classes without a weight.
     enqueue_timeout_seconds
-        How long a sender waits where no queue is open; -1 for ever.
+        Time for which a sender waits if no queue is open; -1: no limit.
     heartbeat_timeout_seconds
-        How long a worker counts as alive after its last sign of life.
+        Heartbeat timeout of a worker.
     max_worker_crashes
-        A message with which so many workers have died becomes a dead letter.
+        After this many worker crashes the message goes to the dead-letter queue.
     hang_timeout_seconds
-        A worker that finishes nothing for so long, and for three times the work that it has in hand, hangs:
-        what waits behind it goes to others.
+        A worker hangs if it finishes nothing for this time plus three times the weight of its current
+        messages. Waiting messages behind it go to other queues.
     max_overtake_seconds
-        Quick messages go before others that came at most so long before them in the same queue; 0 for
-        strictly in the order in which they came.
+        Quick messages overtake messages of the same queue that arrived up to this long before them; 0: strict
+        order of arrival.
     slots
-        Slots of a cluster over which the queues are spread.
+        Number of hash slots of a Redis Cluster over which the queues are spread.
     max_async_tasks
-        Messages that each worker inside a process has in work at once; workers of a server are told by
-        `taskiq worker --max-async-tasks`.
+        Number of messages that a worker inside a process handles at once. For workers of a server use `taskiq
+        worker --max-async-tasks`.
     scheduling
-        Of balance scheduling.
+        Settings of balance scheduling.
     """
 
     strategy: str = "trim"

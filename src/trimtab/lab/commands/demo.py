@@ -1,4 +1,4 @@
-"""`trimtab demo`: the whole of a balancer on a cluster of our own, in a few minutes."""
+"""`trimtab demo`: all steps of a balancer on a local cluster, in a few minutes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def demo(
     out: Path | None = typer.Option(
         None,
         "--out",
-        help="Folder for pictures, plan and result; default trimtab-demo, for others trimtab-demo-BALANCER.",
+        help="Folder for pictures, plan and result; default: trimtab-demo, for other balancers "
+        "trimtab-demo-BALANCER.",
     ),
-    seed: int = typer.Option(5, "--seed", help="Of the load's rates."),
-    quick: bool = typer.Option(False, "--quick", help="Less load and fewer samples: a look, no measurement."),
+    seed: int = typer.Option(5, "--seed", help="Seed of the load's rates."),
+    quick: bool = typer.Option(False, "--quick", help="Less load and fewer samples; no measurement."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
 ) -> None:
-    """Start a real cluster here, find its skew, balance it under load, and measure whether that helped.
+    """Start a real cluster on this machine, balance it under load, and measure the result.
 
-    Six Kafka brokers; with `trimtab demo bundles` three Pulsar brokers; with `trimtab demo queues` a server
-    of queues with four workers; with `trimtab demo keys` three Kafka brokers and one topic with a hot
-    key; with `trimtab demo masters` three nodes of a store of groups, one of which is killed.
-    Takes about four minutes; needs Java 17 or newer. Leaves nothing behind but the folder --out. Exit code 0
-    says that every goal holds by measurement, 3 that the moves helped but a goal is missed, 1 that they did
-    not help or that a record is lost.
+    replicas: six Kafka brokers. bundles: three Pulsar brokers. queues: a queue server with four workers.
+    keys: three Kafka brokers and a topic with a hot key. masters: three nodes of a store of groups, one of
+    which is killed. Takes about four minutes and needs Java 17 or newer. Leaves only the folder --out behind.
+    Exit code 0: every goal holds by measurement; 3: the moves helped but a goal is missed; 1: they did not
+    help, or a record is lost.
     """
     import os
     import sys

@@ -1,4 +1,4 @@
-"""`trimtab sandbox kafka|pulsar|queues|masters up|down|status|load`, and commands that one of them has."""
+"""`trimtab sandbox kafka|pulsar|queues|masters up|down|status|load`, and commands of single systems."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ import typer
 from trimtab.lab.commands import sandbox_masters
 from trimtab.report.progress import print_progress
 
-app = typer.Typer(help="A real cluster on this machine, for trying and testing.", no_args_is_help=True)
+app = typer.Typer(help="Run a real cluster on this machine, to try and test.", no_args_is_help=True)
 
-NAME = "Which sandbox, where there are several."
+NAME = "Name of the sandbox, if there are several."
 KAFKA_NAME, PULSAR_NAME, QUEUES_NAME = (
     typer.Option(name, "--name", help=NAME) for name in ("kafka", "pulsar", "queues")
 )
-KAFKA_SEED = typer.Option(5, "--seed", help="Draws the rates, readers and sizes of the load.")
-PULSAR_SEED = typer.Option(5, "--seed", help="Draws the rates of the load.")
-KAFKA_RATE = typer.Option(
-    8.0, "--rate", min=0.1, max=100.0, help="Megabytes per second that producers send in all."
-)
+KAFKA_SEED = typer.Option(5, "--seed", help="Seed of the rates, consumers and sizes of the load.")
+PULSAR_SEED = typer.Option(5, "--seed", help="Seed of the rates of the load.")
+KAFKA_RATE = typer.Option(8.0, "--rate", min=0.1, max=100.0, help="Megabytes per second of all producers.")
 PULSAR_RATE = typer.Option(
-    900.0, "--rate", min=1.0, max=20_000.0, help="Messages per second that producers send in all."
+    900.0, "--rate", min=1.0, max=20_000.0, help="Messages per second of all producers."
 )
-BROKERS = "How many brokers."
-LOAD_SECONDS = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C.")
-WORKLOAD = typer.Option(None, "--workload", help="A workload file instead of --seed and --rate.")
-TRUTH = typer.Option(None, "--truth", help="Keep what each client did, per second, in this folder.")
-WORKER = typer.Argument(..., min=1, help="The number of the worker, from 1.")
+BROKERS = "Number of brokers."
+LOAD_SECONDS = typer.Option(0.0, "--seconds", min=0.0, help="Duration; 0: until Ctrl-C.")
+WORKLOAD = typer.Option(None, "--workload", help="Workload file instead of --seed and --rate.")
+TRUTH = typer.Option(None, "--truth", help="Write the actual load of each client per second to this folder.")
+WORKER = typer.Argument(..., min=1, help="Number of the worker, from 1.")
 
 
 def up_kafka(
@@ -38,14 +36,14 @@ def up_kafka(
     port: int = typer.Option(
         0, "--port", min=0, max=65_000, help="Brokers listen on this port and the next ones; 0: any."
     ),
-    scram: bool = typer.Option(False, "--scram", help="Let clients in only by SCRAM-SHA-512 over TLS."),
+    scram: bool = typer.Option(False, "--scram", help="Require SCRAM-SHA-512 over TLS."),
     metrics: bool = typer.Option(True, help="Give each broker a Prometheus endpoint."),
     hosts: int = typer.Option(
-        3, "--hosts", min=1, max=30, help="Declare so many hosts for them, h1, h2 and so on, each a rack."
+        3, "--hosts", min=1, max=30, help="Number of declared hosts, h1, h2 and so on, each a rack."
     ),
-    log_dirs: int = typer.Option(2, "--log-dirs", min=1, max=8, help="Log dirs of each broker."),
+    log_dirs: int = typer.Option(2, "--log-dirs", min=1, max=8, help="Number of log dirs of each broker."),
 ) -> None:
-    """Start the brokers; they go on when this command ends."""
+    """Start the brokers; they run on when this command ends."""
     _up(
         "kafka",
         name,
@@ -65,13 +63,13 @@ def up_pulsar(
     load_manager: str = typer.Option(
         "modular", "--load-manager", help="Pulsar's own balancing: modular or extensible."
     ),
-    secured: bool = typer.Option(False, "--secure", help="Let clients in only with a token over TLS."),
+    secured: bool = typer.Option(False, "--secure", help="Require a token over TLS."),
     cpus: float = typer.Option(
         0.0,
         "--cpus",
         min=0.0,
-        help="Processors that each broker may use, in a control group of its own, so that it reports its own "
-        "CPU (needs root); 0: no groups.",
+        help="CPU limit of each broker by its own control group, so that it reports its own CPU (needs "
+        "root); 0: no groups.",
     ),
     port: int = typer.Option(
         0,
@@ -81,10 +79,10 @@ def up_pulsar(
         help="Brokers listen on this port and the next ones, two each; 0: any.",
     ),
     settings: list[str] = typer.Option(
-        [], "--set", metavar="NAME=VALUE", help="One of Pulsar's own settings, for all brokers; repeatable."
+        [], "--set", metavar="NAME=VALUE", help="Pulsar setting for all brokers; repeatable."
     ),
 ) -> None:
-    """Start the brokers; they go on when this command ends."""
+    """Start the brokers; they run on when this command ends."""
     _up(
         "pulsar",
         name,
@@ -105,12 +103,12 @@ def skew_kafka(
     placement: str = typer.Option(
         "controller",
         "--placement",
-        help="Who places replicas: controller (Kafka itself), kafka-2 or paper (formulas), or a file.",
+        help="Placement of replicas: controller (by Kafka), kafka-2 or paper (formulas), or a file.",
     ),
     record: Path | None = typer.Option(None, "--record", help="Write the placement to this file."),
     remove: bool = typer.Option(False, "--remove", help="Remove the topics instead."),
 ) -> None:
-    """Create topics whose load comes out uneven, and fill the archives among them."""
+    """Create topics with uneven load, and fill the archive topics."""
     _skew("kafka", name, seed, rate, remove, seed=seed, placement=placement, record=record)
 
 
@@ -123,7 +121,7 @@ def skew_pulsar(
     ),
     remove: bool = typer.Option(False, "--remove", help="Remove the namespaces instead."),
 ) -> None:
-    """Create namespaces whose bundles carry uneven loads, and spread them unevenly over the brokers."""
+    """Create namespaces with unevenly loaded bundles, and spread them unevenly over the brokers."""
     _skew("pulsar", name, seed, rate, remove, place=place)
 
 
@@ -137,22 +135,25 @@ def load_kafka(
     keys: str | None = typer.Option(
         None,
         "--keys",
-        help="Records with keys on one topic instead: zipf:EXPONENT or zipf:EXPONENT:KEYS, like zipf:1.2.",
+        help="Keyed records on one topic instead: zipf:EXPONENT or zipf:EXPONENT:KEYS, like zipf:1.2.",
     ),
     topic: str = typer.Option(
-        "orders", "--topic", help="Of --keys: the topic; made with four partitions if it is not there."
+        "orders", "--topic", help="With --keys: the topic; created with four partitions if missing."
     ),
     records: float = typer.Option(
-        110.0, "--records", min=1.0, max=5000.0, help="Of --keys: records per second in all."
+        110.0, "--records", min=1.0, max=5000.0, help="With --keys: total records per second."
     ),
     consumer_rate: float = typer.Option(
-        50.0, "--consumer-rate", min=1.0, help="Of --keys: what each of four consumers can do per second."
+        50.0,
+        "--consumer-rate",
+        min=1.0,
+        help="With --keys: capacity of each of four consumers in records per second.",
     ),
 ) -> None:
-    """Produce to the skewed topics and consume from them until stopped; then look for every record.
+    """Produce to the skewed topics and consume from them until stopped; then check every record.
 
-    With --keys two producers that follow routing tables send to one topic, and four consumers that can do so
-    much and no more let each key's records take effect in order; then every record is checked.
+    With --keys two producers that follow routing tables send to one topic. Four consumers of limited capacity
+    process each key's records in order. Then every record is checked.
     """
     if keys is None:
         _load("kafka", name, seed, rate, seconds, workload, truth)
@@ -181,29 +182,31 @@ def load_pulsar(
     workload: Path | None = WORKLOAD,
     truth: Path | None = TRUTH,
 ) -> None:
-    """Produce to the skewed topics and consume from them until stopped; then look for every record."""
+    """Produce to the skewed topics and consume from them until stopped; then check every record."""
     _load("pulsar", name, seed, rate, seconds, workload, truth)
 
 
 def up_queues(
     name: str = QUEUES_NAME,
-    workers: int = typer.Option(4, "--workers", min=1, max=60, help="How many workers, a queue each."),
-    port: int = typer.Option(0, "--port", min=0, max=65_000, help="The server listens on this port; 0: any."),
+    workers: int = typer.Option(4, "--workers", min=1, max=60, help="Number of workers, one queue each."),
+    port: int = typer.Option(0, "--port", min=0, max=65_000, help="Port of the server; 0: any."),
 ) -> None:
-    """Start the server and the workers; they go on when this command ends."""
+    """Start the server and the workers; they run on when this command ends."""
     _up("queues", name, workers=workers, first_port=port or None)
 
 
 def load_queues(
     name: str = QUEUES_NAME,
-    seed: int = typer.Option(5, "--seed", help="Draws when messages come, and of which class."),
+    seed: int = typer.Option(5, "--seed", help="Seed of the times and classes of messages."),
     rate: float = typer.Option(
-        0.0, "--rate", min=0.0, help="Messages per second; 0: as many as keep workers busy 80% of the time."
+        0.0, "--rate", min=0.0, help="Messages per second; 0: workers are busy 80% of the time."
     ),
-    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
+    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="Duration; 0: until Ctrl-C."),
     slow: bool = typer.Option(False, "--slow", help="Votes take three times as long."),
 ) -> None:
-    """Send short votes and long reports, all declared alike, until stopped; then wait until all are done."""
+    """Send short votes and long reports with the same declared weight until stopped; then wait until all are
+    processed.
+    """
     from trimtab.lab.sandbox.names import require_named
     from trimtab.lab.sandbox.queues.state import QueuesSandboxState
     from trimtab.lab.sandbox.queues.system import load
@@ -222,7 +225,7 @@ def kill_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
 
 
 def restart_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
-    """Start a worker again that was killed."""
+    """Restart a killed worker."""
     from trimtab.lab.sandbox.names import require_named
     from trimtab.lab.sandbox.queues.state import QueuesSandboxState
     from trimtab.lab.sandbox.queues.system import restart
@@ -233,29 +236,28 @@ def restart_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
 def up_masters(
     name: str = sandbox_masters.NAME,
     nodes: int = typer.Option(
-        3, "--nodes", min=1, max=20, help="How many nodes; up to five, all of them voters, if embedded."
+        3,
+        "--nodes",
+        min=1,
+        max=20,
+        help="Number of nodes; with engine embedded at most five, all of them voters.",
     ),
-    groups: int = typer.Option(12, "--groups", min=1, max=200, help="How many groups."),
-    lease: float = typer.Option(
-        10.0, "--lease", min=1.0, max=600.0, help="Seconds that a mastership lasts unless it is renewed."
-    ),
+    groups: int = typer.Option(12, "--groups", min=1, max=200, help="Number of groups."),
+    lease: float = typer.Option(10.0, "--lease", min=1.0, max=600.0, help="Seconds of a mastership's lease."),
     engine: str = typer.Option(
         "embedded",
         "--engine",
-        help="What chooses the entries of logs: embedded (the nodes themselves), or etcd, of which three "
-        "members are started too.",
+        help="Engine of the logs: embedded (the nodes), or etcd (three members are started too).",
     ),
     port: int = typer.Option(
         0, "--port", min=0, max=65_000, help="Nodes listen on this port and the next ones; 0: any."
     ),
-    secret: bool = typer.Option(
-        False, "--secret", help="Let nodes and clients prove that they know a secret."
-    ),
+    secret: bool = typer.Option(False, "--secret", help="Require a shared secret of nodes and clients."),
     map_in_store: bool = typer.Option(
-        False, "--map-in-store", help="Publish the preferred map in the store itself, not in a file."
+        False, "--map-in-store", help="Publish the preferred map in the store, not in a file."
     ),
 ) -> None:
-    """Start the nodes, and wait until every group has a master; they go on when this command ends."""
+    """Start the nodes, and wait until every group has a master; they run on when this command ends."""
     _up(
         "masters",
         name,
@@ -318,7 +320,7 @@ def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer
 
     @group.command()
     def down(name: str = of_name) -> None:
-        """Stop all of its processes and delete its data."""
+        """Stop all processes and delete the data."""
         from trimtab.lab.sandbox.names import stop_named
         from trimtab.lab.sandbox.systems import system_of
 
@@ -374,32 +376,32 @@ _kafka = _add(
     "kafka",
     "Six Kafka brokers on three declared hosts.",
     up_kafka,
-    "Show the brokers, and which of them serve.",
+    "Show the brokers and their state.",
 )
 _kafka.command("skew")(skew_kafka)
 _kafka.command("load")(load_kafka)
 _pulsar = _add(
     "pulsar",
-    "Three Pulsar brokers with what they stand on.",
+    "Three Pulsar brokers with a bookie and a metadata store.",
     up_pulsar,
-    "Show the brokers, which of them serve, and how many bundles each has.",
+    "Show the brokers, their state, and their numbers of bundles.",
 )
 _pulsar.command("skew")(skew_pulsar)
 _pulsar.command("load")(load_pulsar)
 _queues = _add(
     "queues",
-    "A server of queues (Valkey) with four workers.",
+    "A queue server (Valkey) with four workers.",
     up_queues,
-    "Show the processes, and which queue each worker has.",
+    "Show the processes and each worker's queue.",
 )
 _queues.command("load")(load_queues)
 _queues.command("kill")(kill_queues)
 _queues.command("restart")(restart_queues)
 _masters = _add(
     "masters",
-    "A store of many groups on three nodes, which are masters by leases.",
+    "A store of replicated groups on three nodes, with masters by leases.",
     up_masters,
-    "Show the nodes, and who is master of each group.",
+    "Show the nodes and the master of each group.",
 )
 _masters.command("load")(sandbox_masters.load)
 _masters.command("kill")(sandbox_masters.kill)

@@ -1,4 +1,4 @@
-"""What only `trimtab sandbox masters` has."""
+"""Commands of `trimtab sandbox masters`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import typer
 
 from trimtab.report.progress import print_progress
 
-NAME = typer.Option("masters", "--name", help="Which sandbox, where there are several.")
-NODE = typer.Argument(..., min=0, help="The number of the node, from 0.")
+NAME = typer.Option("masters", "--name", help="Name of the sandbox, if there are several.")
+NODE = typer.Argument(..., min=0, help="Number of the node, from 0.")
 
 
 def load(
     name: str = NAME,
-    seed: int = typer.Option(5, "--seed", help="Draws when messages come."),
-    rate: float = typer.Option(200.0, "--rate", min=0.1, max=20_000.0, help="Messages per second in all."),
-    size: int = typer.Option(128, "--size", min=0, max=65_536, help="Bytes of a message."),
-    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="How long; 0: until Ctrl-C."),
+    seed: int = typer.Option(5, "--seed", help="Seed of the times of messages."),
+    rate: float = typer.Option(200.0, "--rate", min=0.1, max=20_000.0, help="Total messages per second."),
+    size: int = typer.Option(128, "--size", min=0, max=65_536, help="Bytes per message."),
+    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="Duration; 0: until Ctrl-C."),
 ) -> None:
-    """Send to a topic of every group and read it, until stopped; then look for every message."""
+    """Send to a topic of every group and read it until stopped; then check every message."""
     from trimtab.lab.sandbox.masters import system
     from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.lab.sandbox.names import require_named
@@ -40,7 +40,7 @@ def kill(node: int = NODE, name: str = NAME) -> None:
 
 
 def restart(node: int = NODE, name: str = NAME) -> None:
-    """Start a node again that was killed."""
+    """Restart a killed node."""
     from trimtab.lab.sandbox.masters import system
     from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.lab.sandbox.names import require_named
@@ -49,11 +49,11 @@ def restart(node: int = NODE, name: str = NAME) -> None:
 
 
 def move(
-    group: int = typer.Argument(..., min=0, help="The number of the group, from 0."),
+    group: int = typer.Argument(..., min=0, help="Number of the group, from 0."),
     node: int = NODE,
     name: str = NAME,
 ) -> None:
-    """Give the mastership of a group to a node, by a new version of the map."""
+    """Transfer the mastership of a group to a node, by a new version of the map."""
     from trimtab.lab.sandbox.masters import system
     from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.lab.sandbox.names import require_named

@@ -1,4 +1,4 @@
-"""`trimtab simulate bundles|recording|weeks`: Pulsar in virtual time, and recordings of made-up clusters."""
+"""`trimtab simulate bundles|recording|weeks`: Pulsar in virtual time, and simulated recordings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from trimtab.report.progress import print_progress
 
 app = typer.Typer(
-    help="Made-up clusters: scenarios in virtual time, and recordings to replay.", no_args_is_help=True
+    help="Simulate clusters: scenarios in virtual time, and recordings to replay.", no_args_is_help=True
 )
 
 
@@ -26,24 +26,24 @@ def bundles(
     scenarios: list[str] = typer.Option(
         [],
         "--scenario",
-        help="broker-joins, owner-dies, broker-overloaded, hot-bundle or hot-topic; may be repeated; by "
-        "default all.",
+        help="broker-joins, owner-dies, broker-overloaded, hot-bundle or hot-topic; repeatable. Default: "
+        "all.",
     ),
     strategies: list[str] = typer.Option(
-        [], "--strategy", help="A shedding strategy by name; may be repeated; by default all of Pulsar's."
+        [], "--strategy", help="Shedding strategy by name; repeatable. Default: all of Pulsar's."
     ),
     destination: DestinationChoice = typer.Option(
         DestinationChoice.FIRST,
         "--destination",
-        help="first: chosen before the unload, as in Pulsar 4; lookup: by the next lookup, as the article "
-        "tells it.",
+        help="first: chosen before the unload, as in Pulsar 4; lookup: chosen by the next lookup, as in "
+        "the article.",
     ),
-    seed: int = typer.Option(0, "--seed", min=0, help="Of all chance."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of random choices."),
     as_json: bool = typer.Option(False, "--json", help="Print the figures as one JSON document."),
 ) -> None:
-    """Run scenarios in a simulated Pulsar under each strategy: a broker joins, dies, or is too full.
+    """Run scenarios in a simulated Pulsar with each strategy: a broker joins, dies, or is overloaded.
 
-    Virtual time: minutes take seconds. Exit code 2: a scenario or a strategy is not known.
+    In virtual time minutes take seconds. Exit code 2: unknown scenario or strategy.
     """
     import json
 
@@ -66,16 +66,16 @@ def bundles(
 
 @app.command()
 def recording(
-    out: Path = typer.Option(..., "--out", help="File to write; compressed if its name ends with .gz."),
-    brokers: int = typer.Option(20, "--brokers", help="How many at the beginning; one joins, one dies."),
-    bundle_count: int = typer.Option(500, "--bundles", help="How many."),
-    ticks: int = typer.Option(1440, "--ticks", help="How many reports of each broker, a minute apart."),
-    seed: int = typer.Option(0, "--seed", min=0, help="Of all chance."),
+    out: Path = typer.Option(..., "--out", help="Output file; compressed if its name ends with .gz."),
+    brokers: int = typer.Option(20, "--brokers", help="Number of brokers at the start; one joins, one dies."),
+    bundle_count: int = typer.Option(500, "--bundles", help="Number of bundles."),
+    ticks: int = typer.Option(1440, "--ticks", help="Number of reports of each broker, one per minute."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of random choices."),
 ) -> None:
-    """Write a recording of load reports of a made-up Pulsar, to replay.
+    """Write a recording of load reports of a simulated Pulsar, to replay.
 
     A bundle is hot for an hour, an idle broker joins at half-time, and another dies in the last quarter. The
-    same numbers give the same recording. Exit code 2: they cannot be recorded, or the file not be written.
+    same options give the same recording. Exit code 2: invalid numbers, or the file cannot be written.
     """
     from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, record
 
@@ -86,18 +86,18 @@ def recording(
 
 @app.command()
 def weeks(
-    out: Path = typer.Option(..., "--out", help="Folder to write (trimtab/replicas-recording/1)."),
-    long: int = typer.Option(2, "--weeks", help="How many."),
-    brokers: int = typer.Option(12, "--brokers", help="How many; two of them share a rack."),
-    topics: int = typer.Option(60, "--topics", help="How many; big ones have several partitions."),
-    step: float = typer.Option(15.0, "--step", help="Minutes a window; they divide an hour."),
-    growth: float = typer.Option(0.0, "--growth", help="Growth of the load a week; 0.05 is 5 %."),
-    seed: int = typer.Option(0, "--seed", min=0, help="Of all chance."),
+    out: Path = typer.Option(..., "--out", help="Output folder (trimtab/replicas-recording/1)."),
+    long: int = typer.Option(2, "--weeks", help="Number of weeks."),
+    brokers: int = typer.Option(12, "--brokers", help="Number of brokers; two share a rack."),
+    topics: int = typer.Option(60, "--topics", help="Number of topics; large ones have several partitions."),
+    step: float = typer.Option(15.0, "--step", help="Minutes per window; a divisor of an hour."),
+    growth: float = typer.Option(0.0, "--growth", help="Growth of the load per week; 0.05 is 5 %."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of random choices."),
 ) -> None:
-    """Write weeks of loads of a made-up Kafka cluster, for `trimtab replay replicas`.
+    """Write weeks of loads of a simulated Kafka cluster, for `trimtab replay replicas`.
 
-    Topics have a daily and a weekly cycle, noise and bursts. The same numbers give the same recording. Exit
-    code 2: they cannot be, or a file cannot be written.
+    Topics have a daily and a weekly cycle, noise and bursts. The same options give the same recording. Exit
+    code 2: invalid numbers, or a file cannot be written.
     """
     from trimtab.files.atomic import writing
     from trimtab.lab.simulate.weeks import SimulatedWeeks

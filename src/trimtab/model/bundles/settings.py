@@ -16,39 +16,38 @@ class BundlesSettings:
     Attributes
     ----------
     theta
-        Highest utilisation allowed in every view, per resource (cpu, bandwidth_in, bandwidth_out,
-        message_rate), 0 < θ <= 1.
+        Highest utilisation θ in every view, per resource (cpu, bandwidth_in, bandwidth_out, message_rate), 0
+        < θ <= 1.
     epsilon
-        Highest deviation γ from the mean allowed in every view, per resource, 0 < ε < 1.
+        Highest deviation γ from the mean in every view, per resource, 0 < ε < 1.
     min_utilization
-        ε is not asked of a resource in a view where the brokers use less than this share of it on average: no
-        client is disconnected to level a network that is one part in a thousand full. Of a resource without
-        known capacity it is asked.
+        Resources with mean utilisation below this share in a view are not balanced in that view. Resources
+        without known capacity always are.
     grace_seconds
-        A bundle does not go back to a broker that it left within this time.
+        Time for which a bundle does not return to a broker that it left.
     max_unloads
-        Most unloads of the whole plan; none is no limit.
+        Maximum number of unloads of a plan; none: no limit.
     max_sessions
-        Most clients that the whole plan may disconnect; none is no limit.
+        Maximum number of clients that a plan may disconnect; none: no limit.
     excluded_namespaces
         Names or glob patterns of namespaces whose bundles are not moved to balance the cluster.
     evacuate_excluded_namespaces
         Whether bundles of excluded namespaces leave brokers that are not in service.
     unowned_bundles
-        `leave`: bundles that nobody owns are left to Pulsar, which places them when they are looked up;
-        `assign`: the plan gives them a broker.
+        `leave`: Pulsar places bundles without owner at their next lookup; `assign`: the plan assigns them to
+        a broker.
     policy_violations
-        `leave`: a bundle on a broker that its namespace's isolation policy does not name stays there unless
-        the goals move it, and the plan names it; `move`: the plan moves it to a broker that the policy names.
+        A bundle on a broker that its namespace's isolation policy excludes. `leave`: the plan names it, and
+        moves it only if the goals require it; `move`: the plan moves it to a broker that the policy allows.
     allow_splits
-        Whether a bundle that is too big for every broker may be split.
+        Whether a plan may split a bundle that is too large for every broker.
     max_bundles_per_namespace
-        No split gives a namespace more bundles than this.
+        Maximum number of bundles of a namespace after a split.
     seed
-        For the search, where it draws; the same seed gives the same plan.
+        Seed of random choices; the same seed gives the same plan.
     time_budget_seconds
-        0 is the deterministic default; more buys search steps (a fixed number per second asked for, so that
-        the same budget gives the same plan on any machine).
+        Search effort: 0 is the deterministic default; a larger value adds a fixed number of search steps per
+        second, so that the same value gives the same plan on any machine.
     """
 
     theta: tuple[float, ...] = (0.8, 0.8, 0.8, 0.8)

@@ -42,15 +42,15 @@ WHEN_SET: Final = {"goals": ()}
 
 @dataclass(frozen=True)
 class RoleAwareSettings:
-    """Switches of the paper's procedure; each repair can be had on its own.
+    """Switches of the paper's procedure; each repair can be enabled separately.
 
     Attributes
     ----------
     literal
-        True: the procedure as printed; the repairs are then ignored.
+        True: the procedure as printed in the paper; the repairs are then ignored.
     repairs
-        Names of the repairs in force when not literal; the default is all that
-        `trimtab.plan.replicas.role_aware` offers.
+        Names of the active repairs if not literal; default: all repairs of
+        `trimtab.plan.replicas.role_aware`.
     """
 
     literal: bool = False
@@ -64,87 +64,83 @@ class ReplicasSettings:
     Attributes
     ----------
     strategy
-        Name of the planner: `trim` or `role_aware`.
+        Planner: `trim` or `role_aware`.
     load
-        The load that the plan is made for: `recent`, or `peak` or `forecast` of the coming day
+        Load that the plan is made for: `recent`, or the `peak` or `forecast` of the next day
         (`trimtab.model.replicas.load_forecast`).
     recent_move_hours
-        How long a partition that received a replica counts as moved lately, where the snapshot says when
-        replicas came; 0: never.
+        Partitions moved within this many hours cost `recent_move_cost_factor` times their size, if the
+        snapshot has the times of moves; 0: none.
     recent_move_cost_factor
-        A partition that received a replica in the last `recent_move_hours` costs so many times its bytes to
-        copy again.
+        Cost factor of a partition that received a replica within `recent_move_hours`.
     theta
-        Highest utilisation allowed, per resource (in the order of `RESOURCES`), 0 < θ <= 1.
+        Highest utilisation θ per resource (in the order of `RESOURCES`), 0 < θ <= 1.
     epsilon
-        Highest deviation γ allowed, per resource, 0 < ε < 1.
+        Highest deviation γ per resource, 0 < ε < 1.
     min_utilization
-        ε is not asked of a resource that brokers use less than this share of on average: nothing is copied to
-        level disks that are one part in a thousand full. Of a resource without known capacity it is asked.
+        Resources with mean utilisation below this share are not balanced. Resources without known capacity
+        always are.
     host_theta
-        Highest utilisation allowed of a host that bears load of its own (goal `host_load`); a resource that
-        is not named has that of `theta`.
+        Goal `host_load`: highest utilisation of a host that has load of its own. Default for a resource:
+        `theta`.
     host_epsilon
-        Highest deviation allowed of such a host from the hosts' mean; a resource that is not named has that
-        of `epsilon`.
+        Goal `host_load`: highest deviation of such a host from the mean of the hosts. Default for a resource:
+        `epsilon`.
     host_capacity
-        For the goal `host_load`: what a host can carry where that is less than its brokers together, by host
-        and resource (cores, bytes, bytes per second). It goes before what the snapshot declares.
+        Goal `host_load`: capacity of a host if it is less than the sum of its brokers, by host and resource
+        (cores, bytes, bytes per second). Overrides the snapshot.
     count_epsilon
-        Highest deviation of numbers of replicas and leaders, 0 < ε < 1; a number next to the mean is always
-        allowed.
+        Highest deviation of the numbers of replicas and leaders, 0 < ε < 1; numbers next to the mean are
+        always allowed.
     balanced_topics
-        Names or glob patterns of the topics that the goals `topic_replicas` and `topic_leaders` are about.
+        Names or glob patterns of the topics that the goals `topic_replicas` and `topic_leaders` apply to.
     min_leaders_per_topic
-        For the goal of that name: partitions of a topic that every broker leads at least, by name or glob
-        pattern; the largest of several that cover a topic.
+        Goal of that name: minimum number of partitions of a topic that each broker leads, by name or glob
+        pattern. If several match a topic, the largest applies.
     goals
-        Goals to meet; the order in which they are named does not matter. Those that are not in the default
-        are asked for by name.
+        Goals of the plan, in any order. Goals outside the default must be named.
     excluded_topics
         Names or glob patterns of topics whose replicas and leaders are not balanced.
     evacuate_excluded_topics
         True: replicas of excluded topics leave dead and draining brokers and offline log dirs, and their
-        leaders leave demoted brokers. False: they stay there, and the plan counts them as left behind.
+        leaders leave demoted brokers. False: they stay, and the plan reports their number.
     excluded_brokers_for_leaders
-        Broker ids that are given no further leaderships.
+        Ids of brokers that receive no further leaderships.
     excluded_brokers_for_replicas
-        Broker ids that are given no further replicas.
+        Ids of brokers that receive no further replicas.
     drain
-        Broker ids to be emptied, as if the snapshot called them `draining`.
+        Ids of brokers to empty, as with state `draining` in the snapshot.
     demote
-        Broker ids that lead nothing in the end; replicas move for it where nobody else in sync may lead.
+        Ids of brokers that lead nothing after the plan. Replicas move only if no other in-sync replica may
+        lead.
     add
-        Broker ids to be filled, as if the snapshot called them `new`: what need not move is copied to them
-        alone.
+        Ids of brokers to fill, as with state `new` in the snapshot. Replicas that need not move are copied to
+        these brokers only.
     fix_offline_replicas
-        True: only offline replicas, replicas on draining brokers and leaderless partitions change, besides
-        what `drain` and `demote` name.
+        True: the plan changes only offline replicas, replicas on draining brokers, leaderless partitions, and
+        the brokers of `drain` and `demote`.
     rebalance
-        True: `drain`, `demote` and `fix_offline_replicas` also balance the cluster. False: such a plan makes
-        only the moves that the request needs, and those that keep brokers under θ which the request would
-        lift above.
+        True: `drain`, `demote` and `fix_offline_replicas` also balance the cluster. False: the plan has only
+        the moves that the request needs, and moves that keep brokers below θ if the request would exceed it.
     intra_broker_only
-        True: replicas move between the log dirs of their broker alone; nothing leaves its broker, but for
-        what `fix_offline_replicas` asks for beside it.
+        True: replicas move only between the log dirs of their broker, except for moves of
+        `fix_offline_replicas`.
     replication_factor
-        The number of replicas asked of topics, by name or glob pattern; a name goes before patterns. Only the
-        partitions of these topics change then: replicas are added, or dropped, and nothing else moves.
+        Replication factor of topics, by name or glob pattern; names override patterns. The plan only adds or
+        drops replicas of these topics.
     min_gain_per_copy
-        Where a plan cannot meet every goal, copies for ε are left out that gain less: the fall of (N·σ)²,
-        summed over the resources that ε is asked of, divided by twice the share of all data that is copied.
-        Of one copy it is about the difference between the deviations of its source and its destination. 0:
-        every copy that helps is made.
+        Minimum gain of a copy for ε if a plan cannot meet every goal. Gain: the decrease of (N·σ)², summed
+        over the balanced resources, divided by twice the share of all data that is copied. For one copy this
+        is about the difference of the deviations of source and destination. 0: no minimum.
     max_bytes
-        Most bytes that the whole plan copies, between brokers and between log dirs together; None is no
-        limit.
+        Maximum bytes that a plan copies between brokers and between log dirs; none: no limit.
     max_moves
-        Most moves of the whole plan; None is no limit.
+        Maximum number of moves of a plan; none: no limit.
     seed
-        For strategies that draw; the same seed gives the same plan.
+        Seed of random strategies; the same seed gives the same plan.
     time_budget_seconds
-        0 is the deterministic default; more buys search steps (a fixed number per second asked for, so that
-        the same budget gives the same plan on any machine).
+        Search effort: 0 is the deterministic default; a larger value adds a fixed number of search steps per
+        second, so that the same value gives the same plan on any machine.
     """
 
     strategy: str = "trim"

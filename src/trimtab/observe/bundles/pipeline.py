@@ -16,25 +16,25 @@ from trimtab.observe.settings import LONGEST_SECONDS, PipelineSettings
 
 @dataclass(frozen=True)
 class BundlesPipelineSettings(PipelineSettings):
-    """The settings that the figures of the balancer `bundles` depend on.
+    """Settings of the pipeline of the balancer `bundles`.
 
     Attributes
     ----------
     recent_windows
-        How many recent windows a snapshot holds.
+        Number of recent windows in a snapshot.
     horizon_seconds
-        How far ahead loads are forecast; rounded up to whole slides.
+        Horizon of the load forecast; rounded up to whole slides.
     trend_windows
-        Over how many windows intercept and trend are taken.
+        Number of windows that intercept and trend are fitted to.
     profile_weeks
-        Over how many weeks the mean of an hour of the week is taken; 0: there is none.
+        Number of weeks over which an hour of the week is averaged; 0: none.
     departure_retention_seconds
-        How long it is known that a bundle left a broker: Pulsar's grace time, by default.
+        Time for which departures of bundles are stored; default: Pulsar's grace time.
     history_weight
-        How much of a broker's usage is remembered from sample to sample
+        Weight of the previous value when a broker's usage is updated
         (`loadBalancerHistoryResourcePercentage`).
     usage_weights
-        Factors of the percentages of CPU, memory, direct memory, bandwidth in and out in a broker's usage
+        Weights of CPU, memory, direct memory, bandwidth in and out in a broker's usage
         (`loadBalancer...ResourceWeight`).
     """
 

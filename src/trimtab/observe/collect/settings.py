@@ -12,20 +12,20 @@ from trimtab.model.errors import SettingsError, did_you_mean
 
 @dataclass(frozen=True)
 class BrokerCapacity:
-    """One broker's capacities; None is not declared.
+    """Capacities of one broker; None: not declared.
 
     Attributes
     ----------
     cpu_cores
-        Cores, or the limit of its container.
+        Cores, or the container's limit.
     network_in_bytes_per_second
-        What its network interface receives at most, or what may be used of it.
+        Maximum receive rate of the network interface, or the usable part of it.
     network_out_bytes_per_second
-        What its network interface sends at most, or what may be used of it.
+        Maximum send rate of the network interface, or the usable part of it.
     disk_bytes
-        Instead of the sum that its log dirs report; spread evenly over them. Kafka only.
+        Replaces the sum that the log dirs report; spread evenly over them. Kafka only.
     message_rate_per_second
-        Messages in and out together. Pulsar only.
+        Messages per second, in and out together. Pulsar only.
     """
 
     cpu_cores: float | None = None
@@ -42,13 +42,12 @@ KEYS = tuple(item.name for item in fields(BrokerCapacity))
 
 @dataclass(frozen=True)
 class CapacitySettings(BrokerCapacity):
-    """The `[capacity]` table: values for all brokers, and `[capacity.brokers.<id>]` for single ones.
+    """Capacities of all brokers, and in `[capacity.brokers.<id>]` of single brokers.
 
     Attributes
     ----------
     brokers
-        By broker id (of Pulsar: `host:port` of its web service), the keys of `BrokerCapacity` that differ
-        there.
+        Keys that differ on single brokers, by broker id (Pulsar: `host:port` of the web service).
     """
 
     brokers: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -84,18 +83,18 @@ USAGE = ("auto", "measured", "declared")
 
 @dataclass(frozen=True)
 class PulsarCollectSettings:
-    """Settings that only Pulsar has.
+    """Settings for Pulsar only.
 
     Attributes
     ----------
     usage
-        Where brokers' usage comes from: `measured`, each broker's own report; `declared`, its message traffic
-        over declared capacities; `auto`, measured unless several brokers of one host report the same figures,
-        those of the host.
+        Source of brokers' usage. `measured`: each broker's own report; `declared`: its message traffic over
+        declared capacities; `auto`: measured, unless several brokers of one host report the same figures of
+        their host.
     topics
-        Whether topics are sampled one by one; without them hot ones are not found.
+        Whether topics are sampled. Without them hot topics are not found.
     metrics
-        Whether brokers' metrics are read where they refuse their statistics, or have told no report yet.
+        Whether brokers' metrics are read if brokers deny their statistics or have not yet published a report.
     """
 
     usage: str = "auto"
@@ -115,24 +114,24 @@ class CollectSettings:
     Attributes
     ----------
     interval_seconds
-        Distance of two ticks. Bytes per partition come from size growth, so keep it well below retention:
-        30 to 60 s has no bias, 300 s misses 6 % of a cluster's traffic.
+        Time between two ticks. Bytes per partition come from size growth, so keep it well below retention: 30
+        to 60 s has no bias, 300 s misses 6 % of a cluster's traffic.
     timeout_seconds
-        How long one broker may take for one answer; None: a third of the interval, 10 s at most.
+        Time-out of one broker's response; none: a third of the interval, at most 10 s.
     cluster
-        Name to file the samples under; None: the id that the cluster gives itself.
+        Name of the cluster in samples; none: the cluster's own id.
     prometheus
-        Where the brokers' JMX exporters are: a URL with `{host}` and `{id}`, or a table from broker id to
+        Addresses of the brokers' JMX exporters: a URL with `{host}` and `{id}`, or a table from broker id to
         address.
     topic_label
-        The label by which the exporters' rules name the topic; None: `topic`, or a label whose values are all
-        names of topics.
+        Label of the topic in the exporters' metrics; none: `topic`, or a label whose values are all topic
+        names.
     hosts
-        Machine of each broker, by broker id, where the address that a broker advertises does not tell it.
+        Machine of each broker, by broker id, if the advertised address does not show it.
     groups
-        Whether to read the committed offsets of consumer groups.
+        Whether committed offsets of consumer groups are read.
     client_samples
-        Files of JSON lines that producers and consumers write about themselves, or glob patterns of them.
+        Files, or glob patterns of files, of JSON lines that producers and consumers write about themselves.
     pulsar
         The table `[collect.pulsar]`.
     """

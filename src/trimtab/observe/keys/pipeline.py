@@ -65,25 +65,25 @@ FORM: Final = RawSchema(_COLUMNS, KEYS, KINDS, negative=numbers(_COLUMNS, "bigin
 
 @dataclass(frozen=True)
 class KeysPipelineSettings(PipelineSettings):
-    """The settings that the figures of the balancer `keys` depend on.
+    """Settings of the pipeline of the balancer `keys`.
 
     Attributes
     ----------
     max_records
-        The newest records that are read, over all partitions.
+        Number of newest records to read, over all partitions.
     max_keys
-        Hot keys that are told.
+        Maximum number of hot keys in the output.
     sample_interval_seconds
-        Offsets are looked at twice, at least so long apart: the distance makes rates.
+        Minimum time between the two samples of offsets from which rates are computed.
     rate_window_seconds
-        So far back timestamps of records make rates, which chance blurs less; where they differ from those of
-        the two looks by more than chance, load has changed, and the looks count.
+        Window of record timestamps from which rates are computed, with less noise. If these rates differ
+        significantly from the rates of the two samples, load has changed and the samples count.
     capacity_window_seconds
-        Over how long commits of consumers with a backlog are taken for what one can do.
+        Window in which commits of consumers with a backlog measure a consumer's capacity.
     capacity_per_second
-        Records a second that one consumer can do, where that is known; 0: by their commits.
+        Capacity of one consumer in records per second, if known; 0: measured by commits.
     hash_keys
-        Whether keys are told by a keyed hash only; the environment has its salt.
+        Whether the output has only keyed hashes of keys; the salt is in the environment.
     """
 
     PLACE: ClassVar[str] = "keys"

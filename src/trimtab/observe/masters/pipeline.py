@@ -14,14 +14,14 @@ from trimtab.observe.settings import PipelineSettings
 
 @dataclass(frozen=True)
 class MastersPipelineSettings(PipelineSettings):
-    """The settings that the figures of the balancer `masters` depend on.
+    """Settings of the pipeline of the balancer `masters`.
 
     Attributes
     ----------
     load_window_seconds
-        A group's load in snapshots is its mean over so long.
+        Window over which a group's load is averaged in snapshots.
     max_lag_entries
-        A node that has applied so many slots fewer than the group's master could not take it over.
+        Maximum replication lag (entries) of a transfer target.
     """
 
     PLACE: ClassVar[str] = "masters"

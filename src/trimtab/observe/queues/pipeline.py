@@ -15,17 +15,17 @@ from trimtab.observe.settings import PipelineSettings
 
 @dataclass(frozen=True)
 class QueuesPipelineSettings(PipelineSettings):
-    """The settings that the figures of the balancer `queues` depend on.
+    """Settings of the pipeline of the balancer `queues`.
 
     Attributes
     ----------
     horizon_seconds
-        How far ahead the work of a queue is forecast, to be held against what came.
+        Horizon of the forecast of a queue's work, which is compared with the measured work.
     weight_windows
-        Over how many windows at most a class' processing time is taken.
+        Maximum number of windows over which a class's processing time is averaged.
     weight_samples
-        The newest windows that hold so many messages are enough: where a class is frequent, its weight
-        follows within a window.
+        Number of messages of a class after which older windows are ignored. Weights of frequent classes
+        follow within one window.
     """
 
     PLACE: ClassVar[str] = "queues"

@@ -22,24 +22,24 @@ _OF_WEEKS: Final = ("hours", "arrivals", "profiles", "days", "trends", "profile_
 
 @dataclass(frozen=True)
 class ReplicasPipelineSettings(PipelineSettings):
-    """The settings that the figures of the balancer `replicas` depend on.
+    """Settings of the pipeline of the balancer `replicas`, and settings that all balancers share.
 
     Attributes
     ----------
     windows
-        How many recent windows a load value looks back on.
+        Number of recent windows of a load value.
     load_value
-        Which rule gives the load value: `repaired` or `literal` (`trimtab.model.replicas.loadvalue`).
+        Rule of the load value: `repaired` or `literal` (`trimtab.model.replicas.loadvalue`).
     record_size_window_seconds
-        Over how long a partition's bytes per record are learned.
+        Window over which a partition's bytes per record are measured.
     traffic_baseline_seconds
-        Over how long a client's usual traffic is remembered, for `traffic_collapse`.
+        Window of a client's usual traffic, for `traffic_collapse`.
     cpu_base
-        Where a broker's idle CPU goes in a snapshot: `apart` (taken off its capacity, in no replica) or
-        `replicas` (spread evenly over the replicas it holds).
+        Treatment of a broker's idle CPU in a snapshot. `apart`: subtracted from its capacity; `replicas`:
+        spread evenly over its replicas.
     profile_weeks
-        Over how many weeks the mean of an hour of the week is taken, for `replicas.load`; 0: no profiles are
-        made, and snapshots tell no hours to come.
+        Number of weeks over which an hour of the week is averaged, for `replicas.load`; 0: no profiles, and
+        no forecast in snapshots.
     """
 
     NOT_OF_TABLES = frozenset({"windows", "load_value", "cpu_base"})

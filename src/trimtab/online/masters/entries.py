@@ -1,19 +1,21 @@
-"""What is chosen in the slots of a group's log. Tuples: they are written by position."""
+"""Entries that are chosen in the slots of a group's log. They are tuples, written by position."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 Nonce = tuple[int, int]
-"""Life of a process (a number that no other life of the node has), and a count within it."""
+"""Incarnation of a process (unique on its node), and a count within it."""
 
 
 class NoOp(NamedTuple):
-    """A slot that was left empty."""
+    """An empty slot."""
 
 
 class MessageRecord(NamedTuple):
-    """A message of a producer; its sequence is one more than that of the producer's last in the topic."""
+    """A message of a producer. Its sequence is one more than that of the producer's previous message in the
+    topic.
+    """
 
     topic: str
     producer: str
@@ -22,21 +24,21 @@ class MessageRecord(NamedTuple):
 
 
 class AppendMessages(NamedTuple):
-    """A batch of messages, from whoever may write by the fence; void under any other fence."""
+    """A batch of messages from the writer of the fence; void under any other fence."""
 
     fence: int
     records: tuple[MessageRecord, ...]
 
 
 class SyncOffsets(NamedTuple):
-    """Offsets of consumers, each (consumer, topic, next offset); fenced as messages are."""
+    """Offsets of consumers, each (consumer, topic, next offset); fenced like messages."""
 
     fence: int
     offsets: tuple[tuple[str, str, int], ...]
 
 
 class ClaimMastership(NamedTuple):
-    """A node wants to be master, or stay it; void unless the mastership last changed in slot `expected`."""
+    """Claim or renewal of a mastership; void unless the mastership last changed in slot `expected`."""
 
     node: int
     nonce: Nonce
@@ -44,9 +46,9 @@ class ClaimMastership(NamedTuple):
 
 
 class TransferMastership(NamedTuple):
-    """The current master hands over; void unless the mastership last changed in slot `expected`.
+    """Handover by the current master; void unless the mastership last changed in slot `expected`.
 
-    `ready` is the nonce under which the preferred node noted when it was ready.
+    `ready` is the nonce under which the preferred node recorded the time at which it was ready.
     """
 
     current_master: int
@@ -57,7 +59,7 @@ class TransferMastership(NamedTuple):
 
 
 class AcquireToken(NamedTuple):
-    """A node wants the token of the cluster, for a transfer; with group -1 it gives it back."""
+    """Request of a node for the token of the cluster, for a transfer; with group -1 it returns the token."""
 
     node: int
     group: int
@@ -68,8 +70,8 @@ class AcquireToken(NamedTuple):
 class PublishMap(NamedTuple):
     """A map for all nodes, in the log of the token; void unless `expected` is the version published there.
 
-    `preferred` names a node for each group, -1 for whoever likes; `version` is higher than `expected`, which
-    is 0 where nothing is published.
+    `preferred` has one node per group, or -1 for any. `version` is higher than `expected`, which is 0 if no
+    map is published.
     """
 
     expected: int
@@ -78,14 +80,14 @@ class PublishMap(NamedTuple):
 
 
 class ChangeClaims(NamedTuple):
-    """Programs that publish maps say so, in the log of the token: texts that come, and texts that go."""
+    """Claims of programs that publish maps, in the log of the token: texts added and removed."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 Change = PublishMap | ChangeClaims
-"""Of what is published in the log of the token."""
+"""A change of the map or of the claims published in the log of the token."""
 Entry = NoOp | AppendMessages | SyncOffsets | ClaimMastership | TransferMastership | AcquireToken | Change
 
 

@@ -1,4 +1,4 @@
-"""What nodes and clients tell one another, what a node writes down, and the orders that it gives."""
+"""Messages between nodes and clients, entries of a node's log, and events and effects of a node."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from trimtab.online.masters.entries import Change, Entry, MessageRecord, Nonce
 Ballot = tuple[int, int]
 """Round and node."""
 Accepting = tuple[int, Ballot, Entry]
-"""Slot, ballot and value of something accepted."""
+"""Slot, ballot and value of an accepted entry."""
 
 
 # ---------------------------------------------------------------- Paxos
 
 
 class Prepare(NamedTuple):
-    """Promise me the slots from `since` on."""
+    """Request for a promise of the slots from `since` on."""
 
     ballot: Ballot
     since: int
 
 
 class Promise(NamedTuple):
-    """Promised; this was accepted from `since` on, and slots before `base` are only in a snapshot."""
+    """Promise, with the values accepted from `since` on; slots before `base` are only in a snapshot."""
 
     ballot: Ballot
     base: int
@@ -31,13 +31,13 @@ class Promise(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """A higher ballot was promised."""
+    """Rejection: a higher ballot was promised."""
 
     ballot: Ballot
 
 
 class Accept(NamedTuple):
-    """Accept a value."""
+    """Request to accept a value."""
 
     ballot: Ballot
     slot: int
@@ -45,14 +45,14 @@ class Accept(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """Accepted, and on disk."""
+    """Confirmation that a value is accepted and on disk."""
 
     ballot: Ballot
     slot: int
 
 
 class Commit(NamedTuple):
-    """All slots from `since` to `upto` are chosen as they were accepted under this ballot."""
+    """Notice that the values accepted under this ballot in slots `since` to `upto` are chosen."""
 
     ballot: Ballot
     since: int
@@ -60,27 +60,29 @@ class Commit(NamedTuple):
 
 
 class CatchUp(NamedTuple):
-    """Tell me what was chosen from `since` on."""
+    """Request for the entries chosen from `since` on."""
 
     since: int
 
 
 class Chosen(NamedTuple):
-    """What was chosen from `since` on."""
+    """The entries chosen from `since` on."""
 
     since: int
     entries: tuple[Entry, ...]
 
 
 class Rejoin(NamedTuple):
-    """I have no log, and no vote in this life: what have you promised? With `lead`: nobody leads, do it."""
+    """Request for the promises of a node, from a node without log and vote. `lead`: no node leads, please
+    lead.
+    """
 
     incarnation: int
     lead: bool
 
 
 class Rejoined(NamedTuple):
-    """What I have promised, whether I vote and lead, and the last slot that I know or have proposed in."""
+    """The ballot promised, whether the sender votes and leads, and its last known or proposed slot."""
 
     incarnation: int
     promised: Ballot
@@ -90,7 +92,7 @@ class Rejoined(NamedTuple):
 
 
 class GroupSnapshot(NamedTuple):
-    """A group after slot `slot`; on the wire and on disk."""
+    """The state of a group after slot `slot`; on the wire and on disk."""
 
     slot: int
     state: tuple[Any, ...]
@@ -100,9 +102,9 @@ class GroupSnapshot(NamedTuple):
 
 
 class NodeHeartbeat(NamedTuple):
-    """I am there, and do not want these groups for now; which preferred map I have, by its content.
+    """Heartbeat of a node, with the groups that it declines for now, and the checksum of its preferred map.
 
-    Groups in `resting` should not be given to the node that this map names for them, for now.
+    Groups in `resting` should not go to the node that this map names for them, for now.
     """
 
     excluded: tuple[int, ...]
@@ -112,13 +114,13 @@ class NodeHeartbeat(NamedTuple):
 
 
 class ProbeTransfer(NamedTuple):
-    """The preferred node holds the token in version `cycle`, and asks how far the master is."""
+    """The preferred node holds the token in version `cycle`, and requests the progress of the master."""
 
     cycle: int
 
 
 class TransferProbed(NamedTuple):
-    """The master's answer, by its own clock."""
+    """The master's response, by its own clock."""
 
     cycle: int
     incarnation: int
@@ -127,7 +129,7 @@ class TransferProbed(NamedTuple):
 
 
 class StartTransfer(NamedTuple):
-    """Begin the transfer; `seconds` of the token are left, counted from the stamp."""
+    """Request to start the transfer; `seconds` of the token are left, counted from the stamp."""
 
     cycle: int
     incarnation: int
@@ -136,21 +138,21 @@ class StartTransfer(NamedTuple):
 
 
 class ConfirmReady(NamedTuple):
-    """The master asks once more, just before it hands over."""
+    """The master's last check before the handover."""
 
     cycle: int
     applied: int
 
 
 class TransferReady(NamedTuple):
-    """The preferred node is caught up, and has noted the time under a nonce."""
+    """The preferred node is caught up, and has recorded the time under a nonce."""
 
     cycle: int
     nonce: Nonce
 
 
 class TransferEnded(NamedTuple):
-    """Nothing of the transfer is left at the current master."""
+    """The current master has no state of the transfer left."""
 
     cycle: int
 
@@ -159,7 +161,7 @@ class TransferEnded(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """A message for the group; its answer carries the number of the attempt in which it was sent last."""
+    """A message for the group. The response has the number of the last attempt."""
 
     client: str
     record: MessageRecord
@@ -167,13 +169,13 @@ class ProduceRequest(NamedTuple):
 
 
 class ForwardMessage(NamedTuple):
-    """A message that came to the current master, for the preferred node."""
+    """A message received by the current master, for the preferred node."""
 
     publish: ProduceRequest
 
 
 class ProduceResponse(NamedTuple):
-    """What became of a message: `stored` (now or before), `gap` (an earlier one is missing) or `moved`."""
+    """The result of a message: `stored` (now or before), `gap` (an earlier one is missing) or `moved`."""
 
     topic: str
     producer: str
@@ -184,9 +186,9 @@ class ProduceResponse(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """A consumer wants messages from `offset` on, or with -1 from where the master says.
+    """Request of a consumer for messages from `offset` on; -1: the master selects the offset.
 
-    The number tells its questions apart: only the answer to its last one counts.
+    The number identifies the request: only the response to the last one counts.
     """
 
     client: str
@@ -198,7 +200,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """The next messages, from `offset` on; with verdict `moved` or `wait` there are none."""
+    """The next messages from `offset` on; none with verdict `moved` or `wait`."""
 
     consumer: str
     topic: str
@@ -210,7 +212,7 @@ class FetchResponse(NamedTuple):
 
 
 class RequestOffset(NamedTuple):
-    """The master asks a consumer for its offset, and sends it nothing more in this transfer."""
+    """The master requests a consumer's offset, and sends it no further messages in this transfer."""
 
     consumer: str
     topic: str
@@ -218,7 +220,7 @@ class RequestOffset(NamedTuple):
 
 
 class OffsetUpload(NamedTuple):
-    """All messages before `offset` are worked off; `cycle` of the question, or -1 if nobody asked.
+    """Upload of an offset: all earlier messages are processed. `cycle`: that of the request, -1 without one.
 
     A consumer that `leaves` reads no more.
     """
@@ -232,7 +234,7 @@ class OffsetUpload(NamedTuple):
 
 
 class OffsetCommitted(NamedTuple):
-    """The offset is chosen; it never goes back."""
+    """Notice that the offset is chosen; it never decreases."""
 
     consumer: str
     topic: str
@@ -240,16 +242,16 @@ class OffsetCommitted(NamedTuple):
 
 
 class DescribeGroup(NamedTuple):
-    """Whoever looks on wants to know how a group stands on a node."""
+    """Request for the status of a group on a node."""
 
     client: str
 
 
 class GroupStatus(NamedTuple):
-    """How a group stands on a node, now.
+    """The current status of a group on a node.
 
-    `holds` says whether this node counts itself as its master, `master` who was it last as far as is known
-    here; `version` is the slot in which that last changed, `applied` the last slot that was applied here.
+    `holds`: whether this node acts as master. `master`: the last known master. `version`: the slot of the
+    last change of the mastership. `applied`: the last slot applied on this node.
     """
 
     holds: bool
@@ -260,18 +262,18 @@ class GroupStatus(NamedTuple):
 
 
 class ReadGroupMetrics(NamedTuple):
-    """Whoever samples a cluster wants to know what a node has done for a group."""
+    """Request for the metrics of a group on a node."""
 
     client: str
 
 
 class GroupReport(NamedTuple):
-    """What a node has done for a group since its process began, and how the group stands there now.
+    """The metrics of a group since the start of the node's process, and its current status on the node.
 
-    `life` tells processes apart: counters begin anew with each. `held_seconds` is how long this node has been
-    master without a break, 0 if it is not; `map_version` is that of the preferred map that this node goes by,
-    and `rest_seconds` for how long the group is not given to the node that it names, as far as is known here;
-    the others are those of `GroupStatus` and `GroupMetrics`.
+    `incarnation` identifies the process: counters restart with it. `held_seconds`: time as master without
+    interruption, 0 if it is not the master. `map_version`: version of the node's preferred map.
+    `rest_seconds`: time for which the group does not go to the node that the map names, as far as this node
+    knows. The others are those of `GroupStatus` and `GroupMetrics`.
     """
 
     incarnation: int
@@ -293,17 +295,17 @@ class GroupReport(NamedTuple):
 
 
 class AskMap(NamedTuple):
-    """Whoever publishes maps in the store wants to know what is published there."""
+    """Request for the preferred map published in the store."""
 
     client: str
 
 
 class MapIs(NamedTuple):
-    """The preferred map that a node goes by, and what is published in the store as far as is known there.
+    """The preferred map of a node, and the map published in the store as far as the node knows.
 
-    `in_store` says whether the node reads its map there, `applied` is the last slot of that log that was
-    applied on it, `published` the version that is published there, 0 for none: `version` may be that of the
-    node's own configuration instead.
+    `in_store`: whether the node reads its map from the store. `applied`: the last slot of that log applied on
+    the node. `published`: the version published in the store, 0 for none. `version` may be that of the node's
+    own configuration instead.
     """
 
     in_store: bool
@@ -315,12 +317,12 @@ class MapIs(NamedTuple):
 
     @property
     def map(self) -> MapChanged:
-        """The map that the node goes by."""
+        """The map that the node uses."""
         return MapChanged(self.version, self.preferred)
 
 
 class ChangeMap(NamedTuple):
-    """A map or claims are to be published in the store; what came of it is seen there."""
+    """Request to publish a map or claims in the store; the result is visible there."""
 
     change: Change
 
@@ -329,13 +331,13 @@ class ChangeMap(NamedTuple):
 
 
 class Promised(NamedTuple):
-    """A ballot was promised."""
+    """Log entry: a ballot was promised."""
 
     ballot: Ballot
 
 
 class AcceptedAt(NamedTuple):
-    """A value was accepted."""
+    """Log entry: a value was accepted."""
 
     slot: int
     ballot: Ballot
@@ -343,7 +345,7 @@ class AcceptedAt(NamedTuple):
 
 
 class ChosenUpTo(NamedTuple):
-    """All slots up to this one are chosen, as they stand in this log."""
+    """Log entry: all slots up to this one are chosen, with the values in this log."""
 
     slot: int
 
@@ -352,7 +354,7 @@ class ChosenUpTo(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A message came."""
+    """A message was received."""
 
     sender: int | str
     group: int
@@ -360,17 +362,17 @@ class Received(NamedTuple):
 
 
 class ClientDisconnected(NamedTuple):
-    """The connection of a client has ended: its process has, or it will come back by another one."""
+    """The connection of a client has ended. The process has ended, or it will reconnect."""
 
     client: str
 
 
 class TimerExpired(NamedTuple):
-    """The time that the node asked to be woken at has come."""
+    """The next deadline of the node has been reached."""
 
 
 class MapChanged(NamedTuple):
-    """A version of the preferred map: node of each group, by index; -1 for whoever likes."""
+    """A version of the preferred map: one node per group, or -1 for any."""
 
     version: int
     preferred: tuple[int, ...]
@@ -384,7 +386,7 @@ class WriteLog(NamedTuple):
 
 
 class SendMessage(NamedTuple):
-    """Send; with `synced` not before everything that was written until now is on disk."""
+    """Send a message. `synced`: only after all earlier writes are on disk."""
 
     to: int | str
     group: int

@@ -36,45 +36,45 @@ class TransferScheme(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Seconds and sizes of a cluster of groups.
+    """Times and sizes of a cluster of groups.
 
     Attributes
     ----------
     lease_seconds, renewal_seconds
-        L and R of the source.
+        L and R of the paper: the lease of a mastership, and the interval of its renewal.
     drift
-        The most by which any clock runs faster or slower than true, as a share.
+        Maximum relative error of any clock.
     margin
-        Share of the lease by which the master's own term is shorter than what the others wait.
+        Share of the lease by which the master's own term is shorter than the others' waiting time.
     failover_seconds
-        What the engine needs to have a proposer again.
+        Time that the engine needs to have a proposer again.
     propose_seconds
-        After that long the outcome of a proposal of a mastership is UNKNOWN, and another may be made.
+        Time after which the result of a mastership proposal is UNKNOWN, and another may be made.
     retry_seconds
-        After that long without an answer a message is sent again.
+        Time without a response after which a message is sent again.
     scheme
-        How masterships change hands.
+        Scheme of leader transfers.
     cycle_seconds
-        Bound of one transfer; the token of the cluster is held no longer.
+        Maximum time of a transfer; a node holds the cluster's token no longer.
     upload_seconds
-        How long consumers have to hand in their offsets in a transfer.
+        Time for consumers to upload their offsets in a transfer.
     backoff_seconds
-        How long a group is left alone after its transfer failed.
+        Pause of a group after a failed transfer.
     rest_seconds
-        How long a group is not given to a node again that took it over and lost it within 40 times as long;
-        eight times as long after each further loss in a row, up to 256 times. 0 for no rest.
+        Time for which a group does not return to a node that took it over and lost it within 40 times this
+        time. It is eight times as long after each further consecutive loss, at most 256 times. 0: no rest.
     sync_seconds
-        How often offsets are proposed.
+        Interval of proposals of offsets.
     max_lag_entries
-        A preferred node that has applied so many entries fewer than the master is refused.
+        Maximum replication lag (entries) of a preferred node; it is rejected above it.
     batch_seconds, batch_bytes
         A batch is proposed when either is reached.
     window
-        Proposals of a group that may be under way at once.
+        Maximum number of proposals of a group in flight.
     snapshot_entries
-        Entries after which the log of a group is cut off and replaced by a snapshot.
+        Number of entries after which a snapshot replaces the log of a group.
     keep_bytes
-        Messages of a group are kept up to so many bytes; then the oldest of its largest topics go.
+        Maximum bytes of a group's messages. Above it the oldest messages of its largest topics are removed.
     """
 
     lease_seconds: float = 10.0

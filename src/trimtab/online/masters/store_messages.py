@@ -54,7 +54,7 @@ class EntriesCreated(NamedTuple):
 
 
 class AppendConflict(NamedTuple):
-    """Void, unless what stands in the slots is what this very node wanted there, by an earlier try.
+    """The write failed, unless the stored entries equal this node's own earlier attempt.
 
     `entries` stand from that slot on, as many as are there of those that were asked for; none if the slots
     are cut off, or the one before them is not there.

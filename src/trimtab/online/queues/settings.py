@@ -27,42 +27,44 @@ class SchedulingSettings:
     Attributes
     ----------
     window_seconds
-        ε: how often queues are looked at, and over how long their rates are taken.
+        ε: period of checks of the queues, and the window of their rates.
     cycle_seconds
-        T: the time without overload after which queues are balanced all the same; the end of the cycle is
-        the forecast's horizon.
+        T: time without overload after which queues are balanced anyway. The end of the cycle is the horizon
+        of the forecast.
     light_threshold
-        A queue with less than this is light (β of the paper).
+        Queues below this are light (β of the paper).
     overload_threshold
-        A queue with more than this is overloaded (α of the paper); from `light_threshold` up to it, moderate.
+        Queues above this are overloaded (α of the paper); between `light_threshold` and this they are
+        moderate.
     threshold_unit
-        The unit of both: `share` of the queue's capacity, `messages`, or `seconds` of work, as a worker
-        needs them to drain the queue.
+        Unit of both thresholds: `share` of the queue's capacity, `messages`, or `seconds` that the worker
+        needs to drain the queue.
     trend
-        `rates`: by what came in and went out in the last window; `none`: what lies there now.
+        Basis of the forecast. `rates`: arrivals and departures of the last window; `none`: the current
+        content.
     trend_sign
-        `corrected`: D = (Rin - Rout)/ε; `literal`: the opposite, as printed in the paper, which forecasts
-        growth as shrinkage.
+        `corrected`: D = (Rin - Rout)/ε; `literal`: the opposite sign, as printed in the paper, which
+        forecasts growth as decrease.
     forecast_weight
-        The weight that converts forecast work into messages: `mean`, the mean class weight, or `queue`, that
-        of the queue's own messages, as the paper has it: then the weight cancels, and 900 messages of a
-        second are fewer than 1,100 of a tenth.
+        Weight that converts forecast work into messages. `mean`: the mean class weight; `queue`: that of the
+        queue's own messages, as in the paper. With `queue` the weight cancels: 900 messages of 1 s count less
+        than 1,100 of 0.1 s.
     balance_by
-        What is balanced: `work`, or the `count` of messages, which is the paper's literal text.
+        Balanced quantity: `work`, or the `count` of messages (the paper's literal text).
     when_full
-        What becomes of a message where no queue is open: `block` its sender, or `drop` it.
+        Treatment of a message if no queue is open: `block` its sender, or `drop` the message.
     trend_damping
-        φ of a damped trend, 0 < φ <= 1: each further window's change is φ times the one before; 1 is a
+        φ of a damped trend, 0 < φ <= 1: the change of each further window is φ times the previous one; 1: a
         straight line.
     trend_smoothing
-        Share of the newest window in the trend, 0 < share <= 1; the rest is the damped trend before it.
+        Share of the newest window in the trend, 0 < share <= 1; the rest is the previous damped trend.
     move_cooldown_seconds
-        Interval between two moves of a message: one that was moved less than so long ago stays.
+        Minimum time between two moves of a message.
     idle_transfer
-        What workers get that have nothing to do: a `share` of what waits elsewhere for longer than a window,
-        and all that waits behind a worker which is late; or `nothing`, as in the paper. A worker is late that
-        has finished nothing for a window and for three times the work that it has in hand; its queue is
-        paused until it does.
+        Messages that idle workers receive. `share`: a share of the messages that wait elsewhere for longer
+        than a window, and all messages behind a late worker; `nothing`: none, as in the paper. A worker is
+        late if it has finished nothing for a window plus three times the weight of its current messages; its
+        queue is paused meanwhile.
 
     Raises
     ------

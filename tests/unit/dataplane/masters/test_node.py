@@ -35,7 +35,10 @@ def configuration(folder: Path, **changes: Any) -> Path:
     [
         ({"format": "trimtab/masters-node/2"}, "has format 'trimtab/masters-node/2', expected"),
         ({"preferred_nodes": [0, 5]}, "names node 5 as preferred for group 1, expected 0 to 1, or -1"),
-        ({"preferred_nodes": [0]}, "has preferred nodes for 1 groups, expected 2: name one for each group"),
+        (
+            {"preferred_nodes": [0]},
+            "has preferred nodes for 1 groups, expected 2: one node per group, or -1 for any",
+        ),
         ({"setings": {}}, "has key setings, which a node does not know: did you mean settings"),
         ({"adresses": []}, "has key adresses, .*: did you mean addresses"),
         ({"x": 1}, "has key x, which a node does not know: known are format, cluster, node"),

@@ -73,14 +73,14 @@ def test_a_node_of_other_settings_takes_no_part(tmp_path: Path, capsys: pytest.C
             async with Producer(cluster, "t") as producer:
                 await producer.send(b"1")
             told_why = (
-                "goes by other settings than node {} (lease_seconds {} instead of {}): give all nodes the"
+                "settings of node {} differ from those of node {} (lease_seconds {} instead of {}): use the"
             )
             await told(
                 capsys,
-                "a connection is closed: node 1 " + told_why.format(0, 1.5, 2),
-                "a connection is closed: node 0 " + told_why.format(1, 2, 1.5),
-                "take part everywhere: node 0 refuses: node 1 " + told_why.format(0, 1.5, 2),
-                "take part everywhere: node 1 refuses: node 2 " + told_why.format(1, 2, 1.5),
+                "a connection is closed: " + told_why.format(1, 0, 1.5, 2),
+                "a connection is closed: " + told_why.format(0, 1, 2, 1.5),
+                "take part everywhere: node 0 refuses: " + told_why.format(1, 0, 1.5, 2),
+                "take part everywhere: node 1 refuses: " + told_why.format(2, 1, 2, 1.5),
             )
             standings = await query_group_status(cluster)
             assert [standings[node][0].applied > 0 for node in range(3)] == [True, False, True]

@@ -53,19 +53,19 @@ class RedisBackend:
     url
         redis://host:port/database, or rediss:// over TLS.
     name
-        Of this set of queues; several may lie on one server.
+        Name of the set of queues; several sets can share one server.
     capacity
-        Shape (queues,): the most messages that each may hold.
+        Maximum number of messages of each queue, shape (queues,).
     heartbeat_timeout_seconds
-        How long a worker counts as alive after its last sign of life.
+        Heartbeat timeout of a worker.
     max_worker_crashes
-        A message with which so many workers have died becomes a dead letter.
+        After this many worker crashes the message goes to the dead-letter queue.
     idempotency_seconds
-        How long idempotency keys are remembered.
+        Retention of idempotency keys.
     max_overtake_seconds
-        Quick messages go before others that came at most so long before them.
+        Quick messages overtake messages that arrived up to this long before them.
     hand_seconds
-        Work that a worker fetches at once; what it has fetched is not moved.
+        Work that a worker fetches by one command; fetched messages are not moved.
     """
 
     def __init__(
