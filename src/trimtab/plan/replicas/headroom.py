@@ -97,11 +97,13 @@ def too_full(problem: ReplicasProblem, steps: StepArrays) -> IntArray:
 def reverted(problem: ReplicasProblem, placement: Placement, rows: IntArray) -> Placement:
     """The placement with some partitions where the snapshot has them.
 
-    A leader that must leave, or that is missing, is still replaced by a replica in sync that may lead.
+    A leader of these that must leave, or that is missing, is still replaced by a replica in sync that may
+    lead. Leaders of other partitions stay as the placement has them: limits may have left them out.
     """
     place, lead = placement.place.copy(), placement.lead.copy()
     place[rows], lead[rows] = problem.arrays.initial[rows], problem.initial_leader[rows]
-    return with_leaders_moved(problem, Placement(place, lead))
+    lead[rows] = with_leaders_moved(problem, Placement(place, lead)).lead[rows]
+    return Placement(place, lead)
 
 
 def with_leaders_moved(problem: ReplicasProblem, placement: Placement) -> Placement:

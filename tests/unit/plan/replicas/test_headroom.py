@@ -1,5 +1,7 @@
 """No plan fills a disk above θ that was not: what gives way for it, and how it is told."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,20 @@ def test_a_disk_is_not_filled_on_the_way_either() -> None:
     assert filled((REPLICA_STEP, 0, 0, 1), (REPLICA_STEP, 1, 1, 0)) == [0]
     assert filled((REPLICA_STEP, 1, 1, 0), (REPLICA_STEP, 0, 0, 1)) == [1]
     assert filled((LEADER_STEP, 0, 0, 1)) == []
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["trim", "role_aware", "role_aware literal"])
+def test_a_copy_that_has_no_room_makes_way_for_no_more_moves_than_the_limit(
+    settings: ReplicasSettings,
+) -> None:
+    """The paper's own steps elect no leaders: where its copy was taken back, all that were missing came."""
+    capacity = (10.0, 10.0, 100.0, 100.0)
+    parts = [
+        partition("full", 0, [1], load=(0.05, 9.0, 0.0, 1.0)),
+        partition("small", 0, [1], load=(0.05, 0.0, 0.0, 1.0)),
+        *(partition("leaderless", p, [1], leader=None, in_sync=[1], load=(0, 0, 0, 0)) for p in range(3)),
+    ]
+    made = planned(
+        [broker(1, capacity=capacity), broker(2, capacity=capacity)], parts, replace(settings, max_moves=1)
+    )
+    assert len(made.moves) <= 1, made.moves
