@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from support.demos import read_result, require_levelled, start_demo, told_by
-from trimtab.model.plan import Verdict
 from trimtab.model.replicas.resources import RESOURCES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -90,7 +89,7 @@ def test_six_brokers_are_levelled_and_measured(state: Path, tmp_path: Path) -> N
             assert text in told
         result, plan = read_result(out)
         assert set(result["before"]["sigma"]) == set(RESOURCES)
-        assert plan["verdict"] != Verdict.BALANCED, "Kafka's own placement of this load is never level"
+        assert plan["moves"], "Kafka's own placement of this load is never level"
         assert result["spent"]["replica_moves"] + result["spent"]["leader_moves"] > 0
         return demo.returncode, told, result
 

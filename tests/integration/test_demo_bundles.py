@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from support.demos import read_result, require_levelled, start_demo, told_by
-from trimtab.model.plan import Verdict
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -27,7 +26,7 @@ def test_three_pulsar_brokers_are_levelled_and_measured(tmp_path: Path) -> None:
         result, plan = read_result(out)
         # Pulsar puts bundles where it likes, but one bundle of the load is too hot for any broker.
         assert plan["balancer"] == "bundles"
-        assert plan["verdict"] != Verdict.BALANCED
+        assert plan["moves"]
         assert "split" in {move["kind"] for move in plan["moves"]}
         assert result["spent"]["splits"] == 1
         assert result["spent"]["unloads"] > 0

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from support.demos import start_demo, told_by
-from trimtab.model.plan import Verdict
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -26,7 +25,7 @@ def test_a_hot_key_is_spread_and_no_record_is_overtaken(tmp_path: Path) -> None:
     result = json.loads((out / "result.json").read_text())
     plan = json.loads((out / "plan.json").read_text())
     assert (plan["balancer"], plan["topic"]) == ("keys", "orders")
-    assert plan["verdict"] != Verdict.BALANCED, "one partition gets more than its consumer can do"
+    assert plan["moves"], "one partition gets more than its consumer can do"
     assert result["in_order"], told
     assert result["before"]["max_over_mean"] > result["after"]["max_over_mean"], told
     assert {"demo-keys.png", "demo-keys.svg"} <= {one.name for one in out.iterdir()}

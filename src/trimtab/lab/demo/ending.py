@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,11 +91,11 @@ def _cause(name: str, measured: float, predicted: float, by_loads: float | None)
     return text + ("the fit of CPU to partitions has changed" if name == "cpu" else "the loads have changed")
 
 
-def conclusion(outcome: MeasurementVerdict, verdict: Verdict, log: LogCheck) -> str:
+def conclusion(outcome: MeasurementVerdict, plan: Any, log: LogCheck) -> str:
     """The end of the story in a sentence, as measurement tells it."""
     if not log.ok:
         return "This failed: what brokers had confirmed is not all there, once and in order."
-    if verdict is Verdict.BALANCED:
+    if plan.verdict is Verdict.BALANCED and not plan.moves:
         return "The cluster's own placement was balanced this time: run it again with another --seed."
     if not outcome.helped:
         worse = ", ".join(resource_name(name) for name in outcome.worse) or "nothing became more even"

@@ -137,7 +137,7 @@ def run_demo(
     for when, period in zip(("before", "after"), told.periods, strict=True):
         if period.too_busy:
             screen.print_lines(f"{when}: {period.warning}")
-    screen.print_lines(conclusion(outcome, plan.verdict, log))
+    screen.print_lines(conclusion(outcome, plan, log))
     screen.print_lines()
     for file in files:
         screen.print_lines(str(file))
