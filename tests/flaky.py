@@ -13,10 +13,6 @@ FLAKY: Final = {
     "tests/integration/test_demo_bundles.py::test_three_pulsar_brokers_are_levelled_and_measured": (
         "other programs on the machine change the CPU of single brokers while their load is measured"
     ),
-    "tests/unit/lab/demo/test_validity.py::test_the_log_sees_work_of_our_own_as_ours": (
-        "a reading takes the machine's time and the process's own one after the other; on a busy machine they "
-        "were 0.17 s apart"
-    ),
 }
 """By node id, without parameters. A test that needed its second run in two of the last ten runs is fixed or
 taken out; whoever adds one names the cause that was found, not a guess."""
