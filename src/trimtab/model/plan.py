@@ -87,6 +87,16 @@ class Plan(Generic[MoveT]):
     predicted: Prediction
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether the plan changes anything."""
+        return bool(self.moves)
+
+    @property
+    def has_nothing_to_do(self) -> bool:
+        """Whether every goal holds already, or as far as the rules on placement allow."""
+        return self.verdict is Verdict.BALANCED and not self.has_changes
+
 
 def settings_document(settings: Any, resources: tuple[str, ...]) -> dict[str, object]:
     """A balancer's settings as plain JSON values; θ and ε by resource, without what has settings of its own.

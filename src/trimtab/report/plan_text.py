@@ -76,7 +76,7 @@ def text_of_plan(
 def _verdict_text(plan: Any, requested: str) -> str:
     if plan.verdict is not Verdict.BALANCED:
         return VERDICTS[plan.verdict]
-    if plan.moves:
+    if not plan.has_nothing_to_do:
         return REQUEST_DONE if requested else VERDICTS[Verdict.BALANCED]
     if any(one.proof.get("goal") == "epsilon" for one in plan.problems):
         return AS_RULES_ALLOW
@@ -98,7 +98,7 @@ def bound_text(plan: Any, paid: int, least: int, amount: Callable[[int], str], v
     if not least:
         return f"none above {amount(0)} ({plan.bound.proof})" if paid else ""
     ratio = f"any plan {verb} {amount(least)} or more; this one {paid / least:.2f} times it"
-    if plan.verdict is Verdict.BALANCED and plan.moves:
+    if plan.verdict is Verdict.BALANCED and plan.has_changes:
         return ratio
     if paid > least:
         return f"to meet every goal, {ratio}"

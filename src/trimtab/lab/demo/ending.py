@@ -12,7 +12,6 @@ import numpy as np
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.demo.screen import SIDE_BY_SIDE, DemoOutput
 from trimtab.model.load import resource_name
-from trimtab.model.plan import Verdict
 from trimtab.report.before_after import MeasurementGoals, before_after_table
 from trimtab.report.heatmap import draw_heatmap
 from trimtab.report.terminal_heatmap import terminal_heatmap
@@ -95,7 +94,7 @@ def conclusion(outcome: MeasurementVerdict, plan: Any, log: LogCheck) -> str:
     """The end of the story in a sentence, as measurement tells it."""
     if not log.ok:
         return "This failed: what brokers had confirmed is not all there, once and in order."
-    if plan.verdict is Verdict.BALANCED and not plan.moves:
+    if plan.has_nothing_to_do:
         return "The cluster's own placement was balanced this time: run it again with another --seed."
     if not outcome.helped:
         worse = ", ".join(resource_name(name) for name in outcome.worse) or "nothing became more even"

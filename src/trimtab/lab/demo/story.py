@@ -16,7 +16,6 @@ from trimtab.lab.demo.failures import failures, failures_lines
 from trimtab.lab.demo.measuring import measured
 from trimtab.lab.demo.part import Demo, PlanT, ReceiptT, SandboxT, SnapshotT
 from trimtab.loop import turn
-from trimtab.model.plan import Verdict
 from trimtab.report.before_after import MeasurementGoals, compare_measurements
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class DemoResult(Generic[PlanT, ReceiptT]):
         """
         if not self.log.ok:
             return 1
-        if not self.plan.moves and self.plan.verdict is Verdict.BALANCED:
+        if self.plan.has_nothing_to_do:
             return 0
         if not self.outcome.helped:
             return 1

@@ -162,6 +162,11 @@ class QueuesPlan(Plan[Publication]):
     queues: tuple[QueueForecast, ...] = ()
     orders: tuple[SchedulerOrder, ...] = ()
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether something is published, or the scheduler moves, pauses or resumes something by itself."""
+        return bool(self.moves or self.orders)
+
 
 @dataclass(frozen=True, slots=True)
 class PublicationOutcome(StepOutcome):

@@ -12,6 +12,7 @@ from trimtab.model.plan import Verdict
 from trimtab.online.queues.settings import SchedulingSettings
 from trimtab.plan.queues.learning import is_new
 from trimtab.plan.queues.trim import plan_queues
+from trimtab.report.queues.renderer import plan_text
 
 SETTINGS = QueuesSettings(min_change=0.2, confidence=3.0, min_samples=30)
 FOUR = tuple(a_queue(number, 0, 0.0) for number in range(4))
@@ -92,6 +93,16 @@ def test_uneven_queues_without_overload_wait_for_the_end_of_the_cycle() -> None:
     (order,) = plan.orders
     assert (order.when, order.kind, order.queue, order.target) == ("end of cycle", "move", 0, 1)
     assert order.work_seconds == 20.0
+
+
+def test_orders_without_anything_to_publish_are_not_called_nothing_to_do() -> None:
+    """The scheduler balances the queues: they are not balanced already."""
+    queues = (a_queue(0, 60, 60.0), a_queue(1, 20, 20.0))
+    plan = plan_queues(a_snapshot(*queues, classes=(a_class("vote", weight=1.0),)), SETTINGS)
+    assert (plan.moves, len(plan.orders)) == ((), 1)
+    balanced = replace(plan, verdict=Verdict.BALANCED, problems=())
+    assert "balanced: every goal holds after these changes" in plan_text(balanced)
+    assert "balanced: every goal holds already, nothing to do" in plan_text(replace(balanced, orders=()))
 
 
 def test_settings_are_published_only_where_that_is_asked() -> None:
