@@ -195,7 +195,8 @@ def test_nodes_of_other_settings_do_not_use_the_same_logs(member: tuple[SandboxP
         for _ in range(2):
             await EtcdLog(client, name, 1, lambda told: None, shared).start()
         sentence = (
-            r"cluster \w+ in etcd \(lease_seconds 7 instead of 10\): use the same on all nodes; .* /trimtab-settings/\w+, and"
+            r"cluster \w+ in etcd \(lease_seconds 7 instead of 10\): use the same on all nodes; "
+            r".* /trimtab-settings/\w+, and"
         )
         with pytest.raises(InputError, match=sentence):
             await EtcdLog(client, name, 1, lambda told: None, (("lease_seconds", 7.0), ("new", 1))).start()
