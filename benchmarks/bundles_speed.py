@@ -20,9 +20,9 @@ import numpy as np
 from results import write_result
 from timing import time_call
 
+from simulate.instances import skewed_bundles
 from support.bundle_views import update_bundles
 from trimtab.history.bundles.replay import ReplayState, ShedderScenario, first_state, step
-from trimtab.lab.simulate.bundle_instances import skewed_bundles
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
 from trimtab.model.bundles.range import bundle_positions, initial_boundaries, topic_hashes
 from trimtab.model.bundles.reports import ReportTick

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from results import write_result
 
+from simulate.instances import lognormal_skew
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
-from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 

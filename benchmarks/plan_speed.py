@@ -10,11 +10,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 from results import write_result
 from timing import time_call, time_commands
 
+from simulate.instances import lognormal_skew
 from trimtab.files.replicas.snapshot import write_snapshot
-from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 

@@ -26,16 +26,18 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
 import numpy as np
 from redis import Redis
 from schemes import BY_COUNT, BY_WORK, QUEUES, THRESHOLD, WEIGHTS
 
+from simulate.arrivals import ReplayedMessage, at_random, in_step
 from trimtab.dataplane.queues import BalancedBroker
 from trimtab.dataplane.queues.ending import ended
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
 from trimtab.lab.sandbox.queues.server import RedisServerProcess
-from trimtab.lab.simulate.queues.arrivals import ReplayedMessage, at_random, in_step
 from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from simulate.arrivals import at_random, in_step
 from trimtab.history.queues.messages import ReplayedMessage
 from trimtab.history.queues.run import QueuesRun
 from trimtab.history.queues.world import DispatchScheme, QueuesWorld
-from trimtab.lab.simulate.queues.arrivals import at_random, in_step
 from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +20,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
 import numpy as np
 
+from simulate.instances import lognormal_skew
 from trimtab.history.replicas.load_series import load_series
 from trimtab.history.replicas.recording import FolderLoadRecording, ReplayPeriod
 from trimtab.history.replicas.replay import PlanningScenario, replayed
-from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.goals import goals_of
 from trimtab.model.imbalance import imbalance, mean_of
 from trimtab.model.load import FloatArray, IntArray

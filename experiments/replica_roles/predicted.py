@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.lab.simulate.instances import plain_snapshot
+from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim

@@ -23,8 +23,7 @@ from figures import draw_sweep
 
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
-from trimtab.lab.simulate.instances import plain_snapshot
-from trimtab.lab.simulate.weeks import PartitionedLoad, partitioned
+from trimtab.lab.simulate.weeks import PartitionedLoad, partitioned, plain_snapshot
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.loadvalue import load_value
 from trimtab.model.replicas.plan import ReplicaMove, ReplicaMoveKind

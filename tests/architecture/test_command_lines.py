@@ -26,6 +26,8 @@ SPAN = re.compile(r"`([^`\n]+)`")
 SCRIPT = re.compile(
     r"^\s*(?:\$ )?\S*python3? ((?:examples|experiments|benchmarks|scripts)/[\w/.-]+)(.*)$", re.MULTILINE
 )
+PARSERS = {"scripts/simulate": "tests/simulate/**/*.py"}
+"""Scripts that hand their options on, and where the parsers of these are."""
 COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ +)*(?:\S*/)?trimtab(?= |$)(.*)$")
 
 
@@ -115,7 +117,8 @@ def test_scripts_in_code_blocks_take_these_options(page: Path) -> None:
     for block in _blocks(page.read_text(encoding="utf-8")):
         for name, rest in SCRIPT.findall(block):
             assert (ROOT / name).is_file()
-            source = (ROOT / name).read_text(encoding="utf-8")
+            parsers = [ROOT / name, *(ROOT.glob(PARSERS[name]) if name in PARSERS else ())]
+            source = "".join(parser.read_text(encoding="utf-8") for parser in parsers)
             told = re.findall(r"(--[\w-]+)", rest.split(" #")[0])
             assert not [option for option in told if f'"{option}"' not in source]
 

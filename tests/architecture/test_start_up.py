@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from simulate.instances import lognormal_skew
 from trimtab.cli.app import COMMANDS
 from trimtab.files.replicas.snapshot import write_snapshot
-from trimtab.lab.simulate.instances import lognormal_skew
 
 SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
 HEAVY = {

@@ -11,12 +11,12 @@ from uuid import uuid4
 
 import pytest
 
+from simulate.masters.store import SimulatedLogStore
 from trimtab.dataplane.masters.etcd import CompactedError, EtcdClient
 from trimtab.dataplane.masters.slots import EtcdLog
 from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_until_healthy
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
-from trimtab.lab.simulate.masters.store import SimulatedLogStore
 from trimtab.model.errors import ConnectError, InputError, NodeError, SandboxError
 from trimtab.online.masters.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, entry_bytes
 from trimtab.online.masters.entries import AppendMessages, ClaimMastership, MessageRecord

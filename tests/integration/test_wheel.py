@@ -12,11 +12,10 @@ from zipfile import ZipFile
 
 import pytest
 
+from simulate.instances import lognormal_skew, skewed_bundles
 from trimtab.extras import EXTRAS
 from trimtab.files.bundles.snapshot import write_bundles_snapshot
 from trimtab.files.replicas.snapshot import write_snapshot
-from trimtab.lab.simulate.bundle_instances import skewed_bundles
-from trimtab.lab.simulate.instances import lognormal_skew
 
 ROOT = Path(__file__).parents[2]
 

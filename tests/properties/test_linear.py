@@ -8,8 +8,8 @@ from math import inf
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from trimtab.lab.simulate.linear import ClientOperation, check_linearizability
-from trimtab.lab.simulate.masters.histories import (
+from simulate.linear import ClientOperation, check_linearizability
+from simulate.masters.histories import (
     LogModel,
     MessageAppended,
     MessagesRead,

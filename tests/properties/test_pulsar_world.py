@@ -7,7 +7,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from trimtab.lab.simulate.pulsar.checkers import always, at_rest
+from simulate.checkers.pulsar_world import always, at_rest
 from trimtab.lab.simulate.pulsar.leader import LeaderSettings, UnloadOrder
 from trimtab.lab.simulate.pulsar.sequences import lookup, unload
 from trimtab.lab.simulate.pulsar.settings import WorldSettings

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from simulate.keys.checker import KeysInvariantError, SimulatedEffects
+from simulate.keys.clients import SimulatedLogEntry
+from simulate.keys.explore import FaultRates, explore
+from simulate.keys.run import simulate
+from simulate.keys.world import KeysWorld
 from tiers import by_tier
-from trimtab.lab.simulate.keys.checker import KeysInvariantError, SimulatedEffects
-from trimtab.lab.simulate.keys.clients import SimulatedLogEntry
-from trimtab.lab.simulate.keys.explore import FaultRates, explore
-from trimtab.lab.simulate.keys.run import simulate
-from trimtab.lab.simulate.keys.world import KeysWorld
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 from trimtab.online.keys.order.messages import OrderedRecord, Stamp
@@ -88,7 +88,7 @@ def test_every_interleaving_keeps_the_promises(
 
 @pytest.mark.parametrize("seed", range(by_tier(1, 4, 4)))
 def test_seeded_faults_keep_the_promises(seed: int) -> None:
-    """Three producers, three consumers, five partitions; python -m trimtab.lab.simulate.keys runs more."""
+    """Three producers, three consumers, five partitions; `scripts/simulate keys` runs more."""
     found = simulate(seed, 20_000)
     assert found.tables > 5
     assert found.doubled > 0, "otherwise nothing was received twice, and marks were not needed"

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
+from simulate.masters.checkers import StoreInvariantError
+from simulate.masters.disk import SimulatedDisk
+from simulate.masters.faults import FAULTS, end_all, schedule
+from simulate.masters.machine import SimulatedNode
+from simulate.masters.world import StoreWorld
 from tiers import by_tier
-from trimtab.lab.simulate.masters.checkers import StoreInvariantError
-from trimtab.lab.simulate.masters.disk import SimulatedDisk
-from trimtab.lab.simulate.masters.faults import FAULTS, end_all, schedule
-from trimtab.lab.simulate.masters.machine import SimulatedNode
-from trimtab.lab.simulate.masters.world import StoreWorld
 from trimtab.online.masters.messages import Promised
 from trimtab.online.masters.rejoin import ALL_RESTARTED
 from trimtab.online.masters.settings import StoreSettings, TransferScheme

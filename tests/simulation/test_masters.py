@@ -5,16 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from simulate.masters import world
+from simulate.masters.clock import DriftingClock
+from simulate.masters.run import run
 from tiers import by_tier
-from trimtab.lab.simulate.masters import world
-from trimtab.lab.simulate.masters.clock import DriftingClock
-from trimtab.lab.simulate.masters.run import run
 from trimtab.online.masters.engines import ENGINES
 from trimtab.online.masters.log import ConsensusEngine
 
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "simulate"
 SEEDS = by_tier(3, 8, 8)
 BEYOND = 3
 SHOWED = {26: 0, 27: 0, 31: 0, 39: 0, 164: 0, 444: 0, 690: 0, 1095: 0, 4692: 1, 5026: 0}
@@ -79,7 +81,7 @@ def test_nodes_that_read_a_clock_which_is_set_are_caught(seed: int, monkeypatch:
 
 def test_a_seed_is_replayed_by_the_command_and_tells_its_story() -> None:
     """The same seed, the same story, to the letter."""
-    command = [sys.executable, "-m", "trimtab.lab.simulate.masters", "--seed", "3"]
+    command = [sys.executable, SCRIPT, "masters", "--seed", "3"]
     stories = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
     lines = [story.splitlines()[:-1] for story in stories]  # the last tells how fast it was
     assert lines[0] == lines[1]

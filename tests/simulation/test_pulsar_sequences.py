@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trimtab.lab.simulate.pulsar.checkers import always, at_rest, only_bundles_are_served
+from simulate.checkers.pulsar_world import always, at_rest, only_bundles_are_served
 from trimtab.lab.simulate.pulsar.leader import LeaderSettings
 from trimtab.lab.simulate.pulsar.sequences import lookup
 from trimtab.lab.simulate.pulsar.settings import WorldSettings

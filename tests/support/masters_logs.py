@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from trimtab.lab.simulate.masters.store import SimulatedLogStore
+from simulate.masters.store import SimulatedLogStore
 from trimtab.online.masters.entries import AppendMessages, ClaimMastership, Entry, MessageRecord
 from trimtab.online.masters.log import STORE, ConsensusEngine
 from trimtab.online.masters.messages import SendMessage, WriteLog

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trimtab.history.replicas.load_series import LoadSeries
-from trimtab.lab.simulate.instances import plain_snapshot
+from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings

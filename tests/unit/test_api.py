@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 import trimtab
+from simulate.instances import lognormal_skew, skewed_bundles
 from support.key_snapshots import a_key
 from support.key_snapshots import a_snapshot as a_topic
 from support.master_snapshots import a_group
 from support.master_snapshots import a_snapshot as a_store
 from support.queue_snapshots import a_class, a_queue, a_snapshot
 from trimtab import extras
-from trimtab.lab.simulate.bundle_instances import skewed_bundles
-from trimtab.lab.simulate.instances import lognormal_skew
 
 SNAPSHOTS = {
     "replicas": lognormal_skew(brokers=6, replicas=120, seed=3),

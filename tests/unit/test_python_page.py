@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import trimtab
+from simulate.instances import lognormal_skew
 from support.recordings import skewed, tick, written
 from support.small_lake import NOON, imbalance_rows, publish
-from trimtab.lab.simulate.instances import lognormal_skew
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 

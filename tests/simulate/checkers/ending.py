@@ -51,7 +51,7 @@ def cordons_as_they_should_be(
     drained = set(state.drained) if state.status in ("finished", "incomplete") else set()
     for broker, value in cordons_of(cluster).items():
         if broker in drained and any(f"broker {broker} stays cordoned" in note for note in state.notes):
-            expected = "*"
+            expected: str | None = "*"
         elif any(f"broker {broker} may still be cordoned" in note for note in state.notes):
             continue
         else:

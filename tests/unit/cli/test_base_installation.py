@@ -15,11 +15,11 @@ import pytest
 import typer
 
 import trimtab
+from simulate.instances import lognormal_skew
 from support.installations import ROOT, with_extras
 from support.recordings import skewed, tick, written
 from support.small_lake import NOON, imbalance_rows, publish
 from trimtab.cli.app import COMMANDS
-from trimtab.lab.simulate.instances import lognormal_skew
 
 MANY = ROOT / "tests" / "support" / "many_verbs.py"
 

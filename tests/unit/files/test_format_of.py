@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from simulate.instances import lognormal_skew
 from trimtab.files.replicas.snapshot import FORMAT, write_snapshot
 from trimtab.files.snapshot_format import format_of
-from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.errors import InputError
 
 KNOWN = ("trimtab/other-snapshot/1", FORMAT.name)

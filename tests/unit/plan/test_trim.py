@@ -2,8 +2,8 @@
 
 import pytest
 
+from simulate.instances import lognormal_skew
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings

@@ -1,1 +1,1 @@
-"""Made-up worlds that users run: Pulsar in virtual time, recordings, and skewed clusters of any size."""
+"""What `trimtab simulate` runs: Pulsar in virtual time, and simulated recordings to replay."""

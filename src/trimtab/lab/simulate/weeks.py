@@ -1,4 +1,4 @@
-"""Made-up weeks of a Kafka cluster: topics with daily and weekly cycles, noise and bursts, from a seed."""
+"""Simulated weeks of a Kafka cluster, from a seed: topics with daily and weekly cycles, noise and bursts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,77 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from trimtab.files.replicas.recording import write_recording
 from trimtab.lab.sandbox.kafka.placement_formulas import kafka_formula
-from trimtab.lab.simulate.instances import plain_snapshot
 from trimtab.model.errors import SettingsError
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.model.replicas.snapshot import (
+    NO_BROKER,
+    LogDirs,
+    Partitions,
+    ReplicaBrokers,
+    ReplicaBrokerState,
+    ReplicasSnapshot,
+)
+from trimtab.model.snapshot import Quality, SnapshotReference
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def plain_snapshot(
+    name: str,
+    *,
+    ids: NDArray[np.int64],
+    rack: tuple[str, ...] | None = None,
+    capacity: FloatArray,
+    topics: tuple[str, ...],
+    topic: IntArray | NDArray[np.int64],
+    number: IntArray,
+    replicas: IntArray,
+    leader_load: FloatArray,
+    follower_load: FloatArray,
+) -> ReplicasSnapshot:
+    """A snapshot in which all is well: brokers alive, each its own host, replicas in sync, the first leads.
+
+    Parameters
+    ----------
+    name
+        Of the snapshot.
+    ids, rack
+        Kafka's ids, and the rack of each; None: each is one of its own.
+    capacity, topics, topic, number, replicas, leader_load, follower_load
+        As in `ReplicaBrokers` and `Partitions`.
+    """
+    hosts = tuple(f"broker-{b}" for b in ids)
+    return ReplicasSnapshot(
+        reference=SnapshotReference(name, "2026-01-01T00:00:00Z", "0" * 64),
+        quality=Quality(),
+        brokers=ReplicaBrokers(
+            id=ids,
+            host=hosts,
+            rack=rack or hosts,
+            state=np.full(len(ids), ReplicaBrokerState.ALIVE, dtype=np.int8),
+            capacity=capacity,
+        ),
+        log_dirs=LogDirs(np.zeros(0, np.int32), (), np.zeros(0, np.int8), np.zeros(0)),
+        partitions=Partitions(
+            topics=topics,
+            topic=topic.astype(np.int32),
+            number=number.astype(np.int32),
+            replicas=replicas.astype(np.int32),
+            leader=replicas[:, 0].astype(np.int32),
+            in_sync=np.ones(replicas.shape, dtype=np.bool_),
+            log_dir=np.full(replicas.shape, NO_BROKER, dtype=np.int32),
+            leader_load=leader_load,
+            follower_load=follower_load,
+        ),
+    )
+
 
 START: Final = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
 """A Monday."""

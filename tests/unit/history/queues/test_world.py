@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from simulate.arrivals import at_random, in_step
 from trimtab.history.queues.messages import ReplayedMessage
 from trimtab.history.queues.world import DispatchScheme, QueuesWorld
-from trimtab.lab.simulate.queues.arrivals import at_random, in_step
 from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.settings import SchedulingSettings
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from trimtab.lab.simulate.instances import plain_snapshot
+from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.load_forecast import busiest_hours, forecast_usage, with_load
 from trimtab.model.replicas.resources import CPU, NETWORK_IN
 from trimtab.model.replicas.snapshot import ReplicasSnapshot

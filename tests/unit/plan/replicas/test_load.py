@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.settings import read_settings
-from trimtab.lab.simulate.instances import plain_snapshot
+from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import DISK, NETWORK_IN

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from simulate.instances import lognormal_skew
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.lab.simulate.instances import lognormal_skew
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simulate.instances import lognormal_skew
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
-from trimtab.lab.simulate.instances import lognormal_skew, plain_snapshot
+from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.errors import InputError
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot

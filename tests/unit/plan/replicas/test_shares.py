@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.support.replica_clusters import broker, partition, snapshot
 
-from trimtab.lab.simulate.instances import plain_snapshot
+from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.resources import DISK, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings

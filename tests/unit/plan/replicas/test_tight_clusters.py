@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from trimtab.lab.simulate.tight_instances import TightInstance, tight_cluster
+from simulate.instances import TightInstance, tight_cluster
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import RESOURCES

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.lab.simulate.linear import ClientOperation, check_linearizability, independent_parts
+from simulate.linear import ClientOperation, check_linearizability, independent_parts
 
 WRITE, READ = "write", "read"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.lab.simulate.masters.world import StoreWorld
+from simulate.masters.world import StoreWorld
 from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.log import ConsensusEngine
 from trimtab.online.masters.settings import StoreSettings, TransferScheme

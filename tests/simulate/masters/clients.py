@@ -10,7 +10,7 @@ from collections import deque
 from math import inf
 from typing import Any, Final
 
-from trimtab.lab.simulate.masters.machine import StoreWorldProtocol
+from simulate.masters.machine import StoreWorldProtocol
 from trimtab.online.masters.consumer_session import ConsumerSession
 from trimtab.online.masters.messages import (
     ClientDisconnected,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from trimtab.lab.simulate.linear import ClientOperation
+from simulate.linear import ClientOperation
 from trimtab.online.masters.messages import FetchResponse
 
 Message = tuple[str, int]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from trimtab.lab.simulate.masters.machine import SimulatedNode
-from trimtab.lab.simulate.masters.network import Address
-from trimtab.lab.simulate.masters.world import STORE, StoreWorld
+from simulate.masters.machine import SimulatedNode
+from simulate.masters.network import Address
+from simulate.masters.world import STORE, StoreWorld
 
 MEAN_SECONDS: Final = 4.0
 """Between two faults."""

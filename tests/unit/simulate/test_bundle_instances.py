@@ -1,7 +1,7 @@
 """Made-up clusters of bundles."""
 
+from simulate.instances import skewed_bundles
 from support.bundle_plan_checker import check_plan
-from trimtab.lab.simulate.bundle_instances import skewed_bundles
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.plan import Verdict
 from trimtab.plan.bundles.trim import plan_bundles

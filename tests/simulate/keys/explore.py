@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
 
-from trimtab.lab.simulate.keys.checker import KeysInvariantError
-from trimtab.lab.simulate.keys.world import KeysWorld
+from simulate.keys.checker import KeysInvariantError
+from simulate.keys.world import KeysWorld
 
 Action = tuple[str, tuple[int | bool, ...]]
 

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from trimtab.lab.simulate.linear import check_linearizability
-from trimtab.lab.simulate.masters.checkers import StoreInvariantError
-from trimtab.lab.simulate.masters.faults import FAULTS, end_all, schedule
-from trimtab.lab.simulate.masters.histories import LogModel
-from trimtab.lab.simulate.masters.world import FREE, ProcessingCost, StoreWorld
+from simulate.linear import check_linearizability
+from simulate.masters.checkers import StoreInvariantError
+from simulate.masters.faults import FAULTS, end_all, schedule
+from simulate.masters.histories import LogModel
+from simulate.masters.world import FREE, ProcessingCost, StoreWorld
 from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.log import ConsensusEngine
 from trimtab.online.masters.settings import StoreSettings, TransferScheme

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from trimtab.lab.simulate.keys.checker import KeysInvariantError, SimulatedEffects
-from trimtab.lab.simulate.keys.clients import SimulatedKeyConsumer, SimulatedKeyProducer, SimulatedLogEntry
-from trimtab.lab.simulate.keys.pending_acks import PendingAcks
-from trimtab.lab.simulate.keys.places import SequencePositions
+from simulate.keys.checker import KeysInvariantError, SimulatedEffects
+from simulate.keys.clients import SimulatedKeyConsumer, SimulatedKeyProducer, SimulatedLogEntry
+from simulate.keys.pending_acks import PendingAcks
+from simulate.keys.places import SequencePositions
 from trimtab.model.keys.routing import RoutingTable
 from trimtab.online.keys.order.messages import (
     CommitOffset,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from trimtab.lab.simulate.masters.clock import DriftingClock
-from trimtab.lab.simulate.masters.disk import SimulatedDisk
-from trimtab.lab.simulate.masters.histories import ClientHistories
-from trimtab.lab.simulate.masters.network import Address
-from trimtab.lab.simulate.masters.store import SimulatedLogStore
+from simulate.masters.clock import DriftingClock
+from simulate.masters.disk import SimulatedDisk
+from simulate.masters.histories import ClientHistories
+from simulate.masters.network import Address
+from simulate.masters.store import SimulatedLogStore
 from trimtab.online.masters.messages import FetchResponse, MapChanged, ProduceResponse, SendMessage
 from trimtab.online.masters.node import StoreNode
 from trimtab.online.masters.settings import StoreSettings

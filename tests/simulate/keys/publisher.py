@@ -6,7 +6,7 @@ import random
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
-from trimtab.lab.simulate.keys.world import KeysWorld
+from simulate.keys.world import KeysWorld
 from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.online.keys.murmur2 import key_group
 

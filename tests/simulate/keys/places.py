@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trimtab.lab.simulate.keys.clients import SimulatedLogEntry
+from simulate.keys.clients import SimulatedLogEntry
 from trimtab.online.keys.order.messages import SearchStream, Stream
 
 

@@ -7,14 +7,14 @@ import sys
 import time
 from functools import partial
 
-from trimtab.lab.simulate.keys.checker import KeysInvariantError
-from trimtab.lab.simulate.keys.run import KeysSimulationResult, simulate
-from trimtab.lab.simulate.seeds import add_seeds, played, selected_seeds
+from simulate.keys.checker import KeysInvariantError
+from simulate.keys.run import KeysSimulationResult, simulate
+from simulate.seeds import add_seeds, played, selected_seeds
 
 
 def main() -> int:
     """Run the seeds; exit code 1 if a promise was broken, with the seed that shows it again."""
-    parser = argparse.ArgumentParser(prog="python -m trimtab.lab.simulate.keys", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/simulate keys", description=__doc__)
     add_seeds(parser, default="0:1000")
     parser.add_argument("--records", type=int, default=1_000_000, help="of each seed: %(default)s")
     parser.add_argument("--retention", action="store_true", help="cut logs past what is not consumed")
@@ -33,7 +33,7 @@ def main() -> int:
         print(f"seed {seed}: {told}")
         more = " --retention" if asked.retention else ""
         print(
-            f"  replay: python -m trimtab.lab.simulate.keys --seed {seed} --records {asked.records}{more}",
+            f"  replay: scripts/simulate keys --seed {seed} --records {asked.records}{more}",
             flush=True,
         )
         if not asked.keep_going:

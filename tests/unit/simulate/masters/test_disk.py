@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from trimtab.lab.simulate.masters.disk import SimulatedDisk
+from simulate.masters.disk import SimulatedDisk
 from trimtab.online.masters.entries import NoOp
 from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
 

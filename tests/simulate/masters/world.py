@@ -9,15 +9,15 @@ from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from trimtab.lab.simulate.masters.checkers import InvariantCheckers
-from trimtab.lab.simulate.masters.clients import SimulatedStoreConsumer, SimulatedStoreProducer
-from trimtab.lab.simulate.masters.clock import DriftingClock
-from trimtab.lab.simulate.masters.deliveries import DeliveryChecker
-from trimtab.lab.simulate.masters.disk import SimulatedDisk
-from trimtab.lab.simulate.masters.histories import ClientHistories
-from trimtab.lab.simulate.masters.machine import SimulatedNode, SimulatedStoreClient
-from trimtab.lab.simulate.masters.network import Address, SimulatedNetwork
-from trimtab.lab.simulate.masters.store import SimulatedLogStore
+from simulate.masters.checkers import InvariantCheckers
+from simulate.masters.clients import SimulatedStoreConsumer, SimulatedStoreProducer
+from simulate.masters.clock import DriftingClock
+from simulate.masters.deliveries import DeliveryChecker
+from simulate.masters.disk import SimulatedDisk
+from simulate.masters.histories import ClientHistories
+from simulate.masters.machine import SimulatedNode, SimulatedStoreClient
+from simulate.masters.network import Address, SimulatedNetwork
+from simulate.masters.store import SimulatedLogStore
 from trimtab.online.masters.bounds import entry_bytes
 from trimtab.online.masters.engines import EMBEDDED
 from trimtab.online.masters.entries import AppendMessages

@@ -6,9 +6,9 @@ import itertools
 import random
 from dataclasses import dataclass, field, replace
 
-from trimtab.lab.simulate.keys.clients import SimulatedLogEntry
-from trimtab.lab.simulate.keys.publisher import SimulatedPublisher
-from trimtab.lab.simulate.keys.world import KeysWorld
+from simulate.keys.clients import SimulatedLogEntry
+from simulate.keys.publisher import SimulatedPublisher
+from simulate.keys.world import KeysWorld
 from trimtab.online.keys.order.settings import OrderingConfig
 
 SETTINGS = OrderingConfig(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trimtab.lab.simulate.masters.clients import SimulatedStoreConsumer
-from trimtab.lab.simulate.masters.logs import AppliedLogs
-from trimtab.lab.simulate.masters.machine import SimulatedNode, StoreWorldProtocol
+from simulate.masters.clients import SimulatedStoreConsumer
+from simulate.masters.logs import AppliedLogs
+from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
 from trimtab.online.masters.entries import MessageRecord
 from trimtab.online.masters.messages import FetchResponse, ProduceResponse, SendMessage
 from trimtab.online.masters.state import GroupState

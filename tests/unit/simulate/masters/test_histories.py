@@ -8,8 +8,8 @@ from math import inf
 
 import pytest
 
-from trimtab.lab.simulate.linear import ClientOperation, check_linearizability
-from trimtab.lab.simulate.masters.histories import (
+from simulate.linear import ClientOperation, check_linearizability
+from simulate.masters.histories import (
     ClientHistories,
     LogModel,
     MessageAppended,
@@ -17,7 +17,7 @@ from trimtab.lab.simulate.masters.histories import (
     OffsetAcknowledged,
     ReadStarted,
 )
-from trimtab.lab.simulate.masters.world import StoreWorld
+from simulate.masters.world import StoreWorld
 from trimtab.online.masters.entries import MessageRecord
 from trimtab.online.masters.messages import FetchResponse
 from trimtab.online.masters.settings import StoreSettings

@@ -8,15 +8,15 @@ import time
 from collections import Counter
 from functools import partial
 
-from trimtab.lab.simulate.masters.run import FAULT_SECONDS, StoreSimulationResult, run
-from trimtab.lab.simulate.masters.times import table
-from trimtab.lab.simulate.seeds import add_seeds, played, selected_seeds
+from simulate.masters.run import FAULT_SECONDS, StoreSimulationResult, run
+from simulate.masters.times import table
+from simulate.seeds import add_seeds, played, selected_seeds
 from trimtab.online.masters.engines import EMBEDDED, ENGINES
 
 
 def main() -> int:
     """Run them; exit code 1 if an invariant is broken."""
-    parser = argparse.ArgumentParser(prog="python -m trimtab.lab.simulate.masters", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/simulate masters", description=__doc__)
     add_seeds(parser, default="0:100")
     parser.add_argument(
         "--engine",
@@ -52,7 +52,7 @@ def main() -> int:
             longer = asked.fault_seconds != FAULT_SECONDS
             options += f" --fault-seconds {asked.fault_seconds:g}" if longer else ""
             print(f"seed {told.seed}: {told.violation}")
-            print(f"  replay: python -m trimtab.lab.simulate.masters --seed {told.seed}{options}", flush=True)
+            print(f"  replay: scripts/simulate masters --seed {told.seed}{options}", flush=True)
             if not asked.keep_going:
                 break
     print(sums)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trimtab.lab.simulate.masters.deliveries import DeliveryChecker
-from trimtab.lab.simulate.masters.logs import AppliedLogs
-from trimtab.lab.simulate.masters.machine import SimulatedNode, StoreWorldProtocol
-from trimtab.lab.simulate.masters.masterships import MastershipChecker
+from simulate.masters.deliveries import DeliveryChecker
+from simulate.masters.logs import AppliedLogs
+from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
+from simulate.masters.masterships import MastershipChecker
 from trimtab.online.masters.messages import Received, SendMessage, TimerExpired
 from trimtab.online.masters.store_messages import Event, StoreEvent, StoreRequest
 from trimtab.online.masters.token import CLUSTER

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.lab.simulate.masters.machine import StoreWorldProtocol
-from trimtab.lab.simulate.masters.model import GroupModel
+from simulate.masters.machine import StoreWorldProtocol
+from simulate.masters.model import GroupModel
 from trimtab.online.masters.entries import ClaimMastership, Entry, TransferMastership
 from trimtab.online.masters.log import GroupLog
 from trimtab.online.masters.replica import PaxosLog

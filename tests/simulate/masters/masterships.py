@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.lab.simulate.masters.logs import AppliedLogs
-from trimtab.lab.simulate.masters.machine import SimulatedNode, StoreWorldProtocol
+from simulate.masters.logs import AppliedLogs
+from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
 from trimtab.online.masters.entries import ClaimMastership, Entry, Nonce, TransferMastership
 from trimtab.online.masters.group import ReplicatedGroup
 from trimtab.online.masters.log import GroupLog

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trimtab.lab.simulate.keys.checker import KeysInvariantError, SimulatedEffects
-from trimtab.lab.simulate.keys.clients import SimulatedKeyProducer, SimulatedLogEntry
+from simulate.keys.checker import KeysInvariantError, SimulatedEffects
+from simulate.keys.clients import SimulatedKeyProducer, SimulatedLogEntry
 from trimtab.online.keys.order.messages import OrderedRecord
 
 

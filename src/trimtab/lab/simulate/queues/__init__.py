@@ -1,1 +1,0 @@
-"""Queues and their workers in virtual time, under the dispatch and balance scheduling that run elsewhere."""

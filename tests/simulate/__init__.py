@@ -1,0 +1,1 @@
+"""Simulated systems for tests: clusters, nodes and clients in virtual time, and checkers of what they do."""
