@@ -16,6 +16,7 @@ import asyncio
 import gc
 import sqlite3
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 import aiokafka
 import confluent_kafka
 import psycopg
@@ -31,6 +34,7 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from keys_clients import PARTITIONS, VALUE, draws
 from results import write_result
 
+from support.postgres import postgres_server
 from trimtab.dataplane.keys import aiokafka as ours_aiokafka
 from trimtab.dataplane.keys import confluent as ours_confluent
 from trimtab.dataplane.keys import kafka_python as ours_kafka_python
@@ -43,7 +47,6 @@ from trimtab.dataplane.keys.checkpoints import (
 from trimtab.dataplane.keys.ordered_consumer import POLL_SECONDS
 from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.postgres import postgres_server
 
 RECORDS = {"kafka-python": 400_000, "aiokafka": 800_000, "confluent-kafka": 1_000_000}
 """More than clients fetch ahead (1 MB a partition): else all lies there when the clock begins."""

@@ -26,7 +26,7 @@ SPAN = re.compile(r"`([^`\n]+)`")
 SCRIPT = re.compile(
     r"^\s*(?:\$ )?\S*python3? ((?:examples|experiments|benchmarks|scripts)/[\w/.-]+)(.*)$", re.MULTILINE
 )
-PARSERS = {"scripts/simulate": "tests/simulate/**/*.py"}
+PARSERS = {"scripts/simulate": "tests/simulate/**/*.py", "scripts/kill-test": "tests/kill_tests/*.py"}
 """Scripts that hand their options on, and where the parsers of these are."""
 COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ +)*(?:\S*/)?trimtab(?= |$)(.*)$")
 

@@ -17,6 +17,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.connection import KafkaConnection
 
+from kill_tests.keys import KeysKillTest
 from support.asking import ask
 from support.kafka_classes import sent_by_java
 from support.keys_place import FIRST_CLIENT_IN_TEST, TABLES, Place, effects_in_order, wait_until
@@ -27,7 +28,6 @@ from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.checking import KeysViolation
 from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
-from trimtab.lab.sandbox.keys.kill_test import KeysKillTest
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
@@ -420,7 +420,7 @@ def test_a_record_that_is_sent_again_with_its_headers_takes_effect_again(
 def test_no_order_breaks_and_nothing_is_lost_when_processes_are_killed(place: Place, tmp_path: Path) -> None:
     """Four kills at random steps, of producers and consumers on all three clients, while tables change.
 
-    `python -m trimtab.lab.sandbox.keys --kills 50` is the same at length.
+    `scripts/kill-test keys --kills 50` is the same at length.
     """
     told = KeysKillTest(place.bootstrap, tmp_path, 7, CLIENTS[::2], CLIENTS).run(4)
     assert sum(told.killed.values()) == 4

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from support.postgres import postgres_server
 from trimtab.dataplane.keys.checkpoints import PostgresCheckpointStore
-from trimtab.lab.sandbox.keys.postgres import postgres_server
 from trimtab.model.errors import SettingsError
 
 pytestmark = pytest.mark.skipif(shutil.which("initdb") is None, reason="PostgreSQL is not installed")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kill_tests.masters import GROUPS, LEASE_SECONDS, NODES, StoreKillTest
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.producer import Producer
 from trimtab.lab.sandbox.masters.etcd import etcd_program
-from trimtab.lab.sandbox.masters.kill_test import GROUPS, LEASE_SECONDS, NODES, StoreKillTest
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
 from trimtab.online.masters.engines import ETCD

@@ -6,11 +6,12 @@ import asyncio
 import time
 from pathlib import Path
 
+from kill_tests.masters import GROUPS, LEASE_SECONDS, NODES, STRIKES, StoreKillTest
+from kill_tests.proxy import FaultProxy
 from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import Consumer
 from trimtab.dataplane.masters.group_status import query_group_status
 from trimtab.dataplane.masters.producer import Producer
-from trimtab.lab.sandbox.masters.kill_test import GROUPS, LEASE_SECONDS, NODES, STRIKES, StoreKillTest
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 
 KILLS, KILLS_CUT = 5, 4
@@ -33,7 +34,7 @@ def test_nothing_acknowledged_is_lost_whoever_is_killed(tmp_path: Path) -> None:
 def test_nothing_acknowledged_is_lost_whatever_is_cut(tmp_path: Path) -> None:
     """The same while nodes reach one another through a proxy that is cut one way, both ways, or slow."""
     with MastersSandbox.start(
-        NODES, GROUPS, lease_seconds=LEASE_SECONDS, folder=tmp_path / "cuts", proxied=True
+        NODES, GROUPS, lease_seconds=LEASE_SECONDS, folder=tmp_path / "cuts", proxy=FaultProxy
     ) as sandbox:
         told = StoreKillTest(sandbox, seed=2).run(KILLS_CUT)
     assert told.killed >= KILLS_CUT and told.cuts.total() >= 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from trimtab.dataplane.masters.consumer import StoredMessage
-from trimtab.dataplane.masters.group_status import GroupStatusByNode
 
 
 class StoreViolation(AssertionError):
@@ -98,48 +97,3 @@ class MessageLedger:
                     f"{last[producer]} are there"
                 )
         return len(self.log)
-
-
-class ReportedMasterships:
-    """What nodes say of their own masterships, in one round of questions after another.
-
-    A version names one master, and a later master has a higher one. So no node may hold a version that
-    another one holds, nor, in a later round, one that is not above what another node held in a round before.
-
-    Attributes
-    ----------
-    answers
-        How many were compared.
-    """
-
-    def __init__(self) -> None:
-        self.answers = 0
-        self._last: dict[int, tuple[int, int]] = {}
-
-    def check_round(self, statuses: GroupStatusByNode) -> None:
-        """Compare the answers of a round, each of which came after all those of the rounds before.
-
-        Raises
-        ------
-        Violation
-            If two nodes are master of one group.
-        """
-        found: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        for node, groups in statuses.items():
-            self.answers += len(groups)
-            for group, standing in groups.items():
-                if standing.holds:
-                    found[group][node] = standing.version
-        for group, versions in found.items():
-            before = self._last.get(group)
-            if before is not None:
-                for node, version in versions.items():
-                    if node != before[1] and version <= before[0]:
-                        raise StoreViolation(
-                            f"node {node} is master of group {group} by version {version}, after node "
-                            f"{before[1]} was by version {before[0]}"
-                        )
-            if len(set(versions.values())) < len(versions):
-                raise StoreViolation(f"several nodes are master of group {group} by one version: {versions}")
-            newest = max((version, node) for node, version in versions.items())
-            self._last[group] = newest if before is None else max(before, newest)

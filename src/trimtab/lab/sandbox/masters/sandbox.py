@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Protocol
 from uuid import uuid4
 
 import msgspec
@@ -28,7 +29,6 @@ from trimtab.lab.sandbox.masters.etcd import (
     member_command,
     wait_until_healthy,
 )
-from trimtab.lab.sandbox.masters.proxy import FaultProxy, Pair
 from trimtab.lab.sandbox.masters.state import MastersSandboxState, StoreNodeProcess
 from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
@@ -39,6 +39,23 @@ from trimtab.online.masters.settings import StoreSettings, TransferScheme
 MEMORY_PER_NODE_MB = 50
 MAX_GROUPS = 200
 MAX_NODES = 20
+Pair = tuple[int, int]
+"""Who calls, and who is called."""
+
+
+class NetworkProxy(Protocol):
+    """A network between the processes of a sandbox.
+
+    Attributes
+    ----------
+    ports
+        For each pair, where the one that calls finds the other.
+    """
+
+    ports: dict[Pair, int]
+
+    def stop(self) -> None:
+        """End all connections; may be called again."""
 
 
 def settings_for(lease_seconds: float, scheme: TransferScheme = TransferScheme.EXPIRE) -> StoreSettings:
@@ -67,7 +84,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
     """Running nodes; they go by their numbers, from 0."""
 
     noun, ready_seconds = "node", 120.0
-    proxy: FaultProxy | None = None
+    proxy: NetworkProxy | None = None
     """Between all processes, if it was asked for."""
 
     @classmethod
@@ -82,7 +99,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         first_port: int | None = None,
         secret: bool = False,
         map_in_store: bool = False,
-        proxied: bool = False,
+        proxy: Callable[[dict[Pair, int]], NetworkProxy] | None = None,
         folder: Path | None = None,
         detached: bool = False,
         print_progress: ProgressCallback = ignore_progress,
@@ -104,9 +121,9 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         map_in_store
             Whether the preferred map is published in the store itself; otherwise it is a file that nodes
             watch.
-        proxied
-            Whether nodes reach one another, and members of etcd, through a proxy of this process, which can
-            be cut; clients never do, nor do members among themselves.
+        proxy
+            Makes the proxy of this process through which nodes reach one another, and members of etcd, from
+            the ports of those that are called. Clients never use it, nor do members among themselves.
         folder
             Where it lives; by default a new folder that no other sandbox uses.
         detached
@@ -128,7 +145,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
                 f"{nodes} nodes with {groups} groups cannot be started on engine {engine}: choose 1 to "
                 f"{most} nodes and 1 to {MAX_GROUPS} groups"
             )
-        if proxied and detached:
+        if proxy is not None and detached:
             raise SandboxError(
                 "a sandbox that outlives this process cannot go through its proxy: leave out one of them"
             )
@@ -159,8 +176,8 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
             for member in state.members:
                 state.node_folder(member.id).mkdir()
                 sandbox._spawn(member, outlive=detached)
-            if proxied:
-                sandbox.proxy = FaultProxy(sandbox._connections())
+            if proxy is not None:
+                sandbox.proxy = proxy(sandbox._connections())
             if members:
                 print_progress(f"starting {members} members of etcd")
                 wait_until_healthy(state.etcd_ports[::2], cls.ready_seconds, sandbox._require_running)

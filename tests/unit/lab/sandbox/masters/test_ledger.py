@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from kill_tests import masters
+from kill_tests.masters import ReportedMasterships
 from trimtab.dataplane.masters.cluster import StoreConfig
 from trimtab.dataplane.masters.consumer import StoredMessage
 from trimtab.dataplane.masters.group_status import masters_of
 from trimtab.files.masters.transport_security import TransportSecurity
-from trimtab.lab.sandbox.masters import kill_test
-from trimtab.lab.sandbox.masters.ledger import MessageLedger, ReportedMasterships, StoreViolation, payload
+from trimtab.lab.sandbox.masters.ledger import MessageLedger, StoreViolation, payload
 from trimtab.online.masters.messages import GroupStatus, MapChanged
 
 
@@ -126,10 +127,10 @@ def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     async def both(cluster: object, seconds: float) -> dict[int, dict[int, GroupStatus]]:
         return holding(n0=5, n2=5)
 
-    monkeypatch.setattr(kill_test, "query_group_status", both)
-    monkeypatch.setattr(kill_test, "TIMEOUT_SECONDS", 1.0)
-    cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, kill_test.GROUPS, TransportSecurity())
-    run = kill_test.StoreKillTest(
+    monkeypatch.setattr(masters, "query_group_status", both)
+    monkeypatch.setattr(masters, "TIMEOUT_SECONDS", 1.0)
+    cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, masters.GROUPS, TransportSecurity())
+    run = masters.StoreKillTest(
         SimpleNamespace(state=SimpleNamespace(cluster=cluster), _require_running=lambda: None), seed=1
     )  # type: ignore[arg-type]
 
@@ -149,10 +150,10 @@ def test_kills_look_for_a_map_that_was_lost(
     monkeypatch: pytest.MonkeyPatch, version: int, preferred: tuple[int, ...], lost: bool
 ) -> None:
     """The one that was published last is there, or a later one, of which nobody was told."""
-    cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, kill_test.GROUPS, TransportSecurity())
-    monkeypatch.setattr(kill_test, "SETTLE_SECONDS", 0.0)
+    cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, masters.GROUPS, TransportSecurity())
+    monkeypatch.setattr(masters, "SETTLE_SECONDS", 0.0)
     paxos = SimpleNamespace(preferred_map=lambda: MapChanged(version, preferred))
-    run = kill_test.StoreKillTest(
+    run = masters.StoreKillTest(
         SimpleNamespace(state=SimpleNamespace(cluster=cluster), paxos=paxos, publish=lambda preferred: 4),  # type: ignore[arg-type]
         seed=1,
     )

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-Pair = tuple[int, int]
-"""Who calls, and who is called."""
+from trimtab.lab.sandbox.masters.sandbox import Pair
+
 HOST: Final = "127.0.0.1"
 CHUNK_BYTES: Final = 1 << 16
 

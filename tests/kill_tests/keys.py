@@ -1,11 +1,16 @@
-"""Kills and pauses at random moments while tables change, and what the effects say afterwards."""
+"""Producers and consumers killed and paused at random moments while routing tables change.
+
+`scripts/kill-test keys --kills 50` runs it at length.
+"""
 
 from __future__ import annotations
 
+import argparse
 import random
 import signal
 import sqlite3
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -18,7 +23,9 @@ from kafka.admin import OffsetSpec
 from trimtab.files.keys import heartbeat
 from trimtab.files.keys.table import PARTITION, PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox import processes
+from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.checking import KeysViolation, Stream, check
+from trimtab.lab.sandbox.keys.clients import CLIENTS
 from trimtab.lab.sandbox.keys.worker import HOT, ORDERING, TABLES, WorkerTask
 from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.online.keys.murmur2 import key_group
@@ -241,3 +248,27 @@ class KeysKillTest:
                     f"not within {SETTLE_SECONDS:g} s: {what}; see the logs in {self._folder}"
                 )
             time.sleep(0.3)
+
+
+def main() -> int:
+    """Start a broker, run, and say what came of it."""
+    parser = argparse.ArgumentParser(prog="scripts/kill-test keys", description="Kill clients by number.")
+    parser.add_argument("--kills", type=int, default=50, help="how many processes are killed")
+    parser.add_argument("--seed", type=int, default=1, help="of moments, victims and tables")
+    parser.add_argument("--client", choices=CLIENTS, help="of all processes; without it, each has another")
+    given = parser.parse_args()
+    clients = (given.client,) * 3 if given.client else CLIENTS
+    with KafkaSandbox.start(1, prometheus=False) as sandbox, tempfile.TemporaryDirectory() as folder:
+        kills = KeysKillTest(sandbox.connection.bootstrap[0], Path(folder), given.seed, clients[:2], clients)
+        try:
+            told = kills.run(given.kills)
+        except KeysViolation as error:
+            print(f"seed {given.seed}: {error}")
+            return 1
+    print(
+        f"seed {given.seed}: {told.killed['produce']} producers, {told.killed['consume']} consumers killed, "
+        f"{told.paused['produce']} and {told.paused['consume']} paused, "
+        f"{told.tables} tables, {told.acknowledged:,} records acknowledged, {told.effects:,} effects, "
+        f"settled {told.settled_seconds:.1f} s after the last kill: 0 violations"
+    )
+    return 0

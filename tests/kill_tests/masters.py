@@ -1,22 +1,75 @@
-"""Nodes killed with -9 at random moments, in transfers too, and the network cut, under clients at work."""
+"""Nodes killed with signal 9 at random moments, also during transfers, with clients at work.
+
+The network between nodes can be cut as well. `scripts/kill-test masters --kills 200` runs it
+at length.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.dataplane.masters.group_status import masters_of, query_group_status
+from kill_tests.proxy import FaultProxy
+from trimtab.dataplane.masters.group_status import GroupStatusByNode, masters_of, query_group_status
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.masters.clients import StoreClients
-from trimtab.lab.sandbox.masters.ledger import ReportedMasterships, StoreViolation
+from trimtab.lab.sandbox.masters.ledger import StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import ConnectError
+from trimtab.online.masters.engines import EMBEDDED, ENGINES
 from trimtab.online.masters.messages import MapChanged
+
+
+class ReportedMasterships:
+    """What nodes say of their own masterships, in one round of questions after another.
+
+    A version names one master, and a later master has a higher one. So no node may hold a version that
+    another one holds, nor, in a later round, one that is not above what another node held in a round before.
+
+    Attributes
+    ----------
+    answers
+        How many were compared.
+    """
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self._last: dict[int, tuple[int, int]] = {}
+
+    def check_round(self, statuses: GroupStatusByNode) -> None:
+        """Compare the answers of a round, each of which came after all those of the rounds before.
+
+        Raises
+        ------
+        Violation
+            If two nodes are master of one group.
+        """
+        found: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        for node, groups in statuses.items():
+            self.answers += len(groups)
+            for group, standing in groups.items():
+                if standing.holds:
+                    found[group][node] = standing.version
+        for group, versions in found.items():
+            before = self._last.get(group)
+            if before is not None:
+                for node, version in versions.items():
+                    if node != before[1] and version <= before[0]:
+                        raise StoreViolation(
+                            f"node {node} is master of group {group} by version {version}, after node "
+                            f"{before[1]} was by version {before[0]}"
+                        )
+            if len(set(versions.values())) < len(versions):
+                raise StoreViolation(f"several nodes are master of group {group} by one version: {versions}")
+            newest = max((version, node) for node, version in versions.items())
+            self._last[group] = newest if before is None else max(before, newest)
+
 
 NODES: Final = 3
 GROUPS: Final = 3
@@ -174,7 +227,7 @@ class StoreKillTest:
     async def _inject_fault(self) -> None:
         """Kill, now and then just after a transfer was asked for, and start again what was killed."""
         chance, sandbox = self._chance, self._sandbox
-        cut = sandbox.proxy is not None and chance.random() < CUT_SHARE
+        cut = self._proxy is not None and chance.random() < CUT_SHARE
         if cut:
             self._cut()
         group, publishing = chance.randrange(GROUPS), None
@@ -194,12 +247,17 @@ class StoreKillTest:
         await asyncio.sleep(chance.choice((0.0, 0.5, LEASE_SECONDS)) * chance.random())
         for node in chance.sample(sorted(victims), len(victims)):
             await asyncio.to_thread(sandbox.restart, node)
-        if cut and sandbox.proxy is not None:
+        if cut and self._proxy is not None:
             # Now and then for longer than a lease, so that the others choose another master meanwhile.
             await asyncio.sleep(chance.uniform(0.0, 1.5 * LEASE_SECONDS))
-            sandbox.proxy.heal()
+            self._proxy.heal()
         if publishing is not None:
             await publishing
+
+    @property
+    def _proxy(self) -> FaultProxy | None:
+        proxy = self._sandbox.proxy
+        return proxy if isinstance(proxy, FaultProxy) else None
 
     def _publish(self, preferred: tuple[int, ...]) -> None:
         """Publish a map; where it is in the store, no majority of it may run just then."""
@@ -231,7 +289,7 @@ class StoreKillTest:
 
     def _cut(self) -> None:
         """Cut the network somewhere, or make all of it slow."""
-        chance, proxy = self._chance, self._sandbox.proxy
+        chance, proxy = self._chance, self._proxy
         assert proxy is not None
         pairs = sorted(proxy.ports)
         kind = chance.choice(CUTS)
@@ -291,3 +349,33 @@ class StoreKillTest:
         for task in work:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+
+
+def main() -> int:
+    """Start nodes, run, and say what came of it."""
+    parser = argparse.ArgumentParser(prog="scripts/kill-test masters", description="Kill nodes by number.")
+    parser.add_argument("--kills", type=int, default=50, help="how many processes are killed")
+    parser.add_argument("--seed", type=int, default=1, help="of moments, victims and maps")
+    parser.add_argument("--engine", choices=sorted(ENGINES), default=EMBEDDED.name, help="what chooses")
+    parser.add_argument(
+        "--cuts", action="store_true", help="also cut the network between processes, by a proxy"
+    )
+    parser.add_argument(
+        "--map-in-store", action="store_true", help="publish maps in the store, not in a file"
+    )
+    given = parser.parse_args()
+    with MastersSandbox.start(
+        NODES,
+        GROUPS,
+        lease_seconds=LEASE_SECONDS,
+        engine=given.engine,
+        proxy=FaultProxy if given.cuts else None,
+        map_in_store=given.map_in_store,
+    ) as sandbox:
+        try:
+            told = StoreKillTest(sandbox, given.seed).run(given.kills)
+        except StoreViolation as error:
+            print(f"seed {given.seed}: {error}")
+            return 1
+    print(f"seed {given.seed}: {told}")
+    return 0

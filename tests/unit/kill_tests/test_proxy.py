@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, closing, suppress
 
 import pytest
 
-from trimtab.lab.sandbox.masters.proxy import HOST, FaultProxy
+from kill_tests.proxy import HOST, FaultProxy
 
 WAY, BACK = (0, 1), (1, 0)
 SHORT_SECONDS = 0.2
