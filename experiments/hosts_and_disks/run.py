@@ -32,7 +32,7 @@ from measure import clients_between, figures_of, look_for_records, validity_of  
 
 from trimtab.act.kafka.port import KafkaAdminPort  # noqa: E402
 from trimtab.act.replicas.port import TopicPartition  # noqa: E402
-from trimtab.act.replicas.settings import ReplicasExecutionSettings  # noqa: E402
+from trimtab.act.replicas.state import ReplicasExecutionSettings  # noqa: E402
 from trimtab.connect.kafka.client import admin_client  # noqa: E402
 from trimtab.files.atomic import write_atomically  # noqa: E402
 from trimtab.files.replicas.snapshot import read_snapshot  # noqa: E402

@@ -26,7 +26,7 @@ from cluster import INTERVAL_SECONDS, loaded_cluster, say, scratch, usual_disk_b
 from figures import draw_collapse
 from run import GOALS, PIPELINE, machine
 
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.connect.kafka.client import admin_client
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot

@@ -26,7 +26,7 @@ from measure import clients_between, figures_of, look_for_records, sample_period
 from placing import put_back
 from report import print_table
 
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
 from trimtab.files.atomic import write_atomically

@@ -20,7 +20,7 @@ from measure import clients_between, figures_of, look_for_records, validity_of
 from report import print_scenarios
 from run import GOALS, machine
 
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.interruption import DemoInterrupted, orderly

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from contracts.conftest import Cluster
-from trimtab.act.execution.messages import Failure
-from trimtab.act.port import PortError
+from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.replicas.port import ClusterObservation, ThrottleConfig, TopicPartition
 
 pytestmark = pytest.mark.timeout(600)

@@ -8,9 +8,9 @@ from kafka.admin import KafkaAdminClient
 
 from simulate.kafka.cluster import cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
+from trimtab.act.execution.port import PortError
 from trimtab.act.kafka.observer import METADATA_LAG_SECONDS
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.port import PortError
 from trimtab.act.replicas.port import TopicPartition
 
 BROKERS = (1, 2, 3, 4)

@@ -14,12 +14,11 @@ from support.invariants import forbidden_changes, violations
 from support.memory_journal import MemoryJournal
 from support.plans import plan_of
 from tiers import by_tier
-from trimtab.act.execution.messages import Command, Failure, Finish, Suspend
+from trimtab.act.control import Runner
+from trimtab.act.execution.port import Command, Failure, Finish, Suspend
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.runner import Runner
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState
 from trimtab.model.replicas.plan import Plan
 
 BROKERS = 6

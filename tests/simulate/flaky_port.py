@@ -5,8 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from trimtab.act.execution.messages import Failure
-from trimtab.act.port import PortError
+from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.replicas.port import (
     Answers,
     ClusterObservation,

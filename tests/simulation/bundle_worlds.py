@@ -22,13 +22,12 @@ from support.journals import CODECS
 from support.mortal import MortalJournal
 from trimtab.act.bundles.executor import EXECUTOR
 from trimtab.act.bundles.port import SWITCHES
-from trimtab.act.bundles.settings import UnloadLimits, UnloadSettings
-from trimtab.act.bundles.state import BundlesExecutionState
+from trimtab.act.bundles.state import BundlesExecutionState, UnloadLimits, UnloadSettings
 from trimtab.act.control import begin, prepare, runner_of
+from trimtab.act.execution.port import PortError
 from trimtab.act.execution.state import FINAL
+from trimtab.act.journal import ExecutionStore
 from trimtab.act.lease import Lease
-from trimtab.act.port import PortError
-from trimtab.act.store import ExecutionStore
 from trimtab.model.bundles.plan import BundleMove, BundlePlan
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.errors import ActError

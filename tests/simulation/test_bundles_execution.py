@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from simulation.bundle_worlds import BundleWorld, random_bundle_world
+from trimtab.act import control as runner_module
 from trimtab.act import lease as lease_module
-from trimtab.act import runner as runner_module
 from trimtab.act.execution.state import ExecutionStatus
 
 

@@ -8,8 +8,8 @@ from simulate.checkers.ending import cordons_of
 from simulate.kafka.configs import ConfigOperation
 from simulation.worlds import ACTOR, World, random_world
 from tiers import by_tier
+from trimtab.act import control as runner_module
 from trimtab.act import lease as lease_module
-from trimtab.act import runner as runner_module
 from trimtab.act.execution.state import ExecutionStatus
 
 SMALL = 20e6

@@ -16,8 +16,7 @@ from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.figures import ReplicasForecast
 from trimtab.act.replicas.load_check import ReplicaLoadCheck
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ReplicasExecutionState
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
 from trimtab.model.snapshot import Quality, SnapshotReference

@@ -11,12 +11,10 @@ from simulation.worlds import World
 from support.journals import CODECS
 from support.plans import REASON, plan_of
 from trimtab.act.execution.state import ExecutionStatus
-from trimtab.act.journal import Journal
+from trimtab.act.journal import JOURNAL_FILE, Journal
 from trimtab.act.replicas.executor import receipt_of
 from trimtab.act.replicas.load_check import ReplicaLoadCheck
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.steps import ReplicaStepState
-from trimtab.act.store import JOURNAL_FILE
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicaStepState
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import DISK, NETWORK_IN
 from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot

@@ -20,8 +20,7 @@ from simulation.worlds import World
 from support.plans import plan_of
 from trimtab.act import lease as lease_module
 from trimtab.act.execution.state import ExecutionStatus
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.steps import ReplicaStepState
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicaStepState
 
 MB = 1e6
 Throttles = dict[tuple[ResourceType, str], dict[str, str]]

@@ -11,9 +11,7 @@ from simulation.worlds import World
 from support.plans import plan_of
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.figures import ProgressMeter
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import ReplicaStepState
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStepState
 
 MB = 1e6
 

@@ -11,10 +11,10 @@ from simulate.faults import ControllerRestarted, FaultScript
 from simulate.kafka.port import SimulatedPort
 from simulation.worlds import ACTOR, World, random_world
 from tiers import by_tier
+from trimtab.act import control as runner_module
 from trimtab.act import lease as lease_module
-from trimtab.act import runner as runner_module
+from trimtab.act.execution.port import PortError
 from trimtab.act.lease import Lease
-from trimtab.act.port import PortError
 from trimtab.model.errors import ActError
 
 RIVAL = "rival"

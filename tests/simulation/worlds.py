@@ -30,16 +30,15 @@ from support.journals import CODECS
 from support.mortal import MortalJournal
 from support.plans import REASON, plan_of
 from trimtab.act.control import begin, prepare, runner_of, state_of
+from trimtab.act.execution.port import PortError
 from trimtab.act.execution.state import FINAL
 from trimtab.act.executor import PreparedPlan
+from trimtab.act.journal import JOURNAL_FILE, ExecutionStore
 from trimtab.act.lease import Lease
-from trimtab.act.port import PortError
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.load_check import ReplicaLoadCheck
 from trimtab.act.replicas.port import ClusterPort
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.store import JOURNAL_FILE, ExecutionStore
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState
 from trimtab.model.errors import ActError
 from trimtab.model.replicas.plan import Plan, ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 

@@ -11,14 +11,13 @@ from simulate.pulsar_admin.faults import Fault
 from support.admin_transport import AdminTransport
 from support.invariants import forbidden_changes, violations
 from support.journals import CODECS
+from trimtab.act.bundles.executor import compare, steps_of
 from trimtab.act.bundles.machine import BundlesMachine, new_execution
 from trimtab.act.bundles.port import SWITCHES
-from trimtab.act.bundles.prepare import compare, steps_of
-from trimtab.act.bundles.settings import UnloadLimits, UnloadSettings
-from trimtab.act.bundles.state import BundlesExecutionState
+from trimtab.act.bundles.state import BundlesExecutionState, UnloadLimits, UnloadSettings
+from trimtab.act.control import Runner
 from trimtab.act.journal import Journal
 from trimtab.act.pulsar.port import PulsarAdminPort
-from trimtab.act.runner import Runner
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 from trimtab.model.bundles.plan import BundlePlan
 

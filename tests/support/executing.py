@@ -6,15 +6,14 @@ from pathlib import Path
 from support.fake_port import FakeCluster
 from support.invariants import forbidden_changes, violations
 from support.journals import CODECS
+from trimtab.act.control import Runner
 from trimtab.act.journal import Journal
-from trimtab.act.replicas.cordon import with_drained
+from trimtab.act.replicas.executor import compare, steps_of
 from trimtab.act.replicas.load_check import ReplicaLoadCheck
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
+from trimtab.act.replicas.overrides import with_drained
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.prepare import compare, steps_of
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.runner import Runner
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState
 from trimtab.model.replicas.plan import Plan
 
 SETTINGS = ReplicasExecutionSettings(throttle="50000000", initial_backoff_seconds=0.1)

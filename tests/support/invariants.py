@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, TypeVar
 
-from trimtab.act.bundles.messages import SplitBundle, UnloadBundles
-from trimtab.act.bundles.state import BundlesExecutionState
-from trimtab.act.bundles.steps import STEP_TRANSITIONS as OF_BUNDLES
-from trimtab.act.bundles.steps import BundleStepKind
-from trimtab.act.bundles.steps import BundleStepState as BundleState
+from trimtab.act.bundles.port import SplitBundle, UnloadBundles
+from trimtab.act.bundles.state import STEP_TRANSITIONS as OF_BUNDLES
+from trimtab.act.bundles.state import BundlesExecutionState, BundleStepKind
+from trimtab.act.bundles.state import BundleStepState as BundleState
 from trimtab.act.execution.state import STATUS_TRANSITIONS, AnyExecution
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import STEP_TRANSITIONS as OF_REPLICAS
-from trimtab.act.replicas.steps import ReplicaStepState
+from trimtab.act.replicas.state import STEP_TRANSITIONS as OF_REPLICAS
+from trimtab.act.replicas.state import ReplicasExecutionState, ReplicaStepState
 
 _S = TypeVar("_S")
 

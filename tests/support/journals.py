@@ -1,7 +1,7 @@
 """Journals and stores of executions of both balancers, for tests."""
 
 from trimtab.act.bundles.executor import EXECUTOR as BUNDLES
-from trimtab.act.execution.codec import StateCodecs
+from trimtab.act.executor import StateCodecs
 from trimtab.act.replicas.executor import EXECUTOR as REPLICAS
 
 CODECS = StateCodecs(

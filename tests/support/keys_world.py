@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from support.key_snapshots import a_key, a_snapshot
-from trimtab.act.execution.codec import StateCodecs
+from trimtab.act.control import Runner
+from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
 from trimtab.act.keys.executor import EXECUTOR, observe, prepare, warnings
 from trimtab.act.keys.machine import KeysMachine
-from trimtab.act.keys.observation import KeyClient, KeyConsumerGroup, KeysObservation
-from trimtab.act.keys.settings import KeysExecutionSettings as ActSettings
-from trimtab.act.keys.settings import TablePublishingSettings
-from trimtab.act.keys.state import KeysExecutionState, TableLocation
+from trimtab.act.keys.state import (
+    KeyClient,
+    KeyConsumerGroup,
+    KeysExecutionState,
+    KeysObservation,
+    TableLocation,
+    TablePublishingSettings,
+)
+from trimtab.act.keys.state import KeysExecutionSettings as ActSettings
 from trimtab.act.lease import Lease
-from trimtab.act.runner import Runner
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.keys.plan import KeysPlan
 from trimtab.model.keys.routing import Route, RoutingTable

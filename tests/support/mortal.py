@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trimtab.act.execution.codec import StateCodecs
+from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
 
 
@@ -60,13 +60,13 @@ class MortalJournal(Journal):
 
 def kill_at(word: str) -> None:
     """Let every store of executions in this process die so."""
-    from trimtab.act import store
+    from trimtab.act import journal
 
     def mortal(path: Path, codecs: StateCodecs) -> Journal:
         dies_at = int(word.removesuffix("-")) if word else None
         return MortalJournal(path, codecs, dies_at, word.endswith("-"), _killed)
 
-    store.Journal = mortal  # type: ignore[assignment, misc]
+    journal.Journal = mortal  # type: ignore[assignment, misc]
 
 
 def _killed() -> NoReturn:

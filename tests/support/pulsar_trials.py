@@ -12,9 +12,8 @@ from support.asking import PATIENCE_SECONDS
 from support.journals import CODECS
 from support.trials import trimtab
 from trimtab.act.bundles.port import SWITCHES
-from trimtab.act.journal import Journal
+from trimtab.act.journal import JOURNAL_FILE, Journal
 from trimtab.act.pulsar.port import PulsarAdminPort, probe_topic
-from trimtab.act.store import JOURNAL_FILE
 from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.connect.pulsar.settings import TOKEN_VARIABLE
 from trimtab.files.bundles.plan import write_bundle_plan

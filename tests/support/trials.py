@@ -19,12 +19,11 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from support.asking import PATIENCE_SECONDS, ask
 from support.journals import CODECS
+from trimtab.act.execution.port import PortError
 from trimtab.act.execution.state import FINAL
-from trimtab.act.journal import Journal
+from trimtab.act.journal import JOURNAL_FILE, Journal
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.port import PortError
 from trimtab.act.replicas.port import ClusterObservation, PartitionPlacement, ThrottleConfig, TopicPartition
-from trimtab.act.store import JOURNAL_FILE
 from trimtab.connect.kafka.client import admin_client, consumer, producer
 from trimtab.files.replicas.plan import write_plan
 from trimtab.lab.sandbox.kafka import KafkaSandbox

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from simulate.pulsar_admin.cluster import SWITCHES, SYSTEM, AdminCluster
-from trimtab.act.bundles.steps import BundleStepKind, BundleStepState
+from trimtab.act.bundles.state import BundleStepKind, BundleStepState
 
 if TYPE_CHECKING:
     from trimtab.act.bundles.state import BundlesExecutionState

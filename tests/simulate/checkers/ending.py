@@ -10,8 +10,12 @@ from simulate.kafka.cluster import SimulatedKafka
 from simulate.kafka.configs import CORDONED, ResourceType
 from simulate.kafka.port import CLAIM
 from simulate.kafka.state import PartitionName
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
+from trimtab.act.replicas.state import (
+    ReplicasExecutionState,
+    ReplicaStepKind,
+    ReplicaStepRecord,
+    ReplicaStepState,
+)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from simulate.kafka.configs import (
     ResourceType,
 )
 from simulate.kafka.state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
-from trimtab.act.execution.messages import Failure
-from trimtab.act.port import PortError
+from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.replicas.port import (
     Answers,
     ClusterObservation,

@@ -13,10 +13,10 @@ from support.executing import assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.journals import CODECS
 from support.plans import plan_of
+from trimtab.act.control import Runner
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.machine import ReplicasMachine
-from trimtab.act.runner import Runner
 from trimtab.model.errors import ActError
 
 PLAN = plan_of(("t", 0, (1, 2), (4, 2)), ("t", 1, (1, 3), (3, 1)))
@@ -135,10 +135,10 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from support import executing, mortal
 from support.executing import prepared, run
-mortal.kill_at(sys.argv[3])
-from trimtab.act import store
-executing.Journal = store.Journal
+from trimtab.act import journal
 from unit_act_journal import PLAN, new_cluster
+mortal.kill_at(sys.argv[3])
+executing.Journal = journal.Journal
 cluster = new_cluster()
 run(cluster, prepared(cluster, PLAN), Path(sys.argv[2]))
 """

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.fake_port import FakeCluster
-from trimtab.act.execution.messages import Failure
-from trimtab.act.lease import Lease, locked
-from trimtab.act.lease_holder import holder_text, parse_holder, this_process
-from trimtab.act.port import PortError
+from trimtab.act.execution.port import Failure, PortError
+from trimtab.act.lease import Lease, holder_text, locked, parse_holder, this_process
 from trimtab.model.errors import ActError
 
 LEASE_SECONDS = 60.0

@@ -12,13 +12,12 @@ from support.fake_port import FakeCluster
 from support.journals import CODECS
 from trimtab.act.bundles.port import OFF, SWITCHES
 from trimtab.act.bundles.state import BundlesExecutionState
+from trimtab.act.control import Runner
 from trimtab.act.execution.state import AnyExecution, ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import ReplicaStepState
-from trimtab.act.runner import Runner
+from trimtab.act.replicas.state import ReplicasExecutionState, ReplicaStepState
 
 RECORDED = Path(__file__).with_name("journals")
 

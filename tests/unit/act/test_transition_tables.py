@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.bundles import steps as bundles
+from trimtab.act.bundles import state as bundles
 from trimtab.act.execution.state import FINAL, STATUS_TRANSITIONS, ExecutionStatus
-from trimtab.act.replicas.steps import ACTIVE, ENDED, STEP_TRANSITIONS, ReplicaStepState
+from trimtab.act.replicas.state import ACTIVE, ENDED, STEP_TRANSITIONS, ReplicaStepState
 
 BALANCERS = Path(__file__).parents[3] / "docs" / "balancers"
 PAGE, BUNDLES_PAGE = BALANCERS / "replicas-execution.md", BALANCERS / "bundles-execution.md"

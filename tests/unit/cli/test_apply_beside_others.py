@@ -14,9 +14,9 @@ from simulate.kafka.port import SimulatedPort
 from simulate.kafka.server import SimulatedKafkaServer
 from support.plans import plan_of
 from trimtab.act.control import begin, prepare
-from trimtab.act.lease_holder import holder_text, this_process
+from trimtab.act.lease import holder_text, this_process
 from trimtab.act.replicas.executor import EXECUTOR
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.cli.app import main
 from trimtab.cli.bodies.apply import open_store
 from trimtab.files.replicas.plan import plan_bytes, write_plan

@@ -15,7 +15,7 @@ from support.plan_checker import check_files
 from support.random_snapshots import random_snapshot
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.machine import new_execution
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
+from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.cli.app import main
 from trimtab.cli.bodies.apply import open_store
 

@@ -12,9 +12,14 @@ from simulate.kafka.port import SimulatedPort
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, ReplicaStepState, StepPhase
+from trimtab.act.replicas.state import (
+    ReplicasExecutionSettings,
+    ReplicasExecutionState,
+    ReplicaStep,
+    ReplicaStepKind,
+    ReplicaStepState,
+    StepPhase,
+)
 
 MB = 1e6
 US = "trimtab"

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab.act.bundles.batch import MINUTE
-from trimtab.act.bundles.settings import UnloadSettings
-from trimtab.act.bundles.state import BundlesExecutionState
-from trimtab.act.bundles.steps import BundleStep, BundleStepKind, BundleStepState
+from trimtab.act.bundles.state import (
+    BundlesExecutionState,
+    BundleStep,
+    BundleStepKind,
+    BundleStepState,
+    UnloadSettings,
+)
 from trimtab.act.execution import state as execution
 
 

@@ -11,10 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from trimtab.act.bundles.messages import BundleLoadChecked
-from trimtab.act.bundles.port import BundleTraffic
-from trimtab.act.bundles.steps import BundleStepKind, BundleStepRecord, BundleStepState
-from trimtab.act.execution.need import LoadGoals, latest, served_cells, unneeded
+from trimtab.act.bundles.port import BundleLoadChecked, BundleTraffic
+from trimtab.act.bundles.state import BundleStepKind, BundleStepRecord, BundleStepState
+from trimtab.act.execution.steps import LoadGoals, newer_snapshot, served_cells, unneeded_targets
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.range import BundleRange, parse_bundle
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
@@ -59,7 +58,7 @@ class BundleLoadCheck:
     ) -> BundleLoadChecked:
         """`BundleLoadChecked` for all steps as they are now."""
         changed_at = max((r.ended_at or 0.0 for r in records if r.state is BundleStepState.DONE), default=0.0)
-        snapshot, _ = latest(self._planned, self._newest, changed_at)
+        snapshot, _ = newer_snapshot(self._planned, self._newest, changed_at)
         ours = {record.step.bundle for record in records if record.requested_at is not None}
         known = {bundle: told for bundle, told in traffic.items() if bundle not in ours}
         pending = tuple(r for r in records if not r.ended and not r.active)
@@ -83,7 +82,7 @@ class BundleLoadCheck:
             # A cut makes the bundles of later steps.
             if all(one.step.kind is BundleStepKind.UNLOAD for one in found)
         }
-        gone = unneeded(
+        gone = unneeded_targets(
             served,
             view.violated(self._goals),
             lambda without: view.after(pending, without).violated(self._goals),

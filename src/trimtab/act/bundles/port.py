@@ -1,20 +1,20 @@
-"""The one way an execution of this balancer reaches a cluster, and what it sees there, in Pulsar's own names.
+"""The interface between executions of this balancer and Pulsar: observations, the port, commands and events.
 
-`trimtab.act.pulsar.port.PulsarAdminPort` is the real one. Rules for every adapter, besides those of
-`trimtab.act.port`:
+`PulsarAdminPort` is the real port. Names are Pulsar's. Rules for every adapter, besides those of
+`trimtab.act.execution.port`:
 
 - Errors of single bundles are returned in `Answers`, never raised; their `code` is Pulsar's HTTP status,
-  `307` where the broker that was redirected to does not answer, `no answer` where it is not known whether the
-  call arrived.
+  `307` if the broker of a redirect does not answer, `no answer` if it is unknown whether the call arrived.
 """
+
+from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Protocol
 
-from trimtab.act.execution.messages import Failure
-from trimtab.act.port import ClaimPort
+from trimtab.act.execution.port import ClaimPort, Command, Event, Failure, Query
 from trimtab.model.bundles.range import BundleRange
 
 SHEDDING: Final = "loadBalancerSheddingEnabled"
@@ -166,3 +166,116 @@ class BundlesPort(ClaimPort, Protocol):
     def lookup(self, bundles: Collection[str]) -> Answers:
         """Ask who serves these bundles, as a client would: one without an owner is given one."""
         ...
+
+
+@dataclass(frozen=True)
+class ObserveBundles(Query):
+    """Look at owners and boundaries (`BundlesPort.observe`). Answer: `BundlesObserved`.
+
+    Attributes
+    ----------
+    deep
+        Ask also for the switches that are set, and for the health of `destinations`.
+    """
+
+    namespaces: tuple[str, ...]
+    destinations: tuple[str, ...] = ()
+    deep: bool = False
+
+
+@dataclass(frozen=True)
+class ReadBrokerBalancing(Query):
+    """Read the switches, with `all_brokers` on every broker. Answer: `BrokerBalancingRead`."""
+
+    all_brokers: bool = False
+
+
+@dataclass(frozen=True)
+class WriteBrokerBalancing(Command):
+    """Set switches for all brokers; None takes a setting away. Answer: `BrokerBalancingWritten`."""
+
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class UnloadBundles(Command):
+    """Send bundles to these brokers. Answer: `UnloadCompleted`."""
+
+    targets: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SplitBundle(Command):
+    """Cut a bundle at these boundaries, its parts to stay where they are. Answer: `SplitCompleted`."""
+
+    step: int
+    bundle: str
+    boundaries: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ResolveOwners(Command):
+    """Ask who serves these bundles, as a client would: one without an owner gets one. Answer:
+    `OwnersResolved`.
+    """
+
+    bundles: tuple[str, ...]
+
+
+class CheckBundleLoad(Query):
+    """Find out which unloads are still needed, and which would do harm. Answer: `BundleLoadChecked`."""
+
+
+@dataclass(frozen=True)
+class BundleLoadChecked(Event):
+    """Answer to `CheckBundleLoad`: why steps are not to be begun, by number.
+
+    Attributes
+    ----------
+    unneeded
+        The goals that they serve hold already.
+    harmful
+        Their taker would be above its limit.
+    """
+
+    unneeded: Mapping[int, str] = field(default_factory=dict)
+    harmful: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BundlesObserved(Event):
+    """Answer to `ObserveBundles`."""
+
+    observation: BundlesObservation
+
+
+@dataclass(frozen=True)
+class BrokerBalancingRead(Event):
+    """Answer to `ReadBrokerBalancing`."""
+
+    balancing: BrokerBalancing
+
+
+@dataclass(frozen=True)
+class BrokerBalancingWritten(Event):
+    """Answer to `WriteBrokerBalancing`; failures by switch."""
+
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UnloadCompleted(Event):
+    """Answer to `UnloadBundles`: Pulsar's word on each bundle."""
+
+    answers: Answers
+
+
+@dataclass(frozen=True)
+class SplitCompleted(Event):
+    """Answer to `SplitBundle`: yes is None, and yes is also said where nothing was cut."""
+
+    failure: Failure | None
+
+
+class OwnersResolved(UnloadCompleted):
+    """Answer to `ResolveOwners`: Pulsar's word on each bundle."""

@@ -7,13 +7,15 @@ answered: it says yes to unloads and splits that do nothing.
 from dataclasses import replace
 from typing import Final
 
-from trimtab.act.bundles.messages import BundlesObserved, ObserveBundles
-from trimtab.act.bundles.port import OFF, SWITCHES, BundlesObservation
-from trimtab.act.bundles.settings import UnloadSettings
-from trimtab.act.bundles.state import BundlesExecutionState
-from trimtab.act.bundles.steps import BundleStepKind, BundleStepRecord, BundleStepState
-from trimtab.act.execution.state import ExecutionStatus
-from trimtab.act.execution.transitions import absorb_observation, lost_brokers
+from trimtab.act.bundles.port import OFF, SWITCHES, BundlesObservation, BundlesObserved, ObserveBundles
+from trimtab.act.bundles.state import (
+    BundlesExecutionState,
+    BundleStepKind,
+    BundleStepRecord,
+    BundleStepState,
+    UnloadSettings,
+)
+from trimtab.act.execution.state import ExecutionStatus, absorb_observation, lost_brokers
 
 
 def observed(state: BundlesExecutionState, event: BundlesObserved) -> BundlesExecutionState:

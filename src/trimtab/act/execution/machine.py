@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from trimtab.act.execution.messages import Command, Event, Finish, Suspend, Wait
-from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.port import Command, Event, Finish, Suspend, Wait
 from trimtab.act.execution.settings import RetryPolicy
-from trimtab.act.execution.state import ExecutionStatus, StateT
-from trimtab.act.execution.transitions import without_destination
+from trimtab.act.execution.state import ExecutionStatus, StateT, without_destination
+from trimtab.act.execution.steps import Blocked, Choice
 
 AnswerT = TypeVar("AnswerT")
 PortT = TypeVar("PortT")

@@ -1,17 +1,44 @@
-"""Executions that publish a document which others follow: nobody is interrupted, nothing is given back."""
+"""Executions that publish a document which other processes follow.
+
+They interrupt nobody and change no setting, so nothing has to be restored at their end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from trimtab.act.execution.machine import ExecutionMachine, PortT
-from trimtab.act.execution.messages import Command, Event
-from trimtab.act.execution.published_steps import PublishedStepRecord, PublishedStepState
-from trimtab.act.execution.record import Blocked
+from trimtab.act.execution.port import Command, Event
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.execution.state import Execution, PersistedState
+from trimtab.act.execution.steps import Blocked, StepRecord, StepT
+
+
+class PublishedStepState(StrEnum):
+    """How far a step is."""
+
+    PENDING = "pending"
+    REQUESTED = "requested"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedStepRecord(StepRecord[StepT, PublishedStepState], Generic[StepT]):
+    """A step and how far it is."""
+
+    ACTIVE: ClassVar = frozenset({PublishedStepState.REQUESTED})
+    ENDED: ClassVar = frozenset({PublishedStepState.DONE, PublishedStepState.FAILED})
+
+    state: PublishedStepState = PublishedStepState.PENDING
+
+    def resumed(self, now: float, ended: bool) -> Self:
+        """See `StepRecord.resumed`: what was asked for is asked for again if it is not seen."""
+        return replace(self, state=PublishedStepState.PENDING) if self.active else self
+
 
 SettingsT = TypeVar("SettingsT", bound=RetryPolicy)
 RecordT = TypeVar("RecordT", bound=PublishedStepRecord[Any])

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from trimtab.act.execution.messages import Failure
-from trimtab.act.port import PortError
+from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.replicas.port import OwnRates
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"

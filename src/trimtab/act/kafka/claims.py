@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Final
 
+from trimtab.act.execution.port import PortError
 from trimtab.act.kafka.calls import AdminCalls
-from trimtab.act.port import PortError
 
 CLAIM: Final = "trimtab.lease."
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from trimtab.act.execution.messages import Failure
+from trimtab.act.execution.port import Failure
 from trimtab.act.kafka.calls import AdminCalls
 from trimtab.act.kafka.claims import BrokerConfigClaims
 from trimtab.act.kafka.port import KafkaAdminPort

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
+from trimtab.act.execution.port import PortError
 from trimtab.act.kafka.calls import MIN_IN_SYNC, AdminCalls, failure_of
-from trimtab.act.port import PortError
 from trimtab.act.replicas.port import (
     ClusterObservation,
     ObservedBroker,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from trimtab.act.execution.messages import Failure
+from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.kafka.calls import (
     CORDONED,
     FOLLOWER_RATE,
@@ -17,7 +17,6 @@ from trimtab.act.kafka.calls import (
 )
 from trimtab.act.kafka.claims import BrokerConfigClaims
 from trimtab.act.kafka.observer import KafkaObserver
-from trimtab.act.port import PortError
 from trimtab.act.replicas.port import Answers, OwnRates, ThrottleConfig, TopicPartition
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.settings import KafkaConnection

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from trimtab.act.execution.messages import Failure
+from trimtab.act.execution.port import Failure, PortError, calling
 from trimtab.act.kafka.calls import AdminCalls
 from trimtab.act.kafka.claims import BrokerConfigClaims
-from trimtab.act.keys.observation import KeyClient, KeyConsumerGroup, KeysObservation
-from trimtab.act.keys.state import TableLocation
-from trimtab.act.port import PortError, calling
+from trimtab.act.keys.state import KeyClient, KeyConsumerGroup, KeysObservation, TableLocation
 from trimtab.connect.kafka.client import open_admin
 from trimtab.connect.kafka.keyed_topic import KeyedTopic
 from trimtab.connect.kafka.settings import KafkaConnection

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.act.execution.codec import StateCodec
 from trimtab.act.execution.publishing import publication_fit
 from trimtab.act.executor import (
     ExecutionSummary,
     Executor,
     PlanDrift,
     PreparedPlan,
+    StateCodec,
     initial_state_factory,
     steps_left,
 )
-from trimtab.act.keys.machine import KeysMachine
-from trimtab.act.keys.observation import KeysObservation
-from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded, unverified_reason
-from trimtab.act.keys.settings import KeysExecutionSettings
+from trimtab.act.keys.machine import (
+    KeysMachine,
+    damaged,
+    other_topic,
+    rebalancing,
+    route_in,
+    unguarded,
+    unverified_reason,
+)
 from trimtab.act.keys.state import (
+    KeysExecutionSettings,
     KeysExecutionState,
+    KeysObservation,
     KeysPort,
     RoutingStep,
     RoutingStepKind,
     RoutingStepRecord,
     TableLocation,
 )
-from trimtab.act.keys.tables import route_in
 from trimtab.model.errors import ActError
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import KeysPlan, KeysReceipt, Places, RoutingMoveKind, RoutingOutcome

@@ -1,33 +1,207 @@
-"""The state machine of executions of the balancer `keys`: each step until everybody is there."""
+"""The state machine of executions of the balancer `keys`: each step lasts until all clients follow it.
+
+It begins with the reasons to publish no table, and with the routing tables that a step leads to.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from trimtab.act.execution.messages import Command, Event, Wait
-from trimtab.act.execution.published_steps import PublishedStepState
-from trimtab.act.execution.publishing import PublishCompleted, PublishingMachine, absorb_publish
-from trimtab.act.execution.record import Blocked, Choice
+from trimtab.act.execution.port import Command, Event, Wait
+from trimtab.act.execution.publishing import (
+    PublishCompleted,
+    PublishedStepState,
+    PublishingMachine,
+    absorb_publish,
+)
 from trimtab.act.execution.settings import RetryPolicy
-from trimtab.act.execution.state import ExecutionStatus
-from trimtab.act.execution.transitions import COMMON, absorb_observation
-from trimtab.act.keys.observation import KeysObservation
-from trimtab.act.keys.reasons import damaged, other_topic, rebalancing, unguarded, unverified_reason
-from trimtab.act.keys.settings import KeysExecutionSettings
+from trimtab.act.execution.state import COMMON, ExecutionStatus, absorb_observation
+from trimtab.act.execution.steps import Blocked, Choice
 from trimtab.act.keys.state import (
     AddPartitions,
     CreateTableTopic,
     DescribeTopic,
+    KeysExecutionSettings,
     KeysExecutionState,
+    KeysObservation,
     KeysPort,
     PublishTable,
     RoutingStep,
     RoutingStepKind,
     RoutingStepRecord,
+    TableLocation,
     TopicDescribed,
 )
-from trimtab.act.keys.tables import in_force, route_in, settled, with_routes
+from trimtab.model.keys.naming import key_bytes
+from trimtab.model.keys.plan import Places, RoutingMoveKind
+from trimtab.model.keys.routing import Route, RoutingTable, group_count
+from trimtab.online.keys.murmur2 import key_group
+
+VOUCH = "--set execution.keys.allow_unverified=true"
+REPLACE = "--set execution.keys.overwrite_invalid=true"
+MAX_LISTED = 3
+
+
+def unguarded(found: KeysObservation, settings: KeysExecutionSettings) -> str:
+    """Who would break the order of a key that moves, as far as anybody can see; empty for nobody."""
+    if settings.publishing.allow_unverified:
+        return ""
+    if not found.sends_heartbeats:
+        return (
+            "tables in a file have no heartbeats, so that nobody is seen to keep order: publish to a topic "
+            f"(keys.table_location), or vouch for all clients with {VOUCH}"
+        )
+    those = found.unguarded
+    if those:
+        more = f" and {len(those) - MAX_LISTED} more" if len(those) > MAX_LISTED else ""
+        return (
+            f"{', '.join(those[:MAX_LISTED])}{more} would break the order of keys that move: wrap them "
+            "(trimtab.dataplane.keys), or end them"
+        )
+    return ""
+
+
+def unverified_reason(found: KeysObservation, settings: KeysExecutionSettings) -> str:
+    """The group of which nobody can see whether it keeps order; empty for none."""
+    if settings.publishing.allow_unverified:
+        return ""
+    for one in found.groups:
+        if one.unlisted_reason:
+            return (
+                f"group {one.name} {one.unlisted_reason}, so that nobody sees whether they keep order: let "
+                "its "
+                f"consumers use group.protocol=classic, or vouch for them with {VOUCH}"
+            )
+        if one.down:
+            return (
+                f"group {one.name} has commits on the topic and no members, so that nobody sees whether its "
+                "consumers keep order when they come back: start them, delete its offsets of this topic if "
+                f"it is gone for good, or vouch for it with {VOUCH}"
+            )
+    return ""
+
+
+def rebalancing(found: KeysObservation, settings: KeysExecutionSettings) -> str:
+    """The group whose members are not seen just now, since it gives out partitions anew; empty for none."""
+    if settings.publishing.allow_unverified:
+        return ""
+    those = [one.name for one in found.groups if one.rebalancing]
+    return f"group {those[0]} is rebalancing, so that its members are not seen" if those else ""
+
+
+def other_topic(place: TableLocation, found: KeysObservation) -> str:
+    """Why a plan is not for the topic of its name any more; empty where it is."""
+    if not place.topic_id:
+        return (
+            f"the journal does not say which topic {place.topic!r} it was begun for, since an older trimtab "
+            "wrote it: apply the plan again"
+        )
+    if not found.topic_id:
+        return (
+            f"there is no topic {place.topic!r} any more, and the plan was made for that of id "
+            f"{place.topic_id}: it was deleted, and nothing is left to be done"
+        )
+    if found.topic_id != place.topic_id:
+        return (
+            f"topic {place.topic} has the id {found.topic_id}, and the plan is for {place.topic_id}: it was "
+            "deleted and made anew, or this is another cluster; observe it and plan again"
+        )
+    return ""
+
+
+def damaged(found: KeysObservation, settings: KeysExecutionSettings) -> str:
+    """Why a table must not be published over what lies there; empty where it may."""
+    if not found.damaged or settings.publishing.overwrite_invalid:
+        return ""
+    remedy = "" if REPLACE in found.damaged else f"; publish over it with {REPLACE}"
+    return f"{found.damaged}{remedy}"
+
+
+def in_force(found: KeysObservation, base: int) -> RoutingTable:
+    """The table that the next one is made of, by the newest version that is known.
+
+    Parameters
+    ----------
+    found
+        What lies there. Without a table that is the plain hash; where one was damaged and nobody knows what
+        it named, records may wait in any partition, and a run of a producer that begins must wait for all.
+    base
+        Partitions that the hash divides by, where no table says so.
+    """
+    count = len(found.ends)
+    if found.table is None:
+        places = tuple(range(count)) if found.damaged else ()
+        homes = range(group_count(base)) if found.damaged else ()
+        groups = {group: Route((group % base,), places) for group in homes}
+        return RoutingTable(found.newest, base, count, groups)
+    table = found.table if found.foreign_table is None else joined(found.table, found.foreign_table)
+    return replace(table, version=max(table.version, found.newest))
+
+
+def joined(table: RoutingTable, rival: RoutingTable) -> RoutingTable:
+    """One table out of two that were published at once: routes that either names, places of both as earlier.
+
+    Each producer follows one of the two, so that records may wait where either says. Where both name a route,
+    that of the one which lies last counts.
+    """
+
+    def both(last: Route, other: Route, named: bool) -> Route:
+        places = (last if named else other).partitions
+        earlier = {*last.earlier, *other.earlier, *last.partitions, *other.partitions}
+        same = last == other
+        return last if same else Route(places, tuple(sorted(earlier)))
+
+    groups = {
+        group: both(table.group_route(group), rival.group_route(group), group in table.groups)
+        for group in sorted({*table.groups, *rival.groups})
+    }
+    keys = {}
+    for key in sorted({*table.keys, *rival.keys}):
+        group = key_group(key, table.base)
+        keys[key] = both(table.route(group, key), rival.route(group, key), key in table.keys)
+    version, partitions = max(table.version, rival.version), max(table.partitions, rival.partitions)
+    return RoutingTable(version, table.base, partitions, groups, keys)
+
+
+def route_in(table: RoutingTable, key: str) -> Places:
+    """The partitions of `kind/name` by a table."""
+    kind, _, name = key.partition("/")
+    if kind == RoutingMoveKind.GROUP:
+        return table.group_route(int(name)).partitions
+    raw = key_bytes(name)
+    return table.route(key_group(raw, table.base), raw).partitions
+
+
+def with_routes(table: RoutingTable, routes: Mapping[str, Places], partitions: int) -> RoutingTable:
+    """The next table: other routes (`kind/name` to partitions), which name where older records may wait."""
+    groups, keys = dict(table.groups), dict(table.keys)
+    for key, places in routes.items():
+        kind, _, name = key.partition("/")
+        if kind == RoutingMoveKind.GROUP:
+            groups[int(name)] = table.group_route(int(name)).moved(places)
+        else:
+            raw = key_bytes(name)
+            keys[raw] = table.route(key_group(raw, table.base), raw).moved(places)
+    return RoutingTable(table.version + 1, table.base, max(partitions, table.partitions), groups, keys)
+
+
+def settled(table: RoutingTable) -> RoutingTable:
+    """The next table: earlier places are passed. Groups at home, and keys with theirs, need no route."""
+    groups = {
+        group: Route(route.partitions)
+        for group, route in table.groups.items()
+        if route.partitions != (group % table.base,)
+    }
+    plain = RoutingTable(table.version + 1, table.base, table.partitions, groups)
+    keys = {
+        key: Route(route.partitions)
+        for key, route in table.keys.items()
+        if route.partitions != plain.route(key_group(key, table.base), key).partitions
+    }
+    return replace(plain, keys=keys)
+
 
 BLOCKING: Final = (unguarded, unverified_reason, rebalancing)
 """What is waited for before anything is begun that leads to a publication."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
+from trimtab.act.execution.port import calling
 from trimtab.act.masters.state import MastersObservation, TransferRequestResult
-from trimtab.act.port import calling
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.model.masters.naming import group_number

@@ -7,8 +7,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from trimtab.act.bundles.port import SWITCHES, BrokerBalancing, BundlesObservation, BundleTraffic
-from trimtab.act.execution.messages import Failure
-from trimtab.act.port import PortError
+from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.pulsar.traffic import bundle_traffic
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 

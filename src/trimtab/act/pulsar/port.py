@@ -10,7 +10,7 @@ from itertools import count
 from typing import Final
 
 from trimtab.act.bundles.port import Answers
-from trimtab.act.execution.messages import Failure
+from trimtab.act.execution.port import Failure
 from trimtab.act.pulsar.observer import MISSING, PulsarObserver, failing, failure_of
 from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.model.bundles.range import BundleRange, parse_bundle, topic_hash

@@ -1,32 +1,109 @@
-"""The balancer `queues` as those who carry plans out see it: a plan held against what is published."""
+"""Executions of the balancer `queues`: publish all changes in one document, and see them published."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import ClassVar, Final
 
-from trimtab.act.execution.codec import StateCodec
-from trimtab.act.execution.publishing import publication_fit
+from trimtab.act.execution.port import Command, Event, Wait
+from trimtab.act.execution.publishing import (
+    PublishCompleted,
+    PublishedStepState,
+    PublishingMachine,
+    absorb_publish,
+    publication_fit,
+)
+from trimtab.act.execution.settings import RetryPolicy
+from trimtab.act.execution.state import COMMON, absorb_observation
+from trimtab.act.execution.steps import Blocked, Choice
 from trimtab.act.executor import (
     ExecutionSummary,
     Executor,
     PlanDrift,
     PreparedPlan,
+    StateCodec,
     initial_state_factory,
     steps_left,
 )
-from trimtab.act.queues.machine import QueuesMachine
-from trimtab.act.queues.settings import PublishSettings
 from trimtab.act.queues.state import (
+    PublishChanges,
     PublishedObservation,
+    PublishedRead,
+    PublishSettings,
     PublishStep,
     PublishStepRecord,
     QueuesExecutionState,
     QueuesPort,
+    ReadPublished,
     Table,
     Value,
 )
 from trimtab.model.errors import ActError
 from trimtab.model.queues.plan import PublicationOutcome, QueuesPlan, QueuesReceipt
+
+
+def absorb_published(state: QueuesExecutionState, event: PublishedRead) -> QueuesExecutionState:
+    """What is published as it should be is done."""
+    found = event.observation
+    state = replace(absorb_observation(state, found.cluster, frozenset()), observation=found)
+    there = [r for r in state.records if not r.ended and found.table.get(r.step.key) == r.step.after]
+    return state.changing(there, lambda record: record.end(PublishedStepState.DONE, state.now))
+
+
+class QueuesMachine(PublishingMachine[QueuesPort, QueuesExecutionState]):
+    """The state machine of this balancer."""
+
+    changes: ClassVar = (PublishChanges,)
+    facts: ClassVar = {**COMMON, PublishedRead: absorb_published, PublishCompleted: absorb_publish}
+
+    @classmethod
+    def next_query(cls, state: QueuesExecutionState, *, whole: bool = False) -> Command:
+        """See `Machine.look`."""
+        return ReadPublished()
+
+    @classmethod
+    def next_in_flight(cls, state: QueuesExecutionState) -> tuple[QueuesExecutionState, Command | None]:
+        """See `Machine.under_way`: what was published and is not seen was published over."""
+        if not state.active:
+            return state, None
+        why = "was published, and is not any more"
+        return state.changing(
+            state.active, lambda record: record.set_back(state.now, state.settings, why)
+        ), Wait(state.now + state.settings.poll_interval_seconds)
+
+    @classmethod
+    def blocking_reason(cls, state: QueuesExecutionState) -> tuple[str, float] | None:
+        """See `Machine.why_wait`."""
+        return None
+
+    @classmethod
+    def choose(cls, state: QueuesExecutionState) -> Choice[PublishStep]:
+        """See `Machine.choose`: all at once, so that processes see all of it or nothing."""
+        until = max(record.not_before for record in state.pending)
+        if until > state.now:
+            blocked = Blocked("is tried again soon", blocking=True, until=until)
+            return Choice((), {record.step.number: blocked for record in state.pending})
+        return Choice(tuple(record.step for record in state.pending))
+
+    @classmethod
+    def begin(
+        cls, state: QueuesExecutionState, batch: tuple[PublishStep, ...]
+    ) -> tuple[QueuesExecutionState, Command]:
+        """See `Machine.begin`."""
+        assert state.observation is not None
+        changes = {step.key: step.after for step in batch}
+        return cls.with_batch(state, batch), PublishChanges(state.observation.version, changes)
+
+    @classmethod
+    def blocked_seconds(cls, settings: RetryPolicy) -> float:
+        """See `Machine.blocked_seconds`."""
+        return settings.unhealthy_timeout_seconds
+
+    def perform(self, command: Command, state: QueuesExecutionState) -> Event:
+        """See `Machine.perform`."""
+        if isinstance(command, PublishChanges):
+            return PublishCompleted(self.clock(), self.port.publish(command.base, command.changes))
+        return PublishedRead(self.clock(), self.port.observe())
 
 
 def observe(port: QueuesPort, plan: QueuesPlan) -> tuple[str, PublishedObservation]:

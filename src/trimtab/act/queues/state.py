@@ -1,4 +1,4 @@
-"""Steps and states of executions of the balancer `queues`: one step for each weight or setting."""
+"""Settings, steps and state of executions of the balancer `queues`, and its port."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from trimtab.act.execution.messages import Command, Event, Query
-from trimtab.act.execution.published_steps import PublishedStepRecord
-from trimtab.act.execution.publishing import PersistedPublishingState, PublishingState
+from trimtab.act.execution.port import ClaimPort, Command, Event, Query
+from trimtab.act.execution.publishing import PersistedPublishingState, PublishedStepRecord, PublishingState
 from trimtab.act.execution.settings import RetryPolicy
-from trimtab.act.port import ClaimPort
+
+
+@dataclass(frozen=True)
+class PublishSettings(RetryPolicy):
+    """The settings of an execution that publishes weights."""
+
 
 Value = float | str
 Table = Mapping[str, Value]

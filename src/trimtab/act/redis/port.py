@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from trimtab.act.port import calling
+from trimtab.act.execution.port import calling
 from trimtab.act.queues.state import PublishedObservation, Table, Value
 from trimtab.connect.redis.server import QueueServerClient, open_server
 from trimtab.connect.redis.settings import RedisConnection

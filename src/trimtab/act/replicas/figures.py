@@ -11,15 +11,8 @@ from typing import Final
 
 from trimtab.act.execution import state as execution
 from trimtab.act.replicas.batch import choose_batch, with_first_rate
-from trimtab.act.replicas.catch_up import DISK_SPACE
 from trimtab.act.replicas.machine import new_execution
-from trimtab.act.replicas.messages import ReplicaLoadChecked
-from trimtab.act.replicas.port import ClusterObservation, PartitionPlacement
-from trimtab.act.replicas.reconcile import reconcile
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
-from trimtab.act.replicas.throttle import (
+from trimtab.act.replicas.overrides import (
     NetworkPath,
     brokers_of,
     free_network,
@@ -27,6 +20,16 @@ from trimtab.act.replicas.throttle import (
     next_rate,
     rate_ceiling,
     tightest_path,
+)
+from trimtab.act.replicas.port import ClusterObservation, PartitionPlacement, ReplicaLoadChecked
+from trimtab.act.replicas.reconcile import DISK_SPACE, reconcile
+from trimtab.act.replicas.state import (
+    ReplicasExecutionSettings,
+    ReplicasExecutionState,
+    ReplicaStep,
+    ReplicaStepKind,
+    ReplicaStepRecord,
+    ReplicaStepState,
 )
 from trimtab.model.replicas.resources import NETWORK_IN
 

@@ -1,6 +1,6 @@
 """Sensing the load again between batches: what is no longer needed, what has room, how fast copies may be.
 
-What is dropped, and when: `trimtab.act.execution.need`; here a thing is a whole partition.
+What is dropped, and when: `trimtab.act.execution.steps`; here a thing is a whole partition.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.act.execution import need
-from trimtab.act.execution.need import LoadGoals, latest, served_cells
-from trimtab.act.replicas.messages import NetworkHeadroom, ReplicaLoadChecked, Vector
-from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.steps import ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
+from trimtab.act.execution.steps import LoadGoals, newer_snapshot, served_cells, unneeded_targets
+from trimtab.act.replicas.port import NetworkHeadroom, ReplicaLoadChecked, TopicPartition, Vector
+from trimtab.act.replicas.state import ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
 from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.plan import Plan, ReplicaMove
@@ -79,7 +77,7 @@ class ReplicaLoadCheck:
         changed_at = max(
             (r.ended_at or 0.0 for r in records if r.state is ReplicaStepState.DONE), default=started_at
         )
-        snapshot, measured = latest(self._planned, self._newest, changed_at)
+        snapshot, measured = newer_snapshot(self._planned, self._newest, changed_at)
         return snapshot.with_overrides(self._requested), measured
 
     def __call__(self, records: tuple[ReplicaStepRecord, ...], at: float) -> ReplicaLoadChecked:
@@ -234,7 +232,7 @@ def unneeded(
         )
         for partition, records in steps.items()
     }
-    gone = need.unneeded(
+    gone = unneeded_targets(
         served,
         view.violated(goals),
         lambda without: view.after(pending, without).violated(goals),

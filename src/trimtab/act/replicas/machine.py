@@ -13,24 +13,39 @@ from dataclasses import replace
 from typing import ClassVar
 
 from trimtab.act.execution.machine import ExecutionMachine
-from trimtab.act.execution.messages import Command, CommandFailed, Event, Wait
-from trimtab.act.execution.record import Blocked
-from trimtab.act.execution.state import ExecutionStatus
-from trimtab.act.execution.transitions import COMMON, failed, well
+from trimtab.act.execution.port import Command, CommandFailed, Event, Wait
+from trimtab.act.execution.state import COMMON, ExecutionStatus, failed, well
+from trimtab.act.execution.steps import Blocked
 from trimtab.act.replicas import reconcile
-from trimtab.act.replicas.batch import begin, choose_batch
-from trimtab.act.replicas.cordon import (
+from trimtab.act.replicas.batch import (
+    begin,
+    cancelled,
+    choose_batch,
+    elected,
+    give_up_hopeless,
+    log_dirs_moved,
+    order_for_active,
+    reassigned,
+    roll_back,
+)
+from trimtab.act.replicas.overrides import (
     cordons_read,
     cordons_written,
     is_denied,
+    order_for_throttle,
     order_to_cordon,
     order_to_end_cordons,
     reading_denied,
+    throttle_read,
+    throttle_unconfirmed,
+    throttle_written,
 )
-from trimtab.act.replicas.messages import (
+from trimtab.act.replicas.port import (
+    Answers,
     CancelAnswered,
     CancelReassignments,
     CheckReplicaLoad,
+    ClusterPort,
     CordonsRead,
     CordonsWritten,
     ElectionAnswered,
@@ -49,25 +64,14 @@ from trimtab.act.replicas.messages import (
     WriteCordons,
     WriteThrottle,
 )
-from trimtab.act.replicas.port import Answers, ClusterPort
-from trimtab.act.replicas.reassignment import (
-    cancelled,
-    elected,
-    give_up_hopeless,
-    log_dirs_moved,
-    order_for_active,
-    reassigned,
-    roll_back,
-)
 from trimtab.act.replicas.reconcile import observed
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
-from trimtab.act.replicas.throttle import (
-    order_for_throttle,
-    throttle_read,
-    throttle_unconfirmed,
-    throttle_written,
+from trimtab.act.replicas.state import (
+    ReplicasExecutionSettings,
+    ReplicasExecutionState,
+    ReplicaStep,
+    ReplicaStepKind,
+    ReplicaStepRecord,
+    ReplicaStepState,
 )
 
 

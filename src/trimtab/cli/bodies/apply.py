@@ -19,9 +19,14 @@ import msgspec
 import typer
 
 from trimtab.act.control import prepare, run_to_completion
-from trimtab.act.execution.codec import StateCodecs
-from trimtab.act.executor import ExecutionSummary, NewestSnapshot, PreparedPlan, staleness_warnings
-from trimtab.act.store import JOURNAL_FILE, ExecutionStore
+from trimtab.act.executor import (
+    ExecutionSummary,
+    NewestSnapshot,
+    PreparedPlan,
+    StateCodecs,
+    staleness_warnings,
+)
+from trimtab.act.journal import JOURNAL_FILE, ExecutionStore
 from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, System, systems
 from trimtab.balancers.balancer import setting_overrides
 from trimtab.balancers.planning import opened_plan

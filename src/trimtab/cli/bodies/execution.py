@@ -13,7 +13,7 @@ import typer
 
 from trimtab.act.control import receipt_of, require_unfinished, resume, send_request, state_of
 from trimtab.act.executor import ExecutionSummary
-from trimtab.act.store import ExecutionStore
+from trimtab.act.journal import ExecutionStore
 from trimtab.balancers import balancer_named
 from trimtab.balancers.settings import execution_settings
 from trimtab.cli.bodies.apply import newest_of, open_store, settings_of, show_receipt

@@ -14,7 +14,7 @@ import typer
 from trimtab.act.control import receipt_of
 from trimtab.act.execution.state import FINAL
 from trimtab.act.executor import ExecutionSummary
-from trimtab.act.store import ExecutionStore
+from trimtab.act.journal import ExecutionStore
 from trimtab.balancers import Balancer, balancer_named
 from trimtab.cli.bodies.apply import newest_of, open_store
 from trimtab.cli.bodies.context import CommandContext

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from trimtab.act.control import Runner
 from trimtab.act.execution.state import AnyExecution
-from trimtab.act.runner import Runner
 
 StateT = TypeVar("StateT", bound=AnyExecution)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import inf
 
-from trimtab.act.keys.tables import settled, with_routes
+from trimtab.act.keys.machine import settled, with_routes
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.ordered_simulation import PublisherObservation
 from trimtab.history.keys.simulation import KeysSimulationSettings

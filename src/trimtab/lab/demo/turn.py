@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.act.executor import Executor, PlanT, PortT, SettingsT, StateT
+    from trimtab.act.execution.state import StateT
+    from trimtab.act.executor import Executor, PlanT, PortT, SettingsT
     from trimtab.observe.lake import Lake
     from trimtab.observe.pipeline import PipelineRun
     from trimtab.observe.settings import PipelineSettings
@@ -96,8 +97,8 @@ def carry_out(
         Told the forecast before the first step; None makes none.
     """
     from trimtab.act import control
-    from trimtab.act.execution.codec import StateCodecs
-    from trimtab.act.store import ExecutionStore
+    from trimtab.act.executor import StateCodecs
+    from trimtab.act.journal import ExecutionStore
 
     codecs = StateCodecs({acting.balancer: acting.codec}, acting.balancer)
     store = ExecutionStore(folder, codecs, time.time, time.sleep, lambda: secrets.token_hex(8))

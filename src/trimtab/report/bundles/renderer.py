@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.act.bundles.figures import BundlesForecast, BundlesProgress
-    from trimtab.act.bundles.settings import UnloadSettings
-    from trimtab.act.bundles.state import BundlesExecutionState
-    from trimtab.act.bundles.steps import BundleStep
+    from trimtab.act.bundles.state import BundlesExecutionState, BundleStep, UnloadSettings
     from trimtab.act.executor import PreparedPlan
     from trimtab.model.bundles.receipt import BundleOutcome, BundlesReceipt
     from trimtab.model.imbalance import ImbalanceSummary

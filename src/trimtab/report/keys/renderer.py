@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.act.executor import PreparedPlan
-    from trimtab.act.keys.settings import KeysExecutionSettings
-    from trimtab.act.keys.state import KeysExecutionState, RoutingStep
+    from trimtab.act.keys.state import KeysExecutionSettings, KeysExecutionState, RoutingStep
     from trimtab.model.keys.plan import KeysReceipt, PartitionDrain, RoutingOutcome
 
 NOTHING: Final = "–"

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.act.executor import PreparedPlan
-    from trimtab.act.masters.settings import TransferSettings
-    from trimtab.act.masters.state import MastersExecutionState, TransferStep
+    from trimtab.act.masters.state import MastersExecutionState, TransferSettings, TransferStep
     from trimtab.model.masters.plan import MastersReceipt, TransferOutcome
     from trimtab.observe.collect.paxos.live_status import MastersStatus
 

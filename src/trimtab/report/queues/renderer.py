@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.act.executor import PreparedPlan
-    from trimtab.act.queues.settings import PublishSettings
-    from trimtab.act.queues.state import PublishStep, QueuesExecutionState
+    from trimtab.act.queues.state import PublishSettings, PublishStep, QueuesExecutionState
     from trimtab.model.queues.plan import PublicationOutcome, QueuesReceipt
     from trimtab.observe.collect.redis.live_status import QueuesStatus
 

@@ -42,10 +42,8 @@ if TYPE_CHECKING:
 
     from trimtab.act.executor import PreparedPlan
     from trimtab.act.replicas.figures import ReplicasForecast, ReplicasProgress
-    from trimtab.act.replicas.settings import ReplicasExecutionSettings
-    from trimtab.act.replicas.state import ReplicasExecutionState
-    from trimtab.act.replicas.steps import ReplicaStep
-    from trimtab.act.replicas.throttle import NetworkPath
+    from trimtab.act.replicas.overrides import NetworkPath
+    from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
     from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
     from trimtab.observe.collect.kafka.live_status import KafkaStatus
 
@@ -235,7 +233,7 @@ def forecast_text(
     prepared: PreparedPlan, expected: ReplicasForecast, settings: ReplicasExecutionSettings, every: bool
 ) -> str:
     """Batch after batch, with every partition or not, bytes and time, and what of the plan is left out."""
-    from trimtab.act.replicas.cordon import drained_brokers
+    from trimtab.act.replicas.overrides import drained_brokers
 
     lines = []
     drained = drained_brokers(prepared.plan) if settings.cordon_drained and expected.batches else ()

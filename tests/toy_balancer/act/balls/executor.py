@@ -5,8 +5,7 @@ from typing import Any
 from trimtab.act.balls.machine import BallsMachine
 from trimtab.act.balls.settings import BallsExecution
 from trimtab.act.balls.state import BallRecord, BallsState, BallStep
-from trimtab.act.execution.codec import StateCodec
-from trimtab.act.executor import ExecutionSummary, Executor, PlanDrift, PreparedPlan
+from trimtab.act.executor import ExecutionSummary, Executor, PlanDrift, PreparedPlan, StateCodec
 from trimtab.model.balls.plan import BallOutcome, BallsPlan, BallsReceipt
 
 

@@ -13,10 +13,10 @@ from trimtab.act.balls.state import (
     Put,
 )
 from trimtab.act.execution.machine import ExecutionMachine
-from trimtab.act.execution.messages import Command, Event, Wait
-from trimtab.act.execution.published_steps import PublishedStepState
-from trimtab.act.execution.record import Blocked, Choice
-from trimtab.act.execution.transitions import COMMON, absorb_observation
+from trimtab.act.execution.port import Command, Event, Wait
+from trimtab.act.execution.publishing import PublishedStepState
+from trimtab.act.execution.state import COMMON, absorb_observation
+from trimtab.act.execution.steps import Blocked, Choice
 
 
 def observed(state: BallsState, event: BoxesObserved) -> BallsState:

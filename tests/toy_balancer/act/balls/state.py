@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.act.execution.messages import Command, Event, Query
-from trimtab.act.execution.published_steps import PublishedStepRecord
+from trimtab.act.execution.port import Command, Event, Query
+from trimtab.act.execution.publishing import PublishedStepRecord
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.execution.state import Execution, PersistedState
 

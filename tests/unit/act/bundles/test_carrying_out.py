@@ -12,9 +12,7 @@ from support.journals import CODECS
 from trimtab.act.bundles.batch import sessions_disturbed
 from trimtab.act.bundles.executor import receipt_of
 from trimtab.act.bundles.figures import progress_of
-from trimtab.act.bundles.settings import UnloadLimits
-from trimtab.act.bundles.state import BundlesExecutionState
-from trimtab.act.bundles.steps import BundleStepState
+from trimtab.act.bundles.state import BundlesExecutionState, BundleStepState, UnloadLimits
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.report.bundles.renderer import receipt_text

@@ -12,7 +12,7 @@ from support.journals import CODECS
 from trimtab.act.bundles.executor import receipt_of
 from trimtab.act.bundles.load_check import BundleLoadCheck
 from trimtab.act.bundles.port import BundleTraffic
-from trimtab.act.bundles.steps import BundleStepRecord, BundleStepState
+from trimtab.act.bundles.state import BundleStepRecord, BundleStepState
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.act.pulsar.traffic import bundle_traffic

@@ -8,9 +8,8 @@ import pytest
 from simulate.pulsar_admin.faults import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
-from trimtab.act.bundles.prepare import compare, steps_of
-from trimtab.act.bundles.state import BundlesExecutionState
-from trimtab.act.bundles.steps import BundleStepState
+from trimtab.act.bundles.executor import compare, steps_of
+from trimtab.act.bundles.state import BundlesExecutionState, BundleStepState
 from trimtab.act.execution.state import ExecutionStatus
 
 ONE, TWO, THREE = BROKERS

@@ -10,12 +10,11 @@ from simulate.pulsar_admin.faults import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
 from support.journals import CODECS
-from trimtab.act.bundles.state import BundlesExecutionState
-from trimtab.act.bundles.steps import BundleStepRecord, BundleStepState
+from trimtab.act.bundles.state import BundlesExecutionState, BundleStepRecord, BundleStepState
+from trimtab.act.control import Runner
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.act.lease import Lease
-from trimtab.act.runner import Runner
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.errors import ActError
 

@@ -13,16 +13,19 @@ from kafka.admin import KafkaAdminClient
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
 from simulate.kafka.state import PartitionName
-from trimtab.act.execution.codec import StateCodecs
-from trimtab.act.executor import PlanDrift, PreparedPlan
+from trimtab.act.control import Runner
+from trimtab.act.executor import PlanDrift, PreparedPlan, StateCodecs
 from trimtab.act.journal import Journal
 from trimtab.act.kafka.leaders import ELECTED, LeadersPort, partition_of
-from trimtab.act.masters.executor import EXECUTOR, warnings
-from trimtab.act.masters.machine import MastersMachine
-from trimtab.act.masters.settings import TransferLimits, TransferSettings
-from trimtab.act.masters.state import MastersExecutionState, TransferRequestResult, TransferStep
+from trimtab.act.masters.executor import EXECUTOR, MastersMachine, warnings
+from trimtab.act.masters.state import (
+    MastersExecutionState,
+    TransferLimits,
+    TransferRequestResult,
+    TransferSettings,
+    TransferStep,
+)
 from trimtab.act.replicas.port import Answers, TopicPartition
-from trimtab.act.runner import Runner
 
 PARTITIONS = 6
 MB = 1_000_000

@@ -11,13 +11,15 @@ import pytest
 from support.fake_keyed_topic import CONNECTION, FakeKafka
 from support.keys_world import CODECS, ORDERS, PLACE, Clock, World, a_plan, carried_out, runner
 from support.mortal import MortalJournal
-from trimtab.act.execution.codec import StateCodecs
+from trimtab.act.control import Runner
+from trimtab.act.execution.port import PortError
+from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
 from trimtab.act.kafka.tables import TablesPort
 from trimtab.act.keys.executor import EXECUTOR, prepare
-from trimtab.act.keys.machine import KeysMachine
-from trimtab.act.keys.settings import KeysExecutionSettings
+from trimtab.act.keys.machine import KeysMachine, joined, with_routes
 from trimtab.act.keys.state import (
+    KeysExecutionSettings,
     KeysExecutionState,
     PublishTable,
     RoutingStep,
@@ -25,11 +27,7 @@ from trimtab.act.keys.state import (
     TableLocation,
     TopicDescribed,
 )
-from trimtab.act.keys.tables import joined, with_routes
-from trimtab.act.lease import Lease
-from trimtab.act.lease_holder import holder_text, this_process
-from trimtab.act.port import PortError
-from trimtab.act.runner import Runner
+from trimtab.act.lease import Lease, holder_text, this_process
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.errors import ActError
 from trimtab.model.keys.routing import Route, RoutingTable

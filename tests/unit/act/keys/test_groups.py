@@ -9,10 +9,15 @@ import pytest
 
 from support.keys_world import ORDERS, World, a_plan, carried_out
 from trimtab.act.keys.executor import prepare, warnings
-from trimtab.act.keys.observation import KeyClient, KeyConsumerGroup, KeysObservation
-from trimtab.act.keys.reasons import rebalancing, unguarded, unverified_reason
-from trimtab.act.keys.settings import KeysExecutionSettings, TablePublishingSettings
-from trimtab.act.keys.state import KeysExecutionState
+from trimtab.act.keys.machine import rebalancing, unguarded, unverified_reason
+from trimtab.act.keys.state import (
+    KeyClient,
+    KeyConsumerGroup,
+    KeysExecutionSettings,
+    KeysExecutionState,
+    KeysObservation,
+    TablePublishingSettings,
+)
 from trimtab.model.errors import ActError
 
 ALL = frozenset(range(4))

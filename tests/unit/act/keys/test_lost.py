@@ -11,9 +11,13 @@ import pytest
 from support.keys_world import CODECS, ORDERS, PLACE, Clock, World, a_plan, carried_out, runner
 from trimtab.act.journal import Journal
 from trimtab.act.keys.executor import EXECUTOR, observe, prepare, warnings
-from trimtab.act.keys.settings import KeysExecutionSettings, TablePublishingSettings
-from trimtab.act.keys.state import KeysExecutionState, TableLocation
-from trimtab.act.keys.tables import in_force
+from trimtab.act.keys.machine import in_force
+from trimtab.act.keys.state import (
+    KeysExecutionSettings,
+    KeysExecutionState,
+    TableLocation,
+    TablePublishingSettings,
+)
 from trimtab.model.errors import ActError
 from trimtab.model.keys.routing import Route, RoutingTable
 

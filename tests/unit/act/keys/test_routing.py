@@ -9,8 +9,8 @@ import pytest
 
 from support.keys_world import ORDERS, PLACE, World, a_plan, carried_out
 from trimtab.act.keys.executor import prepare
-from trimtab.act.keys.observation import KeyClient, KeyConsumerGroup, KeysObservation
-from trimtab.act.keys.tables import settled
+from trimtab.act.keys.machine import settled
+from trimtab.act.keys.state import KeyClient, KeyConsumerGroup, KeysObservation
 from trimtab.model.errors import ActError, InputError
 from trimtab.model.keys.plan import reverted
 from trimtab.model.keys.routing import Route, RoutingTable

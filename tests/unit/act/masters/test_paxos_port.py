@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from trimtab.act.execution.port import PortError
 from trimtab.act.paxos.port import PaxosPort
-from trimtab.act.port import PortError
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.model.errors import ConnectError
 from trimtab.model.masters.naming import group_name

@@ -8,15 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.execution.codec import StateCodecs
-from trimtab.act.execution.messages import Failure
+from trimtab.act.control import Runner
+from trimtab.act.execution.port import Failure
 from trimtab.act.execution.state import ExecutionStatus
+from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
-from trimtab.act.masters.executor import EXECUTOR, prepare, warnings
-from trimtab.act.masters.machine import MastersMachine
-from trimtab.act.masters.settings import TransferLimits, TransferSettings
-from trimtab.act.masters.state import MastersExecutionState, MastersObservation, TransferRequestResult
-from trimtab.act.runner import Runner
+from trimtab.act.masters.executor import EXECUTOR, MastersMachine, prepare, warnings
+from trimtab.act.masters.state import (
+    MastersExecutionState,
+    MastersObservation,
+    TransferLimits,
+    TransferRequestResult,
+    TransferSettings,
+)
 from trimtab.model.errors import ActError
 from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.masters.plan import (

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.act.execution.codec import StateCodecs
+from trimtab.act.control import Runner
+from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
-from trimtab.act.queues.executor import EXECUTOR, prepare
-from trimtab.act.queues.machine import QueuesMachine
-from trimtab.act.queues.settings import PublishSettings
-from trimtab.act.queues.state import PublishedObservation, QueuesExecutionState, Value
-from trimtab.act.runner import Runner
+from trimtab.act.queues.executor import EXECUTOR, QueuesMachine, prepare
+from trimtab.act.queues.state import PublishedObservation, PublishSettings, QueuesExecutionState, Value
 from trimtab.model.errors import ActError
 from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction, Verdict

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from trimtab.act.execution.messages import Resumed
-from trimtab.act.replicas.catch_up import measured
+from trimtab.act.execution.port import Resumed
 from trimtab.act.replicas.machine import ReplicasMachine, new_execution
 from trimtab.act.replicas.port import ClusterObservation, ObservedReplica, PartitionPlacement, TopicPartition
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.steps import (
+from trimtab.act.replicas.reconcile import measured
+from trimtab.act.replicas.state import (
     UNMEASURED,
+    ReplicasExecutionSettings,
     ReplicaStep,
     ReplicaStepKind,
     ReplicaStepRecord,

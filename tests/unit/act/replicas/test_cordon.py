@@ -14,19 +14,17 @@ from simulate.kafka.server import SimulatedKafkaServer
 from support.executing import SETTINGS, assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.plans import plan_of
-from trimtab.act.execution.messages import Failure, Resumed, Wait
+from trimtab.act.control import Runner
+from trimtab.act.execution.port import Failure, Resumed, Wait
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.executor import ExecutionSummary
 from trimtab.act.kafka.calls import CORDONED
 from trimtab.act.kafka.port import KafkaAdminPort
-from trimtab.act.replicas.cordon import drained_brokers
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.machine import ReplicasMachine
-from trimtab.act.replicas.messages import CordonsWritten, ReadCordons, Reassign, WriteCordons
-from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import Cordon, ReplicasExecutionState
-from trimtab.act.runner import Runner
+from trimtab.act.replicas.overrides import drained_brokers
+from trimtab.act.replicas.port import CordonsWritten, ReadCordons, Reassign, TopicPartition, WriteCordons
+from trimtab.act.replicas.state import Cordon, ReplicasExecutionSettings, ReplicasExecutionState
 from trimtab.model.replicas.plan import Plan
 from trimtab.report.replicas.renderer import RENDERER
 

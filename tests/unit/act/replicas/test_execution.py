@@ -8,16 +8,15 @@ from support.executing import SETTINGS, assert_clean, prepared, run
 from support.fake_port import FakeCluster
 from support.memory_journal import MemoryJournal
 from support.plans import plan_of
-from trimtab.act.execution.messages import Failure, Finish
+from trimtab.act.control import Runner
+from trimtab.act.execution.port import Failure, Finish
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.executor import ExecutionSummary
 from trimtab.act.replicas.executor import receipt_of
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import PartitionPlacement, TopicPartition
 from trimtab.act.replicas.reconcile import reconcile
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import ReplicaStepState
-from trimtab.act.runner import Runner
+from trimtab.act.replicas.state import ReplicasExecutionState, ReplicaStepState
 from trimtab.report.replicas.execution_cost import spent_text
 
 

@@ -15,8 +15,8 @@ from trimtab.act.journal import Journal
 from trimtab.act.replicas.executor import receipt_of
 from trimtab.act.replicas.load_check import ReplicaLoadCheck, ReplicaLoadView
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import (
+from trimtab.act.replicas.state import (
+    ReplicasExecutionState,
     ReplicaStep,
     ReplicaStepKind,
     ReplicaStepRecord,

@@ -11,8 +11,8 @@ from simulate.kafka.configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
 from simulate.kafka.server import SimulatedKafkaServer
 from trimtab.act.kafka.calls import RATES
 from trimtab.act.kafka.port import KafkaAdminPort
+from trimtab.act.replicas.overrides import warnings
 from trimtab.act.replicas.port import ThrottleConfig
-from trimtab.act.replicas.throttle import warnings
 
 LEADER, FOLLOWER = RATES
 NONE = ThrottleConfig()

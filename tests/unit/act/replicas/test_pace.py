@@ -12,12 +12,9 @@ from trimtab.act.control import prepare
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.executor import EXECUTOR, receipt_of
 from trimtab.act.replicas.figures import ProgressMeter, forecast
-from trimtab.act.replicas.messages import NetworkHeadroom
-from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
-from trimtab.act.replicas.settings import ReplicasExecutionSettings
-from trimtab.act.replicas.state import ThrottleMemory
-from trimtab.act.replicas.steps import ReplicaStepKind
-from trimtab.act.replicas.throttle import desired_config, first_rate, next_copies_per_broker, next_rate
+from trimtab.act.replicas.overrides import desired_config, first_rate, next_copies_per_broker, next_rate
+from trimtab.act.replicas.port import NetworkHeadroom, ThrottleConfig, TopicPartition
+from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicaStepKind, ThrottleMemory
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.plan import ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 from trimtab.report.formats import duration_text

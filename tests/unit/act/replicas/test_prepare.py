@@ -8,10 +8,9 @@ from support.executing import prepared
 from support.fake_port import FakeCluster
 from support.plans import REASON, plan_of
 from trimtab.act.control import prepare
-from trimtab.act.replicas.executor import EXECUTOR
+from trimtab.act.replicas.executor import EXECUTOR, PartitionFit, compare
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.prepare import PartitionFit, compare
-from trimtab.act.replicas.steps import ReplicaStep, ReplicaStepKind, StepPhase
+from trimtab.act.replicas.state import ReplicaStep, ReplicaStepKind, StepPhase
 from trimtab.model.errors import ActError
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.snapshot import SnapshotReference

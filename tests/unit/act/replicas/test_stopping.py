@@ -10,16 +10,13 @@ from support.executing import SETTINGS, Checked, assert_clean, prepared
 from support.fake_port import FakeCluster
 from support.journals import CODECS
 from support.plans import REASON, plan_of
-from trimtab.act.control import begin, prepare, runner_of
+from trimtab.act.control import Runner, begin, prepare, runner_of
 from trimtab.act.execution.state import ExecutionStatus
-from trimtab.act.journal import Journal
+from trimtab.act.journal import ExecutionStore, Journal
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.act.replicas.state import ReplicasExecutionState
-from trimtab.act.replicas.steps import ReplicaStepState
-from trimtab.act.runner import Runner
-from trimtab.act.store import ExecutionStore
+from trimtab.act.replicas.state import ReplicasExecutionState, ReplicaStepState
 from trimtab.model.replicas.plan import Plan, ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 
 PLAN = plan_of(*[("t", n, (1, 2), (2, 3 + n % 3)) for n in range(4)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.key_snapshots import a_key, a_snapshot
-from trimtab.act.keys.tables import with_routes
+from trimtab.act.keys.machine import with_routes
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.files.keys.table import PublishedTable, table_bytes

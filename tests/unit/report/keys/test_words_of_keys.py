@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from support.key_snapshots import a_key, a_snapshot
 from trimtab.act.executor import PlanDrift, PreparedPlan
-from trimtab.act.keys.settings import KeysExecutionSettings as ActSettings
+from trimtab.act.keys.state import KeysExecutionSettings as ActSettings
 from trimtab.act.keys.state import RoutingStep, RoutingStepKind, TableLocation
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.keys.plan import KeysReceipt, RoutingOutcome

@@ -140,7 +140,7 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
         """Splits and unloads."""
         from trimtab.act.bundles.executor import EXECUTOR
         from trimtab.act.bundles.figures import progress_of
-        from trimtab.act.bundles.settings import UnloadSettings
+        from trimtab.act.bundles.state import UnloadSettings
         from trimtab.act.pulsar.port import PulsarAdminPort
 
         def watch(state: BundlesExecutionState) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.kafka.tables import open_port
 from trimtab.act.keys.executor import EXECUTOR
-from trimtab.act.keys.settings import KeysExecutionSettings as ActSettings
+from trimtab.act.keys.state import KeysExecutionSettings as ActSettings
 from trimtab.act.keys.state import KeysExecutionState, RoutingStepKind
 from trimtab.connect.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
 from trimtab.files.keys.plan import FORMAT as PLANS

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from trimtab.act.masters.executor import EXECUTOR
-from trimtab.act.masters.settings import TransferSettings
+from trimtab.act.masters.state import TransferSettings
 from trimtab.act.paxos.port import PaxosPort
 from trimtab.connect.paxos.nodes import PaxosNodes
 from trimtab.connect.paxos.settings import PaxosConnection

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from trimtab.act.queues.executor import EXECUTOR
-from trimtab.act.queues.settings import PublishSettings
+from trimtab.act.queues.state import PublishSettings
 from trimtab.act.redis.port import RedisPort
 from trimtab.connect.redis.server import QueueServerClient as Reader
 from trimtab.connect.redis.server import open_server

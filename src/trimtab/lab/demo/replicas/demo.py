@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trimtab.act.replicas.figures import ReplicasForecast
-    from trimtab.act.replicas.settings import ReplicasExecutionSettings
-    from trimtab.act.replicas.state import ReplicasExecutionState
+    from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState
     from trimtab.lab.demo.sampling import SampledSandbox
     from trimtab.lab.sandbox.load import SandboxLoad
     from trimtab.lab.sandbox.truth import TruthTick
@@ -156,7 +155,7 @@ class ReplicasDemo(Demo[KafkaSandbox, ReplicasSnapshot, Plan, ReplicasReceipt]):
     ) -> ReplicasReceipt:
         """Leader moves and copies, with a throttle."""
         from trimtab.act.replicas.figures import ProgressMeter
-        from trimtab.act.replicas.settings import ReplicasExecutionSettings
+        from trimtab.act.replicas.state import ReplicasExecutionSettings
 
         meter = ProgressMeter()
 

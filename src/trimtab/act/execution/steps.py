@@ -1,11 +1,22 @@
-"""A step and how far it is, at any balancer, and the reasons that keep one from being begun."""
+"""The steps of an execution: the record of each, the choice of a batch, and the steps that are still needed.
 
-from collections.abc import Collection, Mapping
+A balancer names its own steps and states; their table of transitions, their retries and the check of the load
+between batches are the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+
+import numpy as np
 
 from trimtab.act.execution.settings import RetryPolicy
+from trimtab.model.goals import exceeds
+from trimtab.model.imbalance import Imbalance
+from trimtab.model.load import BoolArray, FloatArray
 
 StateT = TypeVar("StateT", bound=Enum)
 
@@ -166,3 +177,98 @@ def transitions(overrides: type[StateT], **to: str) -> dict[StateT, frozenset[St
         overrides(state): frozenset(overrides(one) for one in following.split())
         for state, following in to.items()
     }
+
+
+INNER_MARGIN: Final = 0.9
+"""A goal counts as held when it holds with a tenth of ε to spare."""
+CANDIDATES: Final = 64
+"""How many things are weighed for dropping before a batch; each takes a sum over the whole placement."""
+DROPPABLE: Final = frozenset({"theta", "epsilon"})
+"""Goals about load; moves that serve any other goal are never dropped."""
+
+Cell = tuple[int, int, int]
+"""Goal (0 is θ, 1 is ε), broker and resource, by index."""
+KeyT = TypeVar("KeyT")
+SnapshotT = TypeVar("SnapshotT")
+
+
+@dataclass(frozen=True)
+class LoadGoals:
+    """θ and ε per resource, shape (resources,); infinite where it is not asked for."""
+
+    theta: FloatArray
+    epsilon: FloatArray
+
+    @classmethod
+    def of(cls, settings: Mapping[str, object], resources: Sequence[str]) -> LoadGoals:
+        """As a plan's settings have them; what it did not ask for is no goal."""
+        asked = settings.get("goals", DROPPABLE)
+        names = set(asked) if isinstance(asked, list | tuple | set | frozenset) else set(DROPPABLE)
+        return cls(
+            _per_resource(settings.get("theta") if "theta" in names else None, resources),
+            _per_resource(settings.get("epsilon") if "epsilon" in names else None, resources),
+        )
+
+    def violated(self, measured: Imbalance) -> BoolArray:
+        """Shape (2, brokers, resources): whether θ, and ε with the inner margin, are broken."""
+        over = measured.counted & exceeds(measured.usage, self.theta)
+        return np.stack([over, measured.counted & exceeds(measured.deviation, INNER_MARGIN * self.epsilon)])
+
+
+def served_cells(
+    reasons: Iterable[Any], brokers: Mapping[Any, int], resources: Sequence[str]
+) -> set[Cell] | None:
+    """The goals that moves serve, by their reasons; None if any is not about load, or of nobody known."""
+    cells = set()
+    for reason in reasons:
+        if reason.goal not in DROPPABLE or reason.resource not in resources or reason.broker not in brokers:
+            return None
+        goal = 0 if reason.goal == "theta" else 1
+        cells.add((goal, brokers[reason.broker], resources.index(reason.resource)))
+    return cells
+
+
+def unneeded_targets(
+    served: Mapping[KeyT, set[Cell] | None],
+    now: BoolArray,
+    broken_without: Callable[[frozenset[KeyT]], BoolArray],
+    order: Callable[[KeyT], Any],
+) -> tuple[KeyT, ...]:
+    """The things whose pending changes can be dropped.
+
+    Parameters
+    ----------
+    served
+        What the changes of each thing serve.
+    now
+        Violated goals as things are, shape (2, brokers, resources).
+    broken_without
+        The same at the end of all pending changes but those of some things.
+    order
+        Sorts them: whose are to be dropped first.
+    """
+    candidates = [key for key, cells in served.items() if cells and not any(now[cell] for cell in cells)]
+    if not candidates:
+        return ()
+    dropped: tuple[KeyT, ...] = ()
+    broken = broken_without(frozenset())
+    for key in sorted(candidates, key=order)[:CANDIDATES]:
+        if not (broken_without(frozenset({*dropped, key})) & ~broken).any():
+            dropped += (key,)
+    return dropped
+
+
+def newer_snapshot(
+    planned: SnapshotT, newest: Callable[[], tuple[float, SnapshotT] | None], changed_at: float
+) -> tuple[SnapshotT, bool]:
+    """The newest snapshot, and True, if it is from after that time; else that of the plan."""
+    found = newest()
+    return (found[1], True) if found is not None and found[0] > changed_at else (planned, False)
+
+
+def _per_resource(values: object, resources: Sequence[str]) -> FloatArray:
+    if isinstance(values, dict):
+        return np.array([float(values.get(name, np.inf)) for name in resources])
+    if isinstance(values, int | float):
+        return np.full(len(resources), float(values))
+    return np.full(len(resources), np.inf)
