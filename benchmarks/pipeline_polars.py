@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from trimtab.observe.collect.kafka.raw import FORM, KEYS
+from trimtab.observe.replicas.raw import FORM, KEYS
 from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, STATE
 
 if TYPE_CHECKING:

@@ -30,10 +30,8 @@ sys.path.append(str(KIT))
 from cluster import loaded_cluster, say, scratch  # noqa: E402 - beside this folder
 from measure import clients_between, figures_of, look_for_records, validity_of  # noqa: E402
 
-from trimtab.act.kafka.port import KafkaAdminPort  # noqa: E402
 from trimtab.act.replicas.port import TopicPartition  # noqa: E402
 from trimtab.act.replicas.state import ReplicasExecutionSettings  # noqa: E402
-from trimtab.connect.kafka.client import admin_client  # noqa: E402
 from trimtab.files.atomic import write_atomically  # noqa: E402
 from trimtab.files.replicas.snapshot import read_snapshot  # noqa: E402
 from trimtab.lab.demo.interruption import DemoInterrupted, orderly  # noqa: E402
@@ -51,6 +49,8 @@ from trimtab.model.replicas.settings import GOALS, ReplicasSettings  # noqa: E40
 from trimtab.model.replicas.snapshot import ReplicasSnapshot  # noqa: E402
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings  # noqa: E402
 from trimtab.plan.replicas import trim  # noqa: E402
+from trimtab.systems.kafka.client import admin_client  # noqa: E402
+from trimtab.systems.kafka.port import KafkaAdminPort  # noqa: E402
 
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 8, 20.0, 6.0
 PIPELINE = ReplicasPipelineSettings(window_seconds=8.0, slide_seconds=8.0, windows=4)

@@ -27,7 +27,6 @@ from figures import draw_collapse
 from run import GOALS, PIPELINE, machine
 
 from trimtab.act.replicas.state import ReplicasExecutionSettings
-from trimtab.connect.kafka.client import admin_client
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.demo.interruption import DemoInterrupted, orderly
@@ -42,6 +41,7 @@ from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.report.replicas.execution_cost import spent
+from trimtab.systems.kafka.client import admin_client
 
 FOLDER = Path(__file__).parent
 DRAW = "kafka-2-3"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from trimtab.connect.kafka.client import admin_client
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
+from trimtab.systems.kafka.client import admin_client
+from trimtab.systems.kafka.settings import KafkaConnection
 
 PATIENCE_SECONDS = 120.0
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from trimtab.connect.kafka.client import admin_client
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, draw_placement, record_placement
 from trimtab.lab.sandbox.kafka.preload import SEGMENT_BYTES
 from trimtab.lab.sandbox.kafka.topics import create_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload, read_workload
+from trimtab.systems.kafka.client import admin_client
 
 FOLDER = Path(__file__).parent
 BROKERS = tuple(range(1, 7))

@@ -228,7 +228,7 @@ def measure_draw(name: str, strategies: list[str], samples: int, control: bool, 
 
 def _recorded(world: World) -> SandboxPlacement:
     """Where everything is now, the topic of consumers' offsets too: a strategy may move that as well."""
-    from trimtab.connect.kafka.client import admin_client
+    from trimtab.systems.kafka.client import admin_client
 
     admin = admin_client(world.sandbox.connection)
     try:

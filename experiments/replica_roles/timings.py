@@ -20,15 +20,15 @@ from typing import Any
 from cluster import loaded_cluster, say
 from run import machine
 
-from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.port import ClusterObservation, TopicPartition
-from trimtab.connect.kafka.client import admin_client
 from trimtab.files.atomic import write_atomically
 from trimtab.lab.demo.interruption import DemoInterrupted, orderly
 from trimtab.lab.demo.sampling import SampledSandbox as World
 from trimtab.lab.sandbox.interruptions import interruptions
 from trimtab.lab.sandbox.kafka.placement import read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
+from trimtab.systems.kafka.client import admin_client
+from trimtab.systems.kafka.port import KafkaAdminPort
 
 FOLDER = Path(__file__).parent
 DRAW, SEED = "kafka-2-1", 11

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from trimtab.balancers.settings import execution_table, pipeline_table, read_settings
-from trimtab.connect.kafka.settings import kafka_connection
-from trimtab.connect.pulsar.settings import pulsar_connection
 from trimtab.files.bundles.scenario_file import read_scenarios
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.files.settings import Settings
 from trimtab.history.bundles.scenarios import strategy_requests
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.systems.kafka.settings import kafka_connection
+from trimtab.systems.pulsar.settings import pulsar_connection
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

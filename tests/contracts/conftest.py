@@ -14,10 +14,10 @@ from simulate.kafka.port import SimulatedPort
 from simulate.kafka.server import SimulatedKafkaServer
 from support.asking import PATIENCE_SECONDS, ask
 from trimtab.act.execution.port import PortError
-from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.port import ClusterPort, TopicPartition
-from trimtab.connect.kafka.client import admin_client, producer
 from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.systems.kafka.client import admin_client, producer
+from trimtab.systems.kafka.port import KafkaAdminPort
 
 BROKERS = 4
 QUOTA_SAMPLES = 2

@@ -6,8 +6,8 @@ import pytest
 
 from simulate.pulsar_admin.server import PulsarAdminServer
 from support.bundles_port_stories import STORIES, Stage
-from trimtab.act.pulsar.port import PulsarAdminPort
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
+from trimtab.systems.pulsar.port import PulsarAdminPort
 
 NAMESPACE = "trimtab/port"
 

@@ -9,9 +9,9 @@ from kafka.admin import KafkaAdminClient
 from simulate.kafka.cluster import cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
 from trimtab.act.execution.port import PortError
-from trimtab.act.kafka.observer import METADATA_LAG_SECONDS
-from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.port import TopicPartition
+from trimtab.systems.kafka.observer import METADATA_LAG_SECONDS
+from trimtab.systems.kafka.port import KafkaAdminPort
 
 BROKERS = (1, 2, 3, 4)
 NAME = TopicPartition("t", 0)

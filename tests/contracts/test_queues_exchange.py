@@ -12,8 +12,6 @@ import pytest
 from redis import Redis
 
 from support.redis_server import Server
-from trimtab.connect.redis.server import QueueServerClient, open_server
-from trimtab.connect.redis.settings import RedisConnection
 from trimtab.dataplane.queues import BalancedBroker
 from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 from trimtab.files.queues.exchange import (
@@ -26,6 +24,8 @@ from trimtab.files.queues.exchange import (
     read_published,
 )
 from trimtab.model.errors import InputError
+from trimtab.systems.redis.server import QueueServerClient, open_server
+from trimtab.systems.redis.settings import RedisConnection
 
 
 @pytest.fixture

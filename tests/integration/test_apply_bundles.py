@@ -12,12 +12,12 @@ from support.bundle_snapshots import message_snapshot
 from support.bundles_port_stories import STORIES, Stage
 from support.pulsar_trials import NAMESPACE, PulsarTrial
 from trimtab.act.bundles.port import OFF, SHEDDING
-from trimtab.act.pulsar.port import PulsarAdminPort
-from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.files.bundles.plan import read_bundle_plan
 from trimtab.files.bundles.snapshot import FORMAT
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.model.snapshot import SnapshotReference
+from trimtab.systems.pulsar.admin import PulsarAdmin
+from trimtab.systems.pulsar.port import PulsarAdminPort
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from support.plans import plan_of
-from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.port import ThrottleConfig, TopicPartition
-from trimtab.connect.kafka.client import admin_client, producer
 from trimtab.files.replicas.plan import write_plan
 from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab.systems.kafka.client import admin_client, producer
+from trimtab.systems.kafka.port import KafkaAdminPort
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 

@@ -19,9 +19,9 @@ from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.forecasts import forecasts
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
+from trimtab.observe.bundles.raw import FORM
+from trimtab.observe.bundles.recorded import recent_ticks
 from trimtab.observe.bundles.schemas import ATTRIBUTED, HOURS, TABLES
-from trimtab.observe.collect.pulsar.raw import FORM
-from trimtab.observe.collect.pulsar.recorded import recent_ticks
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.stream import StreamSource, run_stream

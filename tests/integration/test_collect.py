@@ -14,17 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trimtab.connect.kafka.client import admin_client, consumer
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.lab.sandbox.load import SandboxLoad
-from trimtab.observe.collect.kafka.collector import COLLECTING
-from trimtab.observe.collect.kafka.raw import KINDS
 from trimtab.observe.collect.run import TickResult, collect, lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.raw import KINDS
+from trimtab.systems.kafka.client import admin_client, consumer
+from trimtab.systems.kafka.collector import COLLECTING
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 

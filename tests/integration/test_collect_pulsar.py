@@ -9,14 +9,14 @@ import pytest
 
 from support.pulsar_collected import Row, carried, collected, loads_are_known, of, workload
 from trimtab.cli.app import main
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 from trimtab.files.bundles.reports import read_reports
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.collect.pulsar.recorded import recent_ticks
+from trimtab.observe.bundles.recorded import recent_ticks
 from trimtab.observe.lake import Lake
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(600)]
 

@@ -23,8 +23,6 @@ from support.clocks import clock_off_by
 from support.object_store import ObjectStore
 from support.spark_cluster import FAST_START, spark_cluster
 from synthetic_telemetry import SyntheticCluster, dirtied, land
-from trimtab.connect.kafka.client import admin_client
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.store import make_folder
 from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab.lab.sandbox.kafka.topics import delete_topics
@@ -33,6 +31,8 @@ from trimtab.observe.pipeline import run_batch
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.schemas import TABLES
+from trimtab.systems.kafka.client import admin_client
+from trimtab.systems.kafka.settings import KafkaConnection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from support.asking import ask
-from trimtab.act.kafka.leaders import partition_of
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.online.masters.messages import MapChanged
+from trimtab.systems.kafka.leaders import partition_of
 
 PATIENCE_SECONDS = 120.0
 
@@ -162,8 +162,8 @@ def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
 
 def test_the_map_is_of_one_store(store: MastersSandbox, tmp_path: Path) -> None:
     """Two trimtabs do not act at once; a map that somebody else publishes meanwhile is built upon."""
-    from trimtab.connect.paxos.nodes import PaxosNodes
-    from trimtab.connect.paxos.settings import PaxosConnection
+    from trimtab.systems.paxos.nodes import PaxosNodes
+    from trimtab.systems.paxos.settings import PaxosConnection
 
     nodes = PaxosNodes(PaxosConnection(store.state.configuration(0)))
     seen = nodes.preferred_map()

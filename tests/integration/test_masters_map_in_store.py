@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.connect.paxos.nodes import PaxosNodes
-from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import ConnectError, SandboxError
 from trimtab.online.masters.engines import ETCD
 from trimtab.online.masters.messages import MapChanged
+from trimtab.systems.paxos.nodes import PaxosNodes
+from trimtab.systems.paxos.settings import PaxosConnection
 
 PATIENCE_SECONDS = 60.0
 ROUNDS = 3

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trimtab.connect.paxos.nodes import PaxosNodes
-from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.observe.collect.paxos.collector import map_problems
+from trimtab.systems.paxos.collector import map_problems
+from trimtab.systems.paxos.nodes import PaxosNodes
+from trimtab.systems.paxos.settings import PaxosConnection
 
 LATE = 2
 PATIENCE_SECONDS = 40.0

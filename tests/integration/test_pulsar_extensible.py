@@ -20,8 +20,6 @@ from support.bundles_port_stories import STORIES, Stage
 from support.pulsar_collected import Row, collected, loads_are_known, of, workload
 from support.pulsar_trials import PulsarTrial
 from trimtab.act.bundles.port import OFF, SHEDDING
-from trimtab.act.pulsar.port import PulsarAdminPort
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
@@ -29,6 +27,8 @@ from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, 
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.systems.pulsar.port import PulsarAdminPort
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(600)]
 

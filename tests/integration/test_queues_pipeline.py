@@ -13,10 +13,10 @@ import pytest
 from hand_written_tables import arrow_type
 from synthetic_telemetry import land
 from trimtab.files.queues.snapshot import FORMAT
-from trimtab.observe.collect.redis.raw import FORM
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
+from trimtab.observe.queues.raw import FORM
 from trimtab.observe.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:

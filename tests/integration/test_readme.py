@@ -10,7 +10,6 @@ from support.chains import QUICK, Reader, require_improved, require_true_status
 from support.kafka_truth import counters, require_what_brokers_say
 from support.pages import blocks_of, missing_lines, typed
 from support.pulsar_truth import require_what_clients_did
-from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
@@ -20,6 +19,7 @@ from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
 from trimtab.lab.sandbox.pulsar.placing import place_unevenly
 from trimtab.lab.sandbox.pulsar.workload import skewed
+from trimtab.systems.pulsar.admin import PulsarAdmin
 
 PAGE, KAFKA, PULSAR = "README.md", "docs/how-to/kafka.md", "docs/how-to/pulsar.md"
 NOT_TYPED = {

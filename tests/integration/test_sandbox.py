@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.connect.kafka.client import admin_client, consumer, producer
 from trimtab.lab.sandbox.kafka import KafkaSandbox, serving_brokers
 from trimtab.lab.sandbox.kafka.placement import record_placement
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
@@ -23,6 +22,7 @@ from trimtab.lab.sandbox.state import sandboxes_folder
 from trimtab.lab.sandbox.teardown import sweep
 from trimtab.lab.sandbox.truth import TruthTick
 from trimtab.model.errors import SandboxError
+from trimtab.systems.kafka.client import admin_client, consumer, producer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
-from trimtab.connect.pulsar.client import pulsar_client
 from trimtab.lab.sandbox.interruptions import interruptions, summarize_interruptions
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
@@ -20,6 +18,8 @@ from trimtab.lab.sandbox.state import read_state
 from trimtab.lab.sandbox.teardown import sweep
 from trimtab.lab.sandbox.truth import TruthTick
 from trimtab.model.errors import SandboxError
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.systems.pulsar.client import pulsar_client
 
 TRIMTAB = [sys.executable, "-c", "from trimtab.cli.app import main; main()"]
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from support.settings import settings_of
-from trimtab.connect.kafka.client import admin_client, consumer, producer
-from trimtab.connect.kafka.settings import KafkaConnection, kafka_connection
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.topics import create_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.model.errors import ConnectError
+from trimtab.systems.kafka.client import admin_client, consumer, producer
+from trimtab.systems.kafka.settings import KafkaConnection, kafka_connection
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

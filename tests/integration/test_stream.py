@@ -20,8 +20,6 @@ import pytest
 
 from support.telemetry_stories import Story, drawn_faults
 from synthetic_telemetry import SyntheticCluster, dirtied, land, land_by_tick
-from trimtab.connect.kafka.client import admin_client, producer
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
@@ -29,6 +27,8 @@ from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.schemas import TABLES
 from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.systems.kafka.client import admin_client, producer
+from trimtab.systems.kafka.settings import KafkaConnection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,9 @@ from trimtab.act.bundles.port import SWITCHES
 from trimtab.act.bundles.state import BundlesExecutionState, UnloadLimits, UnloadSettings
 from trimtab.act.control import Runner
 from trimtab.act.journal import Journal
-from trimtab.act.pulsar.port import PulsarAdminPort
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarConnection
 from trimtab.model.bundles.plan import BundlePlan
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
+from trimtab.systems.pulsar.port import PulsarAdminPort
 
 BROKERS = ("b1:8080", "b2:8080", "b3:8080")
 NAMESPACE = "acme/shop"

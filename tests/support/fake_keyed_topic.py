@@ -9,12 +9,12 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from trimtab.act.kafka.tables import TablesPort
 from trimtab.act.keys.state import TableLocation
-from trimtab.connect.kafka.keyed_topic import EARLIEST, KeyedTopic
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys.heartbeat import ClientHeartbeat, heartbeat_bytes
 from trimtab.files.keys.table import PublishedTable, table_bytes
+from trimtab.systems.kafka.keyed_topic import EARLIEST, KeyedTopic
+from trimtab.systems.kafka.settings import KafkaConnection
+from trimtab.systems.kafka.tables import TablesPort
 
 CONNECTION = KafkaConnection(("nowhere:9092",))
 TABLES = "trimtab-tables"

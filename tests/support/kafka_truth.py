@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from support.chains import deviation, require_deviations
-from trimtab.connect.kafka.client import admin_client
-from trimtab.connect.kafka.settings import KafkaConnection
+from trimtab.systems.kafka.client import admin_client
+from trimtab.systems.kafka.settings import KafkaConnection
 
 _COUNTER = re.compile(
     r"^kafka_server_brokertopicmetrics_(bytesin|bytesout|replicationbytesin)_total (\S+)$", re.M

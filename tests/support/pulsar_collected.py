@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from support.pulsar_trials import NAMESPACE
-from trimtab.connect.pulsar.admin import PulsarConnection
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload
 from trimtab.observe.collect import run
-from trimtab.observe.collect.pulsar.collector import COLLECTING
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
+from trimtab.systems.pulsar.admin import PulsarConnection
+from trimtab.systems.pulsar.collector import COLLECTING
 
 TICKS_MAXIMUM = 100
 """Of a second each: how long a busy machine may take for anything."""

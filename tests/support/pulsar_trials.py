@@ -13,9 +13,6 @@ from support.journals import CODECS
 from support.trials import trimtab
 from trimtab.act.bundles.port import SWITCHES
 from trimtab.act.journal import JOURNAL_FILE, Journal
-from trimtab.act.pulsar.port import PulsarAdminPort, probe_topic
-from trimtab.connect.pulsar.admin import PulsarAdmin
-from trimtab.connect.pulsar.settings import TOKEN_VARIABLE
 from trimtab.files.bundles.plan import write_bundle_plan
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import (
@@ -27,6 +24,9 @@ from trimtab.lab.sandbox.pulsar.namespaces import (
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.range import bundles_between, parse_bundle
 from trimtab.model.snapshot import SnapshotReference
+from trimtab.systems.pulsar.admin import PulsarAdmin
+from trimtab.systems.pulsar.port import PulsarAdminPort, probe_topic
+from trimtab.systems.pulsar.settings import TOKEN_VARIABLE
 
 TENANT, NAMESPACE = "trimtab", "trimtab/act"
 IMPATIENT = {

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from support.chains import deviation, require_deviations
-from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.truth import traffic_between
+from trimtab.systems.pulsar.admin import PulsarAdmin
 
 
 def require_what_clients_did(

@@ -22,12 +22,12 @@ from support.journals import CODECS
 from trimtab.act.execution.port import PortError
 from trimtab.act.execution.state import FINAL
 from trimtab.act.journal import JOURNAL_FILE, Journal
-from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.port import ClusterObservation, PartitionPlacement, ThrottleConfig, TopicPartition
-from trimtab.connect.kafka.client import admin_client, consumer, producer
 from trimtab.files.replicas.plan import write_plan
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.model.replicas.plan import Plan
+from trimtab.systems.kafka.client import admin_client, consumer, producer
+from trimtab.systems.kafka.port import KafkaAdminPort
 
 BROKERS = (1, 2, 3, 4)
 TRIMTAB = Path(sys.executable).with_name("trimtab")

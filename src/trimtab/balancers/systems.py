@@ -15,9 +15,9 @@ KAFKA = System(
         setting="kafka.bootstrap",
     ),
     options=(),
-    connection=LazyImport("trimtab.connect.kafka.settings:kafka_connection"),
-    collecting=LazyImport("trimtab.observe.collect.kafka.collector:COLLECTING"),
-    checking=LazyImport("trimtab.observe.collect.kafka.check:check"),
+    connection=LazyImport("trimtab.systems.kafka.settings:kafka_connection"),
+    collecting=LazyImport("trimtab.systems.kafka.collector:COLLECTING"),
+    checking=LazyImport("trimtab.systems.kafka.check:check"),
 )
 
 PULSAR = System(
@@ -35,9 +35,9 @@ PULSAR = System(
             Path | None,
         ),
     ),
-    connection=LazyImport("trimtab.connect.pulsar.settings:pulsar_connection"),
-    collecting=LazyImport("trimtab.observe.collect.pulsar.collector:COLLECTING"),
-    checking=LazyImport("trimtab.observe.collect.pulsar.check:check"),
+    connection=LazyImport("trimtab.systems.pulsar.settings:pulsar_connection"),
+    collecting=LazyImport("trimtab.systems.pulsar.collector:COLLECTING"),
+    checking=LazyImport("trimtab.systems.pulsar.check:check"),
 )
 
 REDIS = System(
@@ -50,9 +50,9 @@ REDIS = System(
         setting="redis.url",
     ),
     options=(),
-    connection=LazyImport("trimtab.connect.redis.settings:redis_connection"),
-    collecting=LazyImport("trimtab.observe.collect.redis.collector:COLLECTING"),
-    checking=LazyImport("trimtab.observe.collect.redis.check:check"),
+    connection=LazyImport("trimtab.systems.redis.settings:redis_connection"),
+    collecting=LazyImport("trimtab.systems.redis.collector:COLLECTING"),
+    checking=LazyImport("trimtab.systems.redis.check:check"),
 )
 
 PAXOS = System(
@@ -64,7 +64,7 @@ PAXOS = System(
         setting="paxos.node",
     ),
     options=(),
-    connection=LazyImport("trimtab.connect.paxos.settings:paxos_connection"),
-    collecting=LazyImport("trimtab.observe.collect.paxos.collector:COLLECTING"),
-    checking=LazyImport("trimtab.observe.collect.paxos.check:check"),
+    connection=LazyImport("trimtab.systems.paxos.settings:paxos_connection"),
+    collecting=LazyImport("trimtab.systems.paxos.collector:COLLECTING"),
+    checking=LazyImport("trimtab.systems.paxos.check:check"),
 )

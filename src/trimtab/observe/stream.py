@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from trimtab.connect.kafka.settings import KafkaConnection
     from trimtab.files.store import Location
     from trimtab.observe.lake import Lake
     from trimtab.observe.writer_lock import WriterLock
@@ -275,39 +274,3 @@ class _MicroBatches:
             if not is_complete_file(path):
                 self._print_progress(f"left out {path}: not a sound Parquet file")
         self._observed = recent
-
-
-def spark_options(connection: KafkaConnection) -> dict[str, str]:
-    """Options of Spark's Kafka source for a connection: those of the Java client, beginning with `kafka.`.
-
-    They hold the password where there is one, so they must not be shown.
-    """
-    options = {
-        "bootstrap.servers": ",".join(connection.bootstrap),
-        "security.protocol": connection.security_protocol,
-    }
-    if connection.uses_tls:
-        if connection.tls_ca is not None:
-            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(connection.tls_ca)}
-        if connection.tls_certificate is not None and connection.tls_key is not None:
-            # The Java client reads both from one file; given as text they may stay in two.
-            options |= {
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.certificate.chain": connection.tls_certificate.read_text(),
-                "ssl.keystore.key": connection.tls_key.read_text(),
-            }
-        if not connection.tls_verify_hostname:
-            options["ssl.endpoint.identification.algorithm"] = ""
-    if connection.uses_sasl and connection.sasl_mechanism is not None:
-        login = "plain.PlainLoginModule" if connection.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
-        options["sasl.mechanism"] = connection.sasl_mechanism
-        options["sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{login} required "
-            f"username={_quoted(connection.user or '')} password={_quoted(connection.password or '')};"
-        )
-    return {f"kafka.{key}": value for key, value in options.items()}
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -20,8 +20,8 @@ from trimtab.balancers import BALANCERS, systems
 from trimtab.cli.app import main
 from trimtab.extras import EXTRAS, MissingExtraError
 from trimtab.jars import check as jars_check
-from trimtab.observe.collect.kafka import check as kafka_check
 from trimtab.observe.lake import Lake
+from trimtab.systems.kafka import check as kafka_check
 
 CAPACITY = (
     "[capacity]\ncpu_cores = 8\nnetwork_in_bytes_per_second = 1e8\nnetwork_out_bytes_per_second = 1e8\n"

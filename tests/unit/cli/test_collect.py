@@ -20,7 +20,7 @@ from trimtab.cli.app import main
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
-EXPOSITIONS = Path(__file__).parents[1] / "observe" / "collect" / "kafka" / "expositions"
+EXPOSITIONS = Path(__file__).parents[1] / "systems" / "kafka" / "expositions"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from trimtab.cli.app import main
 from trimtab.cli.bodies import pipeline
 from trimtab.jars import fetch
-from trimtab.observe.keys import offset_sampling
+from trimtab.systems.kafka import offset_sampling
 
 
 class Told(threading.Event):

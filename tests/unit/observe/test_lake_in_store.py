@@ -14,7 +14,6 @@ from support.small_lake import NOON, STEP, broker_rows, imbalance_rows
 from trimtab.files import object_store
 from trimtab.files.object_store import StoreError, StorePath
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.collect.sinks import LakeSink, RowBatchBuilder
 from trimtab.observe.compact import MIN_FOLDERS, compacted, sweep
 from trimtab.observe.lake import Lake, microseconds
@@ -22,6 +21,7 @@ from trimtab.observe.lake_age import lake_age
 from trimtab.observe.manifest import Manifest, ManifestEntry
 from trimtab.observe.parquet import is_complete_file, rows_of_files, source_of, write_rows
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.raw import COLUMNS
 from trimtab.observe.snapshot_copy import RETAINED_COLUMNS, uploaded
 from trimtab.observe.status import read_status
 from trimtab.observe.topic_rows import is_published

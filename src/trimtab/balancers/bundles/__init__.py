@@ -16,7 +16,7 @@ BALANCER = Balancer(
     snapshot=LazyImport("trimtab.files.bundles.snapshot:FORMAT"),
     plan=LazyImport("trimtab.files.bundles.plan:FORMAT"),
     pipeline=LazyImport("trimtab.observe.bundles.pipeline:PIPELINE"),
-    live_status=LazyImport("trimtab.observe.collect.pulsar.live_status:read_status"),
+    live_status=LazyImport("trimtab.systems.pulsar.live_status:read_status"),
     findings=LazyImport("trimtab.plan.bundles.verdicts:findings"),
     planners={"trim": LazyImport("trimtab.plan.bundles.trim:plan_bundles")},
     make_plan=LazyImport("trimtab.balancers.bundles.planning:planned"),
@@ -25,7 +25,7 @@ BALANCER = Balancer(
     set_help="Setting, like bundles.epsilon=0.05, or Pulsar option, like "
     "loadBalancerBrokerThresholdShedderPercentage=5; repeatable.",
     executor=LazyImport("trimtab.act.bundles.executor:EXECUTOR"),
-    open=LazyImport("trimtab.act.pulsar.port:open_port"),
+    open=LazyImport("trimtab.systems.pulsar.port:open_port"),
     renderer=LazyImport("trimtab.report.bundles.renderer:RENDERER"),
     impact="a plan of bundles copies nothing, and execution.bundles.max_sessions_per_minute limits how many "
     "clients are disturbed",

@@ -20,12 +20,12 @@ BALANCER = Balancer(
     direct_source_option=Option(
         "--keys", "Topic whose records are read, to measure the balance of its keys over its partitions."
     ),
-    read_directly=LazyImport("trimtab.observe.keys.offset_sampling:open_reading"),
+    read_directly=LazyImport("trimtab.systems.kafka.offset_sampling:open_reading"),
     planners={"trim": LazyImport("trimtab.plan.keys.trim:plan_keys")},
     strategy_help="trim.",
     set_help="Setting, like keys.epsilon=0.05; repeatable.",
     executor=LazyImport("trimtab.act.keys.executor:EXECUTOR"),
-    open=LazyImport("trimtab.act.kafka.tables:open_port"),
+    open=LazyImport("trimtab.systems.kafka.tables:open_port"),
     back=LazyImport("trimtab.model.keys.plan:reverted"),
     renderer=LazyImport("trimtab.report.keys.renderer:RENDERER"),
     replay=LazyImport("trimtab.balancers.keys.replay:replayed"),

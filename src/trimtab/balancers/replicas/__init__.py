@@ -17,7 +17,7 @@ BALANCER = Balancer(
     plan=LazyImport("trimtab.files.replicas.plan:FORMAT"),
     formats={"kafka": LazyImport("trimtab.files.replicas.plan:kafka_form")},
     pipeline=LazyImport("trimtab.observe.replicas.pipeline:PIPELINE"),
-    live_status=LazyImport("trimtab.observe.collect.kafka.live_status:read_status"),
+    live_status=LazyImport("trimtab.systems.kafka.live_status:read_status"),
     planners={
         "trim": LazyImport("trimtab.plan.replicas.trim:plan"),
         "role_aware": LazyImport("trimtab.plan.replicas.role_aware:plan"),
@@ -26,7 +26,7 @@ BALANCER = Balancer(
     set_help="Setting, like replicas.epsilon=0.05; repeatable.",
     plan_options=LazyImport("trimtab.balancers.replicas.options:PLAN"),
     executor=LazyImport("trimtab.act.replicas.executor:EXECUTOR"),
-    open=LazyImport("trimtab.act.kafka.port:open_port"),
+    open=LazyImport("trimtab.systems.kafka.port:open_port"),
     renderer=LazyImport("trimtab.report.replicas.renderer:RENDERER"),
     replay=LazyImport("trimtab.balancers.replicas.replay:replayed"),
     replay_options=LazyImport("trimtab.balancers.replicas.options:REPLAY"),

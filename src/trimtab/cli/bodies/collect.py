@@ -67,7 +67,9 @@ def _sink(
 ) -> Iterator[tuple[SampleSink, str]]:
     """The place where samples go, and its name: a topic, or the lake of the first level on the system."""
     if topic:
-        with run.topic_sink(context.connection(KAFKA, found), topic, how) as landing:
+        from trimtab.systems.kafka.topic_sink import topic_sink
+
+        with topic_sink(context.connection(KAFKA, found), topic, how) as landing:
             yield landing, f"kafka:{topic}"
         return
     level = next(one for one in BALANCERS.values() if one.system is system)

@@ -127,7 +127,7 @@ def _read(
 ) -> None:
     """Read samples out of a system, and build the balancer's tables of them, once or until it is stopped."""
     from trimtab.jars.fetch import spark_kafka_jars
-    from trimtab.observe.stream import spark_options
+    from trimtab.systems.kafka.settings import spark_options
 
     assert balancer.read_directly is not None
     connection, lake = context.connection(balancer.system, found), lakes[balancer.name]
@@ -175,7 +175,7 @@ def _source(
     if not topic:
         return StreamSource(max_per_batch=most), ()
     from trimtab.jars.fetch import spark_kafka_jars
-    from trimtab.observe.stream import spark_options
+    from trimtab.systems.kafka.settings import spark_options
 
     options = spark_options(context.connection(KAFKA, settings))
     return StreamSource(topic, options, most), tuple(spark_kafka_jars(print_progress))

@@ -34,8 +34,8 @@ def publish(
     ),
 ) -> None:
     """Publish a preferred map to the nodes' source, unless another was published meanwhile."""
-    from trimtab.connect.paxos.nodes import PaxosNodes
-    from trimtab.connect.paxos.settings import PaxosConnection
+    from trimtab.systems.paxos.nodes import PaxosNodes
+    from trimtab.systems.paxos.settings import PaxosConnection
 
     nodes = PaxosNodes(PaxosConnection(paxos))
     typer.echo(f"version {nodes.publish_file(map_file)} of the map of store {nodes.cluster} is published")

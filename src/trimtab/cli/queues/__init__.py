@@ -16,7 +16,7 @@ from trimtab.cli.options import JSON, SET, SETTINGS, command_context, with_optio
 from trimtab.model.errors import InputError, TrimtabError
 
 if TYPE_CHECKING:
-    from trimtab.connect.redis.server import DeadLetter, QueueServerClient
+    from trimtab.systems.redis.server import DeadLetter, QueueServerClient
 
 app = typer.Typer(
     help="List, show and re-queue dead letters: messages that were given up after worker crashes.",
@@ -104,7 +104,7 @@ def requeue(
 def _server(
     settings: Path | None, overrides: list[str], values: dict[str, Any]
 ) -> Iterator[QueueServerClient]:
-    from trimtab.connect.redis.server import open_server
+    from trimtab.systems.redis.server import open_server
 
     where = command_context(None, settings, overrides, values)
     with open_server(where.connection(REDIS, where.read())) as server:

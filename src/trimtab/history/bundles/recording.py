@@ -128,9 +128,9 @@ class LakeReportRecording:
             )
 
     def ticks(self) -> Iterator[ReportTick]:
-        """One at a time; errors as of `trimtab.observe.collect.pulsar.recorded.recent_ticks`."""
+        """One at a time; errors as of `trimtab.observe.bundles.recorded.recent_ticks`."""
         from trimtab.observe.bundles.pipeline import PIPELINE
-        from trimtab.observe.collect.pulsar.recorded import recent_ticks
+        from trimtab.observe.bundles.recorded import recent_ticks
         from trimtab.observe.lake import Lake
 
         return self.period.of(recent_ticks(Lake(self.path, PIPELINE), self.cluster, self.period.since))

@@ -13,7 +13,7 @@ from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, Departure
 from trimtab.model.errors import InputError
-from trimtab.observe.collect.pulsar.raw import policies_from
+from trimtab.observe.bundles.raw import policies_from
 from trimtab.observe.lake import microseconds
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trimtab.model.bundles.reports import TRAFFIC
-from trimtab.observe.collect.pulsar.raw import FORM
+from trimtab.observe.bundles.raw import FORM
 from trimtab.observe.columns import QUALITY, STATISTICS, Columns, columns, imbalance_columns
 
 _TRAFFIC: Final = ", ".join(f"{name} double" for name in TRAFFIC)

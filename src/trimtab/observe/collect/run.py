@@ -10,15 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
-from trimtab.connect.kafka.client import producer
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.sampler import Sampler, TickSample
-from trimtab.observe.collect.settings import CollectSettings
-from trimtab.observe.collect.sinks import Columns, LakeSink, SampleSink, TopicSink
+from trimtab.observe.collect.sinks import Columns, LakeSink, SampleSink
 from trimtab.observe.columns import SECOND
 
 
@@ -106,31 +102,6 @@ class TickResult:
 def lake_sink(raw: Location, columns: Columns) -> Iterator[SampleSink]:
     """Land in the raw folder of a lake; `columns` are those of the system."""
     yield LakeSink(raw, columns)
-
-
-@contextmanager
-def topic_sink(connection: KafkaConnection, topic: str, settings: CollectSettings) -> Iterator[SampleSink]:
-    """Land in a topic.
-
-    Raises
-    ------
-    ConnectError
-        If its cluster cannot be reached.
-    """
-    patience_ms = int(max(5.0, settings.interval_seconds) * 1000)
-    client: Any = producer(
-        connection,
-        linger_ms=20,
-        acks="all",
-        max_block_ms=patience_ms,
-        request_timeout_ms=patience_ms - 1000,
-        delivery_timeout_ms=patience_ms,
-    )
-    landing = TopicSink(client, topic, patience_ms / 1000)
-    try:
-        yield landing
-    finally:
-        landing.close()
 
 
 def collect(

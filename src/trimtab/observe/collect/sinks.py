@@ -1,9 +1,8 @@
-"""Samples by the batch, and where they go: one Parquet file per tick in a lake, or records of a topic."""
+"""Batches of raw samples, and the sink that writes them into a lake, one Parquet file per tick."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import re
 import secrets
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from trimtab.files.atomic import sync_folder
 from trimtab.files.object_store import StorePath
@@ -224,70 +223,3 @@ def _remove_abandoned(raw: Path) -> None:
         except FileNotFoundError:
             # Its writer was alive after all, or another collector cleans up too.
             continue
-
-
-ENTITY = ("broker", "owner", "namespace", "bundle", "topic", "partition", "group", "client")
-"""Columns of all balancers that say what a row describes."""
-
-
-class TopicSink:
-    """Lands as JSON records in a Kafka topic, one per row, keyed by cluster and entity.
-
-    Parameters
-    ----------
-    producer
-        A `kafka.KafkaProducer` with the client's own defaults for serialisation (bytes in, bytes out).
-    """
-
-    def __init__(self, producer: Any, topic: str, timeout_seconds: float) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._timeout_seconds = timeout_seconds
-
-    def write(self, batches: Sequence[RowBatch], cluster: str, tick: datetime.datetime) -> None:
-        """Send all rows and wait until the topic has them.
-
-        A record that was sent twice is one sample: the pipeline knows rows by their key columns.
-        """
-        from kafka.errors import KafkaError
-
-        received_at = datetime.datetime.now(datetime.UTC)
-        try:
-            sent = [
-                self._producer.send(self._topic, key=key, value=value)
-                for key, value in json_records(batches, cluster, tick, received_at)
-            ]
-            self._producer.flush(timeout=self._timeout_seconds)
-            failed = [future.exception for future in sent if future.exception or not future.is_done]
-        except KafkaError as error:
-            raise self._failed(error) from error
-        if failed:
-            raise self._failed(failed[0] or "not acknowledged in time", len(failed), len(sent))
-
-    def close(self) -> None:
-        """Close the producer; what it has not sent was reported by `land`."""
-        self._producer.close(timeout=self._timeout_seconds)
-
-    def _failed(self, cause: object, failed: int | None = None, sent: int | None = None) -> ObserveError:
-        what = "samples were" if failed is None else f"{failed} of {sent} samples were"
-        return ObserveError(
-            f"{what} not taken by topic {self._topic!r} ({cause}): "
-            "check that the topic exists and that we may write to it"
-        )
-
-
-def json_records(
-    batches: Iterable[RowBatch], cluster: str, tick: datetime.datetime, received_at: datetime.datetime
-) -> Iterable[tuple[bytes, bytes]]:
-    """Key and value of each row: the columns of `raw.COLUMNS` that it fills, instants as RFC 3339 in UTC."""
-    shared = {"cluster": cluster, "tick": tick, "received_at": received_at}
-    for batch in batches:
-        for row in batch.rows():
-            entity = [row.get(name) for name in ENTITY]
-            key = "/".join([cluster, batch.kind, *(str(part) for part in entity if part is not None)])
-            yield key.encode(), json.dumps(shared | row, default=_instant, separators=(",", ":")).encode()
-
-
-def _instant(value: object) -> str:
-    assert isinstance(value, datetime.datetime), f"no JSON form for {value!r}"
-    return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from trimtab.model.masters.snapshot import RESOURCES
 from trimtab.observe.balancer_pipeline import BalancerPipeline
-from trimtab.observe.collect.paxos.raw import FORM
 from trimtab.observe.columns import QUALITY, SECOND, columns, imbalance_columns
+from trimtab.observe.masters.raw import FORM
 from trimtab.observe.settings import PipelineSettings
 
 

@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 from trimtab.model.errors import SettingsError
 from trimtab.model.queues.snapshot import RESOURCES
 from trimtab.observe.balancer_pipeline import BalancerPipeline
-from trimtab.observe.collect.redis.raw import FORM
 from trimtab.observe.columns import QUALITY, SECOND, columns, imbalance_columns
+from trimtab.observe.queues.raw import FORM
 from trimtab.observe.settings import PipelineSettings
 
 

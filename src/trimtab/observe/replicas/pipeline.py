@@ -8,8 +8,8 @@ from typing import Final
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.balancer_pipeline import BalancerPipeline
-from trimtab.observe.collect.kafka.raw import FORM
 from trimtab.observe.columns import SECOND
+from trimtab.observe.replicas.raw import FORM
 from trimtab.observe.replicas.schemas import TABLES
 from trimtab.observe.settings import PipelineSettings
 

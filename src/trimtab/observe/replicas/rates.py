@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.collect.kafka.raw import KEYS, OF_MANY
 from trimtab.observe.columns import SampleFlag
+from trimtab.observe.replicas.raw import KEYS, OF_MANY
 from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, RATES, STATE
 from trimtab.observe.spark_columns import conform, flag_if, is_valid_interval
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.observe.collect.kafka.raw import FORM
 from trimtab.observe.columns import QUALITY, STATISTICS, Columns, columns, imbalance_columns
+from trimtab.observe.replicas.raw import FORM
 
 DELTAS: Final = {
     "cpu_time_ns": "cpu_ns",

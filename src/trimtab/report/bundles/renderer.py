@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from trimtab.act.executor import PreparedPlan
     from trimtab.model.bundles.receipt import BundleOutcome, BundlesReceipt
     from trimtab.model.imbalance import ImbalanceSummary
-    from trimtab.observe.collect.pulsar.live_status import PulsarBroker, PulsarStatus
+    from trimtab.systems.pulsar.live_status import PulsarBroker, PulsarStatus
 
 
 def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_moves: bool = False) -> str:
@@ -241,7 +241,7 @@ def _broker(broker: PulsarBroker) -> str:
 
 def _notes(status: PulsarStatus) -> Iterator[str]:
     """Bundles without an owner, and what Pulsar does by itself."""
-    from trimtab.observe.collect.pulsar.live_status import SHEDDER, SWITCHES
+    from trimtab.systems.pulsar.live_status import SHEDDER, SWITCHES
 
     if status.unowned:
         yield (
@@ -269,7 +269,7 @@ def _notes(status: PulsarStatus) -> Iterator[str]:
 
 def status_document(status: PulsarStatus) -> dict[str, Any]:
     """The same as plain JSON values."""
-    from trimtab.observe.collect.pulsar.live_status import SHEDDER, SWITCHES
+    from trimtab.systems.pulsar.live_status import SHEDDER, SWITCHES
 
     facts = {
         "load_manager": status.load_manager,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from trimtab.act.replicas.overrides import NetworkPath
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
     from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
-    from trimtab.observe.collect.kafka.live_status import KafkaStatus
+    from trimtab.systems.kafka.live_status import KafkaStatus
 
 KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log dirs"}
 

@@ -13,8 +13,8 @@ BOXES = System(
         "--boxes", "The file of boxes; goes before boxes.path.", Path | None, setting="boxes.path"
     ),
     options=(),
-    connection=LazyImport("trimtab.connect.boxes.settings:boxes_connection"),
-    collecting=LazyImport("trimtab.observe.collect.boxes.sampler:SAMPLER"),
+    connection=LazyImport("trimtab.systems.boxes.settings:boxes_connection"),
+    collecting=LazyImport("trimtab.systems.boxes.sampler:SAMPLER"),
 )
 
 BALANCER = Balancer(
@@ -28,12 +28,12 @@ BALANCER = Balancer(
     snapshot=LazyImport("trimtab.files.balls.snapshot:FORMAT"),
     plan=LazyImport("trimtab.files.balls.plan:FORMAT"),
     pipeline=LazyImport("trimtab.observe.balls.pipeline:PIPELINE"),
-    live_status=LazyImport("trimtab.observe.collect.boxes.live_status:read_status"),
+    live_status=LazyImport("trimtab.systems.boxes.live_status:read_status"),
     planners={"trim": LazyImport("trimtab.plan.balls.trim:plan")},
     strategy_help="trim.",
     set_help="A setting, like balls.epsilon=0.2; may be given again.",
     executor=LazyImport("trimtab.act.balls.executor:EXECUTOR"),
-    open=LazyImport("trimtab.act.boxes.port:open_port"),
+    open=LazyImport("trimtab.systems.boxes.port:open_port"),
     renderer=LazyImport("trimtab.report.balls.renderer:RENDERER"),
     impact="nothing limits an execution",
     replay=LazyImport("trimtab.history.balls.replay:replayed"),

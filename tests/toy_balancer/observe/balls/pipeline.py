@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trimtab.model.balls.snapshot import RESOURCES
 from trimtab.observe.balancer_pipeline import BalancerPipeline
-from trimtab.observe.collect.boxes.sampler import FORM
+from trimtab.observe.balls.raw import FORM
 from trimtab.observe.columns import QUALITY, imbalance_columns
 from trimtab.observe.settings import PipelineSettings
 

@@ -15,10 +15,10 @@ from trimtab.act.bundles.port import BundleTraffic
 from trimtab.act.bundles.state import BundleStepRecord, BundleStepState
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
-from trimtab.act.pulsar.traffic import bundle_traffic
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.report.bundles.renderer import RENDERER, receipt_text
+from trimtab.systems.pulsar.traffic import bundle_traffic
 
 ONE, TWO, THREE = BROKERS
 MESSAGES = RESOURCES.index("message_rate")

@@ -15,7 +15,6 @@ from trimtab.act.control import Runner
 from trimtab.act.execution.port import PortError
 from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
-from trimtab.act.kafka.tables import TablesPort
 from trimtab.act.keys.executor import EXECUTOR, prepare
 from trimtab.act.keys.machine import KeysMachine, joined, with_routes
 from trimtab.act.keys.state import (
@@ -31,6 +30,7 @@ from trimtab.act.lease import Lease, holder_text, this_process
 from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.errors import ActError
 from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab.systems.kafka.tables import TablesPort
 
 TWO = TableLocation("orders", "kafka:trimtab-tables", "", "id of orders")
 

@@ -18,8 +18,6 @@ from trimtab.act.control import Runner
 from trimtab.act.execution.port import Failure, Resumed, Wait
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.executor import ExecutionSummary
-from trimtab.act.kafka.calls import CORDONED
-from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.overrides import drained_brokers
@@ -27,6 +25,8 @@ from trimtab.act.replicas.port import CordonsWritten, ReadCordons, Reassign, Top
 from trimtab.act.replicas.state import Cordon, ReplicasExecutionSettings, ReplicasExecutionState
 from trimtab.model.replicas.plan import Plan
 from trimtab.report.replicas.renderer import RENDERER
+from trimtab.systems.kafka.calls import CORDONED
+from trimtab.systems.kafka.port import KafkaAdminPort
 
 PLAN = replace(plan_of(*[("t", n, (1, 2), (3, 2)) for n in range(3)]), settings={"drain": [1]})
 DENIED = Failure("ClusterAuthorizationFailed", "not authorized")

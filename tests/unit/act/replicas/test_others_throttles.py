@@ -9,10 +9,10 @@ from kafka.admin import KafkaAdminClient
 from simulate.kafka.cluster import cluster_of
 from simulate.kafka.configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
 from simulate.kafka.server import SimulatedKafkaServer
-from trimtab.act.kafka.calls import RATES
-from trimtab.act.kafka.port import KafkaAdminPort
 from trimtab.act.replicas.overrides import warnings
 from trimtab.act.replicas.port import ThrottleConfig
+from trimtab.systems.kafka.calls import RATES
+from trimtab.systems.kafka.port import KafkaAdminPort
 
 LEADER, FOLLOWER = RATES
 NONE = ThrottleConfig()

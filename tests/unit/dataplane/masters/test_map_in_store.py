@@ -15,17 +15,17 @@ from typer.testing import CliRunner
 
 from support.masters_nodes import free_addresses, node_configuration, nodes_running, with_log
 from trimtab.act.lease import Lease
-from trimtab.act.paxos.port import PaxosPort
 from trimtab.cli.masters import app
-from trimtab.connect.paxos.nodes import PaxosNodes
-from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.masters.configuration import STORE, NodeConfiguration
 from trimtab.files.masters.preferred_map import write_map
 from trimtab.model.errors import ActError, ConnectError, InputError
-from trimtab.observe.collect.paxos.check import check
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.online.masters.bounds import CLAIM_BYTES
 from trimtab.online.masters.messages import MapChanged
+from trimtab.systems.paxos.check import check
+from trimtab.systems.paxos.nodes import PaxosNodes
+from trimtab.systems.paxos.port import PaxosPort
+from trimtab.systems.paxos.settings import PaxosConnection
 
 
 def written(folder: Path, given: NodeConfiguration) -> PaxosConnection:

@@ -11,11 +11,11 @@ import pytest
 
 from trimtab.history.queues.recording import lake_arrivals
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.redis.collector import COLLECTING
 from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.sinks import RowBatchBuilder
 from trimtab.observe.lake import Lake
 from trimtab.observe.queues.pipeline import PIPELINE
+from trimtab.systems.redis.collector import COLLECTING
 
 BEGUN = datetime.datetime(2026, 11, 21, 5, tzinfo=datetime.UTC)
 TOTALS = ("accepted_total", "processed_total", "busy_seconds_total", "busy_squares_total")

@@ -15,18 +15,18 @@ import pyarrow.parquet
 import pytest
 
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.kafka.raw import COLUMNS
 from trimtab.observe.collect.sinks import (
     ABANDONED_SECONDS,
     LakeSink,
     RowBatch,
     RowBatchBuilder,
-    TopicSink,
     arrow_schema,
     to_table,
 )
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.raw import COLUMNS
+from trimtab.systems.kafka.topic_sink import TopicSink
 
 TICK = datetime.datetime(2025, 11, 21, 12, 0, 30, tzinfo=datetime.UTC)
 READ_AT = TICK + datetime.timedelta(milliseconds=250)
@@ -83,7 +83,8 @@ def test_two_collectors_of_one_cluster_do_not_overwrite_each_other(tmp_path: Pat
 WRITER = """
 import sys, pathlib, datetime, pyarrow.parquet
 from trimtab.observe.collect.sinks import RowBatchBuilder
-from trimtab.observe.collect.kafka.raw import COLUMNS
+from trimtab.systems.kafka.topic_sink import TopicSink
+from trimtab.observe.replicas.raw import COLUMNS
 from trimtab.observe.collect.sinks import LakeSink
 writer = RowBatchBuilder("replica", "topic", "partition", "size_bytes")
 for number in range(200_000):

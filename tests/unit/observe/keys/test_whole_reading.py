@@ -10,13 +10,12 @@ from zlib import crc32
 import pyarrow.parquet as pq
 import pytest
 
-from trimtab.connect.kafka.keyed_topic import ConsumerGroup, PublishedRouting, TopicState
 from trimtab.files.keys.plan import FORMAT as PLANS
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.model.plan import Verdict
-from trimtab.observe.keys import offset_sampling
+from trimtab.observe.keys import records as record_counts
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
@@ -24,6 +23,8 @@ from trimtab.observe.spark_columns import frame_of
 from trimtab.online.keys.murmur2 import key_group
 from trimtab.plan.keys.trim import plan_keys
 from trimtab.report.keys.renderer import plan_text, status_text
+from trimtab.systems.kafka import offset_sampling
+from trimtab.systems.kafka.keyed_topic import ConsumerGroup, PublishedRouting, TopicState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +68,7 @@ def read(
     """The snapshot of a topic with these records, and all that was said on the way."""
     form = "partition int, offset bigint, key binary, bytes bigint, age_seconds double"
     rows = [(place, 100, key, 100, None) for place, key in records]
-    monkeypatch.setattr(offset_sampling, "_records", lambda *_: frame_of(spark, rows, form))
+    monkeypatch.setattr(record_counts, "topic_records", lambda *_: frame_of(spark, rows, form))
     topic: Any = Topic(records)
     lake, told = Lake(folder, PIPELINE), list[str]()
     chosen = KeysPipelineSettings(sample_interval_seconds=0.2, **settings)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.observe.collect.redis.raw import FORM
 from trimtab.observe.columns import Columns, SampleFlag, ddl
 from trimtab.observe.queues import pipeline
 from trimtab.observe.queues.pipeline import QueuesPipelineSettings
+from trimtab.observe.queues.raw import FORM
 from trimtab.observe.queues.samples import brokers, classes, forecast_errors
 from trimtab.observe.queues.stages import imbalance
 from trimtab.observe.queues.weights import speeds, weights, windows

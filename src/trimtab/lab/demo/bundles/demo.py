@@ -6,7 +6,6 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.files.bundles.plan import bundle_plan_bytes
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.lab.demo.bundles.disturbance import disturbance_table, disturbances, felt_by_all
@@ -24,6 +23,7 @@ from trimtab.observe.lake import Lake
 from trimtab.report.bundles.execution_cost import spent_text
 from trimtab.report.bundles.renderer import plan_text
 from trimtab.report.formats import bytes_text
+from trimtab.systems.pulsar.admin import PulsarAdmin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,7 +141,7 @@ class BundlesDemo(Demo[PulsarSandbox, BundlesSnapshot, BundlePlan, BundlesReceip
         from trimtab.act.bundles.executor import EXECUTOR
         from trimtab.act.bundles.figures import progress_of
         from trimtab.act.bundles.state import UnloadSettings
-        from trimtab.act.pulsar.port import PulsarAdminPort
+        from trimtab.systems.pulsar.port import PulsarAdminPort
 
         def watch(state: BundlesExecutionState) -> None:
             now = progress_of(state)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from trimtab.lab.demo.sampling import SampledSandbox, sampled
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload, skewed
-from trimtab.observe.collect.pulsar.collector import COLLECTING
 from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
+from trimtab.systems.pulsar.collector import COLLECTING
 
 if TYPE_CHECKING:
     from trimtab.lab.sandbox.load import SandboxLoad

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.act.execution.state import ExecutionStatus
-from trimtab.act.kafka.tables import open_port
 from trimtab.act.keys.executor import EXECUTOR
 from trimtab.act.keys.state import KeysExecutionSettings as ActSettings
 from trimtab.act.keys.state import KeysExecutionState, RoutingStepKind
-from trimtab.connect.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
 from trimtab.files.keys.plan import FORMAT as PLANS
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.lab.demo.keys.measuring import Period, following, records_in
@@ -42,6 +40,8 @@ from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.plan.keys.trim import plan_keys
 from trimtab.report.keys.renderer import plan_text, receipt_text, status_text
 from trimtab.report.tables import table_lines
+from trimtab.systems.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
+from trimtab.systems.kafka.tables import open_port
 
 STEPS: Final = 8
 RESOLUTION_SECONDS: Final = 0.001

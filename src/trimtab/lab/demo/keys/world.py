@@ -11,8 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from trimtab.connect.kafka.client import open_admin
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.files.keys.snapshot import FORMAT as SNAPSHOTS
 from trimtab.history.keys.zipf import Zipf, key_name
 from trimtab.jars.fetch import ProgressCallback, spark_kafka_jars
@@ -20,11 +18,12 @@ from trimtab.lab.demo.turn import DemoPipeline
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.load import GROUP, TICK_SECONDS, KeyedLoad, LoadedTopic
 from trimtab.model.keys.snapshot import KeysSnapshot
-from trimtab.observe.keys.offset_sampling import OffsetSampling
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
-from trimtab.observe.stream import spark_options
 from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab.systems.kafka.client import open_admin
+from trimtab.systems.kafka.offset_sampling import OffsetSampling
+from trimtab.systems.kafka.settings import KafkaConnection, spark_options
 
 BROKERS: Final = 3
 PARTITIONS: Final = 4

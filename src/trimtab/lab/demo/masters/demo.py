@@ -14,9 +14,6 @@ import numpy as np
 
 from trimtab.act.masters.executor import EXECUTOR
 from trimtab.act.masters.state import TransferSettings
-from trimtab.act.paxos.port import PaxosPort
-from trimtab.connect.paxos.nodes import PaxosNodes
-from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.files.masters.plan import FORMAT as PLANS
 from trimtab.files.masters.settings import MastersSettings
 from trimtab.files.masters.snapshot import FORMAT as SNAPSHOTS
@@ -33,6 +30,9 @@ from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
 from trimtab.plan.masters.trim import plan_masters
 from trimtab.report.masters.renderer import plan_text
 from trimtab.report.tables import table_lines
+from trimtab.systems.paxos.nodes import PaxosNodes
+from trimtab.systems.paxos.port import PaxosPort
+from trimtab.systems.paxos.settings import PaxosConnection
 
 STEPS: Final = 8
 NODES: Final = 3

@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from trimtab.lab.sandbox.masters.clients import StoreClients
-from trimtab.observe.collect.paxos.collector import COLLECTING, PaxosCollector
 from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.sampler import RequestError
 from trimtab.observe.collect.settings import CollectSettings
+from trimtab.systems.paxos.collector import COLLECTING, PaxosCollector
 
 if TYPE_CHECKING:
-    from trimtab.connect.paxos.nodes import PaxosNodes
     from trimtab.lab.sandbox.masters.state import MastersSandboxState
     from trimtab.observe.lake import Lake
+    from trimtab.systems.paxos.nodes import PaxosNodes
 
 
 class StoreLoad:

@@ -15,9 +15,6 @@ from typing import Any, Final
 
 from trimtab.act.queues.executor import EXECUTOR
 from trimtab.act.queues.state import PublishSettings
-from trimtab.act.redis.port import RedisPort
-from trimtab.connect.redis.server import QueueServerClient as Reader
-from trimtab.connect.redis.server import open_server
 from trimtab.files.queues.plan import FORMAT as PLANS
 from trimtab.files.queues.settings import QueuesSettings
 from trimtab.files.queues.snapshot import FORMAT as SNAPSHOTS
@@ -31,7 +28,6 @@ from trimtab.lab.sandbox.queues.state import QueuesSandboxState
 from trimtab.model.errors import ObserveError, SandboxError
 from trimtab.model.queues.plan import QueuesPlan
 from trimtab.model.queues.snapshot import QueuesSnapshot
-from trimtab.observe.collect.redis.collector import COLLECTING, QueuesCollector
 from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
@@ -39,6 +35,10 @@ from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
 from trimtab.plan.queues.trim import plan_queues
 from trimtab.report.queues.renderer import plan_text
 from trimtab.report.tables import table_lines
+from trimtab.systems.redis.collector import COLLECTING, QueuesCollector
+from trimtab.systems.redis.port import RedisPort
+from trimtab.systems.redis.server import QueueServerClient as Reader
+from trimtab.systems.redis.server import open_server
 
 STEPS: Final = 8
 WORKERS: Final = 4

@@ -202,10 +202,10 @@ def balance_kafka(
     preview: Callable[[ReplicasForecast], None] | None = None,
 ) -> ReplicasReceipt:
     """Carry a plan out on a sandbox, journalled below `folder`; parameters as of `carry_out`."""
-    from trimtab.act.kafka.port import KafkaAdminPort
     from trimtab.act.replicas.executor import EXECUTOR
     from trimtab.act.replicas.load_check import ReplicaLoadCheck
-    from trimtab.connect.kafka.client import open_admin
+    from trimtab.systems.kafka.client import open_admin
+    from trimtab.systems.kafka.port import KafkaAdminPort
 
     with open_admin(sandbox.connection) as admin:
         port, sense = KafkaAdminPort(admin, time.time), ReplicaLoadCheck(plan, snapshot)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.lab.demo.sampling import SampledSandbox, sampled
-from trimtab.observe.collect.kafka.collector import COLLECTING
 from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
+from trimtab.systems.kafka.collector import COLLECTING
 
 if TYPE_CHECKING:
     from trimtab.lab.sandbox.kafka import KafkaSandbox

@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.connect.kafka.client import admin_client
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.certificates import make_certificate
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
@@ -22,6 +20,8 @@ from trimtab.lab.sandbox.kafka.properties import format_folders, server_properti
 from trimtab.lab.sandbox.kafka.runtime import KafkaRuntime, prepare, write_node_files
 from trimtab.lab.sandbox.kafka.state import KafkaNode, KafkaSandboxState
 from trimtab.model.errors import ConnectError, SandboxError
+from trimtab.systems.kafka.client import admin_client
+from trimtab.systems.kafka.settings import KafkaConnection
 
 # Java starts compete for two cores: half a second apart they are all up sooner than at once.
 STAGGER_SECONDS = 0.5

@@ -11,12 +11,12 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from trimtab.connect.kafka.client import consumer
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
 from trimtab.lab.sandbox.stamps import RecordRuns, number_of
 from trimtab.lab.sandbox.truth import TICK_SECONDS, Traffic, TruthTick, tick_begin
+from trimtab.systems.kafka.client import consumer
+from trimtab.systems.kafka.settings import KafkaConnection
 
 POLL_MS = 200
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trimtab.connect.kafka.client import open_admin
 from trimtab.lab.sandbox.kafka.topics import create_topics
+from trimtab.systems.kafka.client import open_admin
 
 if TYPE_CHECKING:
-    from trimtab.connect.kafka.settings import KafkaConnection
     from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
     from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
+    from trimtab.systems.kafka.settings import KafkaConnection
 
 SEGMENT_BYTES = 1 << 20
 """The least that Kafka takes: retention works in whole segments."""

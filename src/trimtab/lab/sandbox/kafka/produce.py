@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trimtab.connect.kafka.client import producer
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.kafka.topics import digit_texts
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
 from trimtab.lab.sandbox.rate_control import ProducerTick, RecordStream, send_on_time
 from trimtab.lab.sandbox.stamps import stamped
+from trimtab.systems.kafka.client import producer
+from trimtab.systems.kafka.settings import KafkaConnection
 
 # A partition has one batch under way, and a broker answers one request of a connection at a time: what comes
 # due until then waits here.

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trimtab.connect.kafka.client import consumer
 from trimtab.lab.sandbox.log_check import ReadBackLog
 from trimtab.lab.sandbox.stamps import RecordRun, RecordRuns, number_of
 from trimtab.model.errors import SandboxError
+from trimtab.systems.kafka.client import consumer
 
 if TYPE_CHECKING:
-    from trimtab.connect.kafka.settings import KafkaConnection
+    from trimtab.systems.kafka.settings import KafkaConnection
 
 TIMEOUT_SECONDS = 30.0
 POLL_MS = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.lab.sandbox.state import SandboxState
+from trimtab.systems.kafka.settings import KafkaConnection
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trimtab.connect.kafka.client import open_admin
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
 from trimtab.lab.sandbox.kafka.placement import choose_placement, record_placement
@@ -16,6 +15,7 @@ from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload, skewed
 from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.model.errors import ConnectError
+from trimtab.systems.kafka.client import open_admin
 
 LIVE_BYTES = 4_000_000
 """Kept by each partition that is written to: topics that grow make a plan's disks old within minutes."""

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from itertools import cycle
 from typing import Any
 
-from trimtab.connect.kafka.client import open_admin, producer
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.model.errors import SandboxError
+from trimtab.systems.kafka.client import open_admin, producer
+from trimtab.systems.kafka.settings import KafkaConnection
 
 PRELOAD_RECORD_BYTES = 100_000
 PRELOAD_RECORDS_IN_FLIGHT = 300

@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.connect.kafka.client import open_admin
-from trimtab.connect.kafka.keyed_topic import TOPIC, KeyedTopic
-from trimtab.connect.kafka.settings import KafkaConnection
 from trimtab.history.keys.zipf import Zipf
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
@@ -22,6 +19,9 @@ from trimtab.lab.sandbox.keys.worker import TABLES, WorkerTask
 from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
 from trimtab.model.errors import ConnectError, SandboxError
 from trimtab.online.keys.order.settings import OrderingConfig
+from trimtab.systems.kafka.client import open_admin
+from trimtab.systems.kafka.keyed_topic import TOPIC, KeyedTopic
+from trimtab.systems.kafka.settings import KafkaConnection
 
 GROUP: Final = "billing"
 TIMEOUT_SECONDS: Final = 180.0

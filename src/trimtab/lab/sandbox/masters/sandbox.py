@@ -14,8 +14,6 @@ from uuid import uuid4
 
 import msgspec
 
-from trimtab.connect.paxos.nodes import PaxosNodes
-from trimtab.connect.paxos.settings import PaxosConnection
 from trimtab.dataplane.masters.group_status import masters_of, query_group_status
 from trimtab.extras import require
 from trimtab.files.atomic import write_atomically
@@ -35,6 +33,8 @@ from trimtab.lab.sandbox.processes import this_process
 from trimtab.model.errors import SandboxError
 from trimtab.online.masters.engines import EMBEDDED, ENGINES, ETCD
 from trimtab.online.masters.settings import StoreSettings, TransferScheme
+from trimtab.systems.paxos.nodes import PaxosNodes
+from trimtab.systems.paxos.settings import PaxosConnection
 
 MEMORY_PER_NODE_MB = 50
 MAX_GROUPS = 200

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.certificates import make_certificate
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
@@ -22,6 +21,7 @@ from trimtab.lab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, l
 from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarSandboxState
 from trimtab.lab.sandbox.pulsar.warm_up import record_archives
 from trimtab.model.errors import SandboxError
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
 
 # Measured: 280-300 MB resident per broker under load, 210 MB for what they stand on.
 MEMORY_PER_BROKER_MB, MEMORY_BELOW_MB = 320, 300

@@ -12,12 +12,12 @@ from collections import defaultdict, deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimtab.connect.pulsar.client import pulsar_client
-from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
 from trimtab.lab.sandbox.stamps import RecordRuns, number_of, pulsar_place
 from trimtab.lab.sandbox.truth import TICK_SECONDS, LongestPauses, Traffic, TruthTick, tick_begin
+from trimtab.systems.pulsar.client import pulsar_client
+from trimtab.systems.pulsar.settings import PulsarConnection
 
 if TYPE_CHECKING:
     import pulsar

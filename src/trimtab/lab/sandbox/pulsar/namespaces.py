@@ -9,10 +9,10 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
-from trimtab.connect.pulsar.http import path_part, path_parts, topic_path
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
 from trimtab.model.errors import SandboxError
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.systems.pulsar.http import path_part, path_parts, topic_path
 
 PARALLEL_REQUESTS = 4
 POLICIES: Final = {

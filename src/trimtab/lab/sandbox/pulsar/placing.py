@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from trimtab.connect.pulsar.admin import PulsarAdmin
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
 from trimtab.model.bundles.range import topic_hash
 from trimtab.model.errors import SandboxError
+from trimtab.systems.pulsar.admin import PulsarAdmin
 
 # One unload in fifty goes elsewhere under the modular load manager, whose hint another lookup can use up.
 TRIES = 5

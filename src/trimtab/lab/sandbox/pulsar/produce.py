@@ -11,12 +11,12 @@ import threading
 import time
 from pathlib import Path
 
-from trimtab.connect.pulsar.client import pulsar_client
-from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.lab.sandbox.client_task import ClientTask, read_task, stop_on_signals
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload
 from trimtab.lab.sandbox.rate_control import ProducerTick, RecordStream, send_on_time
 from trimtab.lab.sandbox.stamps import pulsar_place, stamped
+from trimtab.systems.pulsar.client import pulsar_client
+from trimtab.systems.pulsar.settings import PulsarConnection
 
 FLUSH_SECONDS = 10.0
 # A topic whose broker has died is without owner for a dozen seconds: what is due meanwhile waits here.

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from trimtab.connect.pulsar.admin import PulsarAdmin
-from trimtab.connect.pulsar.client import pulsar_client
-from trimtab.connect.pulsar.http import topic_path
 from trimtab.lab.sandbox.log_check import ReadBackLog
 from trimtab.lab.sandbox.stamps import RecordRun, RecordRuns, number_of, pulsar_place
 from trimtab.model.errors import SandboxError
+from trimtab.systems.pulsar.admin import PulsarAdmin
+from trimtab.systems.pulsar.client import pulsar_client
+from trimtab.systems.pulsar.http import topic_path
 
 if TYPE_CHECKING:
-    from trimtab.connect.pulsar.settings import PulsarConnection
+    from trimtab.systems.pulsar.settings import PulsarConnection
 
 TIMEOUT_MS = 30_000
 

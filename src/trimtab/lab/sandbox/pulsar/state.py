@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from trimtab.connect.pulsar.settings import PulsarConnection
 from trimtab.lab.sandbox.certificates import CERTIFICATE
 from trimtab.lab.sandbox.pulsar.security import PulsarSecurity
 from trimtab.lab.sandbox.state import SandboxState
+from trimtab.systems.pulsar.settings import PulsarConnection
 
 CLUSTER = "c1"
 

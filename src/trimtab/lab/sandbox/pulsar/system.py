@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trimtab.connect.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.configuration import parse_settings
@@ -16,6 +15,7 @@ from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload, read_workload, s
 from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.model.bundles.range import namespace_of
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 
 
 def start(settings: Sequence[str], **options: Any) -> PulsarSandboxState:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from trimtab.connect.redis.server import open_server
 from trimtab.files.atomic import write_atomically
 from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
@@ -19,6 +18,7 @@ from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.server import server_command, wait_for_answer
 from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesNode, QueuesSandboxState
 from trimtab.model.errors import ConnectError, SandboxError
+from trimtab.systems.redis.server import open_server
 
 # Measured: 74 MB resident for a worker, 11 for the server.
 MEMORY_PER_NODE_MB = 80

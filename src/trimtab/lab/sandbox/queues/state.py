@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from trimtab.connect.redis.settings import RedisConnection
 from trimtab.lab.sandbox.state import SandboxState
+from trimtab.systems.redis.settings import RedisConnection
 
 SERVER_ID = 0
 

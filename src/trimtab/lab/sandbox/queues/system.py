@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from typing import Any, Final
 
-from trimtab.connect.redis.server import open_server
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, queues_of
 from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesSandboxState
 from trimtab.lab.sandbox.systems import SandboxSystem
+from trimtab.systems.redis.server import open_server
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 DRAIN_SECONDS: Final = 120.0

@@ -1,1 +1,0 @@
-"""A Kafka cluster as an execution sees and changes it, by kafka-python's admin client."""

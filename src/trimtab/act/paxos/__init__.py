@@ -1,1 +1,0 @@
-"""A store of Paxos groups to act on."""

@@ -1,1 +1,0 @@
-"""Pulsar's admin API as the port that executions of the balancer `bundles` act through."""

@@ -1,1 +1,0 @@
-"""A server of queues to act on."""

@@ -1,1 +1,0 @@
-"""Clients of a cluster, made from connection settings: plain, TLS, SASL."""

@@ -1,1 +1,0 @@
-"""Clients of Kafka, made from connection settings."""

@@ -1,1 +1,0 @@
-"""Clients of a store of Paxos groups, for observing it and acting on it."""

@@ -1,1 +1,0 @@
-"""Clients of Pulsar, made from connection settings."""

@@ -1,1 +1,0 @@
-"""A server of queues as commands reach it: Redis or Valkey."""

@@ -1,1 +1,0 @@
-"""Collectors of a store of Paxos groups: what its nodes report, tick after tick."""

@@ -1,1 +1,0 @@
-"""Collectors of a server of queues."""

@@ -1,0 +1,1 @@
+"""Kafka: client, collector, and the ports of `replicas`, `keys` and `masters`."""

@@ -1,0 +1,319 @@
+"""One topic and those who send and receive its records: offsets, consumer groups, tables, heartbeats."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.files.keys import heartbeat, table
+from trimtab.files.keys.heartbeat import ClientHeartbeat
+from trimtab.files.keys.table import PublishedTable
+from trimtab.files.reading import read_bytes
+from trimtab.model.errors import ConnectError, InputError
+from trimtab.model.keys.routing import RoutingTable
+from trimtab.systems.kafka.client import consumer, open_admin, producer
+from trimtab.systems.kafka.groups import ConsumerGroup, all_groups, one_group
+from trimtab.systems.kafka.settings import KafkaConnection
+
+TOPIC: Final = "kafka:"
+"""Before the name of a topic, where a place may be a topic or a file."""
+EARLIEST, LATEST = -2, -1
+READ_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """A topic as brokers tell of it; offsets by partition, from 0."""
+
+    cluster: str
+    topic_id: str
+    begins: Mapping[int, int]
+    ends: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class PublishedRouting:
+    """What lies where a topic's tables are.
+
+    Attributes
+    ----------
+    table
+        The last one of the topic as it is now; None where there is none, or none that can be read. Tables of
+        an id of before do not count: nobody can follow them any more.
+    foreign_table
+        One before it that is no older and has other routes: two published at once, and some follow this one.
+    damaged
+        Why what lies there last cannot be read; empty where it can. Whoever runs goes on by the one before.
+    base
+        The partitions that the hash of a damaged one divides by, as its text has it; 0 where it does not.
+    newest
+        The highest version that can be made out, in any text there and in heartbeats of the topic, or 0.
+    heartbeats
+        Heartbeats that still count.
+    """
+
+    table: RoutingTable | None = None
+    foreign_table: RoutingTable | None = None
+    damaged: str = ""
+    base: int = 0
+    newest: int = 0
+    heartbeats: tuple[ClientHeartbeat, ...] = ()
+
+
+class KeyedTopic:
+    """A topic, by clients of its own; closing them is the caller's.
+
+    Parameters
+    ----------
+    tables
+        Where routing tables are: `kafka:TOPIC`, or a path.
+    """
+
+    def __init__(self, connection: KafkaConnection, admin: Any, topic: str, tables: str) -> None:
+        self._connection, self._admin, self.topic = connection, admin, topic
+        self.tables_topic = tables.removeprefix(TOPIC) if tables.startswith(TOPIC) else None
+        self.tables_file = None if self.tables_topic is not None else Path(tables)
+
+    def describe(self) -> TopicState:
+        """The topic as it is.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name.
+        ConnectError
+            If brokers do not tell.
+        """
+        found = self.find()
+        if found is None:
+            raise InputError(f"there is no topic {self.topic!r} on this cluster: correct its name")
+        return found
+
+    def find(self) -> TopicState | None:
+        """The topic as it is; None where there is none of that name. Errors else as in `look`."""
+        from kafka import TopicPartition
+
+        with _translate_errors(self.topic):
+            found = self._described(self.topic)
+            if found is None:
+                return None
+            parts = [TopicPartition(self.topic, one["partition_index"]) for one in found["partitions"]]
+            begins, ends = (
+                self._admin.list_partition_offsets(dict.fromkeys(parts, spec)) for spec in (EARLIEST, LATEST)
+            )
+            return TopicState(
+                self.cluster(),
+                str(found["topic_id"]),
+                {one.partition: begins[one].offset for one in sorted(parts)},
+                {one.partition: ends[one].offset for one in sorted(parts)},
+            )
+
+    def cluster(self) -> str:
+        """The id of the cluster."""
+        with _translate_errors(self.topic):
+            return str(self._admin.describe_cluster()["cluster_id"])
+
+    def groups(self, partitions: Iterable[int], named: str = "") -> tuple[ConsumerGroup, ...]:
+        """Every group that reads the topic, see `all_groups`."""
+        with _translate_errors(self.topic):
+            return all_groups(self._admin, self.topic, partitions, named)
+
+    def consumers(self, named: str = "") -> ConsumerGroup:
+        """The group whose load is meant: the one that is named, else the only one that reads the topic.
+
+        Raises
+        ------
+        InputError
+            If there are several and none is named.
+        """
+        if named:
+            with _translate_errors(self.topic):
+                return one_group(self._admin, self.topic, named)
+        found = self.groups(self.describe().ends)
+        if len(found) > 1:
+            names_told = ", ".join(one.name for one in found)
+            raise InputError(
+                f"topic {self.topic} is read by {len(found)} consumer groups ({names_told}): say whose load "
+                "is meant with --set keys.consumer_group=GROUP"
+            )
+        return found[0] if found else ConsumerGroup()
+
+    def published(self, topic_id: str) -> PublishedRouting:
+        """The tables there, and all heartbeats that still count; a file has none of those."""
+        if self.tables_file is not None:
+            texts = [read_bytes(self.tables_file)] if self.tables_file.exists() else []
+            return self._understood(texts, {}, topic_id)
+        with _translate_errors(self.tables_topic or ""):
+            texts, words = self._texts()
+        beats: dict[tuple[str, str], tuple[ClientHeartbeat, bool]] = {}
+        for data, at in words:
+            beat = heartbeat.read_heartbeat(data)
+            if beat is not None and beat.topic_id == topic_id:
+                beats[beat.role, beat.process] = beat, time.time() - at < beat.lasting_seconds
+        return self._understood(texts, beats, topic_id)
+
+    def _understood(
+        self,
+        texts: list[bytes],
+        heartbeats: Mapping[tuple[str, str], tuple[ClientHeartbeat, bool]],
+        topic_id: str,
+    ) -> PublishedRouting:
+        found: list[RoutingTable] = []
+        newest, base, damaged = max((beat.version for beat, _ in heartbeats.values()), default=0), 0, ""
+        for text in texts:
+            version, told_base = table.version_and_base(text)
+            newest, base, damaged = max(newest, version), 0, ""
+            try:
+                one = table.read_table(text, f"table on {self.tables_file or self.tables_topic}", self.topic)
+            except InputError as error:
+                base, damaged = told_base, str(error)
+                continue
+            if one.topic_id == topic_id:
+                found.append(one.table)
+            elif found:
+                damaged = f"a table of the topic's id {one.topic_id} was published over that of {topic_id}"
+        last = found[-1] if found else None
+        rivals = [
+            one
+            for one in found
+            if last and one.version >= last.version and (one.groups, one.keys) != (last.groups, last.keys)
+        ]
+        rival = max(rivals, key=lambda one: one.version, default=None)
+        lasting = tuple(beat for _, (beat, lasts) in sorted(heartbeats.items()) if lasts)
+        return PublishedRouting(last, rival, damaged, base, newest, lasting)
+
+    def has_tables(self) -> bool:
+        """Whether the topic of tables is there, with a partition for heartbeats; a file needs none."""
+        with _translate_errors(self.tables_topic or ""):
+            return self.tables_topic is None or self._tables_partitions() > heartbeat.PARTITION
+
+    def publish(self, new: PublishedTable) -> None:
+        """Make a table the one in force; the topic of tables is made where there is none."""
+        if self.tables_file is not None:
+            table.write_table(new, self.tables_file)
+            return
+        assert self.tables_topic is not None
+        self.make_tables_topic()
+        with _translate_errors(self.tables_topic):
+            client = producer(self._connection, acks="all")
+            try:
+                key = table.record_key(self.topic)
+                value, place = table.table_bytes(new), table.PARTITION
+                client.send(self.tables_topic, key=key, value=value, partition=place).get(READ_SECONDS)
+            finally:
+                client.close(5)
+
+    def make_tables_topic(self) -> None:
+        """A compacted topic with a partition for tables, that all read, and one for heartbeats.
+
+        Heartbeats are compacted soon: whoever publishes reads all that are left.
+        """
+        from kafka.errors import InvalidPartitionsError, TopicAlreadyExistsError
+
+        if self.tables_topic is None or self.has_tables():
+            return
+        count = heartbeat.PARTITION + 1
+        with _translate_errors(self.tables_topic), suppress(TopicAlreadyExistsError, InvalidPartitionsError):
+            if self._tables_partitions():
+                self._admin.create_partitions({self.tables_topic: count})
+                return
+            brokers = len(self._admin.describe_cluster()["brokers"])
+            configs = {"cleanup.policy": "compact", "segment.ms": "60000"}
+            spec = {"num_partitions": count, "replication_factor": min(3, brokers), "configs": configs}
+            self._admin.create_topics({self.tables_topic: spec}, wait_for_metadata=True)
+
+    def _tables_partitions(self) -> int:
+        found = self._described(self.tables_topic or "")
+        return len(found["partitions"]) if found else 0
+
+    def add_partitions(self, count: int) -> None:
+        """Bring the topic to so many partitions; one that has them is left as it is."""
+        with _translate_errors(self.topic):
+            if len(self.describe().ends) < count:
+                self._admin.create_partitions({self.topic: count})
+
+    def _described(self, topic: str) -> dict[str, Any] | None:
+        from kafka import errors
+
+        found = [one for one in self._admin.describe_topics([topic]) if one["name"] == topic]
+        code = found[0].get("error_code", 0) if found else errors.UnknownTopicOrPartitionError.errno
+        if code == errors.UnknownTopicOrPartitionError.errno:
+            return None
+        if code:
+            raise errors.for_code(code)(topic)
+        return found[0] if found[0]["partitions"] else None
+
+    def _texts(self) -> tuple[list[bytes], list[tuple[bytes, float]]]:
+        """All texts of the topic's table, the last one last, and the last of each heartbeat with its time."""
+        own, told = table.record_key(self.topic), heartbeat.record_key(self.topic, "")
+        texts: list[bytes] = []
+        words: dict[bytes, tuple[bytes, float]] = {}
+        for key, value, at in self._records():
+            if key == own:
+                texts = [] if value is None else [*texts, value]
+            elif value is None:
+                words.pop(key, None)
+            elif key.startswith(told):
+                words[key] = value, at
+        return texts, list(words.values())
+
+    def records(self) -> list[tuple[bytes, bytes | None, float]]:
+        """Records of the topic of tables: key, value, and the record's own time in seconds since 1970."""
+        with _translate_errors(self.tables_topic or ""):
+            return list(self._records())
+
+    def _records(self) -> Iterator[tuple[bytes, bytes | None, float]]:
+        """Records of the topic of tables, of each key in their order; those without a key are left out."""
+        from kafka import TopicPartition
+
+        if self.tables_topic is None:
+            return
+        numbers = range(self._tables_partitions())
+        places = [
+            TopicPartition(self.tables_topic, one)
+            for one in (table.PARTITION, heartbeat.PARTITION)
+            if one in numbers
+        ]
+        if not places:
+            return
+        client = consumer(self._connection, enable_auto_commit=False)
+        try:
+            client.assign(places)
+            client.seek_to_beginning(*places)
+            ends = client.end_offsets(places)
+            limit = time.monotonic() + READ_SECONDS
+            while any(client.position(one) < ends[one] for one in places):
+                for one in itertools.chain(*client.poll(timeout_ms=500).values()):
+                    if one.key is not None:
+                        yield one.key, one.value, one.timestamp / 1000
+                if time.monotonic() > limit:
+                    raise ConnectError(
+                        f"topic {self.tables_topic} was not read in {READ_SECONDS:g} s: are its brokers well?"
+                    )
+        finally:
+            client.close(autocommit=False)
+
+
+@contextmanager
+def _translate_errors(subject: str) -> Iterator[None]:
+    from kafka.errors import KafkaError
+
+    try:
+        yield
+    except KafkaError as error:
+        raise ConnectError(
+            f"Request for {subject} failed ({type(error).__name__}: {error}): check that it exists, and "
+            "the user's rights to it"
+        ) from error
+
+
+@contextmanager
+def keyed_topic(connection: KafkaConnection, topic: str, tables: str) -> Iterator[KeyedTopic]:
+    """A topic on a connection of its own; errors as in `admin_client`."""
+    with open_admin(connection, request_timeout_ms=15_000) as admin:
+        yield KeyedTopic(connection, admin, topic, tables)

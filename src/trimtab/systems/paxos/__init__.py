@@ -1,0 +1,1 @@
+"""A store of Paxos groups: client, collector, and the port of `masters`."""

@@ -1,0 +1,1 @@
+"""Pulsar: client of the admin API, collector, and the port of `bundles`."""

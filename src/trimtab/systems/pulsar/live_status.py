@@ -1,0 +1,146 @@
+"""One look at a Pulsar cluster without a lake: who owns and carries how much, from a single tick."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from trimtab.model.bundles.policies import is_heartbeat_or_sla
+from trimtab.model.load import FloatArray
+from trimtab.observe.collect.sampler import TickSample
+from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+from trimtab.observe.status import signed_deviation
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
+from trimtab.systems.pulsar.collector import PulsarCollector
+from trimtab.systems.pulsar.figures import TRAFFIC
+
+FIGURES: Final = ("traffic bytes per second", "messages per second", "bundles", "sessions")
+"""Figures shown of each broker: in and out together; bundles and sessions without those of its own upkeep."""
+
+SWITCHES: Final = {
+    "shedding": "loadBalancerSheddingEnabled",
+    "automatic splits": "loadBalancerAutoBundleSplitEnabled",
+}
+SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
+
+
+@dataclass(frozen=True)
+class PulsarBroker:
+    """One broker; `version` and `settings` are empty where they are not told."""
+
+    name: str
+    state: str
+    is_leader: bool
+    version: str = ""
+    settings: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PulsarStatus:
+    """Ownership and traffic of one cluster.
+
+    Attributes
+    ----------
+    brokers
+        In the order of their names.
+    values
+        `FIGURES`, shape (brokers, 4); NaN for what a broker did not tell.
+    deviation
+        Signed, of the mean over the brokers that told, shape (brokers, 4).
+    load_manager
+        `modular` or `extensible`; None where no broker tells.
+    bundles, unowned, topics
+        How many bundles the namespaces have, how many of these nobody owns, and how many topics there are.
+    problems
+        As `TickSample.problems`.
+    """
+
+    cluster: str
+    brokers: tuple[PulsarBroker, ...]
+    values: FloatArray
+    deviation: FloatArray
+    load_manager: str | None
+    bundles: int
+    unowned: int
+    topics: int
+    problems: tuple[str, ...]
+
+    def setting(self, name: str) -> tuple[str, ...]:
+        """The values that a setting of Pulsar's has in the brokers, each once; several if they disagree."""
+        told = (broker.settings.get(name) for broker in self.brokers if broker.settings is not None)
+        return tuple(dict.fromkeys(value for value in told if value is not None))
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Pulsar's versions, each once."""
+        return tuple(dict.fromkeys(broker.version for broker in self.brokers if broker.version))
+
+
+def read_status(connection: PulsarConnection, settings: CollectSettings) -> PulsarStatus:
+    """Ownership and traffic now, straight from the brokers.
+
+    Raises
+    ------
+    ObserveError
+        If no broker tells what the cluster is.
+    """
+    with (
+        PulsarAdmin(connection) as admin,
+        closing(PulsarCollector(admin, settings, CapacitySettings(), listen=False)) as collector,
+    ):
+        return pulsar_status(collector.sample(), admin)
+
+
+def pulsar_status(sample: TickSample, admin: PulsarAdmin) -> PulsarStatus:
+    """Ownership and traffic by one tick's samples, and how the brokers are set."""
+    told = sorted(sample.rows_of("pulsar_broker"), key=lambda row: str(row["owner"]))
+    with ThreadPoolExecutor(max(1, min(64, len(told)))) as pool:
+        brokers = tuple(pool.map(lambda row: _broker(admin, row), told))
+    place = {broker.name: row for row, broker in enumerate(brokers)}
+    values = np.zeros((len(brokers), len(FIGURES)))
+    for row, one in enumerate(told):
+        values[row, 0] = sum(one.get(name, np.nan) for name in TRAFFIC if "throughput" in name)
+        values[row, 1] = sum(one.get(name, np.nan) for name in TRAFFIC if "rate" in name)
+    owned: Counter[str] = Counter()
+    for one in sample.rows_of("pulsar_bundle"):
+        if is_heartbeat_or_sla(one["bundle"].rpartition("/")[0]) or "position" not in one:
+            continue
+        owned[one["bundle"]] += 1
+        values[place[one["owner"]], 2] += 1
+        values[place[one["owner"]], 3] += one.get("producers", 0) + one.get("consumers", 0)
+    values[[row for row, one in enumerate(told) if one["broker_state"] != "alive"]] = np.nan
+    bundles = {
+        f"{one['namespace']}/0x{low:08x}_0x{high:08x}"
+        for one in sample.rows_of("pulsar_namespace")
+        for low, high in zip(one["boundaries"], one["boundaries"][1:], strict=False)
+    }
+    return PulsarStatus(
+        sample.cluster,
+        brokers,
+        values,
+        signed_deviation(values),
+        next((one["load_manager"] for one in told if "load_manager" in one), None),
+        len(bundles),
+        len(bundles - owned.keys()),
+        sum(1 for _ in sample.rows_of("pulsar_topic")),
+        sample.problems,
+    )
+
+
+def _broker(admin: PulsarAdmin, row: Mapping[str, Any]) -> PulsarBroker:
+    """A broker with its version and settings, which few roles may see."""
+    name, state, leads = row["owner"], row["broker_state"], bool(row.get("is_leader"))
+    version, settings = "", None
+    if state == "alive":
+        try:
+            version = admin.version(name)
+            settings = admin.runtime_configuration(name)
+        except PulsarAdminError:
+            pass
+    return PulsarBroker(name, state, leads, version, settings)

@@ -1,0 +1,121 @@
+"""The connection to a Pulsar cluster: the `[pulsar]` table of trimtab.toml, checked and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from trimtab.files.settings import Settings
+from trimtab.model.errors import SettingsError
+from trimtab.systems.connection import Connection, connection_of
+
+TOKEN_VARIABLE = "TRIMTAB_PULSAR_TOKEN"
+SERVICE_SCHEMES = ("pulsar", "pulsar+ssl")
+
+
+@dataclass(frozen=True)
+class PulsarConnection(Connection):
+    """Connection to one Pulsar cluster.
+
+    Parameters
+    ----------
+    admin
+        Web addresses of brokers, `http://host:8080` or all `https://host:8443`, at least one. If one does not
+        respond, the next is used.
+    cluster
+        Name of the cluster; none: the only cluster with brokers at these addresses.
+    service_url
+        Address of the binary protocol, `pulsar://host:6650` or `pulsar+ssl://host:6651`; none: from the
+        cluster's metadata. Only load reports of the extensible load manager need it.
+    token
+        Token sent with every request.
+    timeout_seconds
+        Time-out of a response.
+    change_timeout_seconds
+        Time-out of an unload, a split or another change: brokers respond when it is done.
+    """
+
+    section: ClassVar[str] = "pulsar"
+
+    admin: tuple[str, ...]
+    cluster: str | None = None
+    service_url: str | None = None
+    token: str | None = field(default=None, repr=False)
+    timeout_seconds: float = 5.0
+    change_timeout_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Put addresses and token into their plain form, and refuse settings that no client could use."""
+        plain = (address.strip().rstrip("/") for address in self.admin)
+        addresses = tuple(address if "://" in address else f"http://{address}" for address in plain)
+        object.__setattr__(self, "admin", addresses)
+        object.__setattr__(self, "token", None if self.token is None else self.token.strip())
+        if not self.admin:
+            raise SettingsError("pulsar.admin is empty: name at least one broker as http://host:8080")
+        schemes = {_checked_url("admin", url, ("http", "https")) for url in self.admin}
+        if len(schemes) > 1:
+            raise SettingsError(
+                f"pulsar.admin mixes http and https ({', '.join(self.admin)}): a token sent to the first "
+                "would be open to all; keep one of the two"
+            )
+        if self.service_url is not None:
+            for one in self.service_url.split(","):
+                _checked_url("service_url", one if "://" in one else f"pulsar://{one}", SERVICE_SCHEMES)
+        if not self.uses_tls and (self.tls_ca or self.tls_certificate):
+            raise SettingsError(
+                "a pulsar.tls_ file is set, but pulsar.admin is plain http: write https://, or leave the "
+                "tls_ keys out"
+            )
+        super().__post_init__()
+        if self.token is not None and (not self.token or not self.token.isascii() or " " in self.token):
+            raise SettingsError(
+                "the token for Pulsar is empty or holds a space or a letter no token has: give the bare "
+                f"token in pulsar.token_file, pulsar.token or the environment variable {TOKEN_VARIABLE}"
+            )
+        for key in ("timeout_seconds", "change_timeout_seconds"):
+            if not 0 < getattr(self, key) < float("inf"):
+                raise SettingsError(f"pulsar.{key} is {getattr(self, key)}: it must be above 0")
+
+    @property
+    def uses_tls(self) -> bool:
+        """True if the connection is encrypted."""
+        return self.admin[0].startswith("https://")
+
+
+def pulsar_connection(
+    settings: Settings, admin: str | None = None, token_file: Path | None = None
+) -> PulsarConnection:
+    """The connection that the `[pulsar]` table describes; errors as in `connection_of`.
+
+    Parameters
+    ----------
+    admin
+        Comma-separated addresses, as `--pulsar-admin` takes them; they go before those of the table.
+    token_file
+        A file with the token; it goes before any other token.
+    """
+    return connection_of(
+        settings,
+        PulsarConnection,
+        options={"admin": admin, "token_file": None if token_file is None else str(token_file.absolute())},
+        secret="token",
+        first=("admin", "name a broker with --pulsar-admin http://host:8080"),
+    )
+
+
+def _checked_url(key: str, url: str, schemes: tuple[str, ...]) -> str:
+    """The scheme of an address that can be used."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        sound, parts = False, urlsplit("")
+    if not sound or parts.username or parts.query or parts.fragment or parts.path not in ("", "/"):
+        shown = "an address with a password in it" if parts.username else repr(url)
+        raise SettingsError(
+            f"pulsar.{key} holds {shown}: write it like {schemes[0]}://broker1:"
+            f"{8080 if key == 'admin' else 6650}"
+        )
+    return parts.scheme

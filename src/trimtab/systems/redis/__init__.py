@@ -1,0 +1,1 @@
+"""Redis or Valkey beside task queues: client, collector, and the port of `queues`."""

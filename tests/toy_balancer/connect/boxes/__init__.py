@@ -1,1 +1,0 @@
-"""The toy system: boxes with balls in them, in a file."""

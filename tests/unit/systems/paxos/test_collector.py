@@ -1,0 +1,28 @@
+"""What a tick of a store of Paxos groups says is wrong with its map."""
+
+from __future__ import annotations
+
+from trimtab.online.masters.messages import GroupReport
+from trimtab.systems.paxos.collector import map_problems
+
+
+def report(version: int, rest_seconds: float = 0.0) -> GroupReport:
+    """What a node tells of a group, by a version of the map."""
+    return GroupReport(1, False, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0.0, version, rest_seconds)
+
+
+def test_a_node_with_an_old_map_and_a_group_that_rests_are_told() -> None:
+    """Each once, whichever nodes know of it; nothing where all go by one map."""
+    assert map_problems({0: {0: report(3)}, 1: {0: report(3)}}) == []
+    told = map_problems({
+        0: {0: report(3), 1: report(3, 80.0)},
+        1: {0: report(3), 1: report(3, 95.4)},
+        2: {0: report(1), 1: report(1)},
+    })  # fmt: skip
+    assert told == [
+        "node 2 has version 1 of the map, others have 3: if that stays so, its groups stay where they are; "
+        'correct "map" in the configuration of node 2',
+        "group 1 is not given to its preferred node for 95 s: that node lost it soon after a transfer; see "
+        "why "
+        "it stands still or ends, or name another node in the map",
+    ]
