@@ -14,12 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+
 import pyarrow as pa
 import pyarrow.parquet
 from results import write_result
 
-from trimtab.lab.demo.replicas.demo import LIVE_BYTES
-from trimtab.lab.demo.replicas.world import CLUSTER, balanced_capacity, watched
+from demos.replicas import CLUSTER, LIVE_BYTES, balanced_capacity, watched
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.accuracy import bytes_by_partition
 from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between

@@ -25,23 +25,23 @@ import numpy as np
 
 FOLDER = Path(__file__).parent
 KIT = FOLDER.parent / "replica_roles"
-sys.path.append(str(KIT))
+sys.path[1:1] = [str(KIT), str(FOLDER.parents[1] / "examples")]
 
 from cluster import loaded_cluster, say, scratch  # noqa: E402 - beside this folder
 from measure import clients_between, figures_of, look_for_records, validity_of  # noqa: E402
 
+from demos.machine import MachineLog  # noqa: E402
+from demos.replicas import balance_kafka  # noqa: E402
+from demos.run import DemoInterrupted, orderly  # noqa: E402
+from demos.sampling import SampledSandbox as World  # noqa: E402
+from demos.turn import DemoPipeline  # noqa: E402
 from trimtab.act.replicas.port import TopicPartition  # noqa: E402
 from trimtab.act.replicas.state import ReplicasExecutionSettings  # noqa: E402
 from trimtab.files.atomic import write_atomically  # noqa: E402
 from trimtab.files.replicas.snapshot import read_snapshot  # noqa: E402
-from trimtab.lab.demo.interruption import DemoInterrupted, orderly  # noqa: E402
-from trimtab.lab.demo.machine import MachineLog  # noqa: E402
-from trimtab.lab.demo.replicas.demo import balance_kafka  # noqa: E402
-from trimtab.lab.demo.sampling import SampledSandbox as World  # noqa: E402
-from trimtab.lab.demo.turn import DemoPipeline  # noqa: E402
-from trimtab.lab.demo.warm_up import warm_up_replicas  # noqa: E402
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement  # noqa: E402
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload  # noqa: E402
+from trimtab.lab.warm_up import warm_up_replicas  # noqa: E402
 from trimtab.model.imbalance import sigma_threshold  # noqa: E402
 from trimtab.model.replicas.log_dirs import dir_balance  # noqa: E402
 from trimtab.model.replicas.resources import RESOURCES  # noqa: E402

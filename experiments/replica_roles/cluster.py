@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.lab.demo.replicas.world import balanced_capacity, watched
-from trimtab.lab.demo.sampling import SampledSandbox as World
+from demos.replicas import balanced_capacity, watched
+from demos.sampling import SampledSandbox as World
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
 from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics

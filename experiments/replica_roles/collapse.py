@@ -22,22 +22,24 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
 from cluster import INTERVAL_SECONDS, loaded_cluster, say, scratch, usual_disk_bytes
 from figures import draw_collapse
 from run import GOALS, PIPELINE, machine
 
+from demos.replicas import balance_kafka
+from demos.run import DemoInterrupted, orderly
+from demos.sampling import MeasuredPeriod
+from demos.sampling import SampledSandbox as World
+from demos.turn import DemoPipeline
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.lab.demo.interruption import DemoInterrupted, orderly
-from trimtab.lab.demo.replicas.demo import balance_kafka
-from trimtab.lab.demo.sampling import MeasuredPeriod
-from trimtab.lab.demo.sampling import SampledSandbox as World
-from trimtab.lab.demo.turn import DemoPipeline
-from trimtab.lab.demo.warm_up import warm_up_replicas
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
+from trimtab.lab.warm_up import warm_up_replicas
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.report.replicas.execution_cost import spent

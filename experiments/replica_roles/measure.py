@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from trimtab.lab.demo.failures import failures
-from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.measuring import measured
-from trimtab.lab.demo.sampling import MeasuredPeriod
-from trimtab.lab.demo.sampling import SampledSandbox as World
-from trimtab.lab.demo.validity import SampleValidity, check_all
+from demos.machine import MachineLog, SampleValidity, check_samples, failures
+from demos.sampling import MeasuredPeriod, measured_load
+from demos.sampling import SampledSandbox as World
 from trimtab.model.errors import SandboxError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import RESOURCES
@@ -33,12 +30,12 @@ def sample_period(world: World, ticks: int, say: Any) -> MeasuredPeriod:
 def validity_of(world: World, period: MeasuredPeriod, machine: MachineLog) -> list[SampleValidity]:
     """The checks of each sample of a period."""
     ends = np.linspace(period.begin(world.interval_seconds), period.end, period.ticks + 1)
-    return check_all(world.load.ticks(), machine, ends.tolist())
+    return check_samples(world.load.ticks(), machine, ends.tolist())
 
 
 def figures_of(world: World, period: MeasuredPeriod, validity: list[SampleValidity]) -> dict[str, Any]:
     """What the table `imbalance` says of a period, over its valid samples (over all, if none is valid)."""
-    found = measured(world.lake, period, world.sandbox.hosts)
+    found = measured_load(world.lake, period, world.sandbox.hosts)
     ends = [
         period.begin(world.interval_seconds) + world.interval_seconds * (i + 1) for i in range(period.ticks)
     ]

@@ -20,26 +20,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
 from cluster import CPU_CORES, INTERVAL_SECONDS, loaded_cluster, say, scratch
 from figures import draw_figures
 from measure import clients_between, figures_of, look_for_records, sample_period, validity_of
 from placing import put_back
 from report import print_table
 
+from demos.machine import CONFIRMED_WITHIN_SECONDS, OUTSIDE_CORES, PRODUCED_WITHIN, MachineLog
+from demos.replicas import balance_kafka
+from demos.run import DemoInterrupted, orderly
+from demos.sampling import MeasuredPeriod
+from demos.sampling import SampledSandbox as World
+from demos.turn import DemoPipeline
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.plan import write_plan
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.lab.demo.interruption import DemoInterrupted, orderly
-from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.replicas.demo import balance_kafka
-from trimtab.lab.demo.sampling import MeasuredPeriod
-from trimtab.lab.demo.sampling import SampledSandbox as World
-from trimtab.lab.demo.turn import DemoPipeline
-from trimtab.lab.demo.validity import CONFIRMED_WITHIN_SECONDS, OUTSIDE_CORES, PRODUCED_WITHIN
-from trimtab.lab.demo.warm_up import warm_up_replicas
 from trimtab.lab.sandbox.kafka.placement import (
     SandboxPlacement,
     draw_placement,
@@ -47,6 +47,7 @@ from trimtab.lab.sandbox.kafka.placement import (
     record_placement,
 )
 from trimtab.lab.sandbox.kafka.workload import read_workload
+from trimtab.lab.warm_up import warm_up_replicas
 from trimtab.model.errors import TrimtabError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings

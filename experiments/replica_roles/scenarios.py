@@ -15,22 +15,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
 from cluster import loaded_cluster, say, scratch
 from measure import clients_between, figures_of, look_for_records, validity_of
 from report import print_scenarios
 from run import GOALS, machine
 
+from demos.machine import MachineLog
+from demos.replicas import balance_kafka
+from demos.run import DemoInterrupted, orderly
+from demos.sampling import SampledSandbox as World
+from demos.turn import DemoPipeline
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.lab.demo.interruption import DemoInterrupted, orderly
-from trimtab.lab.demo.machine import MachineLog
-from trimtab.lab.demo.replicas.demo import balance_kafka
-from trimtab.lab.demo.sampling import SampledSandbox as World
-from trimtab.lab.demo.turn import DemoPipeline
-from trimtab.lab.demo.warm_up import warm_up_replicas
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, draw_placement, read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload, read_workload
+from trimtab.lab.warm_up import warm_up_replicas
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.plan.replicas import trim

@@ -17,13 +17,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
 from cluster import loaded_cluster, say
 from run import machine
 
+from demos.run import DemoInterrupted, orderly
+from demos.sampling import SampledSandbox as World
 from trimtab.act.replicas.port import ClusterObservation, TopicPartition
 from trimtab.files.atomic import write_atomically
-from trimtab.lab.demo.interruption import DemoInterrupted, orderly
-from trimtab.lab.demo.sampling import SampledSandbox as World
 from trimtab.lab.sandbox.interruptions import interruptions
 from trimtab.lab.sandbox.kafka.placement import read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from demos.masters import GROUPS, NODES, VICTIM
 from support.demos import read_result, start_demo, told_by
-from trimtab.lab.demo.masters.demo import GROUPS, NODES, VICTIM
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 

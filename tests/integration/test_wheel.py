@@ -104,6 +104,15 @@ def test_everything_that_is_no_python_is_packed_too(run: Run) -> None:
     assert wanted == {path.relative_to(installed) for kind in kinds for path in installed.rglob(kind)}
 
 
+def test_what_only_a_source_checkout_needs_is_not_packed(run: Run) -> None:
+    """No demo, no simulator of tests and no kill test; `trimtab demo` says so."""
+    where = "import trimtab; from pathlib import Path; print(*Path(trimtab.__file__).parent.rglob('*.py'))"
+    packed = run("python", "-c", where).stdout.split()
+    assert len(packed) > 100
+    assert not [path for path in packed if "demos" in path or "kill_test" in path or "/simulate/keys" in path]
+    assert "needs a source checkout" in _refused(run, "demo")
+
+
 def test_the_command_is_there(run: Run) -> None:
     """The installation has made `trimtab`, which says its version and what it can do."""
     assert run("trimtab", "--version").stdout == "trimtab 0.1.0\n"

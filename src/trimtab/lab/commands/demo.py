@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from trimtab.cli.options import SET, SETTINGS
-from trimtab.model.errors import SettingsError
+from trimtab.model.errors import SandboxError, SettingsError
 
 app = typer.Typer()
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+"""Of a source checkout; the demos are its package `demos`, which is not part of an installed trimtab."""
+
+
+def import_demos() -> Any:
+    """The module that runs demos, from the source checkout that this file belongs to.
+
+    Raises
+    ------
+    SandboxError
+        If there is none.
+    """
+    if not (EXAMPLES / "demos" / "run.py").is_file():
+        raise SandboxError(
+            "trimtab demo needs a source checkout of trimtab: the demos are not part of the installed "
+            f"package, and {EXAMPLES / 'demos'} does not exist. Get the sources of trimtab and run make demo "
+            "in their folder (or make demo-bundles, demo-queues, demo-keys, demo-masters)"
+        )
+    if str(EXAMPLES) not in sys.path:
+        sys.path.append(str(EXAMPLES))
+    return import_module("demos.run")
 
 
 @app.command()
@@ -33,29 +58,26 @@ def demo(
 
     replicas: six Kafka brokers. bundles: three Pulsar brokers. queues: a queue server with four workers.
     keys: three Kafka brokers and a topic with a hot key. masters: three nodes of a store of groups, one of
-    which is killed. Takes about four minutes and needs Java 17 or newer. Leaves only the folder --out behind.
+    which is killed. Takes about four minutes and needs Java 17 or newer, and a source checkout of trimtab.
+    Leaves only the folder --out behind.
     Exit code 0: every goal holds by measurement; 3: the moves helped but a goal is missed; 1: they did not
     help, or a record is lost.
     """
     import os
-    import sys
 
     from trimtab.balancers.settings import read_settings
     from trimtab.extras import require
-    from trimtab.lab.demo.interruption import DemoInterrupted, orderly
 
+    demos = import_demos()
     require("lab")
-    from trimtab.lab.demo.balancers import FOLDERS, run_demo
-
-    if balancer not in FOLDERS:
-        raise SettingsError(f"there is no demo of {balancer}: write {' or '.join(FOLDERS)}")
+    if balancer not in demos.FOLDERS:
+        raise SettingsError(f"there is no demo of {balancer}: write {' or '.join(demos.FOLDERS)}")
     asked = read_settings(settings, overrides, os.environ)
     try:
-        with orderly():
-            code = run_demo(
-                balancer, seed, asked.balancers[balancer], out or Path(FOLDERS[balancer]), quick=quick
-            )
-    except DemoInterrupted as interrupted:
+        with demos.orderly():
+            folder = out or Path(demos.FOLDERS[balancer])
+            code = demos.run_demo(balancer, seed, asked.balancers[balancer], folder, quick=quick)
+    except demos.DemoInterrupted as interrupted:
         print("\ntrimtab: interrupted; the cluster is stopped and its data are deleted", file=sys.stderr)
         raise typer.Exit(interrupted.exit_code) from None
     raise typer.Exit(code)

@@ -1,1 +1,0 @@
-"""The demo of masters: one node is killed, masters pile up, and are spread again under load."""

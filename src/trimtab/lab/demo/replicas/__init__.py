@@ -1,1 +1,0 @@
-"""The demo of replicas: six Kafka brokers."""
