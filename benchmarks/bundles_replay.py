@@ -21,8 +21,7 @@ from results import write_result
 
 from trimtab.files.bundles.decisions import decision_file, decision_line
 from trimtab.files.bundles.recording import read_recording
-from trimtab.history.bundles.compare import compare
-from trimtab.history.bundles.effect import metric_spec
+from trimtab.history.bundles.effect import compare, metric_spec
 from trimtab.history.bundles.recording import FileReportRecording
 from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.history.bundles.spark import replay_on_spark

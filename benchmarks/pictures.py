@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 
-from trimtab.report.pictures import FAINT, INK, plain_axes, write_figure
+from trimtab.report.charts import FAINT, INK, style_axes, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,7 +139,7 @@ def _told(axes: Axes, heading: str, across: str) -> None:
     axes.set_title(heading, loc="left", fontsize=9.5, color=FAINT)
     axes.set_xlabel(across, fontsize=8.5, color=FAINT)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    plain_axes(axes)
+    style_axes(axes)
     axes.minorticks_off()
 
 
@@ -154,7 +154,7 @@ def _bars(axes: Axes, labels: list[str], series: list[tuple[list[Any], Any, str 
             axes.text(
                 value or 0, place, f" {text}", va="center", fontsize=8, color=FAINT if value is None else INK
             )
-    plain_axes(axes)
+    style_axes(axes)
     axes.grid(visible=False)
     axes.set_yticks(range(len(labels)), labels)
     axes.tick_params(axis="y", labelsize=9, labelcolor=INK, length=0)

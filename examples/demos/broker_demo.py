@@ -27,9 +27,8 @@ from trimtab.lab.sandbox.processes import end, running
 from trimtab.lab.warm_up import begin_warm_up
 from trimtab.loop import turn
 from trimtab.model.load import resource_name
-from trimtab.report.before_after import MeasurementGoals, before_after_table, compare_measurements
-from trimtab.report.heatmap import draw_heatmap
-from trimtab.report.terminal_heatmap import terminal_heatmap
+from trimtab.report.comparison import MeasurementGoals, before_after_table, compare_measurements, draw_heatmap
+from trimtab.report.tables import terminal_heatmap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from trimtab.model.imbalance import ImbalanceSummary
     from trimtab.model.load import FloatArray
     from trimtab.observe.settings import PipelineSettings
-    from trimtab.report.before_after import MeasurementVerdict
+    from trimtab.report.comparison import MeasurementVerdict
     from trimtab.report.measured import MeasuredLoad
 
 

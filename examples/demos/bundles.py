@@ -35,8 +35,7 @@ from trimtab.observe.bundles.pipeline import PIPELINE, BundlesPipelineSettings
 from trimtab.observe.collect.run import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake import Lake
-from trimtab.report.bundles.execution_cost import spent_text
-from trimtab.report.bundles.renderer import plan_text
+from trimtab.report.bundles.renderer import plan_text, spent_text
 from trimtab.report.formats import bytes_text
 from trimtab.systems.pulsar.admin import PulsarAdmin
 from trimtab.systems.pulsar.collector import COLLECTING

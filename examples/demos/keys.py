@@ -23,7 +23,7 @@ from trimtab.act.keys.state import KeysExecutionState, RoutingStepKind
 from trimtab.files.keys.plan import FORMAT as PLANS
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.snapshot import FORMAT as SNAPSHOTS
-from trimtab.history.keys.zipf import Zipf, key_name
+from trimtab.history.keys.stream import Zipf, key_name
 from trimtab.jars.fetch import ProgressCallback, spark_kafka_jars
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.checking import KeysViolation

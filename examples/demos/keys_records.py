@@ -16,8 +16,7 @@ from trimtab.files.keys.table import record_key as table_key
 from trimtab.files.keys.table import version_and_base
 from trimtab.history.keys.simulation import waiting
 from trimtab.model.load import FloatArray
-from trimtab.report.pictures import FAINT, INK, plain_axes, save_figure
-from trimtab.report.replay_panels import BASELINE, LINE, OVERLOADED
+from trimtab.report.charts import BASELINE, FAINT, INK, LINE, OVERLOADED, save_figure, style_axes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -241,5 +240,5 @@ def _delays(axes: Axes, records: AppliedRecords, moments: np.ndarray, started: f
 
 
 def _titled(axes: Axes, title: str) -> None:
-    plain_axes(axes)
+    style_axes(axes)
     axes.set_title(title, loc="left", fontsize=9.5, color=INK)

@@ -34,8 +34,8 @@ from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
 from trimtab.plan.masters.trim import plan_masters
+from trimtab.report.charts import FAINT, INK, save_figure, style_axes
 from trimtab.report.masters.renderer import plan_text
-from trimtab.report.pictures import FAINT, INK, plain_axes, save_figure
 from trimtab.report.tables import table_lines
 from trimtab.systems.paxos.collector import COLLECTING, PaxosCollector
 from trimtab.systems.paxos.nodes import PaxosNodes
@@ -208,7 +208,7 @@ def draw_picture(
     titles = ("groups of which a node is master", "queries a second that it answers",
               "what each message waited for its acknowledgement")  # fmt: skip
     for axes, title in zip(panels, titles, strict=True):
-        plain_axes(axes)
+        style_axes(axes)
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
         _events(axes, {name: when - begun for name, when in events.items()}, named=axes is panels[0])
     panels[0].legend(

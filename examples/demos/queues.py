@@ -33,9 +33,8 @@ from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake, microseconds
 from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
 from trimtab.plan.queues.trim import plan_queues
-from trimtab.report.pictures import FAINT, INK, plain_axes, save_figure
+from trimtab.report.charts import BASELINE, FAINT, INK, LINE, OVERLOADED, save_figure, style_axes
 from trimtab.report.queues.renderer import plan_text
-from trimtab.report.replay_panels import BASELINE, LINE, OVERLOADED
 from trimtab.report.tables import table_lines
 from trimtab.systems.redis.collector import COLLECTING, QueuesCollector
 from trimtab.systems.redis.port import RedisPort
@@ -84,7 +83,7 @@ def draw_picture(
             limits = [0.001 * 2 ** (bucket / 2) for bucket in range(len(counts))]
             shares = [count / total for count in accumulate(counts)]
             axes.step(limits, shares, where="post", color=colour, linewidth=1.8, label=when)
-        plain_axes(axes)
+        style_axes(axes)
         axes.set_xscale("log")
         axes.set_xlim(0.001, 10)
         axes.set_ylim(0, 1.02)
@@ -126,7 +125,7 @@ def _weights(
         ]
         axes.plot([one for one, _ in dots], [one for _, one in dots], "o", color=colour, markersize=3.5,
                   markerfacecolor="white", label=f"{name}: measured")  # fmt: skip
-    plain_axes(axes)
+    style_axes(axes)
     axes.set_yscale("log")
     axes.set_ylim(0.005, 1)
     axes.yaxis.set_major_formatter(lambda value, _: f"{1000 * value:g} ms")

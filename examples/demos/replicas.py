@@ -29,8 +29,7 @@ from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE, ReplicasPipelineSettings
 from trimtab.report.formats import bytes_text, duration_text
-from trimtab.report.replicas.execution_cost import spent, spent_text
-from trimtab.report.replicas.renderer import plan_text, progress_text
+from trimtab.report.replicas.renderer import plan_text, progress_text, spent, spent_text
 from trimtab.systems.kafka.collector import COLLECTING
 
 if TYPE_CHECKING:

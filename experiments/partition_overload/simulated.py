@@ -18,8 +18,13 @@ from streams import PARTITIONS, PER_SECOND, consumers, drawn, recorded, zipf
 
 from trimtab.files.atomic import write_atomically
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.ordered_simulation import OrderedSimulation, OrderingDelays
-from trimtab.history.keys.publishing import FixedTable, PeriodicPlanner, planned
+from trimtab.history.keys.ordered_simulation import (
+    FixedTable,
+    OrderedSimulation,
+    OrderingDelays,
+    PeriodicPlanner,
+    planned_table,
+)
 from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate
 from trimtab.history.keys.stream import KeyStream
 from trimtab.online.keys.catalogue import KeyPolicyInputs, policy_named
@@ -62,7 +67,7 @@ def ipooa(candidate: str = "content", **given: Any) -> Row:
 def unguarded(stream: KeyStream, shares: Sequence[float], seed: int) -> KeysSimulationRun:
     """The table of a known load, without the guard."""
     of = world(seed)
-    table = planned(stream.keys, [PER_SECOND * one for one in shares], SETTINGS, of)
+    table = planned_table(stream.keys, [PER_SECOND * one for one in shares], SETTINGS, of)
     return simulate(stream, lambda: policy_named("key_groups", KeyPolicyInputs(table=table)), of)
 
 
@@ -72,7 +77,7 @@ def guarded(known: bool, news: float | None = NEWS_SECONDS, run_records: int = 1
     def row(stream: KeyStream, shares: Sequence[float], seed: int) -> KeysSimulationRun:
         rates, of = [PER_SECOND * one for one in shares], world(seed)
         publisher = (
-            FixedTable(planned(stream.keys, rates, SETTINGS, of))
+            FixedTable(planned_table(stream.keys, rates, SETTINGS, of))
             if known
             else PeriodicPlanner(stream.keys, 5.0, SETTINGS, of)
         )

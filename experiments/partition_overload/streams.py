@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from trimtab.history.keys.consumers import ConsumerCapacity, Stall
+from trimtab.history.keys.simulation import ConsumerCapacity, Stall
 from trimtab.history.keys.stream import KeyStream
 
 PARTITIONS, KEYS, PER_SECOND, SECONDS = 24, 10_000, 5000.0, 30.0

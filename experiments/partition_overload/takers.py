@@ -38,7 +38,7 @@ from streams import PARTITIONS, consumers
 from trimtab.dataplane.keys import confluent
 from trimtab.dataplane.keys.checkpoints import InMemoryCheckpointStore
 from trimtab.dataplane.keys.settings import RoutingConfig
-from trimtab.history.keys.consumers import SimulatedConsumers
+from trimtab.history.keys.simulation import SimulatedConsumers
 
 EFFECT = np.dtype(
     [("number", "i4"), ("key", "u4"), ("of_key", "u4"), ("sent", "f8"), ("partition", "u1"), ("done", "f8")]

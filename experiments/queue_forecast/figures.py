@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from trimtab.report.pictures import FAINT, INK, plain_axes, save_figure
+from trimtab.report.charts import FAINT, INK, save_figure, style_axes
 
 COLOURS = {
     "none": "#5b6675",
@@ -78,7 +78,7 @@ def _makespans(rows: list[dict[str, Any]], folder: Path) -> tuple[Path, Path]:
         axes.set_ylim(bottom=0.95)
         axes.set_title(f"classes {kind}: makespan / bound", loc="left", fontsize=10, color=FAINT)
         axes.set_xlabel("messages", color=FAINT, fontsize=9)
-        plain_axes(axes)
+        style_axes(axes)
     _legend(figure, 5)
     _title(figure, "Time until all is done, over the bound (dashed); median of the draws and their range")
     return save_figure(figure, folder, "makespan")
@@ -100,7 +100,7 @@ def _busy(rows: list[dict[str, Any]], folder: Path) -> tuple[Path, Path]:
         axes.set_title(
             f"{size:,} messages, classes {kind}: busy seconds", loc="left", fontsize=10, color=FAINT
         )
-        plain_axes(axes)
+        style_axes(axes)
     _legend(figure, 4)
     _title(figure, "How long each worker is busy; dashed: all work over five")
     return save_figure(figure, folder, "busy")
@@ -130,7 +130,7 @@ def _courses(rows: list[dict[str, Any]], folder: Path) -> tuple[Path, Path]:
         )  # fmt: skip
         if line:
             axes.set_xlabel("seconds", color=FAINT, fontsize=9)
-        plain_axes(axes)
+        style_axes(axes)
     _legend(figure, 5)
     _title(figure, "Forecast by work over time: light below βM, overloaded above αM")
     return save_figure(figure, folder, "course")

@@ -31,7 +31,7 @@ from schemes import (
 )
 
 from trimtab.files.atomic import write_atomically
-from trimtab.history.queues.run import QueuesRun
+from trimtab.history.queues.simulation import QueuesRun
 
 FOLDER = Path(__file__).parent
 KINDS = ("in step", "at random")

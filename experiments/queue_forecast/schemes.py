@@ -11,9 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from simulate.arrivals import at_random, in_step
-from trimtab.history.queues.messages import ReplayedMessage
-from trimtab.history.queues.run import QueuesRun
-from trimtab.history.queues.world import DispatchScheme, QueuesWorld
+from trimtab.history.queues.simulation import DispatchScheme, QueuesRun, QueuesWorld, ReplayedMessage
 from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy

@@ -26,8 +26,7 @@ import pyarrow.parquet as pq
 from schemes import QUEUES
 
 from trimtab.files.atomic import write_atomically
-from trimtab.history.queues.messages import ReplayedMessage
-from trimtab.history.queues.world import DispatchScheme, QueuesWorld
+from trimtab.history.queues.simulation import DispatchScheme, QueuesWorld, ReplayedMessage
 from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.policy import DispatchPolicy

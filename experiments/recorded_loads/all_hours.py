@@ -27,7 +27,7 @@ import numpy as np
 from simulate.instances import lognormal_skew
 from trimtab.history.replicas.load_series import load_series
 from trimtab.history.replicas.recording import FolderLoadRecording, ReplayPeriod
-from trimtab.history.replicas.replay import PlanningScenario, replayed
+from trimtab.history.replicas.replay import PlanningScenario, trace_scenario
 from trimtab.model.goals import goals_of
 from trimtab.model.imbalance import imbalance, mean_of
 from trimtab.model.load import FloatArray, IntArray
@@ -149,7 +149,7 @@ def compare(folder: Path, since: str, step_seconds: float, every_seconds: float,
     theta = np.asarray(recent.theta)
     for name, (planner, settings) in methods.items():
         begun = time.perf_counter()
-        trace = replayed(course, PlanningScenario(planner, settings, every))
+        trace = trace_scenario(course, PlanningScenario(planner, settings, every))
         took = (time.perf_counter() - begun) / max(1, int(trace.plans.sum()))
         usage = np.where(np.isfinite(brokers.capacity), trace.load / brokers.capacity, 0.0)
         above = (usage > theta).any(axis=(1, 2)).sum() * step_seconds / 3600

@@ -42,7 +42,7 @@ from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload
 from trimtab.lab.warm_up import warm_up_replicas
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
-from trimtab.report.replicas.execution_cost import spent
+from trimtab.report.replicas.renderer import spent
 from trimtab.systems.kafka.client import admin_client
 
 FOLDER = Path(__file__).parent

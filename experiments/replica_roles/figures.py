@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from trimtab.model.load import resource_name
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.pictures import FAINT, INK, plain_axes, save_figure
+from trimtab.report.charts import FAINT, INK, save_figure, style_axes
 
 COLOURS = {
     "default": "#5b6675",
@@ -69,7 +69,7 @@ def _price(runs: list[dict[str, Any]], paper: dict[str, Any], folder: Path) -> t
         axes.set_title(f"σ of {resource_name(resource)}", loc="left", fontsize=10, color=FAINT)
         if row:
             axes.set_xlabel("bytes copied, % of all", color=FAINT, fontsize=9)
-        plain_axes(axes)
+        style_axes(axes)
     figure.legend(
         ncols=3, fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0.06, 0.95), labelcolor=INK
     )
@@ -96,7 +96,7 @@ def _lines(draw: str, runs: list[dict[str, Any]], folder: Path) -> tuple[Path, P
         axes.set_title(f"σ of {resource_name(resource)}", loc="left", fontsize=10, color=FAINT)
         count = max(len(run["samples"]["sigma"][resource]) for run in runs)
         axes.set_xticks(range(1, count + 1), [f"P{number}" for number in range(1, count + 1)])
-        plain_axes(axes)
+        style_axes(axes)
     figure.legend(
         ncols=6, fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0.06, 0.945), labelcolor=INK
     )
@@ -134,7 +134,7 @@ def draw_collapse(runs: dict[str, dict[str, Any]], folder: Path) -> tuple[Path, 
         axes.set_title(title, loc="left", fontsize=10, color=FAINT)
         count = len(runs["default"]["samples"])
         axes.set_xticks(range(1, count + 1), [f"P{number}" for number in range(1, count + 1)])
-        plain_axes(axes)
+        style_axes(axes)
     above.legend(ncols=3, fontsize=8, frameon=False, loc="lower right", labelcolor=INK)
     figure.text(0.07, 0.94, "Logs that grow on disks of one size, on two placements", fontsize=13,
                 fontweight="bold", color=INK)  # fmt: skip
@@ -154,7 +154,7 @@ def draw_sweep(document: dict[str, Any], folder: Path) -> tuple[Path, Path]:
         at = [row["value"] for row in rows]
         axes.plot(at, [row["broker_hours_above"] for row in rows], marker="o", markersize=4, color="#b5341c")
         axes.set_ylim(bottom=0)
-        plain_axes(axes)
+        style_axes(axes)
         title = name.replace("theta", "θ").replace("epsilon", "ε")
         axes.set_title(title + " alone" * (place == 0), loc="left", fontsize=10, color=INK)
         axes.set_ylabel("broker-hours above .80", color="#b5341c", fontsize=8)
@@ -162,7 +162,7 @@ def draw_sweep(document: dict[str, Any], folder: Path) -> tuple[Path, Path]:
         again = [row["moved_again"] for row in rows]
         other.plot(at, again, marker="s", markersize=4, linestyle="--", color="#2f8f6b")
         other.set_ylim(0, max(1, 1.05 * max(again)))
-        plain_axes(other)
+        style_axes(other)
         other.grid(visible=False)
         other.set_ylabel("replicas moved again that day", color="#2f8f6b", fontsize=8)
     text = f"θ and ε over a {document['day']} day, asked of {document['strategy']}"

@@ -54,7 +54,7 @@ from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
-from trimtab.report.replicas.execution_cost import spent
+from trimtab.report.replicas.renderer import spent
 
 FOLDER = Path(__file__).parent
 WARM_UP_SECONDS = 30.0

@@ -36,7 +36,7 @@ from trimtab.lab.warm_up import warm_up_replicas
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.plan.replicas import trim
-from trimtab.report.replicas.execution_cost import spent
+from trimtab.report.replicas.renderer import spent
 
 FOLDER = Path(__file__).parent
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 6, 20.0, 6.0

@@ -12,7 +12,7 @@ from trimtab.balancers.settings import execution_table, pipeline_table, read_set
 from trimtab.files.bundles.scenario_file import read_scenarios
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.files.settings import Settings
-from trimtab.history.bundles.scenarios import strategy_requests
+from trimtab.history.bundles.replay import strategy_requests
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.systems.kafka.settings import kafka_connection
 from trimtab.systems.pulsar.settings import pulsar_connection

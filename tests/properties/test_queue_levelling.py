@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.history.queues.messages import ReplayedMessage
-from trimtab.history.queues.world import DispatchScheme, QueuesSimulationRun, QueuesWorld
+from trimtab.history.queues.simulation import (
+    DispatchScheme,
+    QueuesSimulationRun,
+    QueuesWorld,
+    ReplayedMessage,
+)
 from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.forecast import QueueState
 from trimtab.online.queues.settings import CHOICES, SchedulingSettings

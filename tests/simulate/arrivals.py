@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from trimtab.history.queues.messages import ReplayedMessage
+from trimtab.history.queues.simulation import ReplayedMessage
 
 
 def in_step(count: int, weights: Sequence[float], interval_seconds: float) -> list[ReplayedMessage]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
 
-from trimtab.jars.java import find_java
+from trimtab.jars.fetch import find_java
 from trimtab.lab.sandbox.certificates import CERTIFICATE, KEYSTORE, make_certificate
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trimtab.files.atomic import writing
 from trimtab.files.head import instant
 from trimtab.model.errors import SettingsError
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import print_progress
 from trimtab.report.tables import print_wide
 
 if TYPE_CHECKING:

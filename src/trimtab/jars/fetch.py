@@ -1,29 +1,190 @@
-"""Jars of a lock list, fetched by the Ivy that PySpark ships and kept in the cache by their hashes.
-
-A list resolves nothing at run time: every jar stands in it by coordinates and SHA-256, so the jars that were
-tried are the jars that run. Ivy knows where the public repository is, so no address is written here.
-"""
+"""Java archives and the Java runtime: downloads with known hashes, their cache, and the check of both."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import re
+import shutil
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
-from trimtab.extras import require
+from trimtab.extras import MissingExtraError, require
 from trimtab.files.locations import cache_folder
-from trimtab.jars.cache import only_one, scratch_sibling
-from trimtab.jars.java import find_java
-from trimtab.jars.repository import maven_root, proxy_properties
 from trimtab.model.errors import JarsError
+from trimtab.model.finding import Finding, fine, missing
+
+
+@contextmanager
+def scratch_sibling(folder: Path) -> Iterator[Path]:
+    """A folder in which another one is made before it is put in place, once its lock is held.
+
+    Leftovers of a killed process are cleared away.
+    """
+    prefix = f".making-{folder.name}-"
+    for leftover in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as name:
+        yield Path(name)
+
+
+@contextmanager
+def exclusive_lock(lock: Path) -> Iterator[None]:
+    """Hold a lock file while something beside it is made; others wait. Gone with its holder's process.
+
+    Raises
+    ------
+    JarsError
+        If the folder of the lock cannot be written.
+    """
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a")
+    except OSError as error:
+        raise JarsError(
+            f"{lock.parent} cannot be written ({error.strerror}): correct its permissions, or name other "
+            "places with the environment variables TRIMTAB_CACHE and TRIMTAB_STATE"
+        ) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+SETTINGS_FILES = (Path("~/.m2/settings.xml").expanduser(), Path("/etc/maven/settings.xml"))
+
+
+def maven_root(
+    environment: Mapping[str, str] = os.environ, settings_files: Iterable[Path] = SETTINGS_FILES
+) -> str | None:
+    """The repository to use instead of the public one, or None.
+
+    `TRIMTAB_MAVEN_ROOT` wins; else the first mirror of everything in a Maven settings file.
+    """
+    if root := environment.get("TRIMTAB_MAVEN_ROOT"):
+        return root
+    for path in settings_files:
+        try:
+            tree = ElementTree.parse(path)
+        except (OSError, ElementTree.ParseError):
+            continue
+        for mirror in tree.iterfind(".//{*}mirror"):
+            of = (mirror.findtext("{*}mirrorOf") or "").split(",")
+            blocked = (mirror.findtext("{*}blocked") or "").strip() == "true"
+            url = (mirror.findtext("{*}url") or "").strip()
+            if url and not blocked and {"*", "central", "external:*"} & {name.strip() for name in of}:
+                return url
+    return None
+
+
+def proxy_properties(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Java's flags for the proxy of `https_proxy` or `http_proxy`, which Java does not read itself."""
+    flags = []
+    for scheme in ("http", "https"):
+        value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme}_proxy".upper())
+        proxy = urlsplit(value if value and "://" in value else f"//{value}") if value else None
+        if proxy is not None and proxy.hostname:
+            flags.append(f"-D{scheme}.proxyHost={proxy.hostname}")
+            if proxy.port:
+                flags.append(f"-D{scheme}.proxyPort={proxy.port}")
+    return flags
+
+
+OLDEST_JAVA = 17
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java installation: its `java` program and version text (`17.0.15`)."""
+
+    program: Path
+    version: str
+
+    @property
+    def compiler(self) -> Path | None:
+        """The `javac` beside `java`; None where only the runtime is installed."""
+        program = self.program.resolve().parent / "javac"
+        return program if program.exists() else None
+
+    @property
+    def keytool(self) -> Path:
+        """The key and certificate tool beside `java`."""
+        return self.program.resolve().parent / "keytool"
+
+
+def find_java(what: str) -> Java:
+    """The Java of `JAVA_HOME`, else the one on the path; `what` is to be run by it, as errors say.
+
+    Raises
+    ------
+    JarsError
+        If there is none, it does not run, or it is older than `OLDEST_JAVA`.
+    """
+    needed = f"Java {OLDEST_JAVA} or newer is needed to run {what}"
+    home = os.environ.get("JAVA_HOME")
+    name = str(Path(home) / "bin" / "java") if home else "java"
+    found = shutil.which(name)
+    if found is None:
+        raise JarsError(
+            f"{needed}, and there is no {name!r}: install it (on Debian and Ubuntu: apt install "
+            "openjdk-17-jre-headless) or set JAVA_HOME"
+        )
+    try:
+        answer = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JarsError(
+            f"{needed}, and {found} does not run ({error}): set JAVA_HOME to one that does"
+        ) from None
+    version = parse_version(answer.stderr + answer.stdout)
+    if version is None:
+        raise JarsError(f"{needed}, and {found} does not answer -version like a Java: set JAVA_HOME to one")
+    if major_version(version) < OLDEST_JAVA:
+        raise JarsError(
+            f"{needed}, and {found} is Java {version}: install a newer one or set JAVA_HOME to it"
+        )
+    return Java(Path(found), version)
+
+
+def parse_version(answer: str) -> str | None:
+    """The version in the answer of `java -version`, or None."""
+    match = re.search(r'version "([^"]+)"', answer)
+    return match.group(1) if match else None
+
+
+def major_version(version: str) -> int:
+    """17 of `17.0.15`, 8 of `1.8.0_392`, 25 of `25-ea`."""
+    numbers = [int(number) for number in re.findall(r"\d+", version)]
+    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+
+
+CHECKED_PART = "pipeline"
+
+
+def spark_findings() -> Iterator[Finding]:
+    """Java and Spark: without them plans are made from snapshot files alone."""
+    try:
+        java = find_java("the pipeline")
+        yield fine(CHECKED_PART, "Java", f"{java.version}, {java.program}")
+    except JarsError as error:
+        yield missing(CHECKED_PART, "Java", str(error))
+    try:
+        require("spark")
+        yield fine(CHECKED_PART, "Spark", f"pyspark {version('pyspark')}")
+    except MissingExtraError as error:
+        yield missing(CHECKED_PART, "Spark", str(error))
+
 
 ProgressCallback = Callable[[str], None]
 """Takes one line of progress for the user."""
@@ -123,7 +284,7 @@ def fetch(name: str, jars: Sequence[Jar], print_progress: ProgressCallback = ign
     if found := cached(name, jars):
         return found
     folder = cache_folder() / "jars" / name
-    with only_one(folder.with_name(f"{name}.lock")):
+    with exclusive_lock(folder.with_name(f"{name}.lock")):
         missing = _missing_or_corrupt(folder, jars)
         if missing:
             require("spark")  # for its Ivy; before anything is promised

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.jars.java import find_java
+from trimtab.jars.fetch import find_java
 from trimtab.model.errors import ObserveError, SettingsError
 from trimtab.observe.spark_archive import start_options
 from trimtab.observe.spark_connect import SCHEME, connect_session, is_connected

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.files.locations import cache_folder
-from trimtab.jars.cache import only_one, scratch_sibling
-from trimtab.jars.fetch import ProgressCallback, ignore_progress
-from trimtab.jars.java import find_java
+from trimtab.jars.fetch import ProgressCallback, exclusive_lock, find_java, ignore_progress, scratch_sibling
 from trimtab.model.errors import ObserveError
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ def make_archive(print_progress: ProgressCallback = ignore_progress) -> Path:
     path = archive()
     if path.exists():
         return path
-    with only_one(path.with_suffix(".lock")), scratch_sibling(path) as scratch:
+    with exclusive_lock(path.with_suffix(".lock")), scratch_sibling(path) as scratch:
         if not path.exists():
             print_progress("preparing Spark for fast starts (once)")
             made = scratch / path.name

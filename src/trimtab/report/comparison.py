@@ -1,23 +1,153 @@
-"""A cluster before an execution, as its plan predicted it, and after it: table, document and conclusion."""
+"""The load before an execution, as predicted, and as measured after it: text, JSON and picture.
+
+The comparison holds the figures of each side and the verdict. The table lists them, the heat map draws
+brokers × resources side by side.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trimtab.model.goals import Goals as Limits
+from trimtab.model.goals import violations
+from trimtab.model.imbalance import ImbalanceSummary, sigma_threshold
 from trimtab.model.load import resource_name
-from trimtab.report.before_after import MeasurementGoals, MeasurementVerdict, compare_measurements, met
-from trimtab.report.formats import figure_text, known_value
-from trimtab.report.tables import table_lines
+from trimtab.report.charts import FAINT, INK, save_figure
+from trimtab.report.formats import drop_text, figure_text, known_value, signed_text
+from trimtab.report.tables import RANGE, figures_table, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.table import Table
 
     from trimtab.model.goals import GoalViolation
-    from trimtab.model.imbalance import ImbalanceSummary
     from trimtab.report.measured import MeasuredLoad
+
+
+@dataclass(frozen=True)
+class MeasurementGoals:
+    """The goals of balancing: θ and ε per resource name, in the order in which they are shown; the
+    number of brokers gives η = ε/N.
+    """
+
+    theta: dict[str, float]
+    epsilon: dict[str, float]
+    brokers: int
+
+    def eta(self, resource: str) -> float:
+        """η, the σ that is reached whenever every deviation is within ε."""
+        return sigma_threshold(self.epsilon[resource], self.brokers)
+
+
+@dataclass(frozen=True)
+class MeasurementVerdict:
+    """The judgement of measurement: whether balancing helped.
+
+    Attributes
+    ----------
+    improved
+        Resources that missed θ or ε, and whose σ fell.
+    worse
+        Resources that miss θ or ε, and whose σ and worst deviation or peak rose.
+    unmet
+        Resources that still miss θ or ε.
+    """
+
+    improved: tuple[str, ...]
+    worse: tuple[str, ...]
+    unmet: tuple[str, ...]
+
+    @property
+    def helped(self) -> bool:
+        """True if some resource got more even and none became uneven."""
+        return bool(self.improved) and not self.worse
+
+
+def compare_measurements(
+    before: ImbalanceSummary, after: ImbalanceSummary, goals: MeasurementGoals
+) -> MeasurementVerdict:
+    """Compare what was measured before with what was measured after.
+
+    Goals are those of the planner: no broker above θ, none further than ε from the mean, by mean loads. η
+    says how even a resource is, and decides nothing. A resource that keeps its goals before and after counts
+    neither way, whatever the last digit of its σ does.
+    """
+    measured = [name for name in goals.epsilon if name in before.sigma and name in after.sigma]
+    unmet = tuple(name for name in measured if not _holds(after, name, goals))
+    return MeasurementVerdict(
+        improved=tuple(
+            name
+            for name in measured
+            if not _holds(before, name, goals) and after.sigma[name] < before.sigma[name]
+        ),
+        worse=tuple(name for name in unmet if _worse(before, after, name)),
+        unmet=unmet,
+    )
+
+
+def before_after_table(before: ImbalanceSummary, after: ImbalanceSummary, goals: MeasurementGoals) -> Table:
+    """One row per resource: σ with its drop, worst deviation and peak, each before and after.
+
+    Figures within their goal are green, the others red; resources that were not measured say so.
+    """
+    headings = ["σ before", "after", "drop", "worst deviation", "after", "peak", "after"]
+    table = figures_table(["resource"], headings)
+    table.columns[2].min_width, table.columns[3].min_width = 6, 7
+    for name in goals.epsilon:
+        if name not in before.sigma or name not in after.sigma:
+            table.add_row(resource_name(name), *["–"] * 7)
+            continue
+        was, now = met(before, name, goals), met(after, name, goals)
+        table.add_row(
+            resource_name(name),
+            _coloured(f"{before.sigma[name]:.4f}", was[0]),
+            _coloured(f"{after.sigma[name]:.4f}", now[0]),
+            drop_text(before.sigma[name], after.sigma[name]),
+            _coloured(f"{before.worst_deviation[name]:.1%}", was[1]),
+            _coloured(f"{after.worst_deviation[name]:.1%}", now[1]),
+            *(
+                _coloured(f"{one.peak_usage[name]:.0%}", met[2]) if name in one.peak_usage else "–"
+                for one, met in ((before, was), (after, now))
+            ),
+        )
+    first = next(
+        (name for name in goals.epsilon if np.isfinite(goals.epsilon[name])), next(iter(goals.epsilon))
+    )
+    eta, epsilon, theta = goals.eta(first), goals.epsilon[first], goals.theta[first]
+    table.add_row("goal", "", "", "", "", f"{epsilon:.1%}", "", f"{theta:.0%}", style="dim")
+    table.add_row("η, no goal", "", f"{eta:.4f}", *[""] * 5, style="dim")
+    return table
+
+
+def met(measures: ImbalanceSummary, name: str, goals: MeasurementGoals) -> tuple[bool, bool, bool]:
+    """Whether a resource's σ is within η, its worst deviation within ε, and its peak within θ."""
+    peak, off = measures.peak_usage.get(name, 0.0), measures.worst_deviation[name]
+    limits = Limits(*map(np.array, (goals.theta[name], goals.epsilon[name], 0.0)))
+    above, apart = violations(np.array(peak), np.array(off), np.array(np.nan), limits)
+    return measures.sigma[name] <= goals.eta(name), not apart, not above
+
+
+def _holds(measures: ImbalanceSummary, name: str, goals: MeasurementGoals) -> bool:
+    return all(met(measures, name, goals)[1:])
+
+
+def _worse(before: ImbalanceSummary, after: ImbalanceSummary, name: str) -> bool:
+    extremes = ((m.worst_deviation[name], m.peak_usage.get(name, 0.0)) for m in (before, after))
+    (deviation, peak), (deviation_after, peak_after) = extremes
+    return after.sigma[name] > before.sigma[name] and (deviation_after > deviation or peak_after > peak)
+
+
+def _coloured(text: str, met: bool) -> str:
+    return f"[green]{text}[/]" if met else f"[red]{text}[/]"
+
 
 COMPARABLE = 0.25
 """The whole cluster's load may differ by this share; beyond it, it is another load."""
@@ -223,3 +353,118 @@ def _document(measured: MeasuredLoad) -> dict[str, Any]:
         },
         **asdict(measured.means()),
     }
+
+
+HEADING_LETTERS = 52
+"""As many fit beside each other above a panel."""
+LETTER_INCHES = 0.082
+"""Width of a letter of a broker's name."""
+
+
+def draw_heatmap(
+    panels: Sequence[tuple[str, MeasuredLoad]], folder: Path, name: str, title: str, epsilon: float
+) -> tuple[Path, Path]:
+    """Draw `heatmap_figure` into `<folder>/<name>.svg` and `.png`, each whole or not at all; their paths."""
+    return save_figure(heatmap_figure(panels, title, epsilon), folder, name)
+
+
+def heatmap_figure(panels: Sequence[tuple[str, MeasuredLoad]], title: str, epsilon: float) -> Figure:
+    """One panel per placement, side by side.
+
+    Parameters
+    ----------
+    panels
+        Heading and figures of each placement, in the order to be read.
+    title
+        What is seen, in one line.
+    epsilon
+        Deviation allowed, named in the legend.
+    """
+    from matplotlib.figure import Figure
+
+    rows = max(len(measured.brokers) for _, measured in panels)
+    headings = [textwrap.fill(heading, HEADING_LETTERS) for heading, _ in panels]
+    above = 1.0 + 0.18 * max(heading.count("\n") for heading in headings)
+    longest = max(len(line) for _, one in panels for name in one.names("\n") for line in name.splitlines())
+    names = max(0.8, 0.2 + LETTER_INCHES * longest)
+    figure = Figure(figsize=(names + 0.1 + 4.9 * len(panels), 1.3 + above + 0.56 * rows), facecolor="white")
+    left = names / figure.get_figwidth()
+    width = (0.965 - left) / len(panels)
+    bottom, top = 1.25 / figure.get_figheight(), 1 - above / figure.get_figheight()
+    for number, (heading, (_, measured)) in enumerate(zip(headings, panels, strict=True)):
+        axes = figure.add_axes((left + number * width, bottom, width * 0.9, top - bottom))
+        _panel(axes, heading, measured, labels=number == 0)
+    figure.text(0.02, 1 - 0.34 / figure.get_figheight(), title, fontsize=14, fontweight="bold", color=INK)
+    _legend(figure, epsilon)
+    return figure
+
+
+def _panel(axes: Axes, heading: str, measured: MeasuredLoad, *, labels: bool) -> None:
+    deviation, usage = measured.signed_deviation(), measured.usage.mean(axis=0)
+    sigma = measured.sigma.mean(axis=0)
+    axes.imshow(
+        np.nan_to_num(deviation),
+        cmap=_colours(),
+        vmin=-RANGE,
+        vmax=RANGE,
+        aspect="auto",
+        interpolation="nearest",
+    )
+    for row, column in np.ndindex(*usage.shape):
+        strong = abs(deviation[row, column]) > 0.62 * RANGE
+        text = "–" if np.isnan(usage[row, column]) else f"{usage[row, column]:.0%}"
+        ink = "white" if strong else INK
+        axes.text(column, row - 0.13, text, ha="center", va="center", color=ink, fontsize=11.5)
+        if not np.isnan(deviation[row, column]):
+            small = signed_text(float(deviation[row, column]))
+            axes.text(
+                column, row + 0.25, small, ha="center", va="center", color=ink, fontsize=7.5, alpha=0.85
+            )
+    axes.set_xticks(range(len(measured.resources)))
+    axes.set_xticklabels(
+        [
+            f"{resource_name(name)}\nσ {value:.4f}"
+            if np.isfinite(value)
+            else f"{resource_name(name)}\nnot measured"
+            for name, value in zip(measured.resources, sigma, strict=True)
+        ]
+    )
+    axes.set_yticks(range(len(measured.brokers)))
+    axes.set_yticklabels(measured.names("\n") if labels else [])
+    axes.tick_params(length=0, labelsize=9.5, colors=INK)
+    axes.set_title(heading, loc="left", fontsize=11, color=FAINT, pad=8)
+    axes.set_xticks(np.arange(len(measured.resources) + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(len(measured.brokers) + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=2.5)
+    axes.tick_params(which="minor", length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _legend(figure: Figure, epsilon: float) -> None:
+    height = figure.get_figheight()
+    axes = figure.add_axes((0.075, 0.36 / height, 0.3, 0.13 / height))
+    axes.imshow(
+        np.linspace(-RANGE, RANGE, 256)[None, :], cmap=_colours(), aspect="auto", extent=(-RANGE, RANGE, 0, 1)
+    )
+    ticks = [-RANGE, -epsilon, epsilon, RANGE]
+    axes.set_xticks(ticks)
+    axes.set_xticklabels([f"{tick:+.0%}" for tick in ticks])
+    axes.set_yticks([])
+    axes.tick_params(labelsize=8, colors=FAINT, length=2)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    figure.text(
+        0.40, 0.36 / height,
+        f"colour: deviation from the resource's mean (small number); goal: within ±{epsilon:.0%}\n"
+        "large number: share of the broker's capacity in use; σ: mean over the instants",
+        fontsize=8.5, color=FAINT, va="center",
+    )  # fmt: skip
+
+
+def _colours() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(
+        "trimtab", ["#1f5f9e", "#8db9de", "#f4f4f1", "#f0a878", "#b5341c"]
+    )

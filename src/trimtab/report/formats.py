@@ -1,10 +1,11 @@
-"""Figures, times and names in the form in which people read them."""
+"""Numbers, durations and sentences as text, and the lines that commands print on standard error."""
 
 from __future__ import annotations
 
 import math
 import re
 import shutil
+import sys
 import textwrap
 from datetime import UTC, datetime
 from typing import TextIO
@@ -81,3 +82,33 @@ def figure_text(value: float, form: str) -> str:
 def known_value(value: float) -> float | None:
     """A figure for JSON: null where it is not known."""
     return float(value) if math.isfinite(value) else None
+
+
+def print_progress(line: str) -> None:
+    """One line of progress."""
+    print(f"trimtab: {line}", file=sys.stderr, flush=True)
+
+
+def warn(line: str) -> None:
+    """One line that an operator should not miss."""
+    print_progress(f"warning: {line}")
+
+
+def announce_compilation() -> None:
+    """Say once that the planner is being compiled, if it is: that takes long, and only the first time."""
+    if "numba" not in sys.modules:
+        return
+    from numba.core import event
+
+    class Announcement(event.Listener):
+        announced = False
+
+        def on_start(self, event: object) -> None:
+            if not self.announced:
+                self.announced = True
+                print_progress("compiling the planner for this machine, once; later runs start at full speed")
+
+        def on_end(self, event: object) -> None:
+            pass
+
+    event.register("numba:compile", Announcement())  # type: ignore[no-untyped-call]

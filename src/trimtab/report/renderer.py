@@ -1,22 +1,154 @@
-"""The words of a balancer: the texts that people read of its plans, executions and clusters.
+"""The texts of a balancer (`Renderer`), and the frame of those about an execution.
 
-The frame of each text stands once, in `plan_text`, `execution_text` and `glance_text`; a balancer's module of
-words calls it with sentences of its own.
+The frames are shared: this module has those of a forecast, of progress and of a receipt, `plan_text` has that
+of a plan, `status_text` that of a live status. A balancer's renderer calls them with sentences of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trimtab.report.execution_text import text_of_execution
+from trimtab.model.receipt import OutcomeT, Receipt
+from trimtab.report.formats import clock_text
 from trimtab.report.plan_text import diff_of_plans
+from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from trimtab.act.execution.state import AnyExecution
     from trimtab.act.executor import ExecutionSummary
+
+
+MAX_LISTED = 12
+"""Lines of one kind, past which the rest are counted."""
+
+
+def comparison_lines(status: Mapping[Any, str], differences: Sequence[object], done: str) -> Iterator[str]:
+    """The share of a plan that is done already, and what of it is left out.
+
+    Parameters
+    ----------
+    status
+        Of each thing that the plan is about, how it stands to the cluster.
+    differences
+        Those that do not fit the cluster any more, in words.
+    done
+        Words after the number of things done already: `moves are done already`.
+    """
+    number = sum(one == "already done" for one in status.values())
+    if number:
+        yield f"  {number} of {len(status)} {done}"
+    yield from (f"  left out: {difference}" for difference in differences[:MAX_LISTED])
+
+
+def progress_line(progress: Any, own: Iterable[str]) -> str:
+    """One line: batches, steps, and what the balancer counts."""
+    parts = [f"batch {progress.batch}", f"{progress.steps_ended}/{progress.steps_total} steps", *own]
+    if progress.status != "running":
+        parts.append(f"{progress.status}: {progress.reason}" if progress.reason else progress.status)
+    return ", ".join(parts)
+
+
+def text_of_receipt(
+    receipt: Receipt[OutcomeT],
+    balancer: str,
+    done: Iterable[str],
+    outcome_text: Callable[[OutcomeT], str],
+    left: str,
+) -> str:
+    """The work done and how long it took, what was left and why, and what to do about that.
+
+    Parameters
+    ----------
+    done
+        The balancer's own lines on what was done.
+    left
+        What of the steps left, after their number: `left, none in flight`.
+    """
+    states = Counter(outcome.state for outcome in receipt.outcomes)
+    told = ", ".join(f"{count} {_state(state)}" for state, count in states.items()) or "no steps"
+    reason = f" ({receipt.reason})" if receipt.reason else ""
+    lines = [f"execution {receipt.execution} on {receipt.cluster}: {receipt.status}{reason}"]
+    lines += [f"  steps: {told}", *done]
+    dropped = [outcome for outcome in receipt.outcomes if outcome.state == "dropped"]
+    lines += [f"  dropped: {outcome_text(outcome)}: {outcome.reason}" for outcome in dropped[:MAX_LISTED]]
+    if len(dropped) > MAX_LISTED:
+        lines.append(f"  and {len(dropped) - MAX_LISTED} more dropped")
+    for outcome in receipt.left[:MAX_LISTED]:
+        why = f", {outcome.reason}" if outcome.reason else ""
+        lines.append(f"  left: {outcome_text(outcome)}: {_state(outcome.state)}{why}")
+    if len(receipt.left) > MAX_LISTED:
+        lines.append(f"  and {len(receipt.left) - MAX_LISTED} more left")
+    if receipt.left:
+        lines.append(f"  in all {len(receipt.left)} of {len(receipt.outcomes)} steps {left}")
+        lines += _next_lines(receipt, balancer)
+    return "\n".join(lines)
+
+
+def _next_lines(receipt: Receipt[OutcomeT], balancer: str) -> list[str]:
+    """The commands that go on with what was left."""
+    if receipt.status in ("stopped", "cancelled"):
+        return [f"  next: `trimtab execution resume {receipt.execution}` goes on with them"]
+    if receipt.status != "incomplete":
+        return []
+    return [
+        f"  next, as soon as the lake has a snapshot from after {clock_text(receipt.ended_at)}:",
+        f"    trimtab plan {balancer} --cluster {shlex.quote(receipt.cluster)} --out next.json",
+        "    trimtab apply next.json",
+    ]
+
+
+def _state(state: str) -> str:
+    return state.replace("_", " ")
+
+
+def entries_text(rows: Sequence[tuple[ExecutionSummary, str]]) -> str:
+    """A table of executions; each with its status as seen from here (`interrupted` where nobody runs it)."""
+    if not rows:
+        return "no executions"
+    cells = [("id", "balancer", "cluster", "begun", "status", "by")]
+    cells += [
+        (str(entry.id), entry.balancer, entry.cluster, clock_text(entry.created_at), status, entry.owner)
+        for entry, status in rows
+    ]
+    return "\n".join(table_lines(cells, "llllll", indent=""))
+
+
+def text_of_execution(
+    entry: ExecutionSummary,
+    state: AnyExecution,
+    status: str,
+    log: Sequence[tuple[float, str, str, object]],
+    step_text: Callable[[Any], str],
+    cancels: str,
+    notes: Iterable[str],
+) -> str:
+    """One execution with all its steps and the last of its log, and what to do about an interrupted one."""
+    lines = [
+        f"execution {entry.id} on {entry.cluster} (cluster id {entry.cluster_id}): {status}",
+        f"  begun {clock_text(entry.created_at)}, by {entry.owner}",
+    ]
+    if entry.ended_at is not None:
+        lines.append(f"  ended {clock_text(entry.ended_at)}")
+    if state.reason:
+        lines.append(f"  {state.reason}")
+    if status == "interrupted":
+        lines.append(
+            f"  nobody runs it: `trimtab execution resume {entry.id}` goes on, "
+            f"`trimtab execution cancel {entry.id}` {cancels}"
+        )
+    lines += [*(f"  note: {note}" for note in notes), ""]
+    for record in state.records:
+        why = f": {record.reason}" if record.reason else ""
+        lines.append(f"  {record.step.number:>4} {step_text(record.step)}  {record.state}{why}")
+    lines += ["", f"last of {len(log)} journal entries:"]
+    lines += [f"  {clock_text(at)}  {event or '-'} -> {order}" for at, event, order, _ in log[-MAX_LISTED:]]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,35 @@
-"""The text of `trimtab status`: the heat map as measured, goals as a plan sees them, age, quality."""
+"""The texts of `trimtab status` and `trimtab check`.
+
+From a lake, the status shows the heat map as measured, the goals as a plan sees them, the age and the quality
+of the data. Without a lake it shows the placement at this moment, as the brokers report it.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from rich.markup import escape
 
+from trimtab.model.finding import Finding, FindingStatus, fine, missing
 from trimtab.model.goals import topic_violation_text
 from trimtab.model.imbalance import sigma_threshold
 from trimtab.model.load import resource_name
-from trimtab.report.formats import broker_name, counted, known_value
-from trimtab.report.tables import figures_table
-from trimtab.report.terminal_heatmap import HeatmapPanel, terminal_heatmap
+from trimtab.report.formats import broker_name, counted, duration_text, known_value
+from trimtab.report.tables import HeatmapPanel, figures_table, terminal_heatmap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import RenderableType
     from rich.table import Table
 
     from trimtab.model.goals import GoalStatus, GoalViolation, IntraBrokerBalance
     from trimtab.model.load import FloatArray
     from trimtab.model.plan import Problem
+    from trimtab.observe.lake_age import LakeAge
     from trimtab.observe.status import BrokerStatus, ClusterStatus
+
 
 MAX_LISTED = 40
 """Rows of the heat map; of larger clusters the brokers that deviate most."""
@@ -351,3 +355,116 @@ def _by_resource(resources: Sequence[str], values: FloatArray) -> dict[str, floa
 
 def _rfc3339(at: datetime.datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
+
+
+def live_status_text(
+    status: Any,
+    head: str,
+    names: Sequence[str],
+    columns: Mapping[str, float],
+    remarks: Iterable[str],
+    *,
+    every: bool,
+    carrier: str = "broker",
+    source: str = "the brokers",
+) -> Iterator[RenderableType]:
+    """One look at a cluster, top to bottom.
+
+    Parameters
+    ----------
+    head
+        What there is besides brokers.
+    names
+        Length (brokers,).
+    columns
+        Headings of the figures, and the unit that each is shown in.
+    remarks
+        Lines below the map.
+    every
+        Whether to show all brokers, however many.
+    carrier, source
+        What carries load, in the singular, and who has told of it.
+    """
+    carriers = counted(len(status.brokers), carrier)
+    yield f"[bold]{status.cluster}[/]: {carriers}, {head}; straight from {source}"
+    rows, hidden = worst_rows(status.deviation, every)
+    yield terminal_heatmap(
+        [names[row] for row in rows],
+        HeatmapPanel(status.values[rows] / [*columns.values()], status.deviation[rows], percent=False),
+        columns=tuple(columns),
+    )
+    if hidden:
+        yield f"[dim]{hidden} more {carrier}s deviate less; --all shows them[/]"
+    yield ""
+    yield from (f"[yellow]![/] {problem}" for problem in status.problems)
+    yield from remarks
+
+
+def live_status_document(
+    status: Any,
+    balancer: str,
+    facts: Mapping[str, Any],
+    brokers: Sequence[Mapping[str, Any]],
+    figures: Sequence[str],
+) -> dict[str, Any]:
+    """The same as plain JSON values.
+
+    Parameters
+    ----------
+    facts, brokers
+        What is told of the cluster, and of each broker besides its figures.
+    figures
+        Names of the figures.
+    """
+    return {
+        "cluster": status.cluster,
+        "balancer": balancer,
+        "source": "admin",
+        **facts,
+        "brokers": [
+            {**broker, **{name: known_value(value) for name, value in zip(figures, values, strict=True)}}
+            for broker, values in zip(brokers, status.values.tolist(), strict=True)
+        ],
+        "problems": list(status.problems),
+    }
+
+
+STATUS_SYMBOLS: Final = {FindingStatus.FINE: "✓", FindingStatus.MISSING: "!", FindingStatus.BROKEN: "✗"}
+SUBJECT_COLUMNS: Final = 24
+
+
+def check_lines(finding: Finding, part_before: str | None) -> list[str]:
+    """A finding as a line, below a heading where a new part begins."""
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    line = f"  {STATUS_SYMBOLS[finding.grade]} {finding.subject:{SUBJECT_COLUMNS}}  {finding.text}{remedy}"
+    heading = [] if part_before is None else [""]
+    return [line] if finding.part == part_before else [*heading, finding.part, line]
+
+
+def lake_finding(balancer: str, age: LakeAge, now: float, stale_seconds: float) -> Finding:
+    """The newest samples, tables and snapshots of a balancer, and whether a plan may be made of them.
+
+    Parameters
+    ----------
+    now
+        Seconds since 1970.
+    stale_seconds
+        From which age on plans are warned of.
+    """
+    if age.samples_at is None and not age.clusters:
+        return missing("lake", balancer, "no samples yet", "`trimtab collect`")
+    told = [
+        f"newest {name} {'none' if at is None else duration_text(max(0.0, now - at)) + ' old'}"
+        for name, at in (("samples", age.samples_at), ("tables", age.tables_until))
+    ]
+    told.append(f"snapshots of {counted(len(age.clusters), 'cluster')}")
+    text = ", ".join(told)
+    if age.samples_at is not None and now - age.samples_at > stale_seconds:
+        return missing(
+            "lake", balancer, f"{text}: too old to plan from", "`trimtab collect`, `trimtab pipeline run`"
+        )
+    if not age.clusters or age.tables_until is None:
+        return missing("lake", balancer, text, "`trimtab pipeline run`")
+    if age.samples_at is not None and age.samples_at - age.tables_until > stale_seconds:
+        return missing("lake", balancer, f"{text}: tables are behind", "`trimtab pipeline run`")
+    return fine("lake", balancer, text)

@@ -19,7 +19,7 @@ from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snaps
 from trimtab.balancers import BALANCERS, systems
 from trimtab.cli.app import main
 from trimtab.extras import EXTRAS, MissingExtraError
-from trimtab.jars import check as jars_check
+from trimtab.jars import fetch as jars_check
 from trimtab.observe.lake import Lake
 from trimtab.systems.kafka import check as kafka_check
 

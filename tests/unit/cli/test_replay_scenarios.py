@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.history.bundles.scenarios import StrategyRequest, strategy_requests
+from trimtab.history.bundles.replay import StrategyRequest, strategy_requests
 from trimtab.model.errors import SettingsError
 
 

@@ -13,7 +13,7 @@ from demos.sampling import MeasuredPeriod, measured_load
 from trimtab.model.errors import ObserveError
 from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.before_after import MeasurementGoals, MeasurementVerdict
+from trimtab.report.comparison import MeasurementGoals, MeasurementVerdict
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from trimtab.jars import fetch as fetching
-from trimtab.jars.cache import scratch_sibling
-from trimtab.jars.fetch import Jar, fetch, ivy_modules, read_lock
+from trimtab.jars.fetch import Jar, fetch, ivy_modules, read_lock, scratch_sibling
 from trimtab.lab.sandbox.kafka import runtime as kafka
 from trimtab.lab.sandbox.pulsar import runtime as pulsar
 from trimtab.model.errors import JarsError, SandboxError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.jars.java import find_java, major, parse_version
+from trimtab.jars.fetch import find_java, major_version, parse_version
 from trimtab.model.errors import JarsError
 
 
@@ -29,7 +29,7 @@ def _java_home(folder: Path, answer: str) -> Path:
 def test_versions_of_all_ages_are_read(answer, version, number):
     """Java 8 still calls itself 1.8, previews have a suffix, and a set option is announced first."""
     assert parse_version(answer) == version
-    assert major(version) == number
+    assert major_version(version) == number
 
 
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.2"])

@@ -9,9 +9,9 @@ from rich.console import Console
 from support.measured import from_imbalances
 from trimtab.model.imbalance import ImbalanceSummary, imbalance
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.before_after import MeasurementGoals, before_after_table, compare_measurements
+from trimtab.report.comparison import MeasurementGoals, before_after_table, compare_measurements
 from trimtab.report.formats import bytes_text
-from trimtab.report.replicas.execution_cost import ExecutionCost, cost_text
+from trimtab.report.replicas.renderer import ExecutionCost, cost_text
 
 GOALS = MeasurementGoals(dict.fromkeys(RESOURCES, 0.8), dict.fromkeys(RESOURCES, 0.1), 6)
 

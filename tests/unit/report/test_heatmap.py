@@ -10,9 +10,9 @@ from PIL import Image
 from support.measured import from_imbalances
 from trimtab.model.imbalance import imbalance
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.report.heatmap import draw_heatmap
+from trimtab.report.charts import save_figure
+from trimtab.report.comparison import draw_heatmap
 from trimtab.report.measured import MeasuredLoad
-from trimtab.report.pictures import save_figure
 
 
 def measured(first: float = 0.5) -> MeasuredLoad:

@@ -8,11 +8,10 @@ import pytest
 from PIL import Image
 
 from support.bundle_views import key, report
-from trimtab.history.bundles.compare import StrategyComparison
-from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect
+from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect, StrategyComparison
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.plan.pulsar.decision import ShedDecision
-from trimtab.report.bundles.replay_chart import draw_replay
+from trimtab.report.bundles.replay import draw_replay
 
 RULER = MetricSpec(weights=(1, 0, 0, 1, 1), overload=0.85)
 

@@ -9,11 +9,10 @@ import numpy as np
 from rich.console import Console
 
 from support.bundle_views import key, report
-from trimtab.history.bundles.compare import StrategyComparison
-from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect
+from trimtab.history.bundles.effect import EffectMeter, MetricSpec, ReplayEffect, StrategyComparison
 from trimtab.model.bundles.reports import BundleStats, ReportTick
 from trimtab.plan.pulsar.decision import ShedDecision
-from trimtab.report.bundles.replay_text import replay_document, replay_text
+from trimtab.report.bundles.replay import replay_document, replay_text
 
 RULER = MetricSpec(weights=(1, 0, 0, 1, 1), overload=0.85, pause_seconds=0.5)
 BUSY = BundleStats(msg_throughput_in=3e6, msg_throughput_out=1e6, producer_count=2, consumer_count=5)

@@ -18,7 +18,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.snapshot import Quality
 from trimtab.observe.status import ClusterStatus, read_status
 from trimtab.report.status_text import MAX_LISTED, status_document, status_text, violation_text
-from trimtab.report.terminal_heatmap import HeatmapPanel, cell_text, terminal_heatmap
+from trimtab.report.tables import HeatmapPanel, cell_text, terminal_heatmap
 
 UNEVEN = {1: (0.6, 0.3, 0.3, 0.1), 2: (0.2, 0.3, 0.1, 0.3)}
 LATER = NOON + datetime.timedelta(seconds=42)

@@ -23,8 +23,7 @@ from trimtab.history.bundles.recording import (
     ReportRecording,
     TickRange,
 )
-from trimtab.history.bundles.replay import decide_now
-from trimtab.history.bundles.scenarios import StrategyRequest, strategy_requests
+from trimtab.history.bundles.replay import StrategyRequest, decide_now, strategy_requests
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.bundles.settings import BundlesSettings
@@ -37,7 +36,7 @@ from trimtab.plan.bundles.strategies import SHEDDERS
 from trimtab.plan.bundles.trim import plan_bundles
 from trimtab.plan.pulsar.agreement import disagreements
 from trimtab.plan.pulsar.decision import ShedDecision
-from trimtab.report.bundles.strategies_text import (
+from trimtab.report.bundles.replay import (
     StrategyProposal,
     reason_lines,
     strategies_document,

@@ -17,26 +17,30 @@ from trimtab.files.bundles.policies import read_policies
 from trimtab.files.bundles.scenario_file import NO_SETTINGS, read_scenarios
 from trimtab.files.head import instant
 from trimtab.files.locations import lake_place
-from trimtab.history.bundles.compare import StrategyComparison, compare, progress_text, side_by_side
-from trimtab.history.bundles.effect import MEASURED_PAUSE_SECONDS, MetricSpec, metric_spec
-from trimtab.history.bundles.ownership_changes import OwnershipChangeCounter
+from trimtab.history.bundles.effect import (
+    MEASURED_PAUSE_SECONDS,
+    MetricSpec,
+    StrategyComparison,
+    compare,
+    metric_spec,
+    progress_text,
+    side_by_side,
+)
 from trimtab.history.bundles.recording import (
     FileReportRecording,
     LakeReportRecording,
+    OwnershipChangeCounter,
     ReportRecording,
     TickRange,
 )
-from trimtab.history.bundles.replay import ShedderScenario, replay
-from trimtab.history.bundles.saved import read_state, write_state
-from trimtab.history.bundles.scenarios import StrategyRequest, strategy_requests
+from trimtab.history.bundles.replay import ShedderScenario, StrategyRequest, replay, strategy_requests
+from trimtab.history.bundles.spark import read_state, write_state
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import SettingsError
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
-from trimtab.report.bundles.replay_progress import ReplayProgress
-from trimtab.report.bundles.replay_text import UNMOVED, replay_document, replay_text
-from trimtab.report.formats import counted
-from trimtab.report.progress import print_progress, warn
+from trimtab.report.bundles.replay import UNMOVED, ReplayProgress, replay_document, replay_text
+from trimtab.report.formats import counted, print_progress, warn
 
 
 def replayed(values: Mapping[str, Any]) -> int:
@@ -234,7 +238,7 @@ def _show(
     values: Mapping[str, Any],
 ) -> None:
     def draw() -> Draw:
-        from trimtab.report.bundles.replay_chart import draw_replay
+        from trimtab.report.bundles.replay import draw_replay
 
         return lambda folder, stem: draw_replay(comparison, folder, stem, f"Strategies on {recording.name}")
 

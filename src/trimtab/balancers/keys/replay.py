@@ -11,14 +11,11 @@ from trimtab.balancers.settings import read_settings
 from trimtab.files.keys.records import read_records
 from trimtab.files.keys.settings import SECTION
 from trimtab.history.keys.compare import KeysScenario, compare, default_schemes
-from trimtab.history.keys.consumers import ConsumerCapacity
-from trimtab.history.keys.simulation import KeysSimulationSettings
-from trimtab.history.keys.stream import KeyStream
-from trimtab.history.keys.zipf import parsed, stream_of
+from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationSettings
+from trimtab.history.keys.stream import KeyStream, drawn_stream, parse_zipf
 from trimtab.model.errors import InputError, SettingsError
-from trimtab.report.formats import counted
-from trimtab.report.keys.replay_text import replay_document, replay_text
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import counted, print_progress
+from trimtab.report.keys.replay import replay_document, replay_text
 
 
 def replayed(values: Mapping[str, Any]) -> int:
@@ -61,7 +58,7 @@ def replayed(values: Mapping[str, Any]) -> int:
     )
 
     def draw() -> Draw:
-        from trimtab.report.keys.replay_chart import draw_replay
+        from trimtab.report.keys.replay import draw_replay
 
         return lambda folder, stem: draw_replay(found, folder, stem, f"Keys of {name}")
 
@@ -80,7 +77,9 @@ def _stream(values: Mapping[str, Any]) -> tuple[KeyStream, str, int]:
             else "--records is a recording and --key-distribution is none: name one"
         )
     if file is None:
-        drawn = stream_of(parsed(law), values["rate"], values["seconds"], values["producers"], values["seed"])
+        drawn = drawn_stream(
+            parse_zipf(law), values["rate"], values["seconds"], values["producers"], values["seed"]
+        )
         return drawn, f"{law}, drawn", 0
     found = read_records(file).between(*bounds(values))
     if not len(found):

@@ -18,9 +18,8 @@ from trimtab.files.queues.arrivals import read_arrivals
 from trimtab.files.queues.settings import SECTION
 from trimtab.history.queues.compare import QueuesScenario, compare, default_schemes
 from trimtab.model.errors import InputError, SettingsError
-from trimtab.report.formats import counted
-from trimtab.report.progress import print_progress
-from trimtab.report.queues.replay_text import replay_document, replay_text
+from trimtab.report.formats import counted, print_progress
+from trimtab.report.queues.replay import replay_document, replay_text
 
 if TYPE_CHECKING:
     from trimtab.files.queues.settings import QueuesSettings
@@ -67,7 +66,7 @@ def replayed(values: Mapping[str, Any]) -> int:
     how = f"{queues}, load {use:.0%} of what the workers can do in that time; weights {values['weights']}"
 
     def draw() -> Draw:
-        from trimtab.report.queues.replay_chart import draw_replay
+        from trimtab.report.queues.replay import draw_replay
 
         return lambda folder, stem: draw_replay(found, folder, stem, f"Policies on {name}")
 

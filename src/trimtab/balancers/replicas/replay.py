@@ -18,8 +18,8 @@ from trimtab.files.replicas.settings import SECTION
 from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.load_forecast import LOADS
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.report.progress import print_progress
-from trimtab.report.replicas.replay_text import NOTHING, replay_document, replay_text
+from trimtab.report.formats import print_progress
+from trimtab.report.replicas.replay import NOTHING, replay_document, replay_text
 
 if TYPE_CHECKING:
     from trimtab.history.replicas.recording import LoadRecording
@@ -59,8 +59,8 @@ def replayed(values: Mapping[str, Any]) -> int:
     scenarios = _scenarios(values, settings, round(every / step))
     recording = _recording(values)
 
-    from trimtab.history.replicas.effect import ReplicaMetricSpec
     from trimtab.history.replicas.recording import ReplayPeriod
+    from trimtab.history.replicas.replay import ReplicaMetricSpec
     from trimtab.history.replicas.spark import compare_on_spark
     from trimtab.observe.spark_address import lake_session
 
@@ -125,7 +125,7 @@ def _recording(values: Mapping[str, Any]) -> LoadRecording:
 
 def _show(found: ScenarioComparison, name: str, values: Mapping[str, Any]) -> None:
     def draw() -> Draw:
-        from trimtab.report.replicas.replay_chart import draw_replay
+        from trimtab.report.replicas.replay import draw_replay
 
         return lambda folder, stem: draw_replay(found, folder, stem, f"Plans on {name}")
 

@@ -40,8 +40,7 @@ from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.lake import Lake
-from trimtab.report.formats import fitted
-from trimtab.report.progress import print_progress, warn
+from trimtab.report.formats import fitted, print_progress, warn
 
 
 def apply(

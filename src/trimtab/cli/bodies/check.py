@@ -20,14 +20,14 @@ from trimtab.files.folder_check import folder_findings
 from trimtab.files.locations import state_folder
 from trimtab.files.settings import Settings, check_section, read_unchecked, settings_file
 from trimtab.files.settings_check import bound
-from trimtab.jars.check import spark_findings
+from trimtab.jars.fetch import spark_findings
 from trimtab.model.errors import SettingsError, TrimtabError
 from trimtab.model.finding import Finding, broken, exit_code_of, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.lake_age import lake_age
-from trimtab.report.check_text import check_lines, lake_finding
 from trimtab.report.formats import fitted
+from trimtab.report.status_text import check_lines, lake_finding
 
 PART = "settings"
 ANOTHER_LAKE = "name another with --lake or TRIMTAB_LAKE"

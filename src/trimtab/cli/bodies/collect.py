@@ -19,7 +19,7 @@ from trimtab.observe.collect import run
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import SampleSink
 from trimtab.observe.lake import Lake
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import print_progress
 
 
 def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int | None) -> None:

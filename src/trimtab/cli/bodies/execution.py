@@ -20,9 +20,8 @@ from trimtab.cli.bodies.apply import newest_of, open_store, settings_of, show_re
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import run_watched
 from trimtab.model.errors import ActError
-from trimtab.report.execution_text import entries_text
-from trimtab.report.formats import fitted
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import fitted, print_progress
+from trimtab.report.renderer import entries_text
 
 
 def list_executions(*, as_json: bool) -> None:

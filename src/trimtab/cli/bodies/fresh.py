@@ -21,7 +21,7 @@ from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.session import spark_session
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import print_progress
 
 SAMPLES = 6
 """Intervals that the time is cut into, where the settings do not ask for shorter ones."""

@@ -20,7 +20,7 @@ from trimtab.observe.housekeeping import keep, to_keep
 from trimtab.observe.lake import Lake, instant
 from trimtab.observe.raw_files import JoinedFiles
 from trimtab.observe.settings import LakeSettings
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import print_progress
 
 
 def compact(context: CommandContext, *, dry_run: bool) -> None:

@@ -25,9 +25,8 @@ from trimtab.model.errors import InputError, ObserveError
 from trimtab.model.goals import goal_status, out_of_service
 from trimtab.observe.lake import Lake
 from trimtab.report.comparison import MeasurementComparison, plan_goals
-from trimtab.report.formats import clock_text, fitted
-from trimtab.report.progress import print_progress
-from trimtab.report.time_range import MIN_SAMPLES, SETTLING, measured_between
+from trimtab.report.formats import clock_text, fitted, print_progress
+from trimtab.report.measured import MIN_SAMPLES, SETTLING, measured_between
 
 if TYPE_CHECKING:
     from trimtab.model.goals import GoalViolation
@@ -183,8 +182,8 @@ def _sampled(found: MeasurementComparison) -> list[str]:
 
 
 def _draw(found: MeasurementComparison, path: Path, entry: ExecutionSummary, spent: str) -> None:
-    from trimtab.report.heatmap import heatmap_figure
-    from trimtab.report.pictures import write_figure
+    from trimtab.report.charts import write_figure
+    from trimtab.report.comparison import heatmap_figure
 
     epsilon = next((one for one in found.goals.epsilon.values() if one < 1), 0.1)
     panels = [("before", found.before), (f"after: {spent}", found.after)]

@@ -26,7 +26,7 @@ from trimtab.observe.lake import Lake
 from trimtab.observe.settings import LakeSettings, PipelineSettings
 from trimtab.observe.spark_address import lake_session
 from trimtab.observe.stream import StreamSource, run_stream
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import print_progress
 
 
 def run(since: str | None, until: str | None, window: float | None, context: CommandContext) -> None:

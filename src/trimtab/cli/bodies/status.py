@@ -25,8 +25,8 @@ from trimtab.model.plan import Problem
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.status import TICKS, ClusterStatus, read_statuses
+from trimtab.report.measured import MIN_SAMPLES, SETTLING, measured_between
 from trimtab.report.status_text import finding_lines, status_document, status_text
-from trimtab.report.time_range import MIN_SAMPLES, SETTLING, measured_between
 
 WATCH_SECONDS = 2.0
 

@@ -9,8 +9,13 @@ from typing import Final
 import numpy as np
 
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.ordered_simulation import OrderedSimulation, OrderingDelays
-from trimtab.history.keys.publishing import FixedTable, PeriodicPlanner, planned
+from trimtab.history.keys.ordered_simulation import (
+    FixedTable,
+    OrderedSimulation,
+    OrderingDelays,
+    PeriodicPlanner,
+    planned_table,
+)
 from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate, waiting
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.errors import SettingsError
@@ -167,7 +172,7 @@ def _tables(stream: KeyStream, setting: KeysScenario, *, guard: bool, plans: boo
             publish_seconds=PUBLISH_SECONDS,
             delays=OrderingDelays(heartbeat_seconds=NEWS_SECONDS),
         ).run()
-    table = planned(stream.keys, (counts / lasted).tolist(), setting.settings, world)
+    table = planned_table(stream.keys, (counts / lasted).tolist(), setting.settings, world)
     if not guard:
         return simulate(stream, lambda: policy_named(KeyGroups.name, KeyPolicyInputs(table=table)), world)
     known = FixedTable(table)

@@ -9,9 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.history.queues.messages import ReplayedMessage
-from trimtab.history.queues.run import QueuesRun
-from trimtab.history.queues.world import DispatchScheme, QueuesWorld
+from trimtab.history.queues.simulation import DispatchScheme, QueuesRun, QueuesWorld, ReplayedMessage
 from trimtab.model.errors import SettingsError
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.history.replicas.effect import ReplicaMetricSpec, ReplicasReplayEffect, effects_of
 from trimtab.history.replicas.load_series import LoadSeries, load_series
-from trimtab.history.replicas.replay import PlanningScenario, ScenarioTrace, replayed
+from trimtab.history.replicas.replay import (
+    PlanningScenario,
+    ReplicaMetricSpec,
+    ReplicasReplayEffect,
+    ScenarioTrace,
+    effects_of,
+    trace_scenario,
+)
 from trimtab.history.tasks import run_tasks
 from trimtab.model.errors import PlanError
 from trimtab.model.load import FloatArray
@@ -58,7 +64,7 @@ class _ScenarioTask:
     def run(self) -> tuple[bytes, list[str]]:
         """Its trace, as bytes."""
         try:
-            trace = replayed(self.load_series, self.scenario)
+            trace = trace_scenario(self.load_series, self.scenario)
         except PlanError as error:
             raise PlanError(f"{self.name}: {error}") from None
         return trace_bytes(trace), []

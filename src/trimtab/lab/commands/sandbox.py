@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from trimtab.lab.commands import sandbox_masters
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import print_progress
 
 app = typer.Typer(help="Run a real cluster on this machine, to try and test.", no_args_is_help=True)
 
@@ -158,13 +158,13 @@ def load_kafka(
     if keys is None:
         _load("kafka", name, seed, rate, seconds, workload, truth)
         return
-    from trimtab.history.keys.zipf import parsed
+    from trimtab.history.keys.stream import parse_zipf
     from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
     from trimtab.lab.sandbox.keys.checking import KeysViolation
     from trimtab.lab.sandbox.keys.load import KeyedLoad, run_keyed_load
     from trimtab.lab.sandbox.names import require_named
 
-    load = KeyedLoad(topic, parsed(keys), rate=records, consumer_rate=consumer_rate)
+    load = KeyedLoad(topic, parse_zipf(keys), rate=records, consumer_rate=consumer_rate)
     try:
         typer.echo(
             run_keyed_load(require_named(name, KafkaSandboxState), load, seconds or None, print_progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import print_progress
 
 NAME = typer.Option("masters", "--name", help="Name of the sandbox, if there are several.")
 NODE = typer.Argument(..., min=0, help="Number of the node, from 0.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from trimtab.report.progress import print_progress
+from trimtab.report.formats import print_progress
 
 app = typer.Typer(
     help="Simulate clusters: scenarios in virtual time, and recordings to replay.", no_args_is_help=True

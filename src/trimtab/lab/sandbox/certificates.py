@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from trimtab.jars.java import Java
+from trimtab.jars.fetch import Java
 from trimtab.model.errors import SandboxError
 
 KEYSTORE, CERTIFICATE = "keystore.p12", "ca.pem"

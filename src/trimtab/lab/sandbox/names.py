@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trimtab.jars.cache import only_one
-from trimtab.jars.fetch import ProgressCallback
+from trimtab.jars.fetch import ProgressCallback, exclusive_lock
 from trimtab.lab.sandbox.state import State, read_state, sandboxes_folder
 from trimtab.lab.sandbox.systems import command
 from trimtab.lab.sandbox.teardown import stop
@@ -102,5 +101,5 @@ def _folder(name: str) -> Path:
 @contextmanager
 def _turn(name: str) -> Iterator[None]:
     """Starting and stopping one sandbox is done by one command at a time."""
-    with only_one(_folder(name).with_name(f"{name}.lock")):
+    with exclusive_lock(_folder(name).with_name(f"{name}.lock")):
         yield

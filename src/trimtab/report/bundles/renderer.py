@@ -1,4 +1,4 @@
-"""The words of the balancer `bundles`: bundles, unloads, splits, and clients that reconnect."""
+"""The texts of the balancer `bundles`: bundles, unloads, splits, and the clients that they disconnect."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
+from trimtab.model.bundles.receipt import BundlesReceipt
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import resource_name
-from trimtab.report.bundles.execution_cost import spent_text
-from trimtab.report.execution_text import (
-    MAX_LISTED,
-    comparison_lines,
-    progress_line,
-    text_of_receipt,
-)
 from trimtab.report.formats import bytes_text, counted, duration_text
-from trimtab.report.live_status_text import live_status_document, live_status_text
 from trimtab.report.plan_text import (
     bound_text,
     idle_resources,
@@ -30,7 +23,8 @@ from trimtab.report.plan_text import (
     purpose_text,
     text_of_plan,
 )
-from trimtab.report.renderer import Renderer
+from trimtab.report.renderer import MAX_LISTED, Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.status_text import live_status_document, live_status_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,9 +32,21 @@ if TYPE_CHECKING:
     from trimtab.act.bundles.figures import BundlesForecast, BundlesProgress
     from trimtab.act.bundles.state import BundlesExecutionState, BundleStep, UnloadSettings
     from trimtab.act.executor import PreparedPlan
-    from trimtab.model.bundles.receipt import BundleOutcome, BundlesReceipt
+    from trimtab.model.bundles.receipt import BundleOutcome
     from trimtab.model.imbalance import ImbalanceSummary
     from trimtab.systems.pulsar.live_status import PulsarBroker, PulsarStatus
+
+
+def spent_text(receipt: BundlesReceipt | None) -> str:
+    """Splits, moves, clients and seconds, in a sentence."""
+    if receipt is None:
+        return "nothing had to be done"
+    splits = sum(outcome.kind == "split" for outcome in receipt.done)
+    unloads = sum(outcome.kind == "unload" for outcome in receipt.done)
+    return (
+        f"{counted(splits, 'bundle')} split, {counted(unloads, 'bundle')} moved, "
+        f"{receipt.sessions} clients reconnected, in {receipt.seconds:.1f} s"
+    )
 
 
 def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_moves: bool = False) -> str:

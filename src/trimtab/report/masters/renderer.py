@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.masters.plan import MastershipTransfer, MastersPlan
 from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot
-from trimtab.report.execution_text import comparison_lines, progress_line, text_of_receipt
 from trimtab.report.formats import counted, duration_text
-from trimtab.report.live_status_text import live_status_document, live_status_text
 from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
-from trimtab.report.renderer import Renderer
+from trimtab.report.renderer import Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.status_text import live_status_document, live_status_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

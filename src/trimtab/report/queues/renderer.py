@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.queues.plan import Publication, PublicationKind, QueuesPlan, SchedulerOrder
 from trimtab.model.queues.snapshot import RESOURCES, ClassLoad, QueuesSnapshot
-from trimtab.report.execution_text import comparison_lines, progress_line, text_of_receipt
 from trimtab.report.formats import counted, duration_text
-from trimtab.report.live_status_text import live_status_document, live_status_text
 from trimtab.report.plan_text import idle_resources, load_lines, move_lines, prediction_lines, text_of_plan
-from trimtab.report.renderer import Renderer
+from trimtab.report.renderer import Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.status_text import live_status_document, live_status_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:

@@ -1,27 +1,21 @@
-"""The words of the balancer `replicas`: partitions, replicas, leader roles, and bytes to copy."""
+"""The texts of the balancer `replicas`: partitions, replicas, leader roles, and bytes to copy."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trimtab.model.load import resource_name
-from trimtab.model.replicas.load_forecast import with_load
+from trimtab.model.replicas.load_forecast import LOADS, with_load
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
+from trimtab.model.replicas.receipt import ReplicasReceipt
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicaBrokerState, ReplicasSnapshot
-from trimtab.report.execution_text import (
-    MAX_LISTED,
-    comparison_lines,
-    progress_line,
-    text_of_receipt,
-)
 from trimtab.report.formats import bytes_text, counted, duration_text
-from trimtab.report.live_status_text import live_status_document, live_status_text
 from trimtab.report.plan_text import (
     bound_text,
     idle_resources,
@@ -31,10 +25,8 @@ from trimtab.report.plan_text import (
     purpose_text,
     text_of_plan,
 )
-from trimtab.report.renderer import Renderer
-from trimtab.report.replicas.execution_cost import spent_text
-from trimtab.report.replicas.load_basis import load_basis_text
-from trimtab.report.status_text import broker_text
+from trimtab.report.renderer import MAX_LISTED, Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.status_text import broker_text, live_status_document, live_status_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
@@ -44,8 +36,100 @@ if TYPE_CHECKING:
     from trimtab.act.replicas.figures import ReplicasForecast, ReplicasProgress
     from trimtab.act.replicas.overrides import NetworkPath
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
-    from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
+    from trimtab.model.replicas.receipt import ReplicaOutcome
     from trimtab.systems.kafka.live_status import KafkaStatus
+
+
+@dataclass(frozen=True)
+class ExecutionCost:
+    """The cost of the balancing, as carried out; `led_along` leader roles went with a copied replica.
+
+    `log_dir_moves` replicas changed the log dir on their broker, which copied `log_dir_bytes` between disks.
+    `added` and `dropped` replicas are counted in no other number; the bytes of the added are copied ones.
+    """
+
+    replica_moves: int
+    leader_moves: int
+    bytes_copied: int
+    seconds: float
+    led_along: int = 0
+    log_dir_moves: int = 0
+    log_dir_bytes: int = 0
+    added: int = 0
+    dropped: int = 0
+
+
+def spent(receipt: ReplicasReceipt | None) -> ExecutionCost:
+    """The price of an execution."""
+    if receipt is None:
+        return ExecutionCost(0, 0, 0, 0.0)
+    done = receipt.done
+    copies = [outcome for outcome in done if outcome.kind == "copy"]
+    # Each copy ends with an election; where the first of the list has not changed, nobody takes a role over.
+    new_first = {(one.topic, one.partition) for one in copies if one.before[0] != one.after[0]}
+    leads = [outcome for outcome in done if outcome.kind == "lead"]
+    along = [one for one in leads if not one.moves and (one.topic, one.partition) in new_first]
+    return ExecutionCost(
+        replica_moves=sum(len(set(one.before) - set(one.after)) for one in copies) - receipt.dropped_replicas,
+        leader_moves=sum(bool(one.moves) for one in leads),
+        bytes_copied=receipt.copied_bytes,
+        seconds=receipt.seconds,
+        led_along=len(along),
+        log_dir_moves=sum(outcome.kind == "log_dir" for outcome in done),
+        log_dir_bytes=receipt.log_dir_bytes,
+        added=receipt.added_replicas,
+        dropped=receipt.dropped_replicas,
+    )
+
+
+def spent_text(receipt: ReplicasReceipt | None) -> str:
+    """The same in a sentence."""
+    return cost_text(spent(receipt))
+
+
+def cost_text(spent: ExecutionCost) -> str:
+    """Moves, bytes and seconds in one sentence."""
+    rate = (
+        f", {bytes_text(spent.bytes_copied / spent.seconds)}/s"
+        if spent.bytes_copied and spent.seconds
+        else ""
+    )
+    dirs = (
+        f"{counted(spent.log_dir_moves, 'replica')} to another log dir ({bytes_text(spent.log_dir_bytes)}), "
+        if spent.log_dir_moves
+        else ""
+    )
+    copied = f"{bytes_text(spent.bytes_copied)}{rate}"
+    if spent.added or spent.dropped:
+        moved = f"{counted(spent.replica_moves, 'replica')} copied, " if spent.replica_moves else ""
+        made = f"{counted(spent.added, 'replica')} added ({copied}), {moved}{spent.dropped} dropped, {dirs}"
+    else:
+        made = f"{counted(spent.replica_moves, 'replica')} copied ({copied}), {dirs}"
+    along = f", {spent.led_along} more along with their replica" if spent.led_along else ""
+    return f"{made}{counted(spent.leader_moves, 'leader role')} handed over{along}, in {spent.seconds:.1f} s"
+
+
+def load_basis_text(snapshot: ReplicasSnapshot, load: str) -> str:
+    """The sentence for a plan that is made for another load than the recent one."""
+    if load == "recent":
+        return ""
+    if not snapshot.partitions.hours:
+        return f"loads: recent, not {load}: the snapshot tells no hours to come (pipeline.profile_weeks)"
+    return f"loads: {LOADS[load]} ({load}; {snapshot.partitions.hours} hours){_expected(snapshot)}"
+
+
+def _expected(snapshot: ReplicasSnapshot) -> str:
+    """How far off what was expected of the last day was, and where the trend of the weeks counts."""
+    forecast: Any = dict(snapshot.quality.extra).get("x_load_forecast")
+    found = forecast.get("backtest") if isinstance(forecast, dict) else None
+    if not isinstance(found, dict):
+        return ""
+    trend = [name for name in RESOURCES if name in found.get("trend", ())]
+    off = {name: found["error_with_trend" if name in trend else "error"].get(name) for name in RESOURCES}
+    parts = [f"{resource_name(name)} {one:.1%}" for name, one in off.items() if one is not None]
+    used = f"; with the trend of the weeks: {', '.join(map(resource_name, trend))}" if trend else ""
+    return f"\nexpected loads were off by {', '.join(parts)} over the last day{used}"
+
 
 KINDS = {"lead": "leader moves", "copy": "copies", "log_dir": "moves between log dirs"}
 

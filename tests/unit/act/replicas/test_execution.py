@@ -17,7 +17,7 @@ from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.port import PartitionPlacement, TopicPartition
 from trimtab.act.replicas.reconcile import reconcile
 from trimtab.act.replicas.state import ReplicasExecutionState, ReplicaStepState
-from trimtab.report.replicas.execution_cost import spent_text
+from trimtab.report.replicas.renderer import spent_text
 
 
 @pytest.fixture

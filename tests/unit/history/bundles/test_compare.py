@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from support.bundle_views import MB, key, report, stats
-from trimtab.history.bundles.compare import compare, side_by_side
-from trimtab.history.bundles.effect import metric_spec
+from trimtab.history.bundles.effect import compare, metric_spec, side_by_side
 from trimtab.history.bundles.replay import ShedderScenario, replay
 from trimtab.model.bundles.reports import BundleStats, ReportTick
 from trimtab.model.errors import PlanError

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from support.bundle_views import MB, key, report, stats
-from trimtab.history.bundles.replay import ReplayState, ShedderScenario, replay
-from trimtab.history.bundles.saved import read_state, write_state
-from trimtab.history.bundles.world import ReplayedCluster
+from trimtab.history.bundles.replay import ReplayedCluster, ReplayState, ShedderScenario, replay
+from trimtab.history.bundles.spark import read_state, write_state
 from trimtab.model.bundles.reports import BundleStats, ReportTick, ResourceUsage
 from trimtab.model.errors import InputError, PlanError
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder

@@ -11,8 +11,7 @@ from support.recordings import replay as replay_command
 from synthetic_bundles import SyntheticPulsar, table_of
 from synthetic_telemetry import land_by_tick
 from trimtab.files.bundles.reports import report_line
-from trimtab.history.bundles.compare import StrategyComparison, compare
-from trimtab.history.bundles.effect import ReplayEffect, metric_spec
+from trimtab.history.bundles.effect import ReplayEffect, StrategyComparison, compare, metric_spec
 from trimtab.history.bundles.recording import FileReportRecording, LakeReportRecording
 from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.history.bundles.spark import TaskProgress, replay_on_spark

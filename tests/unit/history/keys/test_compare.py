@@ -11,14 +11,12 @@ import pytest
 from support.recordings import replay
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.compare import TABLES, KeysScenario, compare, default_schemes
-from trimtab.history.keys.consumers import ConsumerCapacity
-from trimtab.history.keys.simulation import KeysSimulationSettings, waiting
-from trimtab.history.keys.stream import KeyStream
-from trimtab.history.keys.zipf import Zipf, parsed, stream_of
+from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationSettings, waiting
+from trimtab.history.keys.stream import KeyStream, Zipf, drawn_stream, parse_zipf
 from trimtab.model.errors import InputError, SettingsError
 from trimtab.online.keys.catalogue import POLICIES
 
-STREAM = stream_of(Zipf(1.4, 200), 300.0, 8.0, 3, seed=2)
+STREAM = drawn_stream(Zipf(1.4, 200), 300.0, 8.0, 3, seed=2)
 SETTING = KeysScenario(
     world=KeysSimulationSettings(4, ConsumerCapacity(100.0), spare=4, seed=1),
     settings=KeysSettings(epsilon=(0.1,)),
@@ -67,13 +65,13 @@ def test_an_unknown_scheme_is_refused_before_any_is_run(name: str) -> None:
 def test_a_law_of_keys_by_hand() -> None:
     """Of three keys with exponent 1 the first has six elevenths; what is no law is refused."""
     assert Zipf(1.0, 3).shares() == pytest.approx([6 / 11, 3 / 11, 2 / 11])
-    assert parsed("zipf:1.2") == Zipf(1.2)
-    assert parsed(Zipf(0.5, 7).text) == Zipf(0.5, 7)
-    counts = np.bincount(stream_of(Zipf(1.0, 3), 1000.0, 11.0, 1, seed=1).which)
+    assert parse_zipf("zipf:1.2") == Zipf(1.2)
+    assert parse_zipf(Zipf(0.5, 7).text) == Zipf(0.5, 7)
+    counts = np.bincount(drawn_stream(Zipf(1.0, 3), 1000.0, 11.0, 1, seed=1).which)
     assert (counts / counts.sum()).tolist() == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02)
     for text in ("zipf", "zipf:", "zipf:a", "zipf:1:0", "zipf:-1", "zipf:nan", "uniform:1"):
         with pytest.raises(InputError, match="the law of keys is"):
-            parsed(text)
+            parse_zipf(text)
 
 
 def test_the_command_shows_a_recording_as_table_json_and_picture(
@@ -113,6 +111,6 @@ def test_the_command_shows_a_recording_as_table_json_and_picture(
 
 def test_a_stream_needs_its_keys() -> None:
     """A law with one key is a stream of one key."""
-    one = stream_of(Zipf(1.0, 1), 10.0, 1.0, 1, seed=3)
+    one = drawn_stream(Zipf(1.0, 1), 10.0, 1.0, 1, seed=3)
     assert isinstance(one, KeyStream)
     assert set(one.which) == {0}

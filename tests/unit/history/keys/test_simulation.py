@@ -11,10 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.history.keys.consumers import ConsumerCapacity, SimulatedConsumers
-from trimtab.history.keys.ordered_simulation import OrderedSimulation, OrderingDelays, PublisherObservation
-from trimtab.history.keys.publishing import FixedTable, PeriodicPlanner, planned
-from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate
+from trimtab.history.keys.ordered_simulation import (
+    FixedTable,
+    OrderedSimulation,
+    OrderingDelays,
+    PeriodicPlanner,
+    PublisherObservation,
+    planned_table,
+)
+from trimtab.history.keys.simulation import (
+    ConsumerCapacity,
+    KeysSimulationRun,
+    KeysSimulationSettings,
+    SimulatedConsumers,
+    simulate,
+)
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.errors import InputError
 from trimtab.model.keys.routing import RoutingTable
@@ -153,7 +164,7 @@ def test_the_guards_work_goes_with_records_and_not_with_the_time_that_they_cover
     for stretch in (1.0, 1000.0):
         made, world = stream(3), KeysSimulationSettings(4, ConsumerCapacity(40.0 / stretch))
         made = replace(made, at=[at * stretch for at in made.at])
-        table = planned(KEYS, [34.0, *[3.3] * 20], settings, world)
+        table = planned_table(KEYS, [34.0, *[3.3] * 20], settings, world)
         publisher = PeriodicPlanner(KEYS, 0.5 * stretch, settings, world) if plans else FixedTable(table)
         run = OrderedSimulation(made, world, publisher, publish_seconds=0.01)
         found = run.run()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.recordings import replay
 from trimtab.history.queues.compare import QueuesScenario, compare, default_schemes
-from trimtab.history.queues.messages import ReplayedMessage, ReplayedQueue
+from trimtab.history.queues.simulation import ReplayedMessage, ReplayedQueue
 from trimtab.model.errors import SettingsError
 from trimtab.model.queues.arrivals import Arrivals
 from trimtab.online.queues.settings import SchedulingSettings

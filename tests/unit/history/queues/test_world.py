@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from simulate.arrivals import at_random, in_step
-from trimtab.history.queues.messages import ReplayedMessage
-from trimtab.history.queues.world import DispatchScheme, QueuesWorld
+from trimtab.history.queues.simulation import DispatchScheme, QueuesWorld, ReplayedMessage
 from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
 from trimtab.online.queues.settings import SchedulingSettings
 

@@ -15,9 +15,8 @@ from hand_written_tables import lake_with
 from support.replays import course, move, planner
 from trimtab.cli.app import main
 from trimtab.files.replicas.recording import COLUMNS, opened_recording, write_recording
-from trimtab.history.replicas.effect import ReplicaMetricSpec, effects_of
 from trimtab.history.replicas.recording import LakeLoadRecording
-from trimtab.history.replicas.replay import PlanningScenario, replayed
+from trimtab.history.replicas.replay import PlanningScenario, ReplicaMetricSpec, effects_of, trace_scenario
 from trimtab.history.replicas.spark import trace_bytes, trace_from
 from trimtab.lab.simulate.weeks import SimulatedWeeks
 from trimtab.model.errors import InputError, ObserveError
@@ -44,8 +43,8 @@ def test_measures_are_the_models_own(spark: SparkSession) -> None:
     there = course(capacity=10.0, disk=1.0)
     plan = planner([move(ReplicaMoveKind.LEADER, 0, 1, 2)], [move(ReplicaMoveKind.REPLICA, 0, 1, 3)])
     traces = {
-        "no": replayed(there, PlanningScenario(None, SETTINGS)),
-        "one": replayed(there, PlanningScenario(plan, SETTINGS)),
+        "no": trace_scenario(there, PlanningScenario(None, SETTINGS)),
+        "one": trace_scenario(there, PlanningScenario(plan, SETTINGS)),
     }
     found = effects_of(spark, there, traces, ReplicaMetricSpec((0.45, 1.0, 0.95, 1.0), 0.0))
     # Network in of broker 2 is twice the step: 100 % in step 5. Its CPU is 50 %, and 80 % from step 1 on.
@@ -64,7 +63,9 @@ def test_measures_are_the_models_own(spark: SparkSession) -> None:
 
 def test_a_trace_comes_home_whole() -> None:
     """To the last bit."""
-    trace = replayed(course(), PlanningScenario(planner([move(ReplicaMoveKind.REPLICA, 0, 1, 3)]), SETTINGS))
+    trace = trace_scenario(
+        course(), PlanningScenario(planner([move(ReplicaMoveKind.REPLICA, 0, 1, 3)]), SETTINGS)
+    )
     back = trace_from(trace_bytes(trace))
     for name in ("load", "copied_bytes", "plans", "leaders", "moves"):
         assert getattr(back, name).tobytes() == getattr(trace, name).tobytes()

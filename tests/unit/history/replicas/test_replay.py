@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support.replays import STEP, course, move, planner
-from trimtab.history.replicas.replay import COPY_SHARE, PlanningScenario, replayed
+from trimtab.history.replicas.replay import COPY_SHARE, PlanningScenario, trace_scenario
 from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -19,7 +19,7 @@ SETTINGS = ReplicasSettings()
 
 def test_nothing_moved_is_the_load_as_it_was() -> None:
     """Broker 2 leads one partition and follows the other."""
-    trace = replayed(course(), PlanningScenario(None, SETTINGS))
+    trace = trace_scenario(course(), PlanningScenario(None, SETTINGS))
     np.testing.assert_array_equal(trace.load[3, :, CPU], [4.0, 5.0, 1.0])
     np.testing.assert_array_equal(trace.load[3, :, NETWORK_IN], [3.0, 6.0, 3.0])
     assert (trace.plans.sum(), trace.leaders.sum(), len(trace.moves)) == (0, 0, 0)
@@ -27,7 +27,7 @@ def test_nothing_moved_is_the_load_as_it_was() -> None:
 
 def test_a_leader_goes_in_the_step_after_its_plan() -> None:
     """Planned after step 0, led by broker 2 from step 1 on; copies nothing."""
-    trace = replayed(
+    trace = trace_scenario(
         course(), PlanningScenario(planner([move(ReplicaMoveKind.LEADER, 0, 1, 2)]), SETTINGS, every=10)
     )
     np.testing.assert_array_equal(trace.load[:3, :, CPU], [[4, 5, 1], [1, 8, 1], [1, 8, 1]])
@@ -41,7 +41,7 @@ def test_a_copy_takes_the_time_of_its_bytes() -> None:
     """
     assert COPY_SHARE * STEP == 90
     plan = planner([move(ReplicaMoveKind.REPLICA, 0, 1, 3)])
-    trace = replayed(course(), PlanningScenario(plan, SETTINGS, every=1))
+    trace = trace_scenario(course(), PlanningScenario(plan, SETTINGS, every=1))
     np.testing.assert_array_equal(trace.copied_bytes, [0, 90, 10, 0, 0, 0])
     assert trace.load[1, 2, DISK] == 100 + 100
     assert trace.load[1, 2, NETWORK_IN] == pytest.approx(1 + 90 / STEP)
@@ -55,7 +55,7 @@ def test_a_copy_takes_the_time_of_its_bytes() -> None:
 def test_a_replica_that_goes_on_is_known_by_when_it_came() -> None:
     """1 to 3 in step 1, 3 to 1 in step 2: the second left a broker that it had come to in step 1."""
     there, back = move(ReplicaMoveKind.REPLICA, 0, 1, 3), move(ReplicaMoveKind.REPLICA, 0, 3, 1)
-    trace = replayed(course(disk=10.0), PlanningScenario(planner([there], [back]), SETTINGS))
+    trace = trace_scenario(course(disk=10.0), PlanningScenario(planner([there], [back]), SETTINGS))
     assert trace.moves.tolist() == [[1, -1], [2, 1]]
 
 
@@ -68,14 +68,14 @@ def test_nothing_of_a_partition_before_what_comes_first_of_it() -> None:
             move(ReplicaMoveKind.LEADER, 1, 2, 3),
         ]
     )
-    trace = replayed(course(), PlanningScenario(plan, SETTINGS, every=10))
+    trace = trace_scenario(course(), PlanningScenario(plan, SETTINGS, every=10))
     assert trace.leaders.tolist() == [0, 1, 1, 0, 0, 0]
 
 
 def test_history_is_not_replayed() -> None:
     """Three steps of six are history: the first plan sees the fourth step, whose window reaches back."""
     plan = planner()
-    trace = replayed(course(first=3), PlanningScenario(plan, SETTINGS, every=2, windows=2))
+    trace = trace_scenario(course(first=3), PlanningScenario(plan, SETTINGS, every=2, windows=2))
     assert trace.plans.tolist() == [1, 0, 1]
     first = plan.snapshots[0].partitions
     assert first.leader_load[0, NETWORK_IN] == 3.0, "network in is the latest"

@@ -14,8 +14,8 @@ from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import role_aware, trim
-from trimtab.report.before_after import MeasurementGoals as ReportGoals
-from trimtab.report.before_after import met
+from trimtab.report.comparison import MeasurementGoals as ReportGoals
+from trimtab.report.comparison import met
 
 
 def leaders(counts: list[int], capacity: float = 100.0) -> ReplicasSnapshot:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trimtab.report.pictures import FAINT, INK, plain_axes, write_figure
+from trimtab.report.charts import FAINT, INK, style_axes, write_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,5 +49,5 @@ def draw(compared: Sequence[MeasureComparison], path: Path) -> None:
         error = one.summary()["share_error"]
         told = "" if error is None or not np.isfinite(error) else f": {100 * error:.2f} % misplaced"
         axes.set_title(f"{TITLES[one.measure]} per {one.scope}{told}", fontsize=10, color=INK)
-        plain_axes(axes)
+        style_axes(axes)
     write_figure(figure, path)

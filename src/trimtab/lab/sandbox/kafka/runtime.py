@@ -15,9 +15,16 @@ from importlib.resources import files
 from pathlib import Path
 
 from trimtab.files.locations import cache_folder
-from trimtab.jars.cache import only_one, scratch_sibling
-from trimtab.jars.fetch import Jar, ProgressCallback, fetch, read_lock
-from trimtab.jars.java import Java, find_java
+from trimtab.jars.fetch import (
+    Jar,
+    Java,
+    ProgressCallback,
+    exclusive_lock,
+    fetch,
+    find_java,
+    read_lock,
+    scratch_sibling,
+)
 from trimtab.lab.sandbox.kafka.properties import PROMETHEUS_RULES, format_folders, new_id, server_properties
 from trimtab.lab.sandbox.kafka.state import KafkaNode, ScramSecurity
 from trimtab.lab.sandbox.node_log import LOGGING
@@ -128,7 +135,7 @@ def prepare(print_progress: ProgressCallback) -> KafkaRuntime:
     key = hashlib.sha256("\n".join([java.version, *JAVA_FLAGS, class_path]).encode()).hexdigest()[:12]
     runtime = KafkaRuntime(java, class_path, agent, cache_folder() / f"kafka-{KAFKA_VERSION}-{key}")
     if not runtime.folder.exists():
-        with only_one(runtime.folder.with_name(runtime.folder.name + ".lock")):
+        with exclusive_lock(runtime.folder.with_name(runtime.folder.name + ".lock")):
             if not runtime.folder.exists():
                 print_progress("preparing Kafka for fast starts (once)")
                 _make(runtime)

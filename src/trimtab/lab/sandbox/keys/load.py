@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.history.keys.zipf import Zipf
+from trimtab.history.keys.stream import Zipf
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
 from trimtab.lab.sandbox.keys import worker
@@ -36,7 +36,7 @@ class KeyedLoad:
     Attributes
     ----------
     key_distribution, names
-        Of the keys; see `trimtab.history.keys.zipf`.
+        Of the keys; see `trimtab.history.keys.stream`.
     rate
         Records a second, of all producers together.
     consumer_rate

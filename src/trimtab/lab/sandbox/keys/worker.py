@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Self
 
 from trimtab.dataplane.keys.settings import RoutingConfig
-from trimtab.history.keys.zipf import parsed
+from trimtab.history.keys.stream import parse_zipf
 from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.online.keys.order.settings import OrderingConfig
 
@@ -50,7 +50,7 @@ class WorkerTask:
     keys
         As many, and one that is hot: half of the records are its.
     key_distribution
-        Of keys instead, as `trimtab.history.keys.zipf` reads it; empty for none.
+        Of keys instead, as `trimtab.history.keys.stream` reads it; empty for none.
     names
         Other than 0, keys of the law have other names.
     rate
@@ -108,7 +108,7 @@ def produce(work: WorkerTask, following: RoutingConfig) -> None:
     sender = AnyProducer(work.client, work.bootstrap, work.topic, following, **requests)
     chance, numbers = random.Random(work.name), dict[bytes, int]()
     draw = (
-        parsed(work.key_distribution).drawn(chance, work.names)
+        parse_zipf(work.key_distribution).drawn(chance, work.names)
         if work.key_distribution
         else partial(key_of, chance, work.keys)
     )

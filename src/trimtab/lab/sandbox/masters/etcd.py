@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.files.locations import cache_folder
-from trimtab.jars.cache import only_one, scratch_sibling
-from trimtab.jars.fetch import ProgressCallback, ignore_progress
+from trimtab.jars.fetch import ProgressCallback, exclusive_lock, ignore_progress, scratch_sibling
 from trimtab.model.errors import SandboxError
 
 MEMBERS: Final = 3
@@ -41,7 +40,7 @@ def etcd_program(print_progress: ProgressCallback = ignore_progress) -> str:
     kept = cache_folder() / "etcd" / "debian"
     program = kept / "usr" / "bin" / "etcd"
     if not program.exists():
-        with only_one(kept.parent / "lock"):
+        with exclusive_lock(kept.parent / "lock"):
             if not program.exists():
                 print_progress(f"fetching Debian's package {PACKAGE}, once")
                 _unpack(kept)

@@ -11,9 +11,16 @@ from importlib.resources import files
 from pathlib import Path
 
 from trimtab.files.locations import cache_folder
-from trimtab.jars.cache import only_one, scratch_sibling
-from trimtab.jars.fetch import Jar, ProgressCallback, fetch, read_lock
-from trimtab.jars.java import Java, find_java
+from trimtab.jars.fetch import (
+    Jar,
+    Java,
+    ProgressCallback,
+    exclusive_lock,
+    fetch,
+    find_java,
+    read_lock,
+    scratch_sibling,
+)
 from trimtab.model.errors import SandboxError
 
 DEFAULT_VERSION = "4.2.4"
@@ -142,7 +149,7 @@ def prepare(version: str, jars: tuple[Jar, ...], print_progress: ProgressCallbac
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     folder = cache_folder() / f"pulsar-{version}-{key}"
     if not folder.exists():
-        with only_one(folder.with_name(f"{folder.name}.lock")):
+        with exclusive_lock(folder.with_name(f"{folder.name}.lock")):
             if not folder.exists():
                 with scratch_sibling(folder) as scratch:
                     _make(java, paths, source, scratch / "ready", folder)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from trimtab.jars.cache import only_one, scratch_sibling
-from trimtab.jars.fetch import ProgressCallback
+from trimtab.jars.fetch import ProgressCallback, exclusive_lock, scratch_sibling
 from trimtab.lab.sandbox.cluster import Sandbox
 from trimtab.lab.sandbox.processes import end
 from trimtab.lab.sandbox.pulsar.declare import declare
@@ -41,7 +40,7 @@ def record_archives(
     folder = runtime.folder
     if (folder / DONE).exists():
         return
-    with only_one(folder.with_name(f"{folder.name}.lock")):
+    with exclusive_lock(folder.with_name(f"{folder.name}.lock")):
         if (folder / DONE).exists():
             return
         print_progress("preparing Pulsar for fast starts (once)")

@@ -1,4 +1,4 @@
-"""Dispatch policies side by side over recorded arrivals, as tables and as plain JSON values."""
+"""Dispatch policies side by side over recorded arrivals: tables, JSON and a picture."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.markup import escape
 
+from trimtab.report.charts import BASELINE, FAINT, INK, LINE, save_figure, style_axes
 from trimtab.report.formats import duration_text, figure_text, known_value
 from trimtab.report.tables import figures_table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from trimtab.history.queues.compare import DispatchPolicyResult, Waits
     from trimtab.model.queues.arrivals import Arrivals
+
 
 MAX_LISTED: Final = 5
 """Classes with columns of their own, those with most messages; JSON has them all."""
@@ -105,3 +109,81 @@ def _document(one: DispatchPolicyResult) -> dict[str, Any]:
 
 def _figures(waits: Waits) -> dict[str, float | None]:
     return {name: known_value(value) for name, value in asdict(waits).items()}
+
+
+HEADINGS = (
+    "seconds of work, the fullest to the emptiest queue",
+    "wait by class: median to p99, dot: mean",
+)
+
+
+def draw_replay(
+    outcomes: Mapping[str, DispatchPolicyResult], folder: Path, name: str, title: str
+) -> tuple[Path, Path]:
+    """Draw the work in the queues over time, and the waits of each class, a row a scheme.
+
+    Parameters
+    ----------
+    outcomes
+        By the scheme's name; the fullest queue of the first is the grey line behind the others.
+    folder, name
+        `<folder>/<name>.svg` and `<folder>/<name>.png` are written, each whole or not at all.
+    title
+        Told in one line.
+    """
+    from matplotlib.figure import Figure
+
+    height = 1.5 + 0.85 * len(outcomes)
+    figure = Figure(figsize=(12.8, height), facecolor="white")
+    top = 1 - 1.15 / height
+    figure.subplots_adjust(left=0.06, right=0.985, top=top, bottom=0.55 / height, hspace=0.75, wspace=0.16)
+    figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
+    first, shown = next(iter(outcomes.values())), listed_classes(outcomes)
+    told = f"grey: the fullest queue under {next(iter(outcomes))}; cut where a policy is far from the others"
+    figure.text(0.01, 1 - 0.52 / height, told, fontsize=9, color=FAINT)
+    panels = figure.subplots(len(outcomes), 2, sharex="col", sharey="col", squeeze=False)
+    makespan, most = (_common(values) for values in zip(*map(_extent, outcomes.values()), strict=True))
+    unit, seconds = next((one for one in UNITS if makespan >= 3 * one[1]), UNITS[-1])
+    for row, (label, one) in zip(panels, outcomes.items(), strict=True):
+        at = one.at / seconds
+        row[0].fill_between(
+            at, one.work.min(axis=1), one.work.max(axis=1), color=LINE, alpha=0.35, linewidth=0
+        )
+        if one is not first:
+            row[0].plot(first.at / seconds, first.work.max(axis=1), color=BASELINE, linewidth=0.9)
+        row[0].plot(at, one.work.max(axis=1), color=LINE, linewidth=0.9)
+        row[0].set_title(label, loc="left", fontsize=10, fontweight="bold", color=INK, pad=4)
+        told = f"makespan {one.makespan_seconds:,.0f} s · σ {one.sigma:.3f} · {one.moved:,} moved"
+        row[1].set_title(told, loc="right", fontsize=9, color=INK, pad=4)
+        for place, of_class in enumerate(shown):
+            waits = one.waits[of_class]
+            if waits.messages:
+                row[1].plot([waits.p50, waits.p99], [place, place], color=LINE, linewidth=3)
+                row[1].plot([waits.mean], [place], "o", color=INK, markersize=4)
+        row[1].set_yticks(range(len(shown)), shown)
+        row[1].set_ylim(len(shown) - 0.5, -0.5)
+        for axes in row:
+            style_axes(axes)
+    for axes, heading in zip(panels[0], HEADINGS, strict=True):
+        figure.text(axes.get_position().x0, top + 0.33 / height, heading, fontsize=9.5, color=FAINT)
+    panels[-1][0].set_xlabel(f"{unit} since the recording begins", fontsize=8.5, color=FAINT)
+    panels[-1][1].set_xlabel("seconds", fontsize=8.5, color=FAINT)
+    # Waits of policies differ by factors; those below a millisecond are none.
+    panels[0][1].set_xscale("symlog", linthresh=0.01)
+    panels[0][1].set_xlim(left=0)
+    panels[0][0].set_ylim(0, 1.05 * most)
+    panels[0][0].set_xlim(0, 1.02 * makespan / seconds)
+    return save_figure(figure, folder, name)
+
+
+def _extent(one: DispatchPolicyResult) -> tuple[float, float]:
+    """The makespan, and the most work that any queue held; above 0, so that they can be an axis."""
+    return max(one.makespan_seconds, 1e-3), max(float(one.work.max(initial=0.0)), 1e-3)
+
+
+def _common(values: tuple[float, ...]) -> float:
+    """The end of an axis: the largest, but at most twice the middle one."""
+    return min(max(values), 2 * sorted(values)[len(values) // 2])
+
+
+UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))

@@ -1,17 +1,17 @@
-"""A world of queues in virtual time: a source, a dispatcher, queues with a worker each, and a scheduler."""
+"""Simulation of queues and workers under a dispatch policy, over recorded arrivals."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import chain
 from math import inf
 
-from trimtab.history.queues.messages import ReplayedMessage, ReplayedQueue
-from trimtab.history.queues.run import QueuesRun, WindowSample
 from trimtab.online.queues.affinity import KeyAffinity
-from trimtab.online.queues.lanes import LaneClassifier
+from trimtab.online.queues.forecast import QueueState
+from trimtab.online.queues.lanes import LaneClassifier, is_quick_first
 from trimtab.online.queues.ledger import QueueLedger
 from trimtab.online.queues.messages import Effect, MessagesMoved, MoveMessages, PauseQueue, QueuesObserved
 from trimtab.online.queues.migration import chosen
@@ -21,6 +21,171 @@ from trimtab.online.queues.policies.stealing import WorkStealing
 from trimtab.online.queues.policy import DispatchPolicy
 from trimtab.online.queues.scheduling import SchedulerState, handle
 from trimtab.online.queues.settings import SchedulingSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedMessage:
+    """A message on its way through the queues.
+
+    Attributes
+    ----------
+    number
+        Its place in the order of arrival.
+    deadline
+        When its sender wants to hand it over, seconds.
+    weight
+        Seconds of processing, as the dispatcher believes.
+    key
+        Its affinity key, a user; None without.
+    seconds
+        Seconds that its processing takes at speed 1; None where that is its weight.
+    """
+
+    number: int
+    deadline: float
+    weight: float
+    key: Hashable | None = None
+    seconds: float | None = None
+
+    @property
+    def takes_seconds(self) -> float:
+        """Seconds of processing at speed 1."""
+        return self.weight if self.seconds is None else self.seconds
+
+
+class ReplayedQueue:
+    """Messages that wait in one queue, the oldest first, in one lane or two.
+
+    Parameters
+    ----------
+    max_overtake_seconds
+        A quick message goes before others that came at most so long before it; None: there is one lane.
+    """
+
+    def __init__(self, max_overtake_seconds: float | None = None) -> None:
+        self._overtake_seconds = max_overtake_seconds
+        self._quick: deque[ReplayedMessage] = deque()
+        self._other: deque[ReplayedMessage] = deque()
+        self._accepted: dict[int, float] = {}
+        self._out_of_turn: list[tuple[float, int]] = []
+
+    def __iter__(self) -> Iterator[ReplayedMessage]:
+        return chain(self._quick, self._other)
+
+    def __len__(self) -> int:
+        return len(self._quick) + len(self._other)
+
+    def append(self, message: ReplayedMessage, accepted: float, *, quick: bool, moved: bool = False) -> None:
+        """Put a message at the end of its lane; one that was moved stands behind others that came later."""
+        (self._quick if quick else self._other).append(message)
+        if self._overtake_seconds is not None:
+            self._accepted[message.number] = accepted
+            if moved and not quick:
+                heappush(self._out_of_turn, (accepted, message.number))
+
+    def take(self) -> ReplayedMessage:
+        """The message whose turn it is; there must be one."""
+        if self._overtake_seconds is None:
+            return self._other.popleft()
+        quick, other = self._quick, self._other
+        first = bool(quick) and (
+            not other
+            or is_quick_first(self._accepted[quick[0].number], self._oldest(), self._overtake_seconds)
+        )
+        message = (quick if first else other).popleft()
+        del self._accepted[message.number]
+        return message
+
+    def _oldest(self) -> float:
+        """When the message of the other lane was accepted that has waited longest."""
+        moved, accepted = self._out_of_turn, self._accepted
+        while moved and accepted.get(moved[0][1]) != moved[0][0]:
+            heappop(moved)
+        first = accepted[self._other[0].number]
+        return min(first, moved[0][0]) if moved else first
+
+    def remove(self, places: Collection[int]) -> list[tuple[ReplayedMessage, bool]]:
+        """Take messages out by their places in the order of iteration; each with whether it was quick."""
+        quick = len(self._quick)
+        taken, left = [], (deque[ReplayedMessage](), deque[ReplayedMessage]())
+        for place, message in enumerate(self):
+            if place in places:
+                taken.append((message, place < quick))
+                self._accepted.pop(message.number, None)
+            else:
+                left[place >= quick].append(message)
+        self._quick, self._other = left
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSample:
+    """All queues at the end of a window.
+
+    Attributes
+    ----------
+    at
+        Seconds.
+    length, work
+        Shape (queues,): messages, and seconds of work.
+    forecast
+        Shape (queues,): messages forecast for the end of the cycle; empty without balance scheduling.
+    states
+        Shape (queues,): by that forecast.
+    """
+
+    at: float
+    length: tuple[int, ...]
+    work: tuple[float, ...]
+    forecast: tuple[float, ...] = ()
+    states: tuple[QueueState, ...] = ()
+
+
+@dataclass(slots=True)
+class QueuesRun:
+    """Everything that is measured of a run, raw.
+
+    Attributes
+    ----------
+    busy_seconds
+        Shape (queues,): how long each worker worked.
+    finished_at
+        Shape (messages,): seconds; negative where a message was lost.
+    accepted_at
+        Shape (messages,): seconds; negative where it was refused, and so lost.
+    started_at
+        Shape (messages,): seconds; negative where a message was lost.
+    moved
+        Messages taken to another queue by the scheduler.
+    stolen
+        Messages that a worker took from a queue not its own.
+    overtaken
+        Messages of a user begun after a later one of the same user.
+    pauses
+        Marks set.
+    samples
+        The queues over time, those that are kept.
+    """
+
+    busy_seconds: list[float]
+    finished_at: list[float]
+    accepted_at: list[float]
+    started_at: list[float]
+    moved: int = 0
+    stolen: int = 0
+    overtaken: int = 0
+    pauses: int = 0
+    samples: list[WindowSample] = field(default_factory=list)
+
+    @property
+    def makespan_seconds(self) -> float:
+        """From the beginning until the last message is finished."""
+        return max(self.finished_at, default=0.0)
+
+    @property
+    def lost(self) -> int:
+        """Messages that no queue took."""
+        return sum(at < 0 for at in self.finished_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
