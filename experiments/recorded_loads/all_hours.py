@@ -37,7 +37,7 @@ from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT,
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import outcome, problem, trim
-from trimtab.plan.replicas.load_carriers import LoadCarriers, load_carriers
+from trimtab.plan.replicas.problem import LoadCarriers, load_carriers
 from trimtab.plan.search.limits import UsageLimits, limits_around
 
 FLOWS = (CPU, NETWORK_IN, NETWORK_OUT)

@@ -19,7 +19,7 @@ from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
-from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import numpy as np
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.bundles.problem import BundlesProblem
-from trimtab.plan.search.budget import BudgetUse
 from trimtab.plan.search.limits import UsageLimits, potential
+from trimtab.plan.search.rounds import BudgetUse
 
 
 def apply_limits(problem: BundlesProblem, place: IntArray) -> tuple[IntArray, Problem | None]:

@@ -1,7 +1,7 @@
 """Bundles that rules confine to some brokers, and what that makes impossible.
 
 Isolation policies, brokers out of service, and bundles that may not be moved leave each bundle a set of
-brokers. `trimtab.plan.search.confined` proves where such a set is too small for θ, or too small or too big
+brokers. `trimtab.plan.search.verdicts` proves where such a set is too small for θ, or too small or too big
 for ε. Bundles may be divided among their brokers there, so that no split refutes a proof.
 """
 
@@ -19,7 +19,7 @@ from trimtab.model.goals import exceeds
 from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
 from trimtab.model.plan import Problem
 from trimtab.plan.bundles.problem import BundlesProblem
-from trimtab.plan.search.confined import ConfinedLoad, Indices, confined
+from trimtab.plan.search.verdicts import ConfinedLoad, Indices, confined
 
 NAMED = 3
 """Namespaces, brokers or bundles that a text names; it counts the others."""

@@ -3,9 +3,21 @@
 import numpy as np
 
 from trimtab.plan.bundles.board import may_move, move
-from trimtab.plan.search.board import NEGLIGIBLE, count, donors, helps, pressure_at, takers, value
+from trimtab.plan.search.board import (
+    LONG_LIST,
+    NEGLIGIBLE,
+    STALE,
+    count,
+    donors,
+    drop_first,
+    helps,
+    order_queue,
+    pressure_at,
+    sink,
+    takers,
+    value,
+)
 from trimtab.plan.search.compiled import inner, leaf
-from trimtab.plan.search.queue import LONG_LIST, STALE, drop_first, order, sink
 
 CANDIDATES = 24
 """Brokers looked at on the other side."""
@@ -67,7 +79,7 @@ def _work_off(g, h, bundles, targets, floor):
         if b >= 0:
             keys[size], items[size], goals[size] = worth / pressure_at(g.potentials, h), i, b
             size += 1
-    order(keys, items, goals, size)
+    order_queue(keys, items, goals, size)
     changed = 0
     while size > 0 and g.potentials[h, 0] > NEGLIGIBLE:
         i = items[0]

@@ -15,8 +15,7 @@ from trimtab.model.plan import Problem
 from trimtab.plan.bundles.confinement import NAMED, causes_of, grace_text, policy_fields, policy_text
 from trimtab.plan.bundles.diagnosis import hot_problems
 from trimtab.plan.bundles.problem import BundlesProblem, problem_data
-from trimtab.plan.search.confined import Indices
-from trimtab.plan.search.verdicts import Evaluation, evaluation, too_few_brokers
+from trimtab.plan.search.verdicts import Evaluation, Indices, evaluation, too_few_brokers
 
 
 def evaluate(problem: BundlesProblem, place: IntArray, any_move: bool, cut: Problem | None) -> Evaluation:

@@ -1,6 +1,8 @@
-"""Compiled: a placement that changes one replica or one leadership at a time, and who may go where.
+"""Compiled: the board of a search: who holds and leads what, which changes the rules allow, and their worth.
 
-What a change is worth is the arithmetic of `trimtab.plan.search.board`.
+The worth of a change counts the brokers, their hosts and, where goals per topic are asked for, the numbers of
+each topic. A topic's term of a broker's potential is weight · (distance from the bounds)², of replicas and of
+leaders each.
 """
 
 from typing import NamedTuple
@@ -8,11 +10,149 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.replicas.topics import TopicGoals
 from trimtab.plan.replicas.arrays import ReplicasArrays
-from trimtab.plan.replicas.topics import NO_TOPICS, SPREAD, TopicTable, topic_potential, transfer_topic_counts
-from trimtab.plan.search.board import INVERSE, USAGE, blank_band, carry, lists, refresh, set_limits
+from trimtab.plan.search.board import (
+    INVERSE,
+    NEGLIGIBLE,
+    USAGE,
+    blank_band,
+    carry,
+    helps,
+    lists,
+    refresh,
+    set_limits,
+    value,
+)
 from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.limits import UsageLimits
+
+LOW, HIGH, WEIGHT = range(3)
+SPREAD = 2
+"""Column of `worth` that holds what rests on a broker by its topics."""
+
+SMALL = 10.0
+"""One replica too many of a topic weighs as so small a part of the mean, where topics are small: a tenth."""
+
+UNIT = 2.0**-30
+
+
+class TopicTable(NamedTuple):
+    """Numbers of topics as a board has them.
+
+    Attributes
+    ----------
+    counts
+        Shape (rows, brokers, 2): replicas and leaders; changed as they move.
+    bounds
+        Shape (rows, 2, 3): least, most, weight.
+    counted
+        Shape (brokers, 2): the number is asked to be within its bounds there.
+    """
+
+    counts: IntArray
+    bounds: FloatArray
+    counted: BoolArray
+
+
+NO_TOPICS = TopicTable(np.zeros((0, 0, 2), np.int32), np.zeros((0, 2, 3)), np.zeros((0, 2), np.bool_))
+
+
+def topic_table(request: TopicGoals, replicas: IntArray, leader: IntArray, share: float = 1.0) -> TopicTable:
+    """The numbers of a placement, with bounds around its own means of `share` of ε."""
+    counts = request.counts(replicas, leader)
+    bounds = np.empty((len(request.name), 2, 3))
+    bounds[:, :, :WEIGHT] = request.bounds(counts, share)
+    weight = 1.0 / np.maximum(request.mean(counts), SMALL) ** 2
+    bounds[:, :, WEIGHT] = np.maximum(np.rint(weight / UNIT), 1.0) * UNIT
+    return TopicTable(counts, bounds, request.counted)
+
+
+def topic_potential(table: TopicTable) -> FloatArray:
+    """Shape (brokers,): the sum of the terms of all topics."""
+    found = np.zeros(len(table.counted))
+    _weigh(table.counts, table.bounds, table.counted, found)
+    return found
+
+
+def topic_rise(table: TopicTable, t: int, change: IntArray) -> float:
+    """Rise of all potentials if a topic's numbers changed by so much, of shape (brokers, 2)."""
+    rows = np.flatnonzero(change.any(axis=1))
+    low, high, weight = (table.bounds[t, :, column] for column in (LOW, HIGH, WEIGHT))
+    before = table.counts[t, rows]
+    was, now = (
+        (weight * np.maximum(np.maximum(one - high, low - one), 0.0) ** 2 * table.counted[rows]).sum()
+        for one in (before, before + change[rows])
+    )
+    return float(now - was)
+
+
+@leaf
+def topic_term(counts, bounds, counted, t, b, replicas, leaders):
+    """A topic's part of a broker's potential, if it had so many replicas and leaders more."""
+    total = 0.0
+    for what in range(2):
+        if counted[b, what]:
+            number = counts[t, b, what] + (replicas if what == 0 else leaders)
+            off = max(number - bounds[t, what, HIGH], bounds[t, what, LOW] - number, 0.0)
+            total += bounds[t, what, WEIGHT] * off * off
+    return total
+
+
+@leaf
+def topic_trade(counts, bounds, counted, t, a, b, replicas, leaders):
+    """Terms of a topic at `a` and `b` (-1: nobody) before and after `a` hands so many to `b`."""
+    before, after = 0.0, 0.0
+    if a >= 0:
+        before += topic_term(counts, bounds, counted, t, a, 0, 0)
+        after += topic_term(counts, bounds, counted, t, a, -replicas, -leaders)
+    if b >= 0:
+        before += topic_term(counts, bounds, counted, t, b, 0, 0)
+        after += topic_term(counts, bounds, counted, t, b, replicas, leaders)
+    return before, after
+
+
+@leaf
+def transfer_topic_counts(counts, bounds, counted, worth, t, a, b, replicas, leaders):
+    """Let the numbers follow a change, and what rests on both brokers."""
+    if a >= 0:
+        worth[a, SPREAD] += topic_term(counts, bounds, counted, t, a, -replicas, -leaders) - topic_term(
+            counts, bounds, counted, t, a, 0, 0
+        )
+        counts[t, a, 0] -= replicas
+        counts[t, a, 1] -= leaders
+    worth[b, SPREAD] += topic_term(counts, bounds, counted, t, b, replicas, leaders) - topic_term(
+        counts, bounds, counted, t, b, 0, 0
+    )
+    counts[t, b, 0] += replicas
+    counts[t, b, 1] += leaders
+
+
+@leaf
+def add_topic_keys(counts, bounds, counted, worth, h, keys):
+    """Add to each broker's key how little it fits as a partner of `h`, by the topics that are off there.
+
+    Who has few of what `h` has too many of fits, and who has many of what `h` lacks.
+    """
+    if worth[h, SPREAD] <= NEGLIGIBLE:
+        return
+    for t in range(len(counts)):
+        for what in range(2):
+            if not counted[h, what]:
+                continue
+            mine = counts[t, h, what]
+            off = max(mine - bounds[t, what, HIGH], 0.0) - max(bounds[t, what, LOW] - mine, 0.0)
+            if off != 0.0:
+                for b in range(len(keys)):
+                    keys[b] += bounds[t, what, WEIGHT] * off * (counts[t, b, what] - mine)
+
+
+@entry
+def _weigh(counts, bounds, counted, out):
+    for t in range(len(counts)):
+        for b in range(len(out)):
+            out[b] += topic_term(counts, bounds, counted, t, b, 0, 0)
+
 
 RECEIVES, LEADS, RACK, HOST, HOST_ROW = range(5)
 READY, LEAVING, STAYING = 1, 2, 4
@@ -52,7 +192,7 @@ class ReplicasBoard(NamedTuple):
         Empty where brokers alone bear load, else one number, that of the hosts. Its length is part of the
         type, so that kernels are compiled for each, and hosts cost nothing where there are none.
     counts, bounds, counted
-        As in `trimtab.plan.replicas.topics.TopicTable`.
+        As in `trimtab.plan.replicas.board.TopicTable`.
     spreads
         As `tiers`: one number, that of the topics, where goals are about some.
     """
@@ -281,3 +421,147 @@ def move_interpreted(g, p, s, b):
 def give_lead_interpreted(g, p, s):
     """`give_lead`, for callers that are not compiled."""
     give_lead(g, p, s)
+
+
+NOTHING, NO_BROKER = -1, -1
+"""The row of a side that gains or loses none, and a side that nothing is asked of."""
+
+
+@leaf
+def side(g, b, add, drop):
+    """Potential and guidance of a row if it gained one row of load and lost one."""
+    return value(g.use, g.band, b, add, drop)
+
+
+@leaf
+def burden(g, b):
+    """The potential that rests on a broker and its host: what a descent is to bring down there."""
+    total = g.potentials[b, 0]
+    if len(g.tiers) > 0 and g.broker_traits[b, HOST_ROW] >= 0:
+        total += g.potentials[g.broker_traits[b, HOST_ROW], 0]
+    if len(g.spreads) > 0:
+        total += g.potentials[b, SPREAD]
+    return total
+
+
+@leaf
+def relief(g, a, row):
+    """Fall of the potential that rests on broker `a` if the row went elsewhere, to another host."""
+    fall = g.potentials[a, 0] - side(g, a, NOTHING, row)[0]
+    if len(g.tiers) > 0:
+        before, after, _ = at_hosts(
+            g.use, g.band, g.potentials, g.broker_traits[a, HOST_ROW], -1, row, NOTHING
+        )
+        fall += before - after
+    if len(g.spreads) > 0:
+        before, after = at_topics(g, a, NO_BROKER, row, NOTHING)
+        fall += before - after
+    return fall
+
+
+@leaf
+def potential_increase(g, b, add, drop):
+    """Rise of potential with guidance at broker `b` if it gained one row and lost one, from anywhere."""
+    potential, guidance = side(g, b, add, drop)
+    worse = potential + guidance - g.potentials[b, 0] - g.potentials[b, 1]
+    if len(g.tiers) > 0:
+        before, after, guided = at_hosts(
+            g.use, g.band, g.potentials, -1, g.broker_traits[b, HOST_ROW], add, drop
+        )
+        worse += after - before - guided
+    if len(g.spreads) > 0:
+        before, after = at_topics(g, NO_BROKER, b, add, drop)
+        worse += after - before
+    return worse
+
+
+@leaf
+def at_hosts(use, band, worth, one, two, gives, gets):
+    """Potentials of two hosts (-1: none) before and after a trade, and the fall of their guidance.
+
+    0 where both brokers stand on one host: it bears what it bore.
+    """
+    before, after, guided = 0.0, 0.0, 0.0
+    if one == two:
+        return before, after, guided
+    if one >= 0:
+        potential, guidance = value(use, band, one, gets, gives)
+        before, after, guided = worth[one, 0], potential, worth[one, 1] - guidance
+    if two >= 0:
+        potential, guidance = value(use, band, two, gives, gets)
+        before += worth[two, 0]
+        after += potential
+        guided += worth[two, 1] - guidance
+    return before, after, guided
+
+
+@leaf
+def at_topics(g, a, b, gives, gets):
+    """Terms of the topics at two brokers (`NO_BROKER`: none) before and after a trade."""
+    given, got = -1, -1
+    if gives >= 0:
+        given = g.rule[gives // 2, TOPIC]
+    if gets >= 0:
+        got = g.rule[gets // 2, TOPIC]
+    before, after = 0.0, 0.0
+    if given >= 0 and given == got:
+        # An exchange within a topic, or a leadership: as many replicas here and there as before.
+        return topic_trade(g.counts, g.bounds, g.counted, given, a, b, 0, gives % 2 - gets % 2)
+    if given >= 0:
+        before, after = topic_trade(g.counts, g.bounds, g.counted, given, a, b, 1, gives % 2)
+    if got >= 0:
+        one, other = topic_trade(g.counts, g.bounds, g.counted, got, a, b, -1, -(gets % 2))
+        before += one
+        after += other
+    return before, after
+
+
+@leaf
+def known(g, a, b, gives, gets, v1, g1):
+    """`gain` where the potential and guidance of `a` after the trade (`side`) are known already."""
+    was = g.potentials[a, 0] + g.potentials[b, 0]
+    before, after, guided = 0.0, 0.0, 0.0
+    if len(g.tiers) > 0:
+        one, two = g.broker_traits[a, HOST_ROW], g.broker_traits[b, HOST_ROW]
+        before, after, guided = at_hosts(g.use, g.band, g.potentials, one, two, gives, gets)
+    if len(g.spreads) > 0:
+        those, these = at_topics(g, a, b, gives, gets)
+        before += those
+        after += these
+    if v1 + after >= was + before:
+        return 0.0, 0.0
+    v2, g2 = side(g, b, gives, gets)
+    fall = was - v1 - v2 + (before - after)
+    if not helps(fall, was + before):
+        return 0.0, 0.0
+    return fall, fall + g.potentials[a, 1] + g.potentials[b, 1] - g1 - g2 + guided
+
+
+@leaf
+def gain(g, a, b, gives, gets):
+    """Fall of the potentials by a trade, and the same with guidance; both 0 where there is none.
+
+    Parameters
+    ----------
+    gives, gets
+        Rows of `use` that `a` hands to `b`, and is handed for it (`NOTHING`: none).
+    """
+    v1, g1 = side(g, a, gets, gives)
+    return known(g, a, b, gives, gets, v1, g1)
+
+
+@leaf
+def outcome(g, a, b, gives, gets):
+    """The potentials on which a trade bears, before and after it."""
+    was = g.potentials[a, 0] + g.potentials[b, 0]
+    now = side(g, a, gets, gives)[0] + side(g, b, gives, gets)[0]
+    if len(g.tiers) > 0:
+        one, two = g.broker_traits[a, HOST_ROW], g.broker_traits[b, HOST_ROW]
+        before, after, _ = at_hosts(g.use, g.band, g.potentials, one, two, gives, gets)
+        was += before
+        now += after
+    if len(g.spreads) > 0:
+        before, after = at_topics(g, a, b, gives, gets)
+        was += before
+        now += after
+    return was, now

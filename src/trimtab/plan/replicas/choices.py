@@ -14,10 +14,9 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.replicas.resources import DISK
-from trimtab.plan.replicas.arrays import UNBOUNDED
+from trimtab.plan.replicas.arrays import UNBOUNDED, Placement, crowding
 from trimtab.plan.replicas.dirs import dir_data
 from trimtab.plan.replicas.headroom import ceiling
-from trimtab.plan.replicas.placement import Placement, crowding
 from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.search.compiled import entry, leaf
 from trimtab.plan.search.limits import TOLERANCE

@@ -9,8 +9,15 @@ from trimtab.model.replicas.plan import ReplicaReason
 from trimtab.model.replicas.resources import RESOURCES, UNITS
 from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
 from trimtab.plan.replicas.problem import ReplicasProblem
-from trimtab.plan.replicas.reasons import DEMOTE_GOAL, DRAIN_GOAL, HOST_GOAL, OFFLINE_GOAL, RACK_GOAL
-from trimtab.plan.replicas.topic_reasons import TOPIC_LEADERS_GOAL, TOPIC_REPLICAS_GOAL
+from trimtab.plan.replicas.reasons import (
+    DEMOTE_GOAL,
+    DRAIN_GOAL,
+    HOST_GOAL,
+    OFFLINE_GOAL,
+    RACK_GOAL,
+    TOPIC_LEADERS_GOAL,
+    TOPIC_REPLICAS_GOAL,
+)
 from trimtab.plan.search.reasons import (
     EPSILON_GOAL,
     ROOM_GOAL,

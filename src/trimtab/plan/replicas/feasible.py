@@ -20,8 +20,8 @@ from trimtab.plan.replicas.board import (
     give_lead,
     initial_slot,
     move,
+    potential_increase,
 )
-from trimtab.plan.replicas.trade import potential_increase
 from trimtab.plan.search.compiled import entry, inner, leaf
 
 COPY = 1.0

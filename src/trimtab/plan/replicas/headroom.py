@@ -18,9 +18,8 @@ from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.hosts import Hosts, hosts_of
 from trimtab.model.replicas.resources import DISK
-from trimtab.plan.replicas.arrays import UNBOUNDED
+from trimtab.plan.replicas.arrays import UNBOUNDED, Placement, crowding
 from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
-from trimtab.plan.replicas.placement import Placement, crowding
 from trimtab.plan.replicas.problem import ReplicasProblem
 
 ROUNDS = 3

@@ -8,11 +8,10 @@ import numpy as np
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.snapshot import ReplicaBrokerState
-from trimtab.plan.replicas.arrays import UNBOUNDED
+from trimtab.plan.replicas.arrays import UNBOUNDED, Placement, crowding
 from trimtab.plan.replicas.board import new_board
 from trimtab.plan.replicas.feasible import find_places
 from trimtab.plan.replicas.headroom import insufficient_space, too_big, too_few_holders
-from trimtab.plan.replicas.placement import Placement, crowding
 from trimtab.plan.replicas.problem import ReplicasProblem
 
 NAMED = 5

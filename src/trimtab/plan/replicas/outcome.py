@@ -1,4 +1,10 @@
-"""From the placement that a strategy ends with to the plan that tells it."""
+"""From the final placement of a strategy to its plan: moves with reasons, costs, bound and prediction.
+
+Where the goal `preferred_order` is asked for, replica lists are put in order: whoever leads becomes the
+first, without a copy and without another leader. Kafka prefers the first of the list. A leader that is not,
+as after a broker has died and come back, loses its role at the next election of preferred leaders, whatever
+the load says.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -16,32 +22,77 @@ from trimtab.model.replicas.plan import (
     ReplicaCost,
     ReplicaMove,
     ReplicaMoveKind,
+    ReplicaReason,
 )
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.secondary_goals import secondary_goals
 from trimtab.model.replicas.snapshot import ReplicaBrokerState
+from trimtab.plan.replicas.arrays import Placement
+from trimtab.plan.replicas.board import topic_table
 from trimtab.plan.replicas.bounds import bound_of
 from trimtab.plan.replicas.budget import ReducedProblem
-from trimtab.plan.replicas.dir_bounds import log_dir_bound
-from trimtab.plan.replicas.dir_schedule import DirMove, LogDirSchedule, schedule_log_dirs
+from trimtab.plan.replicas.dir_schedule import DirMove, LogDirSchedule, log_dir_bound, schedule_log_dirs
 from trimtab.plan.replicas.explain import narrator
-from trimtab.plan.replicas.factor_reasons import factor_narrator
+from trimtab.plan.replicas.factor import factor_narrator
 from trimtab.plan.replicas.headroom import held_back, reverted, too_full
 from trimtab.plan.replicas.infeasible import NOTHING_PINNED, PinnedPartitions
-from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays, path_to
-from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.preferred_order import apply_move_limit, misordered, put_first, reason_of
+from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays, path_to, schedule, urgency
 from trimtab.plan.replicas.problem import ReplicasProblem
-from trimtab.plan.replicas.reasons import reasons_of
-from trimtab.plan.replicas.schedule import schedule, urgency
-from trimtab.plan.replicas.secondary_goals import predicted_hosts, predicted_numbers
-from trimtab.plan.replicas.topic_reasons import topic_reasons
-from trimtab.plan.replicas.topic_verdicts import predicted_topics, topic_pair
-from trimtab.plan.replicas.topics import topic_table
-from trimtab.plan.replicas.verdicts import evaluate
+from trimtab.plan.replicas.reasons import reasons_of, topic_reasons
+from trimtab.plan.replicas.verdicts import (
+    evaluate,
+    predicted_hosts,
+    predicted_numbers,
+    predicted_topics,
+    topic_pair,
+)
 from trimtab.plan.search.limits import UsageLimits
 from trimtab.plan.search.reasons import StepReasons, blank_reasons
 from trimtab.plan.search.verdicts import with_problem
+
+ORDER_GOAL = "preferred_order"
+
+
+def misordered(problem: ReplicasProblem, rows: IntArray, leaders: IntArray) -> IntArray:
+    """Partitions whose leader is not the first of its list, ascending; none if nobody asks.
+
+    Excluded topics keep their order, and nobody is preferred who is to lead nothing.
+
+    Parameters
+    ----------
+    rows, leaders
+        Shape (partitions, width) and (partitions,): lists in Kafka's order and leaders, broker indices.
+    """
+    if ORDER_GOAL not in problem.settings.goals or not len(rows):
+        return np.zeros(0, dtype=np.int32)
+    arrays = problem.arrays
+    wrong = (leaders >= 0) & (rows[:, 0] != leaders) & arrays.movable & arrays.may_lead[leaders]
+    return np.flatnonzero(wrong & (rows == leaders[:, None]).any(axis=1)).astype(np.int32)
+
+
+def put_first(rows: IntArray, leaders: IntArray) -> IntArray:
+    """Lists with their leaders first, the others in the order that they had."""
+    behind = np.argsort(rows != leaders[:, None], axis=1, kind="stable")
+    return np.take_along_axis(rows, behind, axis=1)
+
+
+def limit_order_moves(
+    problem: ReplicasProblem, wrong: IntArray, spent: int
+) -> tuple[IntArray, Problem | None]:
+    """As many of the partitions as `max_moves` leaves, and the problem of those left out."""
+    most = problem.settings.max_moves
+    left = len(wrong) if most is None else max(0, most - spent)
+    if left >= len(wrong):
+        return wrong, None
+    number = len(wrong) - left
+    text = f"{number} partitions keep a list whose first broker does not lead: max_moves {most} left them out"
+    return wrong[:left], Problem("limit_reached", text, proof={"goal": ORDER_GOAL, "partitions": number})
+
+
+def order_reason(broker: int, first: int) -> ReplicaReason:
+    """Of a list of which `broker` leads and `first` is the first; Kafka's ids."""
+    text = f"broker {broker} leads, and broker {first} is the first of the list: an election would undo it"
+    return ReplicaReason(ORDER_GOAL, None, broker, None, None, None, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +342,7 @@ def _in_preferred_order(
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
     rows, leaders = parts.replicas.copy(), problem.first_leader
     rows[path.chosen], leaders[path.chosen] = path.rows, path.leaders
-    wrong, left_out = apply_move_limit(problem, misordered(problem, rows, leaders), spent)
+    wrong, left_out = limit_order_moves(problem, misordered(problem, rows, leaders), spent)
     if not len(wrong):
         return path, (), left_out
     moves = tuple(
@@ -303,7 +354,7 @@ def _in_preferred_order(
             source=ids[leaders[p]],
             target=ids[leaders[p]],
             bytes=0,
-            reason=reason_of(ids[leaders[p]], ids[rows[p, 0]]),
+            reason=order_reason(ids[leaders[p]], ids[rows[p, 0]]),
         )
         for at, p in enumerate(wrong.tolist())
     )

@@ -23,10 +23,10 @@ from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.board import ReplicasBoard, give_lead_interpreted, move_interpreted, new_board
 from trimtab.plan.replicas.budget import apply_limits
 from trimtab.plan.replicas.outcome import plan_of
-from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 from trimtab.plan.replicas.repair import repair
 from trimtab.plan.search.limits import TOLERANCE

@@ -4,7 +4,7 @@ A broker holds one replica of a partition at most, a rack and a host as many as 
 brokers must hold every replica that all other brokers together may not. A set is a *prefix* of an order of
 brokers here, those that are scarce first: prefixes of racks, of hosts, and of brokers by capacity. Each gives
 a bound that holds for every lawful placement, and together they give the most even lawful utilisations
-(`trimtab.plan.search.even`).
+(`trimtab.plan.search.limits`).
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.plan.replicas.arrays import ReplicasArrays
-from trimtab.plan.search.even import even_usage
+from trimtab.plan.search.limits import even_usage
 
 ROUNDING = 1e-9
 

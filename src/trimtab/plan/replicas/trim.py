@@ -3,30 +3,45 @@
 First what must move (`repair`), then the descent towards the inner band, then everything that the goals
 themselves do not need goes home again, and where the cluster is small the search goes on
 (`trimtab.plan.search.rounds`).
+
+Where `replication_factor` asks for another number of replicas, replicas are added or dropped and nothing else
+moves (`resized`).
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.model.load import BoolArray
+from trimtab.model.load import BoolArray, IntArray
 from trimtab.model.plan import Problem, Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.plan.replicas.annealing import anneal
-from trimtab.plan.replicas.board import ReplicasBoard, new_board, set_topics
-from trimtab.plan.replicas.budget import apply_limits, breaks_rules
+from trimtab.model.replicas.snapshot import ReplicaBrokerState, ReplicasSnapshot
+from trimtab.plan.replicas.arrays import Placement
+from trimtab.plan.replicas.board import (
+    SPREAD,
+    ReplicasBoard,
+    new_board,
+    set_topics,
+    topic_potential,
+    topic_table,
+)
+from trimtab.plan.replicas.budget import apply_limits, breaks_rules, worthwhile
 from trimtab.plan.replicas.choices import feasible_below_theta
-from trimtab.plan.replicas.descent import balance, revert_partition
-from trimtab.plan.replicas.factor import resized
+from trimtab.plan.replicas.descent import anneal, balance, revert_partition
+from trimtab.plan.replicas.factor import problem_with_vacancies
 from trimtab.plan.replicas.headroom import relax_constraints, with_leaders_moved
 from trimtab.plan.replicas.outcome import PlanPath, path_of, plan_of
-from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.price import worthwhile
 from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
-from trimtab.plan.replicas.repair import repair
-from trimtab.plan.replicas.topics import SPREAD, topic_potential, topic_table
+from trimtab.plan.replicas.repair import (
+    LAGGING,
+    LEAVING_BROKER,
+    OFFLINE,
+    SOUND,
+    add_missing,
+    drop_spare,
+    repair,
+)
 from trimtab.plan.search.board import NEGLIGIBLE, set_limits
 from trimtab.plan.search.limits import MARGIN, potential
 from trimtab.plan.search.rounds import CHANGES, MOVE_COSTS, RETRIES, Rating, SearchBudget, heats, improved
@@ -320,3 +335,58 @@ class ReplicasSearch:
         place, lead = best.place.copy(), best.lead.copy()
         place[chosen], lead[chosen] = lawful.place[chosen], lawful.lead[chosen]
         return Placement(place, lead)
+
+
+EVALUATED = ("rack", "host", "theta")
+"""The goals that such a plan is judged by, where they are asked for."""
+
+RESIZE_PASSES = 3
+"""How often the choice is looked at again for every partition."""
+
+
+def resized(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
+    """The plan that gives topics the number of replicas that `replication_factor` asks for.
+
+    Raises
+    ------
+    PlanError
+        If the setting meets no topic, or asks two numbers of one.
+    """
+    problem = problem_with_vacancies(snapshot, settings)
+    placement = relax_constraints(problem, resized_placement(problem), resized_placement)
+    goals = tuple(goal for goal in problem.settings.goals if goal in EVALUATED)
+    judged = replace(problem, settings=replace(problem.settings, goals=goals), topics=None)
+    kept, cut = apply_limits(judged, placement)
+    return plan_of(judged, "trim", kept, cut)
+
+
+def resized_placement(problem: ReplicasProblem) -> Placement:
+    """The placement with replicas added and dropped."""
+    arrays, first, wanted = problem.wide, problem.brokers, problem.target_factor
+    have = ((arrays.initial >= 0) & (arrays.initial < first)).sum(axis=1)
+    order = problem.biggest_first
+    more, less = (order[side[order]] for side in ((wanted > have), (wanted > 0) & (wanted < have)))
+    fewer = np.where(wanted > 0, np.maximum(have - wanted, 0), 0).astype(np.int32)
+    start = placement = problem.initial_placement
+    used = problem.carried_load(start) * arrays.inverse
+    for _ in range(2):
+        # The mean to be near is that of all replicas, those to be added with those to stay: known once they
+        # are placed somewhere.
+        limits = problem.limits(problem.carried_load(placement), MARGIN)
+        board = new_board(arrays, *start, used, limits)
+        drop_spare(board, less, fewer, _ranks(problem), start.lead, first, RESIZE_PASSES)
+        add_missing(board, more, first, RESIZE_PASSES)
+        placement = Placement(board.place, board.lead)
+    return placement
+
+
+def _ranks(problem: ReplicasProblem) -> IntArray:
+    """Shape (partitions, width): what each replica is worth."""
+    arrays, state = problem.arrays, problem.snapshot.brokers.state
+    parts = problem.snapshot.partitions
+    of = state[np.maximum(arrays.initial, 0)]
+    ranks = np.where(parts.in_sync, SOUND, LAGGING)
+    ranks = np.where(of == ReplicaBrokerState.DRAINING, LEAVING_BROKER, ranks)
+    return np.ascontiguousarray(
+        np.where((of == ReplicaBrokerState.DEAD) | problem.offline, OFFLINE, ranks), np.int32
+    )

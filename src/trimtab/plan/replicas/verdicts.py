@@ -1,17 +1,31 @@
-"""The goals held against a final placement, and for what it misses, the numbers that prove why."""
+"""The goals held against a final placement, and for each goal that it misses, the numbers that prove why.
 
+The goals are about the load of brokers and hosts, about numbers of replicas and leaders, and about topics.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from trimtab.model.goals import exceeds, percent_above, violations
+from trimtab.model.goals import (
+    GoalViolation,
+    SecondaryGoal,
+    exceeds,
+    percent_above,
+    topic_violation_text,
+    violations,
+)
 from trimtab.model.imbalance import Imbalance
-from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.plan import Problem
+from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
+from trimtab.model.plan import Prediction, Problem
+from trimtab.model.replicas.numbers import NUMBERS
+from trimtab.model.replicas.plan import CountSpread, CountSpreadPrediction, TopicGoalPrediction
 from trimtab.model.replicas.resources import DISK, RESOURCES, UNITS
-from trimtab.plan.replicas.dir_schedule import LogDirSchedule
-from trimtab.plan.replicas.dir_verdicts import dir_problems
-from trimtab.plan.replicas.factor_verdicts import factor_problems
+from trimtab.model.replicas.topics import TopicCounts, topic_numbers
+from trimtab.plan.replicas.arrays import Placement
+from trimtab.plan.replicas.dir_schedule import LogDirSchedule, dir_problems
+from trimtab.plan.replicas.factor import factor_problems
 from trimtab.plan.replicas.headroom import too_few_holders
 from trimtab.plan.replicas.infeasible import (
     NOTHING_PINNED,
@@ -19,13 +33,298 @@ from trimtab.plan.replicas.infeasible import (
     copies_in_service,
     hard_problems,
 )
-from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import ReplicasProblem
-from trimtab.plan.replicas.secondary_goals import Pair, secondary_problems
-from trimtab.plan.replicas.share_problems import must_be_uneven, must_exceed_theta
-from trimtab.plan.replicas.topic_verdicts import TopicPair, topic_problems
+from trimtab.plan.replicas.shares import BrokerPrefix, whole_groups
 from trimtab.plan.search.limits import required_epsilon_scale
 from trimtab.plan.search.verdicts import Evaluation, evaluation, too_few_brokers
+
+NAMED = 5
+"""Brokers or topics named in a text, at most; the proof names them all."""
+
+
+def must_exceed_theta(problem: ReplicasProblem, r: int) -> Problem | None:
+    """The problem of brokers that must carry more than θ allows by the rules; None where none must."""
+    theta, name = problem.settings.theta[r], RESOURCES[r]
+    found = problem.shares.fullest(r)
+    if found is None or not exceeds(found.usage, theta):
+        return None
+    limit, typical = theta * found.capacity, found.capacity / len(found.brokers)
+    count = max(1, int(np.ceil((found.needed / theta - found.capacity) / typical - 1e-9)))
+    kind, which = _named_set(problem, found)
+    more = f"{count} broker{'s' if count != 1 else ''} of {typical:.6g} {UNITS[name]}"
+    return Problem(
+        "conflicting_constraints",
+        f"{name}: {_set_text(problem, found)}: {found.needed:.6g} {UNITS[name]}, limit {limit:.6g} "
+        f"({100 * theta:g}% of the capacity). {_set_remedy(kind, which, more)}",
+        count=count,
+        resource=name,
+        proof={"goal": "theta", **_set_proof(problem, found), "theta": theta, "limit": limit},
+    )
+
+
+def must_be_uneven(problem: ReplicasProblem, r: int) -> Problem | None:
+    """The problem of brokers that the rules keep further than ε from the mean; None where none are."""
+    epsilon, name, shares = problem.settings.epsilon[r], RESOURCES[r], problem.shares
+    found, others = shares.fullest(r), shares.emptiest(r)
+    if found is None or others is None:
+        return None
+    total, capacity = shares.total(r)
+    if total <= 0.0:
+        return None
+    mean = total / capacity
+
+    def rest(of: BrokerPrefix) -> float:
+        return 1 - (total - of.needed) / (capacity - of.capacity) / mean
+
+    if not exceeds(found.usage / mean - 1, epsilon):
+        found = others
+        if not exceeds(rest(found), epsilon):
+            return None
+    kind, which = _named_set(problem, found)
+    return Problem(
+        "conflicting_constraints",
+        f"{name}: {_set_text(problem, found)}: on average at least {found.usage / mean - 1:.1%} above the "
+        f"mean {mean:.2%}, and all other brokers at least {rest(found):.1%} below it (epsilon "
+        f"{100 * epsilon:g}%). {_set_remedy(kind, which, 'brokers')}",
+        resource=name,
+        proof={
+            "goal": "epsilon",
+            **_set_proof(problem, found),
+            "mean_usage": mean,
+            "above_mean": found.usage / mean - 1,
+            "others_below_mean": rest(found),
+        },
+    )
+
+
+def _named_set(problem: ReplicasProblem, found: BrokerPrefix) -> tuple[str, list[str]]:
+    """What the set is made of: racks, hosts or brokers, and their names."""
+    brokers, service = problem.snapshot.brokers, problem.snapshot.brokers.in_service
+    for kind, group, names in (
+        ("rack", problem.arrays.rack, brokers.rack),
+        ("host", problem.arrays.host, brokers.host),
+    ):
+        if kind in problem.settings.goals and whole_groups(found.brokers, group, service):
+            several = len(set(group[service].tolist())) < int(service.sum())
+            if several:
+                return kind, sorted({names[b] for b in found.brokers.tolist()})
+    return "broker", [str(brokers.id[b]) for b in sorted(found.brokers.tolist())]
+
+
+def _set_text(problem: ReplicasProblem, found: BrokerPrefix) -> str:
+    """The set, how many brokers it has, and what it must hold."""
+    brokers, service = problem.snapshot.brokers, problem.snapshot.brokers.in_service
+    kind, which = _named_set(problem, found)
+    named = ", ".join(which[:NAMED]) + (", ..." if len(which) > NAMED else "")
+    who = f"{kind}{'s' if len(which) > 1 else ''} {named}"
+    least, most = found.replicas
+    what = f"{most} replica{'s' if most != 1 else ''}"
+    must = (
+        f"must hold {what} of every partition" if least == most else f"must hold up to {what} of a partition"
+    )
+    if kind == "broker":
+        return f"{who} {must}, because all others hold one at most"
+    of = brokers.rack if kind == "rack" else brokers.host
+    there = sum(name in which for name in of)
+    ids = [str(brokers.id[b]) for b in sorted(found.brokers.tolist())]
+    listed = ", ".join(ids[:NAMED]) + (", ..." if len(ids) > NAMED else "")
+    number = f"{len(ids)} broker{'s' if len(ids) > 1 else ''}"
+    if there > len(ids):
+        has = f"{'have' if len(which) > 1 else 'has'} {number} left ({listed})"
+    else:
+        has = f"{'have' if len(which) > 1 else 'has'} {len(ids)} of {int(service.sum())} brokers ({listed})"
+    return f"{who} {has} and {must}"
+
+
+def _set_remedy(kind: str, which: list[str], more: str) -> str:
+    if kind == "broker":
+        return f"Add {more}, or give these brokers more capacity"
+    where = f"{kind} {which[0]}" if len(which) == 1 else f"these {kind}s"
+    return f"Add {more} to {where}, or take {kind} out of replicas.goals"
+
+
+def _set_proof(problem: ReplicasProblem, found: BrokerPrefix) -> dict[str, object]:
+    kind, which = _named_set(problem, found)
+    ids = problem.snapshot.brokers.id
+    return {
+        "of": kind,
+        "names": which,
+        "brokers": sorted(int(ids[b]) for b in found.brokers),
+        "brokers_in_service": int(problem.snapshot.brokers.in_service.sum()),
+        "replicas_of_a_partition": found.replicas[1],
+        "needed": found.needed,
+        "capacity": found.capacity,
+    }
+
+
+TopicPair = tuple[TopicCounts, TopicCounts]
+"""The topics under the snapshot, and under the plan."""
+
+
+def topic_pair(problem: ReplicasProblem, replicas: IntArray, leader: IntArray) -> TopicPair | None:
+    """The topics that goals are about, under the snapshot and a plan's end, broker indices; None for none."""
+    snapshot, settings = problem.snapshot, problem.settings
+    before = topic_numbers(snapshot, settings, problem.arrays.initial, problem.first_leader)
+    after = topic_numbers(snapshot, settings, replicas, leader)
+    return None if before is None or after is None else (before, after)
+
+
+def predicted_topics(pair: TopicPair | None) -> dict[str, TopicGoalPrediction] | None:
+    """How many topics miss each goal, before and after; None where no goal is about topics."""
+    if pair is None:
+        return None
+    before, after = (
+        {goal: sum(breach.goal == goal for breach in one.violations()) for goal in one.goals} for one in pair
+    )
+    return {goal: TopicGoalPrediction(pair[1].about(goal), before[goal], after[goal]) for goal in after}
+
+
+def topic_problems(pair: TopicPair | None) -> tuple[list[Problem], list[Problem]]:
+    """What is proven impossible, and what is only not achieved."""
+    if pair is None:
+        return [], []
+    after, proven, open_ = pair[1], [], []
+    short = after.short()
+    if short:
+        proven.append(_too_few_partitions(after, short))
+    for goal in after.goals:
+        found = [breach for breach in after.violations() if breach.goal == goal]
+        if goal == "min_leaders_per_topic":
+            found = [breach for breach in found if breach.resource not in short]
+        if not found:
+            continue
+        told = "; ".join(topic_violation_text(breach) for breach in found[:NAMED])
+        more = f"; and {len(found) - NAMED} more topics" if len(found) > NAMED else ""
+        open_.append(
+            Problem(
+                "unmet_goal",
+                f"{goal}: {told}{more}; no move that was tried helps within the rules",
+                proof={"goal": goal, "topics": [breach.resource for breach in found]},
+            )
+        )
+    return proven, open_
+
+
+def _too_few_partitions(after: TopicCounts, short: dict[str, int]) -> Problem:
+    """Fewer partitions than brokers need to lead: no plan makes more."""
+    number = int(after.topic_goals.counted[:, 1].sum())
+    rows = {name: row for row, name in enumerate(after.topic_goals.name)}
+    least = {name: int(after.topic_goals.minimum[rows[name]]) for name in short}
+    has = {name: int(after.topic_goals.partitions[rows[name]]) for name in short}
+    told = "; ".join(
+        f"topic {name} has {has[name]} partitions, and {number} brokers are to lead {least[name]} each: add "
+        f"{lack}"
+        for name, lack in list(short.items())[:NAMED]
+    )
+    more = f"; and {len(short) - NAMED} more topics" if len(short) > NAMED else ""
+    return Problem(
+        "add_partitions",
+        f"{told}{more}; or ask for fewer in replicas.min_leaders_per_topic",
+        count=sum(short.values()),
+        proof={
+            "goal": "min_leaders_per_topic",
+            "brokers_that_may_lead": number,
+            "least_leaders": least,
+            "partitions": has,
+        },
+    )
+
+
+SecondaryPair = tuple[SecondaryGoal, SecondaryGoal]
+"""One kind under the snapshot, and under the plan."""
+
+
+def predicted_hosts(pairs: Sequence[SecondaryPair]) -> Prediction | None:
+    """Measures over the hosts; None where they bear no load of their own."""
+    found = (pair for pair in pairs if pair[0].kind == "host")
+    return next((Prediction(*(one.measured.measures() for one in pair)) for pair in found), None)
+
+
+def predicted_numbers(pairs: Sequence[SecondaryPair]) -> dict[str, CountSpreadPrediction] | None:
+    """Least, mean and most of each number that a goal asks for, before and after; None if none does."""
+    found = {
+        name: CountSpreadPrediction(_spread(before.measured, column), _spread(after.measured, column))
+        for before, after in pairs
+        if after.kind == "number"
+        for column, name in enumerate(after.measured.resources)
+    }
+    return found or None
+
+
+def _spread(measured: Imbalance, column: int) -> CountSpread:
+    counted = measured.counted[:, column]
+    if not counted.any():
+        return CountSpread(0.0, 0.0, 0.0)
+    usage = measured.usage[counted, column]
+    return CountSpread(float(usage.min()), float(measured.mean[column]), float(usage.max()))
+
+
+def secondary_problems(
+    problem: ReplicasProblem, pairs: Sequence[SecondaryPair]
+) -> tuple[list[Problem], list[Problem], bool]:
+    """What is proven impossible, what is only not achieved, and whether something is lifted above θ."""
+    proven: list[Problem] = []
+    open_: list[Problem] = []
+    lifted = False
+    for before, after in pairs:
+        # What a broker might have to send is no load that it bears.
+        lifted |= after.kind == "host" and bool(
+            (after.violations_by_row()[0] & ~before.violations_by_row()[0]).any()
+        )
+        for breach in after.violations():
+            why = None
+            if after.kind == "host" and breach.goal == "theta":
+                why = _too_few_hosts(problem, after, RESOURCES.index(breach.resource))
+            (open_ if why is None else proven).append(why or _missed_secondary_goal(after, breach))
+    return proven, open_, lifted
+
+
+def _too_few_hosts(problem: ReplicasProblem, after: SecondaryGoal, r: int) -> Problem | None:
+    """The total is more than all hosts together may carry."""
+    hosts = problem.carriers.hosts
+    if hosts is None or not hosts.counted[:, r].all() or not problem.fixed_mean[r]:
+        return None
+    if r == DISK and not hosts.declared[:, DISK].all():
+        return None
+    name, capacity, number = RESOURCES[r], hosts.capacity[:, r], len(hosts)
+    load = float((after.measured.usage[:, r] * capacity).sum())
+    theta = float(after.goals.theta[r])
+    found = too_few_brokers(f"{name} of the hosts", name, UNITS[name], load, capacity, theta, {})
+    if found is None:
+        return None
+    told = {key: value for key, value in found.proof.items() if "broker" not in key}
+    return Problem(
+        "add_brokers",
+        f"{name}: the load of {told['total']:.6g} {UNITS[name]} is more than {100 * theta:g}% of the "
+        f"capacity of {number} hosts; add {found.count} host{'s' if found.count != 1 else ''}",
+        count=found.count,
+        resource=name,
+        proof={"goal": "host_load", **told, "hosts": number},
+    )
+
+
+def _missed_secondary_goal(after: SecondaryGoal, violation: GoalViolation) -> Problem:
+    """A goal that the plan does not reach, and that is not proven out of reach."""
+    host, number = after.kind == "host", violation.brokers
+    noun = "host" if host else "broker"
+    rows = f"1 {noun} stays" if number == 1 else f"{number} {noun}s stay"
+    limit = f"host_{violation.goal}" if host else "count_epsilon" if violation.goal == "epsilon" else "theta"
+    side = "above" if violation.goal == "theta" else "further from the mean than"
+    goal = (
+        "host_load"
+        if host
+        else next(goal for goal, column in NUMBERS.items() if column == violation.resource)
+    )
+    worst = percent_above(abs(violation.value), violation.limit)
+    figure = "peak_usage" if violation.goal == "theta" else "worst_deviation"
+    return Problem(
+        "unmet_goal",
+        f"{resource_name(violation.resource)}: {rows} {side} {limit} {100 * violation.limit:g}%, the worst "
+        f"{noun} "
+        f"{violation.broker} at {worst}; no move that was tried helps within the rules",
+        resource=violation.resource if violation.resource in RESOURCES else None,
+        proof={"goal": goal, f"{noun}s": number, figure: abs(violation.value)},
+    )
 
 
 def evaluate(
@@ -37,7 +336,7 @@ def evaluate(
     log_dir_schedule: LogDirSchedule,
     any_move: bool,
     cuts: tuple[Problem, ...] = (),
-    others: tuple[Pair, ...] = (),
+    others: tuple[SecondaryPair, ...] = (),
     topics: TopicPair | None = None,
     retained: PinnedPartitions = NOTHING_PINNED,
 ) -> Evaluation:

@@ -1,9 +1,9 @@
-"""Compiled: the arithmetic of a board: brokers, what they bear, and what a change of that is worth.
+"""Compiled: the arithmetic of a board: brokers, their load, the value of a change, the queue of changes.
 
 The potential of a broker is the sum over columns of weight · (excess over the band² + lack below it²), a
 hundredfold for what lies over θ; a plan is found by making the potentials fall. A faint pull towards the
 mean, the guidance, breaks ties between changes that are equally good for the goals; it never decides whether
-one is accepted.
+a change is accepted.
 
 A balancer's board is a named tuple of its own: the fields of `SearchBoard`, and what the balancer's rules
 need. The rules on who may go where stay with the balancer: numba does not keep on disk what takes a kernel as
@@ -21,6 +21,45 @@ import numpy as np
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.plan.search.compiled import entry, inner, leaf
 from trimtab.plan.search.limits import THETA_WEIGHT, UsageLimits
+
+LONG_LIST = 400
+"""Items of a broker that are tried against all destinations; the others wait for their turn."""
+
+STALE = 0.8
+"""A gain that has fallen below this share of what it was goes back into the queue."""
+
+
+@leaf
+def sink(keys, items, targets, size, i):
+    """Let entry `i` sink to where it belongs."""
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            return
+        if child + 1 < size and keys[child + 1] > keys[child]:
+            child += 1
+        if keys[child] <= keys[i]:
+            return
+        keys[i], keys[child] = keys[child], keys[i]
+        items[i], items[child] = items[child], items[i]
+        targets[i], targets[child] = targets[child], targets[i]
+        i = child
+
+
+@leaf
+def order_queue(keys, items, targets, size):
+    """Make a heap of the first `size` entries."""
+    for i in range(size // 2 - 1, -1, -1):
+        sink(keys, items, targets, size, i)
+
+
+@leaf
+def drop_first(keys, items, targets, size):
+    """Take the biggest entry out; returns the new size. The caller lets the new first entry sink."""
+    size -= 1
+    keys[0], items[0], targets[0] = keys[size], items[size], targets[size]
+    return size
+
 
 GUIDANCE = 0.02
 NEGLIGIBLE = 1e-18

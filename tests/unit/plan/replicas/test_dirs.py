@@ -14,8 +14,9 @@ from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.plan.replicas import dir_balance, role_aware, trim
-from trimtab.plan.replicas.dir_balance import ARRIVING, BrokerDirs, placed, usage_of, violation
+from trimtab.plan.replicas import dirs as dir_balance
+from trimtab.plan.replicas import role_aware, trim
+from trimtab.plan.replicas.dirs import ARRIVING, BrokerDirs, dir_placement, dir_usage, dir_violation
 from trimtab.report.replicas.renderer import plan_text
 
 DISKS = [("/a", "online", 50.0), ("/b", "online", 50.0)]
@@ -173,7 +174,7 @@ def test_the_search_exchanges_where_it_cannot_try_everything(monkeypatch: pytest
     free = np.full(2, np.inf)
     dirs = BrokerDirs(np.zeros(2), np.full(2, 50.0), free, free, np.full(2, 0.51), np.full(2, 0.49))
     size, origin = np.array([15.0, 15.0, 10.0, 10.0]), np.array([0, 0, 1, 1], dtype=np.int32)
-    assert usage_of(dirs, size, placed(dirs, size, origin)).tolist() == [0.5, 0.5]
+    assert dir_usage(dirs, size, dir_placement(dirs, size, origin)).tolist() == [0.5, 0.5]
 
 
 def test_a_partition_bigger_than_any_dir_may_hold_is_proven() -> None:
@@ -238,7 +239,7 @@ def every_placement(dirs: BrokerDirs, size: Any, origin: Any) -> tuple[float, fl
     best = (np.inf, np.inf)
     for where in itertools.product(range(len(dirs.capacity)), repeat=len(size)):
         moved = sum(s for s, was, now in zip(size, origin, where, strict=True) if was not in (ARRIVING, now))
-        far = float(violation(dirs, usage_of(dirs, size, np.array(where))))
+        far = float(dir_violation(dirs, dir_usage(dirs, size, np.array(where))))
         best = min(best, (far if far > dir_balance.NEGLIGIBLE else 0.0, moved))
     return best
 
@@ -261,8 +262,8 @@ def test_small_brokers_are_levelled_as_well_as_can_be(most: int, monkeypatch: py
         free = np.full(number, np.inf)
         band = np.full(number, mean * (1 + epsilon)), np.full(number, mean * (1 - epsilon))
         dirs = BrokerDirs(np.zeros(number), capacity, free, np.full(number, 0.9), *band)
-        where = placed(dirs, size, origin.astype(np.int32))
-        far = float(violation(dirs, usage_of(dirs, size, where)))
+        where = dir_placement(dirs, size, origin.astype(np.int32))
+        far = float(dir_violation(dirs, dir_usage(dirs, size, where)))
         bytes_moved = float(size[(where != origin) & (origin != ARRIVING)].sum())
         least, fewest = every_placement(dirs, size, origin)
         if most == 32:

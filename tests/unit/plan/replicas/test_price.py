@@ -8,8 +8,8 @@ from tests.support.replica_clusters import broker, partition, snapshot
 
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.plan.replicas.placement import Placement
-from trimtab.plan.replicas.price import worthwhile
+from trimtab.plan.replicas.arrays import Placement
+from trimtab.plan.replicas.budget import worthwhile
 from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
 
 

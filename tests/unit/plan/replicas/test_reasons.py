@@ -10,8 +10,8 @@ from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
+from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.outcome import plan_of
-from trimtab.plan.replicas.placement import Placement
 from trimtab.plan.replicas.problem import problem_data
 from trimtab.plan.search.reasons import change
 

@@ -11,7 +11,7 @@ from trimtab.model.replicas.resources import CPU
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.problem import problem_data
-from trimtab.plan.replicas.share_problems import must_exceed_theta
+from trimtab.plan.replicas.verdicts import must_exceed_theta
 
 FULL = (100.0,) * 4
 DISK_ONLY = (None, 100.0, None, None)

@@ -16,7 +16,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.problem import problem_data
-from trimtab.plan.search.even import even_usage
+from trimtab.plan.search.limits import even_usage
 
 
 def test_even_usage_by_hand() -> None:

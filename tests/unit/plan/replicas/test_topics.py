@@ -23,11 +23,19 @@ from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.model.replicas.topics import topic_goals
-from trimtab.plan.replicas.board import ReplicasBoard, give_lead_interpreted, may_move, move_interpreted
-from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.arrays import Placement
+from trimtab.plan.replicas.board import (
+    SPREAD,
+    ReplicasBoard,
+    burden,
+    give_lead_interpreted,
+    may_move,
+    move_interpreted,
+    outcome,
+    topic_potential,
+    topic_table,
+)
 from trimtab.plan.replicas.problem import problem_data
-from trimtab.plan.replicas.topics import SPREAD, topic_potential, topic_table
-from trimtab.plan.replicas.trade import burden, outcome
 from trimtab.plan.replicas.trim import board_of, plan
 from trimtab.plan.search.compiled import entry
 from trimtab.report.replicas.renderer import plan_text

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.plan.replicas.placement import Placement
+from trimtab.plan.replicas.arrays import Placement
+from trimtab.plan.replicas.board import gain, outcome
 from trimtab.plan.replicas.problem import ReplicasProblem, problem_data
-from trimtab.plan.replicas.trade import gain, outcome
 from trimtab.plan.replicas.trim import board_of
 from trimtab.plan.search.board import GUIDANCE
 from trimtab.plan.search.compiled import entry

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from trimtab.plan.search.confined import confined
+from trimtab.plan.search.verdicts import confined
 
 
 def test_two_loads_that_share_one_place_are_too_much_together() -> None:
