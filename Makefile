@@ -4,6 +4,7 @@
 .PHONY: help demo demo-bundles demo-queues demo-keys demo-masters interactive prepared check test test-long lint bench lock clean
 .DEFAULT_GOAL := help
 bin := .venv/bin
+packages := $(wildcard packages/*/pyproject.toml)
 export PYTHON
 # Containers often forbid bytecode files. Without them, each process that a test starts compiles every module it
 # imports: 1.2 s instead of 0.5 s for one with numpy, pyarrow and Spark.
@@ -63,11 +64,11 @@ lint: .venv/.dev ## style, types and layers only
 bench: .venv/.dev ## speed and quality of planner and pipeline, into benchmarks/results
 	$(bin)/python benchmarks/run.py
 
-.venv/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml scripts/check-machine scripts/make-environment
+.venv/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml $(packages) scripts/check-machine scripts/make-environment
 	@scripts/make-environment runtime
 	@touch $@
 
-.venv/.dev: requirements/build.txt requirements/dev.txt pyproject.toml scripts/check-machine scripts/make-environment
+.venv/.dev: requirements/build.txt requirements/dev.txt pyproject.toml $(packages) scripts/check-machine scripts/make-environment
 	@scripts/make-environment dev
 	@touch .venv/.runtime $@
 

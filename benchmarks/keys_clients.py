@@ -33,21 +33,21 @@ import confluent_kafka
 from kafka import KafkaAdminClient, KafkaProducer
 from results import write_result
 
-from trimtab.dataplane.keys import aiokafka as ours_aiokafka
-from trimtab.dataplane.keys import confluent as ours_confluent
-from trimtab.dataplane.keys import kafka_python as ours_kafka_python
-from trimtab.dataplane.keys.checkpoints import CheckpointStore, InMemoryCheckpointStore
-from trimtab.dataplane.keys.ordered_consumer import OrderedConsumer
-from trimtab.dataplane.keys.partitioners import PolicyPartitioner
-from trimtab.dataplane.keys.settings import RoutingConfig
-from trimtab.files.keys.stamp import HEADER, stamp_bytes
-from trimtab.files.keys.table import PublishedTable, write_table
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.clients import SqliteEffects
-from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.catalogue import KeyPolicyInputs
-from trimtab.online.keys.murmur2 import key_group
-from trimtab.online.keys.order.messages import Stamp
+from trimtab_keys.clients import aiokafka as ours_aiokafka
+from trimtab_keys.clients import confluent as ours_confluent
+from trimtab_keys.clients import kafka_python as ours_kafka_python
+from trimtab_keys.clients.checkpoints import CheckpointStore, InMemoryCheckpointStore
+from trimtab_keys.clients.ordered_consumer import OrderedConsumer
+from trimtab_keys.clients.partitioners import PolicyPartitioner
+from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.core.catalogue import KeyPolicyInputs
+from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.order.messages import Stamp
+from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.format.stamp import HEADER, stamp_bytes
+from trimtab_keys.format.table import PublishedTable, write_table
 
 TOPIC = "benchmark"
 PARTITIONS = 24

@@ -35,18 +35,18 @@ from keys_clients import PARTITIONS, VALUE, draws
 from results import write_result
 
 from support.postgres import postgres_server
-from trimtab.dataplane.keys import aiokafka as ours_aiokafka
-from trimtab.dataplane.keys import confluent as ours_confluent
-from trimtab.dataplane.keys import kafka_python as ours_kafka_python
-from trimtab.dataplane.keys.checkpoints import (
+from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab_keys.clients import aiokafka as ours_aiokafka
+from trimtab_keys.clients import confluent as ours_confluent
+from trimtab_keys.clients import kafka_python as ours_kafka_python
+from trimtab_keys.clients.checkpoints import (
     CheckpointStore,
     InMemoryCheckpointStore,
     PostgresCheckpointStore,
     SqliteCheckpointStore,
 )
-from trimtab.dataplane.keys.ordered_consumer import POLL_SECONDS
-from trimtab.dataplane.keys.settings import RoutingConfig
-from trimtab.lab.sandbox.kafka import KafkaSandbox
+from trimtab_keys.clients.ordered_consumer import POLL_SECONDS
+from trimtab_keys.clients.settings import RoutingConfig
 
 RECORDS = {"kafka-python": 400_000, "aiokafka": 800_000, "confluent-kafka": 1_000_000}
 """More than clients fetch ahead (1 MB a partition): else all lies there when the clock begins."""

@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trimtab.files.masters.log import SEGMENT_BYTES, NodeLog
-from trimtab.online.masters.entries import AppendMessages, MessageRecord
-from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
-from trimtab.online.masters.settings import StoreSettings
-from trimtab.online.masters.state import GroupState
+from trimtab_store.core.entries import AppendMessages, MessageRecord
+from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
+from trimtab_store.core.settings import StoreSettings
+from trimtab_store.core.state import GroupState
+from trimtab_store.format.log import SEGMENT_BYTES, NodeLog
 
 PAYLOAD_BYTES = 1000
 MESSAGES = 16

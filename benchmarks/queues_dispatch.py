@@ -15,8 +15,8 @@ from collections import deque
 
 from results import write_result
 
-from trimtab.online.queues.catalogue import POLICIES, DispatchInputs, policy_named
-from trimtab.online.queues.ledger import QueueLedger
+from trimtab_queues.core.catalogue import POLICIES, DispatchInputs, policy_named
+from trimtab_queues.core.ledger import QueueLedger
 
 WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)
 QUEUES = (5, 50, 500)

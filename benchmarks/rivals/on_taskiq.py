@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from taskiq_redis import ListQueueBroker, RedisStreamBroker
 
 from rivals.workload import RECOVERY_SECONDS, TUNED, URL, occupy
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_queues import BalancedBroker
+from trimtab_queues.core.settings import SchedulingSettings
 
 if TYPE_CHECKING:
     from taskiq import AsyncBroker

@@ -21,7 +21,6 @@ from demos.machine import MachineLog, failures, failures_lines
 from demos.sampling import measured_load
 from demos.screen import SIDE_BY_SIDE, DemoOutput
 from demos.turn import DemoPipeline
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.processes import end, running
 from trimtab.lab.warm_up import begin_warm_up
@@ -29,6 +28,7 @@ from trimtab.loop import turn
 from trimtab.model.load import resource_name
 from trimtab.report.comparison import MeasurementGoals, before_after_table, compare_measurements, draw_heatmap
 from trimtab.report.tables import terminal_heatmap
+from trimtab_common.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -41,7 +41,6 @@ from trimtab.model.keys.plan import KeysPlan
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 from trimtab.plan.keys.trim import plan_keys
 from trimtab.report.keys.renderer import plan_text, receipt_text, status_text
 from trimtab.report.tables import table_lines
@@ -50,6 +49,7 @@ from trimtab.systems.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
 from trimtab.systems.kafka.offset_sampling import OffsetSampling
 from trimtab.systems.kafka.settings import KafkaConnection, spark_options
 from trimtab.systems.kafka.tables import open_port
+from trimtab_keys.core.murmur2 import POSITIVE, murmur2
 
 BROKERS: Final = 3
 PARTITIONS: Final = 4

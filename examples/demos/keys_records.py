@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.files.keys.heartbeat import read_heartbeat
-from trimtab.files.keys.heartbeat import record_key as beat_key
-from trimtab.files.keys.table import record_key as table_key
-from trimtab.files.keys.table import version_and_base
 from trimtab.history.keys.simulation import waiting
 from trimtab.model.load import FloatArray
 from trimtab.report.charts import BASELINE, FAINT, INK, LINE, OVERLOADED, save_figure, style_axes
+from trimtab_keys.format.heartbeat import read_heartbeat
+from trimtab_keys.format.heartbeat import record_key as beat_key
+from trimtab_keys.format.table import record_key as table_key
+from trimtab_keys.format.table import version_and_base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

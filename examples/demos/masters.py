@@ -391,7 +391,7 @@ def heir_text(before: Sequence[int], after: Sequence[int]) -> str:
     """Why the next node by number got all masterships of the dead one; empty if it did not.
 
     Nodes try in turn for a group without a master, a part of the renewal period apart. After the dead node's
-    turn comes that of the next node (`online.masters.group`).
+    turn comes that of the next node (`trimtab_store.core.group`).
     """
     heir = (VICTIM + 1) % NODES
     if after[heir] - before[heir] != before[VICTIM] or not before[VICTIM]:

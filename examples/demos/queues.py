@@ -19,7 +19,6 @@ from demos.turn import DemoPipeline, carry_out
 from trimtab.act.queues.executor import EXECUTOR
 from trimtab.act.queues.state import PublishSettings
 from trimtab.files.queues.plan import FORMAT as PLANS
-from trimtab.files.queues.settings import QueuesSettings
 from trimtab.files.queues.snapshot import FORMAT as SNAPSHOTS
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
 from trimtab.lab.sandbox.queues import program
@@ -40,6 +39,7 @@ from trimtab.systems.redis.collector import COLLECTING, QueuesCollector
 from trimtab.systems.redis.port import RedisPort
 from trimtab.systems.redis.server import QueueServerClient as Reader
 from trimtab.systems.redis.server import open_server
+from trimtab_queues.format.settings import QueuesSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

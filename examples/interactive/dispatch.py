@@ -11,7 +11,7 @@ from taskiq.exceptions import SendTaskError
 from interactive.messages import STRANDS, Message, Refused, key_of
 from interactive.processing import TASK_SECONDS, Tasks
 from interactive.rules import Rules
-from trimtab.dataplane.queues import BalancedBroker, retry_after_seconds
+from trimtab_queues import BalancedBroker, retry_after_seconds
 
 _log = logging.getLogger(__name__)
 

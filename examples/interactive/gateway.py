@@ -24,9 +24,9 @@ from interactive.messages import Message, Refused
 from interactive.processing import Tasks, make_broker
 from interactive.rules import Rules, read_rules
 from interactive.store import AWAY, Store
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.dataplane.queues.ending import ended
-from trimtab.model.errors import ConnectError, InputError
+from trimtab_common.errors import ConnectError, InputError
+from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.ending import ended
 
 BATCH_MAX = 1000
 BYTES_MAX = 512 * 1024

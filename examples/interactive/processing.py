@@ -10,7 +10,7 @@ from typing import Any
 from interactive.messages import Message
 from interactive.rules import Business, Effect
 from interactive.store import Store, patiently
-from trimtab.dataplane.queues import BalancedBroker
+from trimtab_queues import BalancedBroker
 
 Row = list[str]
 

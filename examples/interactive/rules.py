@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 Positive = Annotated[float, Meta(gt=0)]
 Text = Annotated[str, Meta(min_length=1, max_length=200)]

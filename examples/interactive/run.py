@@ -22,7 +22,7 @@ from interactive.chaos import chaos
 from interactive.checking import check, wait_until_counted
 from interactive.load import burst
 from interactive.system import System
-from trimtab.model.errors import TrimtabError
+from trimtab_common.errors import TrimtabError
 
 
 def up(system: System, arguments: argparse.Namespace) -> None:

@@ -37,7 +37,6 @@ from demos.sampling import SampledSandbox as World  # noqa: E402
 from demos.turn import DemoPipeline  # noqa: E402
 from trimtab.act.replicas.port import TopicPartition  # noqa: E402
 from trimtab.act.replicas.state import ReplicasExecutionSettings  # noqa: E402
-from trimtab.files.atomic import write_atomically  # noqa: E402
 from trimtab.files.replicas.snapshot import read_snapshot  # noqa: E402
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement  # noqa: E402
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload  # noqa: E402
@@ -51,6 +50,7 @@ from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings  # noqa: 
 from trimtab.plan.replicas import trim  # noqa: E402
 from trimtab.systems.kafka.client import admin_client  # noqa: E402
 from trimtab.systems.kafka.port import KafkaAdminPort  # noqa: E402
+from trimtab_common.files import write_atomically  # noqa: E402
 
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 8, 20.0, 6.0
 PIPELINE = ReplicasPipelineSettings(window_seconds=8.0, slide_seconds=8.0, windows=4)

@@ -22,11 +22,11 @@ from looking import MESSAGE_BYTES, Watch, ended, look, share
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.consumer import Consumer, StoredMessage
-from trimtab.dataplane.masters.producer import Producer
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.messages import OffsetUpload, RequestOffset, SendMessage
+from trimtab_common.files import write_atomically
+from trimtab_store.clients.consumer import Consumer, StoredMessage
+from trimtab_store.clients.producer import Producer
+from trimtab_store.core.messages import OffsetUpload, RequestOffset, SendMessage
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "duplicates.json"

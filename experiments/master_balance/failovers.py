@@ -21,10 +21,10 @@ from looking import Clients, Watch, ended, longest, look, milliseconds, share
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, settings_for
-from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.settings import StoreSettings
+from trimtab_common.files import write_atomically
+from trimtab_store.core.engines import ENGINES
+from trimtab_store.core.settings import StoreSettings
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "failovers.json"

@@ -25,10 +25,10 @@ from looking import median, milliseconds, share
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.producer import Producer
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.engines import EMBEDDED, ETCD
+from trimtab_common.files import write_atomically
+from trimtab_store.clients.producer import Producer
+from trimtab_store.core.engines import EMBEDDED, ETCD
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "latency.json"

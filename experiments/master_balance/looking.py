@@ -14,13 +14,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.handshake import PeerIdentity
-from trimtab.dataplane.masters.links import PeerLink
-from trimtab.dataplane.masters.producer import Producer
-from trimtab.files.masters.frames import encoded
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.messages import DescribeGroup, ProduceRequest, ProduceResponse, SendMessage
+from trimtab_store.clients.consumer import Consumer
+from trimtab_store.clients.producer import Producer
+from trimtab_store.connections.handshake import PeerIdentity
+from trimtab_store.connections.links import PeerLink
+from trimtab_store.core.messages import DescribeGroup, ProduceRequest, ProduceResponse, SendMessage
+from trimtab_store.format.frames import encoded
 
 LOOK_SECONDS = 0.001
 """From a node's answer to the next question to it."""

@@ -24,11 +24,11 @@ from looking import MESSAGE_BYTES, Watch, ended, look, milliseconds, share
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.producer import Producer
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.engines import ETCD
-from trimtab.online.masters.settings import TransferScheme
+from trimtab_common.files import write_atomically
+from trimtab_store.clients.producer import Producer
+from trimtab_store.core.engines import ETCD
+from trimtab_store.core.settings import TransferScheme
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "move_leader.json"

@@ -21,11 +21,11 @@ from looking import Clients, Watch, ended, longest, look, share, shares
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from page import tell
 
-from trimtab.dataplane.masters.group_status import masters_of, query_group_status
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.engines import EMBEDDED, ENGINES
-from trimtab.online.masters.settings import TransferScheme
+from trimtab_common.files import write_atomically
+from trimtab_store.clients.group_status import masters_of, query_group_status
+from trimtab_store.core.engines import EMBEDDED, ENGINES
+from trimtab_store.core.settings import TransferScheme
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "takeovers.json"

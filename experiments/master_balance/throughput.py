@@ -22,15 +22,15 @@ import numpy as np
 from looking import median
 from page import tell
 
-from trimtab.dataplane.masters.cluster import StoreConfig
-from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.producer import Producer
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.cgroups import MEMBERS, NodeCgroup, make_control_group, remove
 from trimtab.lab.sandbox.masters.clients import topics_of
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
 from trimtab.model.imbalance import imbalance
+from trimtab_common.files import write_atomically
+from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.consumer import Consumer
+from trimtab_store.clients.producer import Producer
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "throughput.json"

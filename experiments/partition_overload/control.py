@@ -11,8 +11,8 @@ from pathlib import Path
 
 from streams import CONSUMER_PER_SECOND, PARTITIONS, drawn, zipf
 
-from trimtab.files.atomic import write_atomically
 from trimtab.history.keys.stream import KeyStream
+from trimtab_common.files import write_atomically
 
 GROUP, TABLES = "readers", "trimtab-tables"
 BROKERS, PRODUCERS, MEMBERS = 3, 3, 3

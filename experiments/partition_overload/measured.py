@@ -12,7 +12,7 @@ from streams import PARTITIONS
 
 from trimtab.history.keys.simulation import KeysSimulationRun
 from trimtab.history.keys.stream import KeyStream
-from trimtab.online.keys.consumption import repaired
+from trimtab_keys.core.consumption import repaired
 
 THRESHOLD, WEIGHT, HOLD_SECONDS, RATE_SECONDS = 0.6, 0.5, 10.0, 5.0
 """Θ, λ1, and how long every ISC has to stay at or below Θ; rates are smoothed over the last."""

@@ -44,9 +44,9 @@ from measured import figures
 from senders import POLICIES
 from streams import PARTITIONS
 
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
+from trimtab_common.files import write_atomically
 
 FOLDER = Path(__file__).parent
 GUARDED = "tables and order guard"

@@ -24,13 +24,13 @@ from control import (
 )
 from streams import PARTITIONS
 
-from trimtab.dataplane.keys.confluent import Producer
-from trimtab.dataplane.keys.live_load import LiveLoad
-from trimtab.dataplane.keys.partitioners import PolicyPartitioner
-from trimtab.dataplane.keys.settings import LoadConfig, RoutingConfig
 from trimtab.history.keys.stream import KeyStream
-from trimtab.online.keys.catalogue import KeyPolicyInputs
-from trimtab.online.keys.settings import IpooaSettings
+from trimtab_keys.clients.confluent import Producer
+from trimtab_keys.clients.live_load import LiveLoad
+from trimtab_keys.clients.partitioners import PolicyPartitioner
+from trimtab_keys.clients.settings import LoadConfig, RoutingConfig
+from trimtab_keys.core.catalogue import KeyPolicyInputs
+from trimtab_keys.core.settings import IpooaSettings
 
 LOOK_SECONDS, RATE_SECONDS = 0.25, 5.0
 """As in virtual time: between two looks at backlogs, and over how long rates are smoothed."""

@@ -16,7 +16,6 @@ from typing import Any
 
 from streams import PARTITIONS, PER_SECOND, consumers, drawn, recorded, zipf
 
-from trimtab.files.atomic import write_atomically
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.ordered_simulation import (
     FixedTable,
@@ -27,9 +26,10 @@ from trimtab.history.keys.ordered_simulation import (
 )
 from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate
 from trimtab.history.keys.stream import KeyStream
-from trimtab.online.keys.catalogue import KeyPolicyInputs, policy_named
-from trimtab.online.keys.order.settings import OrderingConfig
-from trimtab.online.keys.settings import IpooaSettings
+from trimtab_common.files import write_atomically
+from trimtab_keys.core.catalogue import KeyPolicyInputs, policy_named
+from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.settings import IpooaSettings
 
 FOLDER = Path(__file__).parent
 SEEDS = (1, 2, 3)

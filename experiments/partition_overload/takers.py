@@ -35,10 +35,10 @@ from control import (
 )
 from streams import PARTITIONS, consumers
 
-from trimtab.dataplane.keys import confluent
-from trimtab.dataplane.keys.checkpoints import InMemoryCheckpointStore
-from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.history.keys.simulation import SimulatedConsumers
+from trimtab_keys.clients import confluent
+from trimtab_keys.clients.checkpoints import InMemoryCheckpointStore
+from trimtab_keys.clients.settings import RoutingConfig
 
 EFFECT = np.dtype(
     [("number", "i4"), ("key", "u4"), ("of_key", "u4"), ("sent", "f8"), ("partition", "u1"), ("done", "f8")]

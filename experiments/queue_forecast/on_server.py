@@ -33,15 +33,15 @@ from redis import Redis
 from schemes import BY_COUNT, BY_WORK, QUEUES, THRESHOLD, WEIGHTS
 
 from simulate.arrivals import ReplayedMessage, at_random, in_step
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.dataplane.queues.ending import ended
-from trimtab.files.atomic import write_atomically
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
 from trimtab.lab.sandbox.queues.server import RedisServerProcess
-from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
-from trimtab.online.queues.ledger import QueueLedger
-from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_common.files import write_atomically
+from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.ending import ended
+from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
+from trimtab_queues.core.ledger import QueueLedger
+from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.settings import SchedulingSettings
 
 FOLDER = Path(__file__).parent
 MESSAGES, CAPACITY, SHRUNK = 500, 500, 5

@@ -30,8 +30,8 @@ from schemes import (
     scheme,
 )
 
-from trimtab.files.atomic import write_atomically
 from trimtab.history.queues.simulation import QueuesRun
+from trimtab_common.files import write_atomically
 
 FOLDER = Path(__file__).parent
 KINDS = ("in step", "at random")

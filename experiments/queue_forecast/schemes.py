@@ -12,10 +12,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from simulate.arrivals import at_random, in_step
 from trimtab.history.queues.simulation import DispatchScheme, QueuesRun, QueuesWorld, ReplayedMessage
-from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
-from trimtab.online.queues.ledger import QueueLedger
-from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
+from trimtab_queues.core.ledger import QueueLedger
+from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.settings import SchedulingSettings
 
 QUEUES, CAPACITY = 5, 10_000
 WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)

@@ -25,12 +25,12 @@ import numpy as np
 import pyarrow.parquet as pq
 from schemes import QUEUES
 
-from trimtab.files.atomic import write_atomically
 from trimtab.history.queues.simulation import DispatchScheme, QueuesWorld, ReplayedMessage
-from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
-from trimtab.online.queues.ledger import QueueLedger
-from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_common.files import write_atomically
+from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
+from trimtab_queues.core.ledger import QueueLedger
+from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.settings import SchedulingSettings
 
 FOLDER = Path(__file__).parent
 CAPACITY = 10_000

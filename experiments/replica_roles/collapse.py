@@ -34,7 +34,6 @@ from demos.sampling import MeasuredPeriod
 from demos.sampling import SampledSandbox as World
 from demos.turn import DemoPipeline
 from trimtab.act.replicas.state import ReplicasExecutionSettings
-from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, read_placement
@@ -44,6 +43,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.report.replicas.renderer import spent
 from trimtab.systems.kafka.client import admin_client
+from trimtab_common.files import write_atomically
 
 FOLDER = Path(__file__).parent
 DRAW = "kafka-2-3"

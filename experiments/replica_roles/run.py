@@ -37,7 +37,6 @@ from demos.turn import DemoPipeline
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
-from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.plan import write_plan
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.sandbox.kafka.placement import (
@@ -48,13 +47,14 @@ from trimtab.lab.sandbox.kafka.placement import (
 )
 from trimtab.lab.sandbox.kafka.workload import read_workload
 from trimtab.lab.warm_up import warm_up_replicas
-from trimtab.model.errors import TrimtabError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
 from trimtab.report.replicas.renderer import spent
+from trimtab_common.errors import TrimtabError
+from trimtab_common.files import write_atomically
 
 FOLDER = Path(__file__).parent
 WARM_UP_SECONDS = 30.0

@@ -28,7 +28,6 @@ from demos.run import DemoInterrupted, orderly
 from demos.sampling import SampledSandbox as World
 from demos.turn import DemoPipeline
 from trimtab.act.replicas.state import ReplicasExecutionSettings
-from trimtab.files.atomic import write_atomically
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, draw_placement, read_placement
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload, read_workload
@@ -37,6 +36,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.plan.replicas import trim
 from trimtab.report.replicas.renderer import spent
+from trimtab_common.files import write_atomically
 
 FOLDER = Path(__file__).parent
 INTERVAL_SECONDS, SAMPLES, WARM_UP_SECONDS, SETTLE_SECONDS = 4.0, 6, 20.0, 6.0

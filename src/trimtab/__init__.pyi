@@ -20,7 +20,6 @@ from trimtab.balancers import BALANCERS as BALANCERS
 from trimtab.balancers import Balancer as Balancer
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import BundlesSnapshot
-from trimtab.model.errors import TrimtabError as TrimtabError
 from trimtab.model.keys.plan import KeysPlan
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.model.masters.plan import MastersPlan
@@ -29,6 +28,7 @@ from trimtab.model.queues.plan import QueuesPlan
 from trimtab.model.queues.snapshot import QueuesSnapshot
 from trimtab.model.replicas.plan import ReplicasPlan
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab_common.errors import TrimtabError as TrimtabError
 
 __version__: str
 __all__ = [

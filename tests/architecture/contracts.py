@@ -19,6 +19,8 @@ from trimtab.balancers import BALANCERS, systems
 if TYPE_CHECKING:
     from grimp import ImportGraph
 
+DATA_PLANES = {"trimtab_keys": "keys", "trimtab_queues": "queues", "trimtab_store": "masters"}
+"""Packages of the workspace, each of one balancer; the control plane uses their decisions and formats."""
 LAB = "trimtab.lab."
 """Demo, sandbox and made-up worlds, with their commands, show particular levels."""
 NAMES = {"levels": list(BALANCERS), "systems": [system.name for system in systems()]}
@@ -76,8 +78,10 @@ class Strangers(Contract):
 
 
 def _level(module: str) -> str | None:
-    """The balancer whose folder of a room a module stands in."""
+    """The balancer whose package, or folder of a room, a module stands in."""
     parts = module.split(".")
+    if parts[0] in DATA_PLANES:
+        return DATA_PLANES[parts[0]]
     return parts[2] if len(parts) > 2 and parts[2] in BALANCERS and parts[1] != "lab" else None
 
 

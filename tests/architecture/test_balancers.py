@@ -13,6 +13,8 @@ NAMES = tuple(
 )
 SYSTEMS = ("kafka", "pulsar", "redis", "paxos")
 """Their folders speak the system's own language, in which a balancer's name may be a word like any other."""
+DATA_PLANES = ("trimtab_keys", "trimtab_queues", "trimtab_store")
+"""Packages of the workspace, each of one balancer."""
 LAB = "lab/"
 """Demo, sandbox and made-up worlds, with their commands, show particular balancers."""
 NAMED = re.compile(rf"(^|[.:/]){'|'.join(NAMES).join('()')}($|[.:/])")
@@ -49,7 +51,8 @@ def _offences(tree: ast.AST) -> list[str]:
     found = [
         f"line {line}: imports {name}"
         for line, name in _imported(tree)
-        if name.startswith("trimtab.") and {*NAMES} & set(name.split("."))
+        if name.startswith(("trimtab.", *DATA_PLANES))
+        and ({*NAMES} & set(name.split(".")) or name.startswith(DATA_PLANES))
     ]
     return found + [f"line {line}: says {text!r}" for line, text in _strings(tree) if NAMED.search(text)]
 
@@ -81,6 +84,7 @@ def test_the_table_of_balancers_names_them_once() -> None:
     "code",
     [
         "import trimtab.plan.replicas.trim",
+        "from trimtab_keys.core.murmur2 import murmur2",
         "from trimtab.model import bundles",
         "def f():\n    from trimtab.files.bundles.plan import FORMAT",
         "kind = 'replicas'",

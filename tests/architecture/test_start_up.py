@@ -11,7 +11,7 @@ from simulate.instances import lognormal_skew
 from trimtab.cli.app import COMMANDS
 from trimtab.files.replicas.snapshot import write_snapshot
 
-SOURCE = Path(__file__).parents[2] / "src" / "trimtab"
+PACKAGES = Path(__file__).parents[2] / "packages"
 HEAVY = {
     "duckdb",
     "highspy",
@@ -85,16 +85,19 @@ def test_every_command_of_the_table_exists():
 
 
 def test_decisions_at_each_message_import_the_standard_library_only():
-    """What a data plane carries into somebody else's process brings no package, and two rooms of ours."""
+    """The core of a data plane brings no package into somebody else's process, and of ours only errors."""
     names = [
-        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
-        for path in sorted((SOURCE / "online").rglob("*.py"))
+        ".".join(path.relative_to(core.parents[1]).with_suffix("").parts)
+        for core in sorted(PACKAGES.glob("*/src/*/core"))
+        for path in sorted(core.rglob("*.py"))
     ]
     program = f"import sys; before = set(sys.modules); import {', '.join(names)}; "
     program += "print(*sorted(set(sys.modules) - before))"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = answer.stdout.split()
-    ours = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("trimtab.")}
-    assert ours == {"trimtab.model", "trimtab.online"}
-    foreign = {name.split(".")[0] for name in loaded} - {"trimtab"} - sys.stdlib_module_names
+    planes = {f"trimtab_{name}" for name in ("keys", "queues", "store")}
+    ours = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("trimtab")}
+    common = {f"trimtab_common{part}" for part in ("", ".errors", ".lazy")}
+    assert ours == {*common, *planes, *(f"{name}.core" for name in planes)}
+    foreign = {name.split(".")[0] for name in loaded} - {"trimtab_common", *planes} - sys.stdlib_module_names
     assert not foreign

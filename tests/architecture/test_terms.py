@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "trimtab"
+SOURCES = (ROOT / "src" / "trimtab", *sorted((ROOT / "packages").glob("*/src/*")))
 TABLE = ROOT / "docs" / "terms.md"
 
 LISTS = tomllib.loads((Path(__file__).parent / "banned_terms.toml").read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ STANDARD_PHRASES = re.compile(r"(log|top)_level")
 FLAG = re.compile(r"--[a-z][a-z-]+")
 
 STANDARD_NAMES = frozenset(
-    {("files.object_store", "tell"), ("dataplane.keys.aiokafka_batches", "muted_partitions")}
+    {("files.object_store", "tell"), ("trimtab_keys.clients.aiokafka_batches", "muted_partitions")}
 )
 """Names that others have given: `io.RawIOBase.tell`, and a parameter of aiokafka's accumulator."""
 
@@ -91,11 +91,13 @@ def identifiers(tree: ast.Module, module: str) -> Iterator[Identifier]:
 
 
 def all_identifiers() -> Iterator[Identifier]:
-    """Those of every module of the package."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        parts = path.relative_to(SOURCE).with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        yield from identifiers(ast.parse(path.read_text(encoding="utf-8")), module)
+    """Those of every module of the packages; names in the control plane go without its own."""
+    for source in SOURCES:
+        base = source if source.name == "trimtab" else source.parent
+        for path in sorted(source.rglob("*.py")):
+            parts = path.relative_to(base).with_suffix("").parts
+            module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            yield from identifiers(ast.parse(path.read_text(encoding="utf-8")), module)
 
 
 def package_of(module: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.masters_logs import Logs, batch, be_master
-from trimtab.online.masters.bounds import ENTRY_BYTES, PAYLOAD_BYTES, entry_bytes
-from trimtab.online.masters.engines import ENGINES
-from trimtab.online.masters.entries import AppendMessages, ClaimMastership, MessageRecord
-from trimtab.online.masters.log import ConsensusEngine
+from trimtab_store.core.bounds import ENTRY_BYTES, PAYLOAD_BYTES, entry_bytes
+from trimtab_store.core.engines import ENGINES
+from trimtab_store.core.entries import AppendMessages, ClaimMastership, MessageRecord
+from trimtab_store.core.log import ConsensusEngine
 
 SEEDS = 12
 BATCHES = 30

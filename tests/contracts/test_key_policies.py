@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.model.errors import InputError, SettingsError
-from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.catalogue import POLICIES, KeyPolicyInputs, policy_named
-from trimtab.online.keys.load import PartitionLoadView
-from trimtab.online.keys.policy import KeyPolicy
+from trimtab_common.errors import InputError, SettingsError
+from trimtab_keys.core.catalogue import POLICIES, KeyPolicyInputs, policy_named
+from trimtab_keys.core.load import PartitionLoadView
+from trimtab_keys.core.policy import KeyPolicy
+from trimtab_keys.core.routing import Route, RoutingTable
 
 RECORDS = st.lists(
     st.one_of(st.none(), st.integers(0, 9).map(lambda number: b"key %d" % number), st.binary(max_size=80)),

@@ -23,14 +23,14 @@ from support.queue_backends import (
     taken,
 )
 from support.redis_server import Server, binaries
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.dataplane.queues.backend import QueueClaim
-from trimtab.dataplane.queues.balancing import MOVE_BATCH_SIZE, Scheduler
-from trimtab.dataplane.queues.errors import QueueOwnershipLostError, QueuesFullError
-from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
-from trimtab.dataplane.queues.waiting_messages import WaitingMessages
-from trimtab.online.queues.messages import MoveMessages
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.backend import QueueClaim
+from trimtab_queues.broker.balancing import MOVE_BATCH_SIZE, Scheduler
+from trimtab_queues.broker.errors import QueueOwnershipLostError, QueuesFullError
+from trimtab_queues.broker.redis_streams.streams import RedisBackend
+from trimtab_queues.broker.waiting_messages import WaitingMessages
+from trimtab_queues.core.messages import MoveMessages
+from trimtab_queues.core.settings import SchedulingSettings
 
 SERVERS = binaries()
 

@@ -13,10 +13,10 @@ from taskiq.receiver import Receiver
 
 from support.queue_backends import checked, fence_of, message, redis_streams
 from support.redis_server import Server
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.dataplane.queues.balancing import Scheduler
-from trimtab.online.queues.policy import OwnQueue
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.balancing import Scheduler
+from trimtab_queues.core.policy import OwnQueue
+from trimtab_queues.core.settings import SchedulingSettings
 
 
 class First(OwnQueue):

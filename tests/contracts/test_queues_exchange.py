@@ -12,9 +12,12 @@ import pytest
 from redis import Redis
 
 from support.redis_server import Server
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
-from trimtab.files.queues.exchange import (
+from trimtab.systems.redis.server import QueueServerClient, open_server
+from trimtab.systems.redis.settings import RedisConnection
+from trimtab_common.errors import InputError
+from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.redis_streams.streams import RedisBackend
+from trimtab_queues.format.exchange import (
     HISTORY,
     RETENTION_SECONDS,
     ClassReport,
@@ -23,9 +26,6 @@ from trimtab.files.queues.exchange import (
     document,
     read_published,
 )
-from trimtab.model.errors import InputError
-from trimtab.systems.redis.server import QueueServerClient, open_server
-from trimtab.systems.redis.settings import RedisConnection
 
 
 @pytest.fixture

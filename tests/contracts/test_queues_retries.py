@@ -18,8 +18,8 @@ from taskiq.receiver import Receiver
 from support.queue_backends import fence_of
 from support.queue_schedules import Source
 from support.redis_server import Server, binaries
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.model.errors import ConnectError
+from trimtab_common.errors import ConnectError
+from trimtab_queues import BalancedBroker
 
 SERVERS = binaries()
 Working = Callable[..., AbstractAsyncContextManager[BalancedBroker]]

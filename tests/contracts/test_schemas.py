@@ -18,8 +18,8 @@ from trimtab.files.bundles.plan import bundle_plan_bytes
 from trimtab.files.bundles.reports import read_reports, report_line
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.model.errors import InputError
 from trimtab.plan.replicas import trim
+from trimtab_common.errors import InputError
 from unit.files.bundles import test_bundles_snapshot as bundles
 from unit.files.bundles import test_pulsar_policies as policies
 from unit.files.bundles.test_bundle_plan import SLIPS, a_plan, changed

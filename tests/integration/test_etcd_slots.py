@@ -12,21 +12,22 @@ from uuid import uuid4
 import pytest
 
 from simulate.masters.store import SimulatedLogStore
-from trimtab.dataplane.masters.etcd import CompactedError, EtcdClient
-from trimtab.dataplane.masters.slots import EtcdLog
 from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_until_healthy
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
-from trimtab.model.errors import ConnectError, InputError, NodeError, SandboxError
-from trimtab.online.masters.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, entry_bytes
-from trimtab.online.masters.entries import AppendMessages, ClaimMastership, MessageRecord
-from trimtab.online.masters.store_messages import (
+from trimtab.model.errors import SandboxError
+from trimtab_common.errors import ConnectError, InputError, NodeError
+from trimtab_store.core.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, entry_bytes
+from trimtab_store.core.entries import AppendMessages, ClaimMastership, MessageRecord
+from trimtab_store.core.store_messages import (
     CreateEntries,
     ReadEntries,
     StoreEvent,
     StoreRequest,
     StoreSnapshot,
 )
+from trimtab_store.node.etcd import CompactedError, EtcdClient
+from trimtab_store.node.slots import EtcdLog
 
 A = AppendMessages(1, (MessageRecord("t", "p", 1, b"\x00\xff"),))
 B, C = ClaimMastership(0, (1, 1), 0), AppendMessages(2, ())

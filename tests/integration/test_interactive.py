@@ -14,7 +14,7 @@ from interactive.store import Store
 from interactive.system import FOLDER, System
 from support.chromium import chromium, page
 from support.redis_server import Server, binaries
-from trimtab.dataplane.queues import BalancedBroker
+from trimtab_queues import BalancedBroker
 
 KILLS = 10
 

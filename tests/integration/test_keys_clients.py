@@ -21,18 +21,18 @@ from kill_tests.keys import KeysKillTest
 from support.asking import ask
 from support.kafka_classes import sent_by_java
 from support.keys_place import FIRST_CLIENT_IN_TEST, TABLES, Place, effects_in_order, wait_until
-from trimtab.dataplane.keys.metadata_connection import MetadataConnection
-from trimtab.dataplane.keys.settings import RoutingConfig
-from trimtab.files.keys.stamp import HEADER, stamp_bytes
-from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.checking import KeysViolation
 from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
-from trimtab.model.errors import InputError
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
-from trimtab.online.keys.order.messages import SearchStream, Stamp
-from trimtab.online.keys.order.settings import OrderingConfig
+from trimtab_common.errors import InputError
+from trimtab_keys.clients.metadata_connection import MetadataConnection
+from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.core.murmur2 import POSITIVE, murmur2
+from trimtab_keys.core.order.messages import SearchStream, Stamp
+from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.routing import Route, RoutingTable, group_count
+from trimtab_keys.format.stamp import HEADER, stamp_bytes
+from trimtab_keys.format.table import PublishedTable, table_bytes
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("keys_clients_ended")]
 

@@ -17,13 +17,13 @@ import pytest
 from kafka import KafkaConsumer
 
 from support.asking import ask
-from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.observe.keys.pipeline import PIPELINE
 from trimtab.observe.lake import Lake
-from trimtab.online.keys.murmur2 import key_group
+from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.core.murmur2 import key_group
 
 PATIENCE_SECONDS = 120.0
 TOPIC, GROUP = "orders", "billing"

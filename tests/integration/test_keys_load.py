@@ -18,13 +18,13 @@ from kafka.structs import OffsetAndMetadata
 
 from support.asking import ask
 from support.keys_place import Place, wait_until
-from trimtab.dataplane.keys.kafka_python import Partitioner
-from trimtab.dataplane.keys.live_load import LiveLoad
-from trimtab.dataplane.keys.metadata_connection import MetadataConnection
-from trimtab.dataplane.keys.partitioners import PolicyPartitioner
-from trimtab.dataplane.keys.settings import LoadConfig
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.model.errors import ConnectError, InputError
+from trimtab_common.errors import ConnectError, InputError
+from trimtab_keys.clients.kafka_python import Partitioner
+from trimtab_keys.clients.live_load import LiveLoad
+from trimtab_keys.clients.metadata_connection import MetadataConnection
+from trimtab_keys.clients.partitioners import PolicyPartitioner
+from trimtab_keys.clients.settings import LoadConfig
 
 pytestmark = pytest.mark.kafka
 

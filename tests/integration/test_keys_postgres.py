@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from support.postgres import postgres_server
-from trimtab.dataplane.keys.checkpoints import PostgresCheckpointStore
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
+from trimtab_keys.clients.checkpoints import PostgresCheckpointStore
 
 pytestmark = pytest.mark.skipif(shutil.which("initdb") is None, reason="PostgreSQL is not installed")
 

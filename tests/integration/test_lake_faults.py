@@ -14,7 +14,6 @@ import pytest
 from support.object_store import ObjectStore
 from synthetic_telemetry import SyntheticCluster, land_by_tick
 from trimtab.files.store import make_folder
-from trimtab.model.errors import TrimtabError
 from trimtab.observe import stages
 from trimtab.observe.lake import Lake
 from trimtab.observe.manifest import Manifest, ManifestEntry
@@ -23,6 +22,7 @@ from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.spark_address import store_options
 from trimtab.observe.stream import StreamSource, run_stream
+from trimtab_common.errors import TrimtabError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from kill_tests.masters import GROUPS, LEASE_SECONDS, NODES, StoreKillTest
-from trimtab.dataplane.masters.consumer import Consumer
-from trimtab.dataplane.masters.producer import Producer
 from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
-from trimtab.online.masters.engines import ETCD
+from trimtab_store.clients.consumer import Consumer
+from trimtab_store.clients.producer import Producer
+from trimtab_store.core.engines import ETCD
 
 KILLS = 4
 

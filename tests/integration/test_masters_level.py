@@ -18,8 +18,8 @@ from support.asking import ask
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.online.masters.messages import MapChanged
 from trimtab.systems.kafka.leaders import partition_of
+from trimtab_store.core.messages import MapChanged
 
 PATIENCE_SECONDS = 120.0
 

@@ -15,11 +15,12 @@ import pytest
 
 from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.model.errors import ConnectError, SandboxError
-from trimtab.online.masters.engines import ETCD
-from trimtab.online.masters.messages import MapChanged
+from trimtab.model.errors import SandboxError
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab_common.errors import ConnectError
+from trimtab_store.core.engines import ETCD
+from trimtab_store.core.messages import MapChanged
 
 PATIENCE_SECONDS = 60.0
 ROUNDS = 3

@@ -29,6 +29,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(
         ROOT / "src" / "trimtab", source / "trimtab", ignore=shutil.ignore_patterns("__pycache__")
     )
+    for package in (ROOT / "packages").glob("*/src/*"):
+        shutil.copytree(package, source / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in TOY.rglob("*.py"):
         place = source / "trimtab" / path.relative_to(TOY)
         assert not place.exists(), f"{place} is a file of the house"

@@ -21,18 +21,18 @@ from taskiq.receiver import Receiver
 from support.journey import CAPACITY, SLOTS
 from support.queue_backends import drained, message, put_all
 from support.queue_snapshots import TICK, a_class, a_queue, a_snapshot
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.dataplane.queues.balancing import Scheduler
-from trimtab.dataplane.queues.envelope import MICROSECONDS
-from trimtab.dataplane.queues.redis_streams.cluster import RedisClusterBackend
-from trimtab.dataplane.queues.redis_streams.connecting import owner
-from trimtab.files.queues.address import nodes_of
 from trimtab.files.queues.snapshot import FORMAT
 from trimtab.lab.sandbox.queues.cluster import RedisClusterProcess
-from trimtab.model.errors import InputError
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.online.queues.messages import MoveMessages
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_common.errors import InputError
+from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.balancing import Scheduler
+from trimtab_queues.broker.envelope import MICROSECONDS
+from trimtab_queues.broker.redis_streams.cluster import RedisClusterBackend
+from trimtab_queues.broker.redis_streams.connecting import owner
+from trimtab_queues.core.messages import MoveMessages
+from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.format.address import nodes_of
 
 TESTS = Path(__file__).parents[1]
 

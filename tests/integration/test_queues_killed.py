@@ -21,8 +21,8 @@ from redis import Redis
 from support.clocks import clock_off_by
 from support.queue_schedules import Source
 from support.redis_server import Server, binaries
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
+from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.redis_streams.streams import RedisBackend
 
 TESTS = Path(__file__).parents[1]
 PATIENCE_SECONDS = 120.0

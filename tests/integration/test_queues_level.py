@@ -18,14 +18,14 @@ from redis import Redis
 from support.pages import blocks_of
 from support.tls_front import tls_front
 from trimtab.balancers.settings import read_settings
-from trimtab.dataplane.queues import BalancedBroker
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.queues.server import RedisServerProcess
-from trimtab.model.errors import ConnectError
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.systems.redis.live_status import read_status
 from trimtab.systems.redis.server import open_server
 from trimtab.systems.redis.settings import RedisConnection, redis_connection
+from trimtab_common.errors import ConnectError
+from trimtab_queues import BalancedBroker
 
 PATIENCE_SECONDS = 120.0
 PORT = "26379"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.dataplane.masters.cluster import StoreConfig
-from trimtab.dataplane.masters.group_status import query_group_status
-from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.model.errors import SandboxError
-from trimtab.online.masters.engines import ENGINES
+from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.group_status import query_group_status
+from trimtab_store.core.engines import ENGINES
+from trimtab_store.format.transport_security import TransportSecurity
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from support.settings import settings_of
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.topics import create_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
-from trimtab.model.errors import ConnectError
 from trimtab.systems.kafka.client import admin_client, consumer, producer
 from trimtab.systems.kafka.settings import KafkaConnection, kafka_connection
+from trimtab_common.errors import ConnectError
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

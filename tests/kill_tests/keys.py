@@ -20,15 +20,15 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import OffsetSpec
 
-from trimtab.files.keys import heartbeat
-from trimtab.files.keys.table import PARTITION, PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.checking import KeysViolation, Stream, check
 from trimtab.lab.sandbox.keys.clients import CLIENTS
 from trimtab.lab.sandbox.keys.worker import HOT, ORDERING, TABLES, WorkerTask
-from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.murmur2 import key_group
+from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.format import heartbeat
+from trimtab_keys.format.table import PARTITION, PublishedTable, record_key, table_bytes
 
 PARTITIONS = 4
 PAUSED_SHARE = 0.5

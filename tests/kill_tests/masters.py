@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kill_tests.proxy import FaultProxy
-from trimtab.dataplane.masters.group_status import GroupStatusByNode, masters_of, query_group_status
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.ledger import StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.model.errors import ConnectError
-from trimtab.online.masters.engines import EMBEDDED, ENGINES
-from trimtab.online.masters.messages import MapChanged
+from trimtab_common.errors import ConnectError
+from trimtab_store.clients.group_status import GroupStatusByNode, masters_of, query_group_status
+from trimtab_store.core.engines import EMBEDDED, ENGINES
+from trimtab_store.core.messages import MapChanged
 
 
 class ReportedMasterships:

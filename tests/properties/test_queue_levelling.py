@@ -14,9 +14,9 @@ from trimtab.history.queues.simulation import (
     QueuesWorld,
     ReplayedMessage,
 )
-from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
-from trimtab.online.queues.forecast import QueueState
-from trimtab.online.queues.settings import CHOICES, SchedulingSettings
+from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
+from trimtab_queues.core.forecast import QueueState
+from trimtab_queues.core.settings import CHOICES, SchedulingSettings
 
 WEIGHTS = (1.0, 2.0, 4.0, 7.0, 10.0)
 """Whole seconds: sums of them are exact, so that nothing has to be nearly equal."""

@@ -23,9 +23,9 @@ from hypothesis.stateful import (
 from support.queue_backends import Opened, checked, in_process, message, redis_streams
 from support.redis_server import Server, binaries
 from tiers import by_tier
-from trimtab.dataplane.queues.backend import Backend
-from trimtab.dataplane.queues.envelope import Delivery
-from trimtab.online.queues.messages import MoveMessages
+from trimtab_queues.broker.backend import Backend
+from trimtab_queues.broker.envelope import Delivery
+from trimtab_queues.core.messages import MoveMessages
 
 QUEUES, CAPACITY = 2, 7
 MESSAGES = st.tuples(st.integers(1, 9), st.sampled_from(("", "k", "l")), st.booleans())

@@ -12,10 +12,10 @@ from simulate.masters.faults import FAULTS, end_all, schedule
 from simulate.masters.machine import SimulatedNode
 from simulate.masters.world import StoreWorld
 from tiers import by_tier
-from trimtab.online.masters.messages import Promised
-from trimtab.online.masters.rejoin import ALL_RESTARTED
-from trimtab.online.masters.settings import StoreSettings, TransferScheme
-from trimtab.online.masters.token import CLUSTER
+from trimtab_store.core.messages import Promised
+from trimtab_store.core.rejoin import ALL_RESTARTED
+from trimtab_store.core.settings import StoreSettings, TransferScheme
+from trimtab_store.core.token import CLUSTER
 
 SEEDS = by_tier(5, 20, 20)
 FAULT_SECONDS = 60.0

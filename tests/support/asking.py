@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from kafka.errors import KafkaError, UnknownBrokerIdError, UnknownTopicOrPartitionError
 
-from trimtab.model.errors import ConnectError
 from trimtab.systems.kafka.client import admin_client
 from trimtab.systems.kafka.settings import KafkaConnection
+from trimtab_common.errors import ConnectError
 
 PATIENCE_SECONDS = 120.0
 """How long a busy machine may take for anything; costs nothing where it does not."""

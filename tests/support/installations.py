@@ -13,12 +13,15 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, distributions, packages_distributions
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 HIDING = ROOT / "tests" / "support" / "hidden_packages"
-_ALWAYS = frozenset({"pip", "trimtab"})
+PACKAGES = ("trimtab-common", "trimtab-keys", "trimtab-queues", "trimtab-store")
+"""The packages of the workspace."""
+_ALWAYS = frozenset({"pip", "trimtab", *PACKAGES})
 
 
 def normal(name: str) -> str:
@@ -51,9 +54,18 @@ def closure(requirements: Iterable[str]) -> frozenset[str]:
 @cache
 def extras_of_project() -> dict[str, tuple[str, ...]]:
     """Requirements of the base, named "", and of each extra but `lab`, by pyproject.toml."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = metadata_of(ROOT)
     extras = {name: tuple(asked) for name, asked in project["optional-dependencies"].items() if name != "lab"}
-    return {"": tuple(project["dependencies"])} | extras
+    base = project["dependencies"]
+    for package in PACKAGES:  # they need not be installed: their sources may be on the path
+        base = base + metadata_of(ROOT / "packages" / package)["dependencies"]
+    return {"": tuple(one for one in base if not one.startswith("trimtab"))} | extras
+
+
+def metadata_of(folder: Path) -> dict[str, Any]:
+    """The table `[project]` of a package."""
+    found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return found
 
 
 def locked(name: str) -> frozenset[str]:

@@ -8,9 +8,9 @@ import signal
 import sys
 from typing import Any
 
-from trimtab.dataplane.queues.redis_streams.cluster import RedisClusterBackend
-from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
-from trimtab.online.queues.messages import MoveMessages
+from trimtab_queues.broker.redis_streams.cluster import RedisClusterBackend
+from trimtab_queues.broker.redis_streams.streams import RedisBackend
+from trimtab_queues.core.messages import MoveMessages
 
 CAPACITY = [50] * 4
 SLOTS = 2

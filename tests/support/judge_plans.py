@@ -35,8 +35,8 @@ from trimtab.balancers.planning import planner_of
 from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import plan_bytes, read_plan
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.model.errors import TrimtabError
 from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab_common.errors import TrimtabError
 
 SECONDS = 20
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trimtab.model.keys.routing import group_count
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab_keys.core.routing import group_count
 
 
 def a_key(name: str, group: int, rate: float, *partitions: int, share: float = 0.5) -> HotKey:

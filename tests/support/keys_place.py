@@ -13,13 +13,13 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from support.asking import ask
-from trimtab.dataplane.keys.settings import RoutingConfig
-from trimtab.files.keys.heartbeat import PARTITION as BEATS
-from trimtab.files.keys.heartbeat import ClientHeartbeat, read_heartbeat
-from trimtab.files.keys.table import PARTITION, PublishedTable, record_key, table_bytes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
-from trimtab.model.keys.routing import RoutingTable
+from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.core.routing import RoutingTable
+from trimtab_keys.format.heartbeat import PARTITION as BEATS
+from trimtab_keys.format.heartbeat import ClientHeartbeat, read_heartbeat
+from trimtab_keys.format.table import PARTITION, PublishedTable, record_key, table_bytes
 
 TABLES = "trimtab-tables"
 PATIENCE_SECONDS = 90.0

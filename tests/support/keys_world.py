@@ -25,9 +25,9 @@ from trimtab.act.keys.state import KeysExecutionSettings as ActSettings
 from trimtab.act.lease import Lease
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.keys.plan import KeysPlan
-from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
 from trimtab.plan.keys.trim import plan_keys
+from trimtab_keys.core.murmur2 import POSITIVE, murmur2
+from trimtab_keys.core.routing import Route, RoutingTable
 
 CODECS = StateCodecs({"keys": EXECUTOR.codec}, unnamed="keys")
 ORDERS = TableLocation("orders", "kafka:trimtab-tables", "billing", "id of orders")

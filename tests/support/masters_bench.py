@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from trimtab.online.masters.messages import MapChanged, Received, SendMessage, TimerExpired, WriteLog
-from trimtab.online.masters.node import StoreNode
-from trimtab.online.masters.settings import StoreSettings
-from trimtab.online.masters.store_messages import Event
+from trimtab_store.core.messages import MapChanged, Received, SendMessage, TimerExpired, WriteLog
+from trimtab_store.core.node import StoreNode
+from trimtab_store.core.settings import StoreSettings
+from trimtab_store.core.store_messages import Event
 
 Held = tuple[int | str, int | str, int, Any]
 """Sender, receiver, group and message."""

@@ -7,13 +7,13 @@ from random import Random
 from typing import Any
 
 from simulate.masters.store import SimulatedLogStore
-from trimtab.online.masters.entries import AppendMessages, ClaimMastership, Entry, MessageRecord
-from trimtab.online.masters.log import STORE, ConsensusEngine
-from trimtab.online.masters.messages import SendMessage, WriteLog
-from trimtab.online.masters.node_context import NodeContext
-from trimtab.online.masters.settings import StoreSettings
-from trimtab.online.masters.state import GroupState
-from trimtab.online.masters.store_messages import StoreEvent, StoreRequest
+from trimtab_store.core.entries import AppendMessages, ClaimMastership, Entry, MessageRecord
+from trimtab_store.core.log import STORE, ConsensusEngine
+from trimtab_store.core.messages import SendMessage, WriteLog
+from trimtab_store.core.node_context import NodeContext
+from trimtab_store.core.settings import StoreSettings
+from trimtab_store.core.state import GroupState
+from trimtab_store.core.store_messages import StoreEvent, StoreRequest
 
 GROUP = 0
 RENEWAL_SECONDS = 2.5

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.dataplane.masters.cluster import StoreConfig
-from trimtab.dataplane.masters.process import NodeProcess
-from trimtab.files.masters.configuration import FORMAT, NodeConfiguration
-from trimtab.files.masters.log import NodeLog
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.ports import free_ports
-from trimtab.online.masters.messages import Promised
-from trimtab.online.masters.rejoin import ALL_RESTARTED
-from trimtab.online.masters.token import CLUSTER
+from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.core.messages import Promised
+from trimtab_store.core.rejoin import ALL_RESTARTED
+from trimtab_store.core.token import CLUSTER
+from trimtab_store.format.configuration import FORMAT, NodeConfiguration
+from trimtab_store.format.log import NodeLog
+from trimtab_store.node.process import NodeProcess
 
 HOST: Final = "127.0.0.1"
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from uuid import uuid4
 
-from trimtab.dataplane.queues.backend import Backend
-from trimtab.dataplane.queues.envelope import Delivery, Envelope
-from trimtab.dataplane.queues.in_process import InProcessBackend
-from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
+from trimtab_queues.broker.backend import Backend
+from trimtab_queues.broker.envelope import Delivery, Envelope
+from trimtab_queues.broker.in_process import InProcessBackend
+from trimtab_queues.broker.redis_streams.streams import RedisBackend
 
 Opened = Callable[..., AbstractAsyncContextManager[Backend]]
 """A back-end with queues of these capacities."""

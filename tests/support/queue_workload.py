@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from taskiq import Context, SimpleRetryMiddleware, TaskiqDepends
 
-from trimtab.dataplane.queues import BalancedBroker
+from trimtab_queues import BalancedBroker
 
 URL = os.environ["QUEUES_URL"]
 broker = BalancedBroker(

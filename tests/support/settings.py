@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trimtab.balancers.settings import SECTIONS
-from trimtab.files.binding import SettingValue
-from trimtab.files.settings import Settings
+from trimtab_common.settings import Settings, SettingValue
 
 
 def settings_of(

@@ -15,7 +15,7 @@ from support.key_snapshots import a_snapshot as a_topic
 from support.master_snapshots import a_group
 from support.master_snapshots import a_snapshot as a_store
 from support.queue_snapshots import a_class, a_queue, a_snapshot
-from trimtab import extras
+from trimtab_common import extras
 
 SNAPSHOTS = {
     "replicas": lognormal_skew(brokers=6, replicas=120, seed=3),

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from trimtab import extras
-from trimtab.extras import EXTRAS, MissingExtraError, missing_extra_named, require
-from trimtab.model.errors import TrimtabError
+from trimtab.extras import EXTRAS, missing_extra_named, remedy, require
+from trimtab_common import extras
+from trimtab_common.errors import TrimtabError
+from trimtab_common.extras import MissingExtraError
 
 
 def test_a_missing_optional_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +62,7 @@ def test_what_is_needed_later_is_asked_for_first(monkeypatch: pytest.MonkeyPatch
         require("plot")
     assert set(EXTRAS.values()) == {
         "delta", "keys-aiokafka", "keys-confluent", "masters-etcd", "object-store", "pandas", "plot",
-        "pulsar", "queues", "queues-server", "spark",
+        "pulsar", "queues-server", "spark",
     }  # fmt: skip
 
 
@@ -74,10 +75,10 @@ def test_only_what_is_missing_is_to_be_installed(monkeypatch: pytest.MonkeyPatch
         return distribution(name)
 
     monkeypatch.setattr(extras, "distribution", found)
-    assert re.search(r" -m pip install pulsar-client==[\d.]+$", extras.remedy("pulsar"))
+    assert re.search(r" -m pip install pulsar-client==[\d.]+$", remedy("pulsar"))
 
 
 def test_environments_without_pip_are_told_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     """Environments of uv have no pip; the command still names the Python that lacks the package."""
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    assert extras.remedy("plot") == f"uv pip install --python {shlex.quote(sys.executable)} matplotlib"
+    assert remedy("plot") == f"uv pip install --python {shlex.quote(sys.executable)} matplotlib"

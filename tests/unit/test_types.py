@@ -20,6 +20,7 @@ from trimtab.balancers import BALANCERS
 pytestmark = pytest.mark.slow  # mypy reads pages and the package again
 
 ROOT = Path(__file__).parents[2]
+SOURCES = (ROOT / "src", *sorted((ROOT / "packages").glob("*/src")))
 STUB = ROOT / "src" / "trimtab" / "__init__.pyi"
 PAGES = [ROOT / "README.md", ROOT / "docs" / "python.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 
@@ -76,7 +77,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *words, *names],
         cwd=folder,
-        env=os.environ | {"MYPYPATH": str(ROOT / "src")},
+        env=os.environ | {"MYPYPATH": os.pathsep.join(map(str, SOURCES))},
         capture_output=True,
         text=True,
         check=False,

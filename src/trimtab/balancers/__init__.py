@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from trimtab.balancers.balancer import Balancer, LazyImport, Option, System
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trimtab.act.executor import AnyExecutor
-    from trimtab.files.binding import Section
     from trimtab.files.plan_format import PlanFormat
-    from trimtab.files.settings import Override
     from trimtab.files.snapshot_format import SnapshotFormat
     from trimtab.files.store import Location
     from trimtab.model.finding import Finding
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from trimtab.observe.collect.sampler import SystemSampler
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
     from trimtab.report.renderer import Renderer
+    from trimtab_common.settings import Override, Section
 
 ImportedT = TypeVar("ImportedT")
 
@@ -85,7 +84,7 @@ class Option:
 
 def setting_overrides(options: Iterable[Option], values: Mapping[str, Any]) -> tuple[Override, ...]:
     """The options given that are a short way to write a setting, as overrides of that setting."""
-    from trimtab.files.settings import Override
+    from trimtab_common.settings import Override
 
     words = []
     for option in options:

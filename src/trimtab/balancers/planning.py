@@ -12,10 +12,11 @@ from trimtab.balancers.balancer import Balancer, Planner, PlanRequest, PlanResul
 from trimtab.balancers.settings import read_settings
 from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import balancer_of, open_plan
-from trimtab.files.settings import Overrides
 from trimtab.files.store import Location
-from trimtab.model.errors import InputError, PlanError
+from trimtab.model.errors import PlanError
 from trimtab.observe.lake import Lake
+from trimtab_common.errors import InputError
+from trimtab_common.settings import Overrides
 
 
 def plan_balancer(balancer: Balancer, request: PlanRequest) -> PlanResult:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.files.atomic import writing
 from trimtab.files.head import instant
-from trimtab.model.errors import SettingsError
 from trimtab.report.formats import print_progress
 from trimtab.report.tables import print_wide
+from trimtab_common.errors import SettingsError
+from trimtab_common.files import writing
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

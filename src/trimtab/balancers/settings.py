@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from trimtab.balancers import BALANCERS, Balancer, System, systems
-from trimtab.files.binding import RejectCallback, Section, Sections
-from trimtab.files.settings import Overrides, Settings, load_settings
+from trimtab_common.settings import Overrides, RejectCallback, Section, Sections, Settings, load_settings
 
 
 def connection_section(system: System) -> Section[Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.balancers.balancer import Option, setting_overrides
 
 if TYPE_CHECKING:
-    from trimtab.files.settings import Override, Settings
     from trimtab.observe.session import SessionSettings
+    from trimtab_common.settings import Override, Settings
 
 MASTER: Final = Option("--master", "Spark master (spark.master); default: local.", setting="spark.master")
 HEAVY: Final = Option(

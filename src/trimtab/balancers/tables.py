@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trimtab.balancers import BALANCERS, balancer_named
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     from trimtab.files.store import Location

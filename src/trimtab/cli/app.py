@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from trimtab.balancers import BALANCERS
 from trimtab.extras import missing_extra_named
-from trimtab.model.errors import TrimtabError
+from trimtab_common.errors import TrimtabError
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context

@@ -11,11 +11,11 @@ import typer
 
 from trimtab.balancers import BALANCERS, Option, systems
 from trimtab.files.store import Location
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     from trimtab.cli.bodies.context import CommandContext
-    from trimtab.files.settings import Overrides
+    from trimtab_common.settings import Overrides
 
 LAKE = typer.Option(
     None,

@@ -24,7 +24,7 @@ from trimtab.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from trimtab.files.settings import Overrides
+    from trimtab_common.settings import Overrides
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trimtab.files.validation_errors import NotFinite, format_error, unknown_field, value_error
-from trimtab.model.errors import InputError
+from trimtab_common.documents import NotFinite, format_error, unknown_field, value_error
+from trimtab_common.errors import InputError
 
 T = TypeVar("T")
 
@@ -172,25 +172,6 @@ def one_of(document: JsonDocument, at: str, found: str, allowed: tuple[str, ...]
     """Refuse a text that is none of those allowed."""
     if found not in allowed:
         raise document.error(at, found, f"one of {', '.join(allowed)}")
-
-
-def document_bytes(fields: dict[str, Any]) -> bytes:
-    """The canonical text of a document: an element of a list of records a line, all else on one line."""
-    return (
-        "{" + ",\n ".join(f'"{name}": {text_of(value)}' for name, value in fields.items()) + "}\n"
-    ).encode()
-
-
-def text_of(value: object) -> str:
-    """A value as JSON, lists with an element a line."""
-    if isinstance(value, list | tuple):
-        rows = ",\n  ".join(map(_ENCODER.encode, value))
-        return f"[\n  {rows}\n ]" if rows else "[]"
-    return _ENCODER.encode(value)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-"""One for all rows: a plan may have tens of thousands."""
 
 
 def _has_repeated_key(data: bytes) -> bool:

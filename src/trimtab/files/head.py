@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.validation_errors import one_of, quote
-from trimtab.model.errors import InputError
 from trimtab.model.snapshot import Quality
 from trimtab.model.values import Amount
+from trimtab_common.documents import one_of, quote
+from trimtab_common.errors import InputError
 
 TIME_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"
 """RFC 3339, with its offset."""
@@ -23,18 +23,6 @@ class QualityRecord(Struct, forbid_unknown_fields=True):
     valid_share: Annotated[float, Meta(ge=0, le=1)]
     oldest_sample_seconds: Amount
     cpu: Annotated[str, one_of("measured", "shares", "absent")]
-
-
-def checked_format(context: str, found: object, expected: str) -> None:
-    """Refuse a file of another format or version."""
-    if found == expected:
-        return
-    family, _, version = expected.rpartition("/")
-    if isinstance(found, str) and found.startswith(f"{family}/"):
-        remedy = f"this trimtab reads version {version}; use the trimtab that wrote it"
-    else:
-        remedy = "name a file of that format"
-    raise InputError(f"{context}: $.format is {quote(found)}, expected {quote(expected)}; {remedy}")
 
 
 def checked_cluster(document: JsonDocument) -> str:

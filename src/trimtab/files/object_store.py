@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from trimtab.extras import missing_extra_named
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"non-2xx status code: (\d{3} [A-Za-z ]+)")

@@ -25,9 +25,9 @@ from trimtab.files.columns import (
     fields_of,
     members,
 )
-from trimtab.files.validation_errors import format_error
-from trimtab.model.errors import InputError
 from trimtab.model.load import FloatArray
+from trimtab_common.documents import format_error
+from trimtab_common.errors import InputError
 
 
 def read_columns(path: Path, record: Any) -> Columns:

@@ -8,13 +8,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from trimtab.files.atomic import write_atomically
-from trimtab.files.document import JsonDocument, document_bytes, one_of
-from trimtab.files.head import checked_format
-from trimtab.files.reading import read_bytes
+from trimtab.files.document import JsonDocument, one_of
 from trimtab.files.records import Record, names_of, record_of
-from trimtab.model.errors import InputError
 from trimtab.model.plan import Plan, Problem
+from trimtab_common.documents import checked_format, document_bytes
+from trimtab_common.errors import InputError
+from trimtab_common.files import read_bytes, write_atomically
 
 FORMAT = "trimtab/plan/1"
 ORDER = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trimtab.files.head import unit_seconds
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow

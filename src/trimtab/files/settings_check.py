@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
-    from trimtab.files.settings import Settings
+    from trimtab_common.settings import Settings
 
 
 class CheckedSection(NamedTuple):

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from trimtab.files.atomic import in_the_making, sync_folder, writing
 from trimtab.files.document import JsonDocument
-from trimtab.files.head import checked_format
-from trimtab.files.reading import read_bytes
-from trimtab.model.errors import InputError
+from trimtab_common.documents import checked_format
+from trimtab_common.errors import InputError
+from trimtab_common.files import in_the_making, read_bytes, sync_folder, writing
 
 
 def open_folder(folder: Path, files: tuple[str, ...], form: str, names: tuple[str, ...]) -> JsonDocument:

@@ -12,16 +12,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from trimtab.files.atomic import write_atomically
 from trimtab.files.columns import Columns, columns_from, records_from
 from trimtab.files.document import JsonDocument, one_of
-from trimtab.files.head import QualityRecord, checked_format, quality_fields
-from trimtab.files.reading import GZIP_MAGIC, gunzip, read_bytes
+from trimtab.files.head import QualityRecord, quality_fields
 from trimtab.files.records import names_of
 from trimtab.files.snapshot_folder import folder_digest, open_folder, write_folder
 from trimtab.files.snapshot_source import SnapshotSource, source_of
-from trimtab.model.errors import InputError
 from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab_common.documents import checked_format
+from trimtab_common.errors import InputError
+from trimtab_common.files import GZIP_MAGIC, gunzip, read_bytes, write_atomically
 
 
 class AnySnapshot(Protocol):

@@ -10,9 +10,9 @@ import numpy as np
 from trimtab.files.columns import Columns, ListColumn
 from trimtab.files.document import JsonDocument
 from trimtab.files.head import checked_cluster, checked_quality, checked_time
-from trimtab.files.validation_errors import quote
-from trimtab.model.errors import InputError
 from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab_common.documents import quote
+from trimtab_common.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import re
 import shutil
 from pathlib import Path
 
-from trimtab.files.atomic import in_the_making, sync_folder, writing
 from trimtab.files.object_store import StorePath
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
+from trimtab_common.files import in_the_making, sync_folder, writing
 
 SCHEMES = ("s3", "s3a", "gs", "abfs", "abfss", "az", "file")
 """Of addresses that are understood."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from trimtab.model.errors import InputError, ObserveError, PlanError, TrimtabError
+from trimtab.model.errors import ObserveError, PlanError
+from trimtab_common.errors import InputError, TrimtabError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

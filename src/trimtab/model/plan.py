@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.model.values import Count, Name
+from trimtab_common.documents import Count, Name
 
 
 class Verdict(StrEnum):

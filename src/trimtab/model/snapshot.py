@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trimtab.model.values import Name
+from trimtab_common.documents import Name
 
 
 @dataclass(frozen=True)

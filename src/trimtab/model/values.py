@@ -7,17 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-Name = Annotated[str, Meta(min_length=1)]
-"""A text that is not empty."""
-
-Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-"""A number of Kafka's: of a broker, or of a partition in its topic."""
-
 Order = Annotated[int, Meta(ge=1)]
 """A place in the order of a plan's moves, from 1."""
-
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""A number of things, also of bytes."""
 
 Amount = Annotated[float, Meta(ge=0)]
 """A load, a capacity, or a measure."""

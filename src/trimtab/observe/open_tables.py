@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimtab.model.errors import InputError
 from trimtab.observe.arrow_types import arrow_schema
 from trimtab.observe.lake import microseconds
 from trimtab.observe.parquet import finished_files, source_of
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     import datetime

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.files.atomic import replacing
 from trimtab.files.object_store import StoreError, StorePath
 from trimtab.files.store import Location, make_folder
+from trimtab_common.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.jars.fetch import find_java
-from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.spark_archive import start_options
 from trimtab.observe.spark_connect import SCHEME, connect_session, is_connected
+from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.model.errors import SettingsError
 from trimtab.observe.columns import SECOND
+from trimtab_common.errors import SettingsError
 
 LONGEST_SECONDS = 366 * 86400
 

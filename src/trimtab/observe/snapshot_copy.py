@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trimtab.files.atomic import in_the_making
 from trimtab.files.locations import cache_folder
 from trimtab.files.store import Location
+from trimtab_common.files import in_the_making
 
 LAST = "meta.json"
 """Uploaded after the other files: a folder that has it is complete."""

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING
 
 from trimtab.files.process import machine, start_time
 from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
-from trimtab.model.errors import ObserveError, TrimtabError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.manifest import Manifest, publish_manifest, read_manifest
+from trimtab_common.errors import TrimtabError
 
 if TYPE_CHECKING:
     from trimtab.files.store import Location

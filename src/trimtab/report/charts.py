@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.files.atomic import write_atomically
+from trimtab_common.files import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path

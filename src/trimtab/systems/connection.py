@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from trimtab.files.binding import Section, SettingValue, bind, convert, origin_of
-from trimtab.files.settings import Settings
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import Section, Settings, SettingValue, bind, convert, origin_of
 
 TLS_FILES = ("tls_ca", "tls_certificate", "tls_key")
 

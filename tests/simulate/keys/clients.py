@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trimtab.online.keys.order.messages import OrderedRecord, ReadEnds
-from trimtab.online.keys.order.receiver import OrderedReceiver
-from trimtab.online.keys.order.sender import OrderedSender
+from trimtab_keys.core.order.messages import OrderedRecord, ReadEnds
+from trimtab_keys.core.order.receiver import OrderedReceiver
+from trimtab_keys.core.order.sender import OrderedSender
 
 
 class SimulatedLogEntry(NamedTuple):

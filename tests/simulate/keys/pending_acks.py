@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulate.keys.checker import KeysInvariantError, SimulatedEffects
 from simulate.keys.clients import SimulatedKeyProducer, SimulatedLogEntry
-from trimtab.online.keys.order.messages import OrderedRecord
+from trimtab_keys.core.order.messages import OrderedRecord
 
 
 class PendingAcks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulate.keys.clients import SimulatedLogEntry
-from trimtab.online.keys.order.messages import SearchStream, Stream
+from trimtab_keys.core.order.messages import SearchStream, Stream
 
 
 class SequencePositions:

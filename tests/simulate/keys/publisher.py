@@ -7,8 +7,8 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from simulate.keys.world import KeysWorld
-from trimtab.model.keys.routing import Route, RoutingTable
-from trimtab.online.keys.murmur2 import key_group
+from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.routing import Route, RoutingTable
 
 
 @dataclass(slots=True)

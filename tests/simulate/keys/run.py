@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from simulate.keys.clients import SimulatedLogEntry
 from simulate.keys.publisher import SimulatedPublisher
 from simulate.keys.world import KeysWorld
-from trimtab.online.keys.order.settings import OrderingConfig
+from trimtab_keys.core.order.settings import OrderingConfig
 
 SETTINGS = OrderingConfig(
     switch_seconds=5.0,

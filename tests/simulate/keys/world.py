@@ -9,8 +9,7 @@ from simulate.keys.checker import KeysInvariantError, SimulatedEffects
 from simulate.keys.clients import SimulatedKeyConsumer, SimulatedKeyProducer, SimulatedLogEntry
 from simulate.keys.pending_acks import PendingAcks
 from simulate.keys.places import SequencePositions
-from trimtab.model.keys.routing import RoutingTable
-from trimtab.online.keys.order.messages import (
+from trimtab_keys.core.order.messages import (
     CommitOffset,
     DropRecord,
     FillGap,
@@ -25,9 +24,10 @@ from trimtab.online.keys.order.messages import (
     SenderOrder,
     SkipSequence,
 )
-from trimtab.online.keys.order.receiver import OrderedReceiver
-from trimtab.online.keys.order.sender import OrderedSender
-from trimtab.online.keys.order.settings import OrderingConfig
+from trimtab_keys.core.order.receiver import OrderedReceiver
+from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.routing import RoutingTable
 
 MAX_IDLE_ROUNDS = 100
 """In each, more time passes than anything may take."""

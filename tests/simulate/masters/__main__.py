@@ -11,7 +11,7 @@ from functools import partial
 from simulate.masters.run import FAULT_SECONDS, StoreSimulationResult, run
 from simulate.masters.times import table
 from simulate.seeds import add_seeds, played, selected_seeds
-from trimtab.online.masters.engines import EMBEDDED, ENGINES
+from trimtab_store.core.engines import EMBEDDED, ENGINES
 
 
 def main() -> int:

@@ -6,9 +6,9 @@ from simulate.masters.deliveries import DeliveryChecker
 from simulate.masters.logs import AppliedLogs
 from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
 from simulate.masters.masterships import MastershipChecker
-from trimtab.online.masters.messages import Received, SendMessage, TimerExpired
-from trimtab.online.masters.store_messages import Event, StoreEvent, StoreRequest
-from trimtab.online.masters.token import CLUSTER
+from trimtab_store.core.messages import Received, SendMessage, TimerExpired
+from trimtab_store.core.store_messages import Event, StoreEvent, StoreRequest
+from trimtab_store.core.token import CLUSTER
 
 
 class StoreInvariantError(Exception):

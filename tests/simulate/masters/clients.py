@@ -11,8 +11,8 @@ from math import inf
 from typing import Any, Final
 
 from simulate.masters.machine import StoreWorldProtocol
-from trimtab.online.masters.consumer_session import ConsumerSession
-from trimtab.online.masters.messages import (
+from trimtab_store.core.consumer_session import ConsumerSession
+from trimtab_store.core.messages import (
     ClientDisconnected,
     FetchRequest,
     FetchResponse,
@@ -23,7 +23,7 @@ from trimtab.online.masters.messages import (
     RequestOffset,
     SendMessage,
 )
-from trimtab.online.masters.producer_session import ProducerSession
+from trimtab_store.core.producer_session import ProducerSession
 
 WINDOW: Final = 64
 """Messages of a producer that may be unacknowledged at once."""

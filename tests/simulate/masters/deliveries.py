@@ -7,9 +7,9 @@ from collections.abc import Callable
 from simulate.masters.clients import SimulatedStoreConsumer
 from simulate.masters.logs import AppliedLogs
 from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
-from trimtab.online.masters.entries import MessageRecord
-from trimtab.online.masters.messages import FetchResponse, ProduceResponse, SendMessage
-from trimtab.online.masters.state import GroupState
+from trimtab_store.core.entries import MessageRecord
+from trimtab_store.core.messages import FetchResponse, ProduceResponse, SendMessage
+from trimtab_store.core.state import GroupState
 
 
 class DeliveryChecker:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from random import Random
 from typing import Any
 
-from trimtab.online.masters.log_retention import RetainedLog
+from trimtab_store.core.log_retention import RetainedLog
 
 
 class SimulatedDisk:

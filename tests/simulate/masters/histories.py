@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from simulate.linear import ClientOperation
-from trimtab.online.masters.messages import FetchResponse
+from trimtab_store.core.messages import FetchResponse
 
 Message = tuple[str, int]
 """Producer and sequence."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from simulate.masters.machine import StoreWorldProtocol
 from simulate.masters.model import GroupModel
-from trimtab.online.masters.entries import ClaimMastership, Entry, TransferMastership
-from trimtab.online.masters.log import GroupLog
-from trimtab.online.masters.replica import PaxosLog
-from trimtab.online.masters.state import GroupState
+from trimtab_store.core.entries import ClaimMastership, Entry, TransferMastership
+from trimtab_store.core.log import GroupLog
+from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.state import GroupState
 
 
 class AppliedLogs:

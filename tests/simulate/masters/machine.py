@@ -13,11 +13,11 @@ from simulate.masters.disk import SimulatedDisk
 from simulate.masters.histories import ClientHistories
 from simulate.masters.network import Address
 from simulate.masters.store import SimulatedLogStore
-from trimtab.online.masters.messages import FetchResponse, MapChanged, ProduceResponse, SendMessage
-from trimtab.online.masters.node import StoreNode
-from trimtab.online.masters.settings import StoreSettings
-from trimtab.online.masters.state import GroupState
-from trimtab.online.masters.store_messages import Event
+from trimtab_store.core.messages import FetchResponse, MapChanged, ProduceResponse, SendMessage
+from trimtab_store.core.node import StoreNode
+from trimtab_store.core.settings import StoreSettings
+from trimtab_store.core.state import GroupState
+from trimtab_store.core.store_messages import Event
 
 
 @dataclass(slots=True)

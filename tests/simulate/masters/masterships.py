@@ -7,10 +7,10 @@ from typing import Any
 
 from simulate.masters.logs import AppliedLogs
 from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
-from trimtab.online.masters.entries import ClaimMastership, Entry, Nonce, TransferMastership
-from trimtab.online.masters.group import ReplicatedGroup
-from trimtab.online.masters.log import GroupLog
-from trimtab.online.masters.messages import (
+from trimtab_store.core.entries import ClaimMastership, Entry, Nonce, TransferMastership
+from trimtab_store.core.group import ReplicatedGroup
+from trimtab_store.core.log import GroupLog
+from trimtab_store.core.messages import (
     Accept,
     Ballot,
     FetchResponse,
@@ -19,11 +19,11 @@ from trimtab.online.masters.messages import (
     SendMessage,
     TransferReady,
 )
-from trimtab.online.masters.outgoing_transfer import OutgoingTransfer, TransferPhase
-from trimtab.online.masters.replica import PaxosLog
-from trimtab.online.masters.settings import TransferScheme
-from trimtab.online.masters.state import NO_MASTER
-from trimtab.online.masters.store_messages import CreateEntries, StoreRequest
+from trimtab_store.core.outgoing_transfer import OutgoingTransfer, TransferPhase
+from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.settings import TransferScheme
+from trimtab_store.core.state import NO_MASTER
+from trimtab_store.core.store_messages import CreateEntries, StoreRequest
 
 REPORTED_EVENTS = Accept, TransferReady, ProduceResponse, FetchResponse, OffsetCommitted
 """Messages that leave a node and are looked at."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from trimtab.online.masters.entries import (
+from trimtab_store.core.entries import (
     AppendMessages,
     ClaimMastership,
     Entry,
     MessageRecord,
     TransferMastership,
 )
-from trimtab.online.masters.settings import TransferScheme
+from trimtab_store.core.settings import TransferScheme
 
 
 class GroupModel:

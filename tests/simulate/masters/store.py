@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from trimtab.online.masters.bounds import entry_bytes
-from trimtab.online.masters.entries import Entry
-from trimtab.online.masters.messages import GroupSnapshot
-from trimtab.online.masters.store_messages import (
+from trimtab_store.core.bounds import entry_bytes
+from trimtab_store.core.entries import Entry
+from trimtab_store.core.messages import GroupSnapshot
+from trimtab_store.core.store_messages import (
     AppendConflict,
     AppendTimeout,
     CreateEntries,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from simulate.masters.world import StoreWorld
-from trimtab.online.masters.engines import EMBEDDED
-from trimtab.online.masters.log import ConsensusEngine
-from trimtab.online.masters.settings import StoreSettings, TransferScheme
+from trimtab_store.core.engines import EMBEDDED
+from trimtab_store.core.log import ConsensusEngine
+from trimtab_store.core.settings import StoreSettings, TransferScheme
 
 LATENCY_SECONDS = 0.0045
 """Of a message; with a sync of a millisecond a proposal takes P = 10 ms on the average."""

@@ -18,11 +18,11 @@ from simulate.masters.histories import ClientHistories
 from simulate.masters.machine import SimulatedNode, SimulatedStoreClient
 from simulate.masters.network import Address, SimulatedNetwork
 from simulate.masters.store import SimulatedLogStore
-from trimtab.online.masters.bounds import entry_bytes
-from trimtab.online.masters.engines import EMBEDDED
-from trimtab.online.masters.entries import AppendMessages
-from trimtab.online.masters.log import ConsensusEngine
-from trimtab.online.masters.messages import (
+from trimtab_store.core.bounds import entry_bytes
+from trimtab_store.core.engines import EMBEDDED
+from trimtab_store.core.entries import AppendMessages
+from trimtab_store.core.log import ConsensusEngine
+from trimtab_store.core.messages import (
     Accept,
     Chosen,
     FetchResponse,
@@ -35,10 +35,10 @@ from trimtab.online.masters.messages import (
     TimerExpired,
     WriteLog,
 )
-from trimtab.online.masters.node import StoreNode
-from trimtab.online.masters.settings import StoreSettings
-from trimtab.online.masters.state import GroupState
-from trimtab.online.masters.store_messages import Effect, Event, StoreEvent, StoreRequest
+from trimtab_store.core.node import StoreNode
+from trimtab_store.core.settings import StoreSettings
+from trimtab_store.core.state import GroupState
+from trimtab_store.core.store_messages import Effect, Event, StoreEvent, StoreRequest
 
 SYNC_SECONDS = 0.001
 STORE: Final = "store"

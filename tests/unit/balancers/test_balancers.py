@@ -14,13 +14,13 @@ from trimtab.balancers import (
     balancer_named,
     systems,
 )
-from trimtab.files.binding import Section
 from trimtab.files.plan_format import PlanFormat
 from trimtab.files.snapshot_format import SnapshotFormat
-from trimtab.model.errors import InputError
 from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.sampler import SystemSampler
 from trimtab.report.renderer import Renderer
+from trimtab_common.errors import InputError
+from trimtab_common.settings import Section
 
 KINDS = {
     "settings": Section,

@@ -57,9 +57,9 @@ replay queues                            |             | nothing to replay
 replay keys                              |             | nothing to replay
 masters node --config none.json          |             | none.json
 masters publish map.json --paxos none.json |           | none.json
-queues dead-letters --queues redis://127.0.0.1:1/0 | queues |
-queues show 1-1 --queues redis://127.0.0.1:1/0 | queues    |
-queues requeue --all --queues redis://127.0.0.1:1/0 | queues |
+queues dead-letters --queues redis://127.0.0.1:1/0 | | can be reached
+queues show 1-1 --queues redis://127.0.0.1:1/0 | | can be reached
+queues requeue --all --queues redis://127.0.0.1:1/0 | | can be reached
 simulate bundles                         |             | fullest
 simulate recording --ticks 2 --bundles 50 --out recording.jsonl | | recording.jsonl
 simulate weeks --weeks 1 --out weeks     |             | weeks
@@ -73,12 +73,12 @@ sandbox pulsar down                      |             | no sandbox
 sandbox pulsar status                    |             | no sandbox
 sandbox pulsar skew                      |             | no sandbox
 sandbox pulsar load                      |             | no sandbox
-sandbox queues up                        | queues      |
-sandbox queues down                      | queues      |
-sandbox queues status                    | queues      |
-sandbox queues load                      | queues      |
-sandbox queues kill 1                    | queues      |
-sandbox queues restart 1                 | queues      |
+sandbox queues up | queues-server |
+sandbox queues down | | no sandbox
+sandbox queues status | | no sandbox
+sandbox queues load | | no sandbox
+sandbox queues kill 1 | | no sandbox
+sandbox queues restart 1 | | no sandbox
 sandbox masters up --nodes 2 --groups 1 --lease 2 |    | starting 2 nodes
 sandbox masters up --name other --engine etcd | masters-etcd |
 sandbox masters status                   |             | masterships

@@ -18,10 +18,11 @@ from support.pulsar_admin import loaded_server
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
 from trimtab.balancers import BALANCERS, systems
 from trimtab.cli.app import main
-from trimtab.extras import EXTRAS, MissingExtraError
+from trimtab.extras import EXTRAS
 from trimtab.jars import fetch as jars_check
 from trimtab.observe.lake import Lake
 from trimtab.systems.kafka import check as kafka_check
+from trimtab_common.extras import MissingExtraError
 
 CAPACITY = (
     "[capacity]\ncpu_cores = 8\nnetwork_in_bytes_per_second = 1e8\nnetwork_out_bytes_per_second = 1e8\n"

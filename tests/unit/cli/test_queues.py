@@ -10,9 +10,9 @@ import pytest
 
 from support.redis_server import Server
 from trimtab.cli.app import main
-from trimtab.dataplane.queues import BalancedBroker
-from trimtab.dataplane.queues.redis_streams.streams import RedisBackend
 from trimtab.systems.redis.server import DeadLetter, QueueServerClient
+from trimtab_queues import BalancedBroker
+from trimtab_queues.broker.redis_streams.streams import RedisBackend
 
 
 def _trimtab(

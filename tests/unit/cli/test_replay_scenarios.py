@@ -3,7 +3,7 @@
 import pytest
 
 from trimtab.history.bundles.replay import StrategyRequest, strategy_requests
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 
 def test_settings_are_for_all_or_for_one() -> None:

@@ -19,11 +19,11 @@ from demos.keys import (
     names_drawn,
 )
 from demos.keys_records import AppliedRecords, draw_records, following, records_in
-from trimtab.files.keys.heartbeat import ClientHeartbeat, heartbeat_bytes
-from trimtab.files.keys.heartbeat import record_key as beat_key
-from trimtab.files.keys.table import PublishedTable, table_bytes
-from trimtab.files.keys.table import record_key as table_key
-from trimtab.model.keys.routing import RoutingTable
+from trimtab_keys.core.routing import RoutingTable
+from trimtab_keys.format.heartbeat import ClientHeartbeat, heartbeat_bytes
+from trimtab_keys.format.heartbeat import record_key as beat_key
+from trimtab_keys.format.table import PublishedTable, table_bytes
+from trimtab_keys.format.table import record_key as table_key
 
 
 def effects(path: Path, *rows: tuple[bytes, float, int, float]) -> AppliedRecords:

@@ -7,7 +7,7 @@ import pytest
 from simulate.instances import lognormal_skew
 from trimtab.files.replicas.snapshot import FORMAT, write_snapshot
 from trimtab.files.snapshot_format import format_of
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 KNOWN = ("trimtab/other-snapshot/1", FORMAT.name)
 

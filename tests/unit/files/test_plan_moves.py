@@ -10,7 +10,7 @@ import pytest
 
 from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import check_moves
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 Change = tuple[str, int, int]
 

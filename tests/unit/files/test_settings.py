@@ -9,10 +9,9 @@ import pytest
 from trimtab.balancers.balancer import setting_overrides
 from trimtab.balancers.replicas.options import PLAN
 from trimtab.balancers.settings import read_settings
-from trimtab.files.binding import RejectCallback, Section, Sections, SettingValue
-from trimtab.files.settings import load_settings
-from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import RejectCallback, Section, Sections, SettingValue, load_settings
 
 
 @dataclass(frozen=True)

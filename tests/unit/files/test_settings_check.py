@@ -7,10 +7,10 @@ import pytest
 from trimtab.balancers import balancer_named
 from trimtab.balancers.settings import SECTIONS
 from trimtab.balancers.systems import KAFKA
-from trimtab.files.settings import read_unchecked
 from trimtab.files.settings_check import CheckedSection, bound
-from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.settings import CollectSettings
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import read_unchecked
 
 
 def checked(

@@ -12,7 +12,7 @@ from support.object_store import SECRETS, ObjectStore
 from trimtab.files import store
 from trimtab.files.object_store import StoreError, StorePath
 from trimtab.files.store import create, place_of
-from trimtab.model.errors import InputError, SettingsError
+from trimtab_common.errors import InputError, SettingsError
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from trimtab.model.bundles.range import (
     topic_hash,
     topic_hashes,
 )
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 
 def test_the_articles_hashes_fall_where_it_says() -> None:

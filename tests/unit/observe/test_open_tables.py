@@ -22,13 +22,14 @@ from support.object_store import ObjectStore
 from trimtab.balancers import BALANCERS
 from trimtab.cli.app import main
 from trimtab.files.store import Location, place_of
-from trimtab.model.errors import ObserveError, TrimtabError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.arrow_types import arrow_schema
 from trimtab.observe.delta import export_delta
 from trimtab.observe.lake import Lake, microseconds
 from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest
 from trimtab.observe.open_tables import OpenTables
 from trimtab.observe.parquet import write_rows
+from trimtab_common.errors import TrimtabError
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)

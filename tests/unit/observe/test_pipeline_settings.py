@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.balancer_pipeline import section_of, settings_of
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
@@ -16,6 +16,7 @@ from trimtab.observe.manifest import Manifest, ManifestEntry
 from trimtab.observe.pipeline import require_same_settings
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+from trimtab_common.errors import SettingsError
 
 
 @pytest.mark.parametrize(

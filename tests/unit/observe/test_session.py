@@ -13,13 +13,14 @@ import pytest
 
 from synthetic_telemetry import SyntheticCluster, land_by_tick
 from trimtab.balancers.settings import read_settings
-from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.session import SessionSettings, executors_elsewhere, session_options, spark_session
 from trimtab.observe.spark_archive import archive
 from trimtab.observe.stream import StreamSource, run_stream
+from trimtab_common.errors import SettingsError
 
 
 def test_local_spark_listens_on_loopback_only_and_has_no_web_page() -> None:

@@ -17,9 +17,10 @@ from support.object_store import ObjectStore
 from trimtab.files.object_store import StoreError
 from trimtab.files.store import Location, place_of
 from trimtab.files.versioned_documents import VersionedDocuments
-from trimtab.model.errors import InputError, ObserveError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest, read_manifest
 from trimtab.observe.writer_lock import FOLDER, LEASE_SECONDS, WriterLock, acquire, hold_writer_lock
+from trimtab_common.errors import InputError
 
 
 @pytest.fixture(params=["folder", "s3"])

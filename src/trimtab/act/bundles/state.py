@@ -16,7 +16,7 @@ from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 from trimtab.act.execution.state import Execution, PersistedState
 from trimtab.act.execution.steps import StepRecord, transitions
 from trimtab.model.bundles.range import BundleRange, parse_bundle
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from trimtab.model.errors import ActError, ConnectError
+from trimtab.model.errors import ActError
+from trimtab_common.errors import ConnectError
 
 
 @dataclass(frozen=True, slots=True)

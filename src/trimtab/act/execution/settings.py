@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 RetryPolicyT = TypeVar("RetryPolicyT", bound="RetryPolicy")
 

@@ -36,7 +36,7 @@ from trimtab.act.keys.state import (
 from trimtab.model.errors import ActError
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import KeysPlan, KeysReceipt, Places, RoutingMoveKind, RoutingOutcome
-from trimtab.model.keys.routing import RoutingTable
+from trimtab_keys.core.routing import RoutingTable
 
 
 def observe(port: KeysPort, plan: KeysPlan) -> tuple[str, KeysObservation]:

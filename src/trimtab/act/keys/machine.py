@@ -36,8 +36,8 @@ from trimtab.act.keys.state import (
 )
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import Places, RoutingMoveKind
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
-from trimtab.online.keys.murmur2 import key_group
+from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.routing import Route, RoutingTable, group_count
 
 VOUCH = "--set execution.keys.allow_unverified=true"
 REPLACE = "--set execution.keys.overwrite_invalid=true"
@@ -58,7 +58,7 @@ def unguarded(found: KeysObservation, settings: KeysExecutionSettings) -> str:
         more = f" and {len(those) - MAX_LISTED} more" if len(those) > MAX_LISTED else ""
         return (
             f"{', '.join(those[:MAX_LISTED])}{more} would break the order of keys that move: wrap them "
-            "(trimtab.dataplane.keys), or end them"
+            "(trimtab_keys.clients), or end them"
         )
     return ""
 

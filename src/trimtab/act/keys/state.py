@@ -11,7 +11,7 @@ from trimtab.act.execution.port import ClaimPort, Command, Event, Query
 from trimtab.act.execution.publishing import PersistedPublishingState, PublishedStepRecord, PublishingState
 from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 from trimtab.model.keys.plan import Places
-from trimtab.model.keys.routing import RoutingTable
+from trimtab_keys.core.routing import RoutingTable
 
 
 @dataclass(frozen=True)

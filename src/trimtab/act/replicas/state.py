@@ -14,7 +14,7 @@ from trimtab.act.execution.settings import RetryPolicy, require_above_zero
 from trimtab.act.execution.state import Execution, PersistedState
 from trimtab.act.execution.steps import StepRecord, transitions
 from trimtab.act.replicas.port import ClusterObservation, ReplicaLoadChecked, ThrottleConfig, TopicPartition
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
-from trimtab.model.errors import InputError, ObserveError, SettingsError
+from trimtab.model.errors import ObserveError
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.plan.bundles.decided import plan_of_decision
 from trimtab.plan.bundles.reported import snapshot_of_ticks
@@ -42,6 +42,7 @@ from trimtab.report.bundles.replay import (
     strategies_document,
     strategies_text,
 )
+from trimtab_common.errors import InputError, SettingsError
 
 OWN_SECTIONS: Final = "trim"
 ALL: Final = "all"

@@ -36,11 +36,11 @@ from trimtab.history.bundles.recording import (
 from trimtab.history.bundles.replay import ShedderScenario, StrategyRequest, replay, strategy_requests
 from trimtab.history.bundles.spark import read_state, write_state
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.model.errors import SettingsError
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
 from trimtab.report.bundles.replay import UNMOVED, ReplayProgress, replay_document, replay_text
 from trimtab.report.formats import counted, print_progress, warn
+from trimtab_common.errors import SettingsError
 
 
 def replayed(values: Mapping[str, Any]) -> int:

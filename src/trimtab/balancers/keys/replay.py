@@ -13,9 +13,9 @@ from trimtab.files.keys.settings import SECTION
 from trimtab.history.keys.compare import KeysScenario, compare, default_schemes
 from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationSettings
 from trimtab.history.keys.stream import KeyStream, drawn_stream, parse_zipf
-from trimtab.model.errors import InputError, SettingsError
 from trimtab.report.formats import counted, print_progress
 from trimtab.report.keys.replay import replay_document, replay_text
+from trimtab_common.errors import InputError, SettingsError
 
 
 def replayed(values: Mapping[str, Any]) -> int:

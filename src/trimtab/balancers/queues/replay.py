@@ -15,16 +15,16 @@ from trimtab.balancers.settings import read_settings
 from trimtab.files.head import instant
 from trimtab.files.locations import lake_place
 from trimtab.files.queues.arrivals import read_arrivals
-from trimtab.files.queues.settings import SECTION
 from trimtab.history.queues.compare import QueuesScenario, compare, default_schemes
-from trimtab.model.errors import InputError, SettingsError
 from trimtab.report.formats import counted, print_progress
 from trimtab.report.queues.replay import replay_document, replay_text
+from trimtab_common.errors import InputError, SettingsError
+from trimtab_queues.format.settings import SECTION
 
 if TYPE_CHECKING:
-    from trimtab.files.queues.settings import QueuesSettings
     from trimtab.model.load import FloatArray
     from trimtab.model.queues.arrivals import Arrivals
+    from trimtab_queues.format.settings import QueuesSettings
 
 
 def replayed(values: Mapping[str, Any]) -> int:

@@ -34,13 +34,13 @@ from trimtab.balancers.settings import execution_settings
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import run_watched
 from trimtab.files.locations import state_folder
-from trimtab.files.settings import Settings
 from trimtab.files.store import Location
-from trimtab.model.errors import InputError, TrimtabError
 from trimtab.model.receipt import Receipt
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.lake import Lake
 from trimtab.report.formats import fitted, print_progress, warn
+from trimtab_common.errors import InputError, TrimtabError
+from trimtab_common.settings import Settings
 
 
 def apply(

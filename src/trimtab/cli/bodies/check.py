@@ -18,16 +18,16 @@ from trimtab.balancers.settings import SECTIONS, execution_table
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.files.folder_check import folder_findings
 from trimtab.files.locations import state_folder
-from trimtab.files.settings import Settings, check_section, read_unchecked, settings_file
 from trimtab.files.settings_check import bound
 from trimtab.jars.fetch import spark_findings
-from trimtab.model.errors import SettingsError, TrimtabError
 from trimtab.model.finding import Finding, broken, exit_code_of, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.lake_age import lake_age
 from trimtab.report.formats import fitted
 from trimtab.report.status_text import check_lines, lake_finding
+from trimtab_common.errors import SettingsError, TrimtabError
+from trimtab_common.settings import Settings, check_section, read_unchecked, settings_file
 
 PART = "settings"
 ANOTHER_LAKE = "name another with --lake or TRIMTAB_LAKE"

@@ -12,14 +12,14 @@ from trimtab.balancers import BALANCERS, System, systems
 from trimtab.balancers.systems import KAFKA
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import stop_on_signals
-from trimtab.files.settings import Settings
 from trimtab.files.store import reach
-from trimtab.model.errors import SettingsError
 from trimtab.observe.collect import run
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import SampleSink
 from trimtab.observe.lake import Lake
 from trimtab.report.formats import print_progress
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import Settings
 
 
 def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int | None) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from trimtab.balancers import System, systems
 from trimtab.balancers.settings import read_settings
-from trimtab.files.settings import Override, Overrides, Settings
 from trimtab.files.store import Location
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import Override, Overrides, Settings
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from trimtab.balancers.spark import spark_settings
 from trimtab.cli.bodies.collect import print_tick
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import stop_on_signals
-from trimtab.model.errors import SettingsError
 from trimtab.observe.balancer_pipeline import settings_of
 from trimtab.observe.collect import run
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
@@ -22,6 +21,7 @@ from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.session import spark_session
 from trimtab.report.formats import print_progress
+from trimtab_common.errors import SettingsError
 
 SAMPLES = 6
 """Intervals that the time is cut into, where the settings do not ask for shorter ones."""

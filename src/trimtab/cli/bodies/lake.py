@@ -13,7 +13,6 @@ from trimtab.balancers.tables import open_tables
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.extras import require
 from trimtab.files.store import Location, place_of
-from trimtab.model.errors import InputError
 from trimtab.observe.balancer_pipeline import settings_of
 from trimtab.observe.delta import export_delta
 from trimtab.observe.housekeeping import keep, to_keep
@@ -21,6 +20,7 @@ from trimtab.observe.lake import Lake, instant
 from trimtab.observe.raw_files import JoinedFiles
 from trimtab.observe.settings import LakeSettings
 from trimtab.report.formats import print_progress
+from trimtab_common.errors import InputError
 
 
 def compact(context: CommandContext, *, dry_run: bool) -> None:

@@ -21,12 +21,13 @@ from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.execution import chosen
 from trimtab.files.head import duration
 from trimtab.files.store import Location
-from trimtab.model.errors import InputError, ObserveError
+from trimtab.model.errors import ObserveError
 from trimtab.model.goals import goal_status, out_of_service
 from trimtab.observe.lake import Lake
 from trimtab.report.comparison import MeasurementComparison, plan_goals
 from trimtab.report.formats import clock_text, fitted, print_progress
 from trimtab.report.measured import MIN_SAMPLES, SETTLING, measured_between
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     from trimtab.model.goals import GoalViolation

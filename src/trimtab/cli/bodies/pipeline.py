@@ -17,9 +17,8 @@ from trimtab.balancers.systems import KAFKA
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import stop_on_signals
 from trimtab.files.head import duration, instant
-from trimtab.files.settings import Settings
 from trimtab.files.store import Location, reach
-from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.balancer_pipeline import settings_of
 from trimtab.observe.combined_stream import lakes_with_samples, run_batches, run_streams
 from trimtab.observe.lake import Lake
@@ -27,6 +26,8 @@ from trimtab.observe.settings import LakeSettings, PipelineSettings
 from trimtab.observe.spark_address import lake_session
 from trimtab.observe.stream import StreamSource, run_stream
 from trimtab.report.formats import print_progress
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import Settings
 
 
 def run(since: str | None, until: str | None, window: float | None, context: CommandContext) -> None:

@@ -18,8 +18,8 @@ from trimtab.balancers.balancer import PlanRequest
 from trimtab.balancers.planning import opened_plan, plan_balancer
 from trimtab.balancers.settings import execution_settings, read_settings
 from trimtab.cli.bodies.apply import known_staleness_warnings
-from trimtab.model.errors import InputError
 from trimtab.report.formats import announce_compilation, duration_text, fitted, print_progress, warn
+from trimtab_common.errors import InputError
 
 
 def plan(balancer: Balancer, request: PlanRequest, out: Path | None, form: str, *, all_moves: bool) -> None:

@@ -17,9 +17,8 @@ from rich.live import Live
 
 from trimtab.balancers import BALANCERS, Balancer, System
 from trimtab.cli.bodies.context import CommandContext
-from trimtab.files.settings import Settings
 from trimtab.files.store import Location
-from trimtab.model.errors import InputError, ObserveError, SettingsError
+from trimtab.model.errors import ObserveError
 from trimtab.model.goals import GoalStatus, GoalViolation, goal_status, out_of_service, violations_not_in
 from trimtab.model.plan import Problem
 from trimtab.observe.collect.settings import CollectSettings
@@ -27,6 +26,8 @@ from trimtab.observe.lake import Lake
 from trimtab.observe.status import TICKS, ClusterStatus, read_statuses
 from trimtab.report.measured import MIN_SAMPLES, SETTLING, measured_between
 from trimtab.report.status_text import finding_lines, status_document, status_text
+from trimtab_common.errors import InputError, SettingsError
+from trimtab_common.settings import Settings
 
 WATCH_SECONDS = 2.0
 

@@ -21,7 +21,7 @@ def node(
     ),
 ) -> None:
     """Run one node until it is stopped. Acknowledged messages survive any crash, including kill -9."""
-    from trimtab.dataplane.masters.process import run_node
+    from trimtab_store.node.process import run_node
 
     run_node(config)
 

@@ -13,7 +13,7 @@ import typer
 
 from trimtab.balancers.systems import REDIS
 from trimtab.cli.options import JSON, SET, SETTINGS, command_context, with_options
-from trimtab.model.errors import InputError, TrimtabError
+from trimtab_common.errors import InputError, TrimtabError
 
 if TYPE_CHECKING:
     from trimtab.systems.redis.server import DeadLetter, QueueServerClient

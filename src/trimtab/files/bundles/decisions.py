@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from trimtab.files.atomic import in_the_making, sync_folder, writing
 from trimtab.files.head import time_text
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
+from trimtab_common.files import in_the_making, sync_folder, writing
 
 
 def decision_line(

@@ -9,8 +9,8 @@ from trimtab.files.records import record_of
 from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.model.errors import InputError
 from trimtab.model.plan import Problem
+from trimtab_common.errors import InputError
 
 
 def checked(document: JsonDocument, plan: BundlePlan) -> None:

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.head import checked_format
-from trimtab.files.reading import read_bytes
 from trimtab.files.records import record_of
 from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
 from trimtab.model.bundles.range import parse_bundle
 from trimtab.model.bundles.reports import LONG_SAMPLES, SHORT_SAMPLES, BundleData, TimeAverage
-from trimtab.model.errors import InputError
 from trimtab.model.values import Amount
+from trimtab_common.documents import checked_format
+from trimtab_common.errors import InputError
+from trimtab_common.files import read_bytes
 
 FORMAT = "trimtab/pulsar-policies/1"
 

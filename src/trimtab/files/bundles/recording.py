@@ -6,9 +6,9 @@ from pathlib import Path
 
 from trimtab.files.bundles.reports import read_reports
 from trimtab.files.head import time_text
-from trimtab.files.reading import reading
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
+from trimtab_common.files import reading
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".ndjson", ".ndjson.gz")
 """Of files in a folder that belong to a recording."""

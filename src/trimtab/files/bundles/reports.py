@@ -15,14 +15,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.files.document import JsonDocument
-from trimtab.files.head import checked_format, checked_time, seconds_of, time_text
-from trimtab.files.reading import GZIP_MAGIC, reading
+from trimtab.files.head import checked_time, seconds_of, time_text
 from trimtab.files.records import names_of
-from trimtab.files.validation_errors import format_error
 from trimtab.model.bundles.range import BundleRange, overlapping, parse_bundle
 from trimtab.model.bundles.reports import BROKER_RESOURCES, BrokerReport, ReportTick
-from trimtab.model.errors import InputError
 from trimtab.model.values import Amount
+from trimtab_common.documents import checked_format, format_error
+from trimtab_common.errors import InputError
+from trimtab_common.files import GZIP_MAGIC, reading
 
 FORMAT = "trimtab/pulsar-reports/1"
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from trimtab.files.reading import read_bytes
-from trimtab.files.validation_errors import quote, shape_of
-from trimtab.model.errors import SettingsError, did_you_mean
+from trimtab_common.documents import quote, shape_of
+from trimtab_common.errors import SettingsError, did_you_mean
+from trimtab_common.files import read_bytes
 
 T = TypeVar("T", bound=Struct)
 

@@ -1,14 +1,14 @@
 """The section `[bundles]` of the settings, and the ranges of its keys."""
 
-from trimtab.files.binding import (
+from trimtab.model.bundles.settings import OUTSIDE_POLICY, UNOWNED, BundlesSettings
+from trimtab.model.bundles.snapshot import RESOURCES
+from trimtab_common.settings import (
     RejectCallback,
     Section,
     check_fractions,
     check_idle_usage,
     check_not_negative,
 )
-from trimtab.model.bundles.settings import OUTSIDE_POLICY, UNOWNED, BundlesSettings
-from trimtab.model.bundles.snapshot import RESOURCES
 
 
 def _check(settings: BundlesSettings, refuse: RejectCallback) -> None:

@@ -23,10 +23,10 @@ from trimtab.files.head import TIME_PATTERN, checked_time, seconds_of, time_text
 from trimtab.files.records import names_of
 from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat
 from trimtab.files.snapshot_source import SnapshotSource
-from trimtab.files.validation_errors import one_of
 from trimtab.model.bundles.snapshot import RESOURCES, BundleBrokers, BundlesSnapshot, Departure
-from trimtab.model.errors import InputError
-from trimtab.model.values import Amount, Bundle, Hash, Limit, Name
+from trimtab.model.values import Amount, Bundle, Hash, Limit
+from trimtab_common.documents import Name, one_of
+from trimtab_common.errors import InputError
 
 HEAD = ("views", "load_manager", "usage", "departures", "boundaries", "policies")
 

@@ -19,7 +19,7 @@ from trimtab.model.bundles.snapshot import (
     BundlesSnapshot,
     BundleTopics,
 )
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 
 def checked_bundles(

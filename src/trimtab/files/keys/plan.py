@@ -8,9 +8,9 @@ from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, check_moves, second_assignment
 from trimtab.files.records import record_of
 from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind
-from trimtab.model.keys.routing import group_count
 from trimtab.model.keys.snapshot import RESOURCES
 from trimtab.model.plan import Problem
+from trimtab_keys.core.routing import group_count
 
 _OWN: Final = ("topic", "topic_id", "consumers", "version", "base", "partitions")
 _ORDER: Final = ("balancer", *_OWN, *ORDER[1:], "drains")

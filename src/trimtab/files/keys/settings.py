@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.files.binding import (
+from trimtab_common.settings import (
     RejectCallback,
     Section,
     check_fractions,

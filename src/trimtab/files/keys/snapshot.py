@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from trimtab.files.small_snapshot import RowTable, small_format
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
-from trimtab.model.values import Amount, Count, Name
+from trimtab.model.values import Amount
+from trimtab_common.documents import Count, Name
 
 HEAD: Final[dict[str, Any]] = {
     "topic": Name,

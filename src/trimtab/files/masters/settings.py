@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Final
 
-from trimtab.files.binding import RejectCallback, Section
 from trimtab.model.masters.snapshot import RESOURCES
+from trimtab_common.settings import RejectCallback, Section
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from trimtab.files.small_snapshot import RowTable, small_format
 from trimtab.files.snapshot_source import SnapshotSource
-from trimtab.model.errors import InputError
 from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad
-from trimtab.model.values import Count, Name
+from trimtab_common.documents import Count, Name
+from trimtab_common.errors import InputError
 
 HEAD: Final[dict[str, Any]] = {"system": Name, "version": Count, "scheme": str}
 """The balancer's own fields of the head, with their types."""

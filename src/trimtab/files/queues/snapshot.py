@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from trimtab.files.small_snapshot import RowTable, small_format
 from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
-from trimtab.model.values import Amount, Count
+from trimtab.model.values import Amount
+from trimtab_common.documents import Count
 
 HEAD: Final[dict[str, Any]] = {
     "version": Count,

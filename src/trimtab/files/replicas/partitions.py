@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from trimtab.files.columns import LEFT_OUT, Columns, ListColumn, LongArray, TextColumn
 from trimtab.files.snapshot_source import SnapshotSource
-from trimtab.model.errors import InputError
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import (
@@ -20,6 +19,7 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokerState,
     ReplicasSnapshot,
 )
+from trimtab_common.errors import InputError
 
 
 def checked_partitions(source: SnapshotSource, brokers: ReplicaBrokers, log_dirs: LogDirs) -> Partitions:

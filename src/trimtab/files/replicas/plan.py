@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from trimtab.files.document import JsonDocument, text_of
+from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, second_assignment
 from trimtab.files.records import record_of
-from trimtab.model.errors import InputError
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.plan import (
     ReplicaAssignment,
@@ -16,6 +15,8 @@ from trimtab.model.replicas.plan import (
     ReplicasPlan,
 )
 from trimtab.model.replicas.resources import RESOURCES
+from trimtab_common.documents import text_of
+from trimtab_common.errors import InputError
 
 _MOVE = record_of(
     ReplicaMove,

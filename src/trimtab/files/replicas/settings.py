@@ -2,16 +2,16 @@
 
 import difflib
 
-from trimtab.files.binding import (
+from trimtab.model.replicas.load_forecast import LOADS
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import GOALS, ReplicasSettings
+from trimtab_common.settings import (
     RejectCallback,
     Section,
     check_fractions,
     check_idle_usage,
     check_not_negative,
 )
-from trimtab.model.replicas.load_forecast import LOADS
-from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.settings import GOALS, ReplicasSettings
 
 
 def _check(settings: ReplicasSettings, refuse: RejectCallback) -> None:

@@ -13,8 +13,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from trimtab.files.replicas.partitions import checked_partitions, partition_columns
 from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat
 from trimtab.files.snapshot_source import SnapshotSource
-from trimtab.files.validation_errors import one_of, quote
-from trimtab.model.errors import InputError
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import (
     LogDirs,
@@ -23,7 +21,9 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokerState,
     ReplicasSnapshot,
 )
-from trimtab.model.values import Amount, Id, Limit, Name
+from trimtab.model.values import Amount, Limit
+from trimtab_common.documents import Id, Name, one_of, quote
+from trimtab_common.errors import InputError
 
 UNIQUE = {"uniqueItems": True}
 

@@ -16,7 +16,7 @@ from trimtab.files.bundles.policies import OperatorPolicies
 from trimtab.files.bundles.scenario_file import NO_SETTINGS, ScenarioSettings
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata
 from trimtab.model.bundles.reports import TRAFFIC, BrokerReport, BundleStats, ReportTick, ResourceUsage
-from trimtab.model.errors import PlanError, SettingsError
+from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.reported import departed, owners
 from trimtab.plan.bundles.strategies import shedder
 from trimtab.plan.pulsar.assign.state import AssignmentState
@@ -25,6 +25,7 @@ from trimtab.plan.pulsar.leader import LeaderMemory, LeaderRules, inform, shed
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
 from trimtab.plan.pulsar.split import extensible, modular
 from trimtab.plan.pulsar.strategies import placer
+from trimtab_common.errors import SettingsError
 
 MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
 """Resources that follow a bundle."""

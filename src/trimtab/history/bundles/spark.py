@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 import numpy as np
 
-from trimtab.files.atomic import write_atomically
 from trimtab.files.bundles.decisions import decision_folder
-from trimtab.files.reading import read_bytes
 from trimtab.history.bundles.effect import (
     PROGRESS_SECONDS,
     MetricSpec,
@@ -27,11 +25,13 @@ from trimtab.history.bundles.recording import OwnershipChangeCounter, ReportReco
 from trimtab.history.bundles.replay import ReplayedCluster, ReplayState, ShedderScenario, first_state
 from trimtab.history.tasks import run_tasks
 from trimtab.model.bundles.reports import TRAFFIC
-from trimtab.model.errors import InputError, PlanError
+from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.averages import BundleTable
 from trimtab.plan.pulsar.split.extensible import SplitState
 from trimtab.plan.pulsar.view import HashMapOrder
+from trimtab_common.errors import InputError
+from trimtab_common.files import read_bytes, write_atomically
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,12 +18,12 @@ from trimtab.history.keys.ordered_simulation import (
 )
 from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate, waiting
 from trimtab.history.keys.stream import KeyStream
-from trimtab.model.errors import SettingsError
 from trimtab.model.load import FloatArray
-from trimtab.online.keys.catalogue import POLICIES, KeyPolicyInputs, policy_named
-from trimtab.online.keys.policies.ipooa import OverloadOptimisation
-from trimtab.online.keys.policies.table import KeyGroups
-from trimtab.online.keys.settings import IpooaSettings
+from trimtab_common.errors import SettingsError
+from trimtab_keys.core.catalogue import POLICIES, KeyPolicyInputs, policy_named
+from trimtab_keys.core.policies.ipooa import OverloadOptimisation
+from trimtab_keys.core.policies.table import KeyGroups
+from trimtab_keys.core.settings import IpooaSettings
 
 GUARD: Final = "guard"
 PLANS: Final = "plans"

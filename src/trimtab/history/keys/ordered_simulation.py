@@ -20,11 +20,11 @@ from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSet
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.keys.naming import key_text
 from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind
-from trimtab.model.keys.routing import RoutingTable, group_count
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.online.keys.murmur2 import key_group
-from trimtab.online.keys.order.messages import (
+from trimtab.plan.keys.trim import plan_keys
+from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.order.messages import (
     CommitOffset,
     Flush,
     OrderedRecord,
@@ -35,10 +35,10 @@ from trimtab.online.keys.order.messages import (
     SenderOrder,
     Stream,
 )
-from trimtab.online.keys.order.receiver import OrderedReceiver
-from trimtab.online.keys.order.sender import OrderedSender
-from trimtab.online.keys.order.settings import OrderingConfig
-from trimtab.plan.keys.trim import plan_keys
+from trimtab_keys.core.order.receiver import OrderedReceiver
+from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.routing import RoutingTable, group_count
 
 
 @dataclass(frozen=True, slots=True)

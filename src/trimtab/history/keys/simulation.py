@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.history.keys.stream import KeyStream
-from trimtab.model.errors import InputError
-from trimtab.model.keys.routing import group_count
 from trimtab.model.load import FloatArray
-from trimtab.online.keys.load import PartitionLoadView, SentRecordCounts
-from trimtab.online.keys.murmur2 import key_group
-from trimtab.online.keys.policy import KeyPolicy
+from trimtab_common.errors import InputError
+from trimtab_keys.core.load import PartitionLoadView, SentRecordCounts
+from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.policy import KeyPolicy
+from trimtab_keys.core.routing import group_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

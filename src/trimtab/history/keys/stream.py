@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from trimtab.model.errors import InputError
-from trimtab.online.keys.murmur2 import POSITIVE, murmur2
+from trimtab_common.errors import InputError
+from trimtab_keys.core.murmur2 import POSITIVE, murmur2
 
 
 @dataclass(frozen=True, slots=True)

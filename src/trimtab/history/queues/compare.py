@@ -10,17 +10,17 @@ from typing import Final
 import numpy as np
 
 from trimtab.history.queues.simulation import DispatchScheme, QueuesRun, QueuesWorld, ReplayedMessage
-from trimtab.model.errors import SettingsError
 from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray
 from trimtab.model.queues.arrivals import Arrivals
-from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
-from trimtab.online.queues.lanes import OVERTAKE_SECONDS
-from trimtab.online.queues.ledger import QueueLedger
-from trimtab.online.queues.policies.central import CentralQueue
-from trimtab.online.queues.policies.min_min import MinMin
-from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_common.errors import SettingsError
+from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
+from trimtab_queues.core.lanes import OVERTAKE_SECONDS
+from trimtab_queues.core.ledger import QueueLedger
+from trimtab_queues.core.policies.central import CentralQueue
+from trimtab_queues.core.policies.min_min import MinMin
+from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.settings import SchedulingSettings
 
 BALANCED: Final = "balanced"
 LANE_NAMES: Final = "lanes"

@@ -9,18 +9,18 @@ from heapq import heappop, heappush
 from itertools import chain
 from math import inf
 
-from trimtab.online.queues.affinity import KeyAffinity
-from trimtab.online.queues.forecast import QueueState
-from trimtab.online.queues.lanes import LaneClassifier, is_quick_first
-from trimtab.online.queues.ledger import QueueLedger
-from trimtab.online.queues.messages import Effect, MessagesMoved, MoveMessages, PauseQueue, QueuesObserved
-from trimtab.online.queues.migration import chosen
-from trimtab.online.queues.policies.central import CentralQueue
-from trimtab.online.queues.policies.min_min import MinMin
-from trimtab.online.queues.policies.stealing import WorkStealing
-from trimtab.online.queues.policy import DispatchPolicy
-from trimtab.online.queues.scheduling import SchedulerState, handle
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_queues.core.affinity import KeyAffinity
+from trimtab_queues.core.forecast import QueueState
+from trimtab_queues.core.lanes import LaneClassifier, is_quick_first
+from trimtab_queues.core.ledger import QueueLedger
+from trimtab_queues.core.messages import Effect, MessagesMoved, MoveMessages, PauseQueue, QueuesObserved
+from trimtab_queues.core.migration import chosen
+from trimtab_queues.core.policies.central import CentralQueue
+from trimtab_queues.core.policies.min_min import MinMin
+from trimtab_queues.core.policies.stealing import WorkStealing
+from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.scheduling import SchedulerState, handle
+from trimtab_queues.core.settings import SchedulingSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as F
 
-from trimtab.model.errors import InputError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.loadvalue import load_value
 from trimtab.model.replicas.resources import RESOURCES
@@ -26,6 +25,7 @@ from trimtab.observe.replicas.schemas import ROLE_LOAD
 from trimtab.observe.replicas.trends import days, profile_errors, trends
 from trimtab.observe.seasons import DAY, HOUR, mean_load
 from trimtab.observe.snapshots import fields_of
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow

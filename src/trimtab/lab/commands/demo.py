@@ -10,7 +10,8 @@ from typing import Any
 import typer
 
 from trimtab.cli.options import SET, SETTINGS
-from trimtab.model.errors import SandboxError, SettingsError
+from trimtab.model.errors import SandboxError
+from trimtab_common.errors import SettingsError
 
 app = typer.Typer()
 

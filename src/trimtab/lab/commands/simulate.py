@@ -99,8 +99,8 @@ def weeks(
     Topics have a daily and a weekly cycle, noise and bursts. The same options give the same recording. Exit
     code 2: invalid numbers, or a file cannot be written.
     """
-    from trimtab.files.atomic import writing
     from trimtab.lab.simulate.weeks import SimulatedWeeks
+    from trimtab_common.files import writing
 
     made = SimulatedWeeks(
         weeks=long, step_seconds=step * 60, brokers=brokers, topics=topics, growth=growth, seed=seed

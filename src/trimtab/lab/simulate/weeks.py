@@ -12,7 +12,6 @@ import numpy as np
 
 from trimtab.files.replicas.recording import write_recording
 from trimtab.lab.sandbox.kafka.placement_formulas import kafka_formula
-from trimtab.model.errors import SettingsError
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,
@@ -23,6 +22,7 @@ from trimtab.model.replicas.snapshot import (
     ReplicasSnapshot,
 )
 from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

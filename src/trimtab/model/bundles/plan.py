@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.model.plan import Plan
-from trimtab.model.values import Amount, Bundle, Count, Hash, Name, Order
+from trimtab.model.values import Amount, Bundle, Hash, Order
+from trimtab_common.documents import Count, Name
 
 
 class BundleMoveKind(StrEnum):

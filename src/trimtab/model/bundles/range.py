@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 FULL_LOWER: Final = 0
 FULL_UPPER: Final = 0xFFFFFFFF

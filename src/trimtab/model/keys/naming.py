@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 HEX: Final = "0x"
 HASHED: Final = "hmac:"

@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.keys.routing import group_count
 from trimtab.model.load import FloatArray
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.model.values import Amount, Count, Name
+from trimtab.model.values import Amount
+from trimtab_common.documents import Count, Name
+from trimtab_keys.core.routing import group_count
 
 RESOURCES: Final = ("records",)
 """What is balanced between partitions: records a second, of what the partition's consumer can do."""

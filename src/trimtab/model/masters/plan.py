@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from trimtab.model.plan import Plan
 from trimtab.model.receipt import Receipt, StepOutcome
-from trimtab.model.values import Amount, Count, Name, Order
+from trimtab.model.values import Amount, Order
+from trimtab_common.documents import Count, Name
 
 
 @dataclass(frozen=True, slots=True)

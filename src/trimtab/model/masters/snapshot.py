@@ -12,7 +12,8 @@ import numpy as np
 from trimtab.model.imbalance import Imbalance, imbalance
 from trimtab.model.load import BoolArray, FloatArray
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.model.values import Amount, Count, Name
+from trimtab.model.values import Amount
+from trimtab_common.documents import Count, Name
 
 RESOURCES: Final = ("queries", "bytes")
 """What is balanced between nodes: questions of clients a second, and what goes in and out, bytes a second."""

@@ -10,7 +10,8 @@ import numpy as np
 from trimtab.model.imbalance import Imbalance, imbalance
 from trimtab.model.load import FloatArray
 from trimtab.model.snapshot import Quality, SnapshotReference
-from trimtab.model.values import Amount, Count, Name
+from trimtab.model.values import Amount
+from trimtab_common.documents import Count, Name
 
 RESOURCES: Final = ("work",)
 """What is balanced between queues: seconds of processing that lie there."""

@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.model.errors import SettingsError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab_common.errors import SettingsError
 
 AVERAGED: Final = {"repaired": (CPU, NETWORK_OUT), "literal": (CPU, NETWORK_IN)}
 """Resources whose value is the mean over the windows; the others' is the latest window's."""

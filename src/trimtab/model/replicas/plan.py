@@ -11,7 +11,8 @@ from msgspec import Meta
 
 from trimtab.model import plan
 from trimtab.model.replicas.log_dirs import DirMeasures
-from trimtab.model.values import Amount, Count, Id, Name, Order
+from trimtab.model.values import Amount, Order
+from trimtab_common.documents import Count, Id, Name
 
 
 class ReplicaMoveKind(StrEnum):

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from trimtab.model.bundles.policies import BundlePolicies, is_system_namespace
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, Departure
-from trimtab.model.errors import InputError
 from trimtab.observe.bundles.raw import policies_from
 from trimtab.observe.lake import microseconds
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

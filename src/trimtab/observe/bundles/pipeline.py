@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.model.errors import SettingsError
 from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.bundles.raw import FORM
 from trimtab.observe.bundles.schemas import TABLES
 from trimtab.observe.columns import SECOND
 from trimtab.observe.settings import LONGEST_SECONDS, PipelineSettings
+from trimtab_common.errors import SettingsError
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import Columns, RowBatch, SampleSink
+from trimtab_common.errors import SettingsError
 
 
 class RequestError(ObserveError):

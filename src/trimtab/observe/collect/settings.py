@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from trimtab.model.errors import SettingsError, did_you_mean
+from trimtab_common.errors import SettingsError, did_you_mean
 
 
 @dataclass(frozen=True)

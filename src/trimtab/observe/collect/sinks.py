@@ -13,10 +13,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from trimtab.files.atomic import sync_folder
 from trimtab.files.object_store import StorePath
 from trimtab.model.errors import ObserveError
 from trimtab.observe.parquet import write_rows
+from trimtab_common.files import sync_folder
 
 if TYPE_CHECKING:
     import pyarrow

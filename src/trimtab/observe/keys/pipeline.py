@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from trimtab.model.errors import SettingsError
 from trimtab.model.keys.snapshot import RESOURCES
 from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.columns import QUALITY, RawSchema, columns, imbalance_columns, numbers, of_raw
 from trimtab.observe.settings import PipelineSettings
+from trimtab_common.errors import SettingsError
 
 KINDS: Final = ("keyed_topic", "key_partition", "hot_key")
 """The kinds of entity that a row describes, and the columns it fills by that:

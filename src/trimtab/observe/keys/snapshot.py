@@ -13,9 +13,9 @@ from trimtab.model.snapshot import Quality
 from trimtab.observe.columns import SECOND
 from trimtab.observe.lake import microseconds
 from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
-from trimtab.online.keys.consumption import literal, repaired
-from trimtab.online.keys.load import PartitionContent, PartitionLoadView
-from trimtab.online.keys.similarity import by_content, by_load
+from trimtab_keys.core.consumption import literal, repaired
+from trimtab_keys.core.load import PartitionContent, PartitionLoadView
+from trimtab_keys.core.similarity import by_content, by_load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from trimtab.model.errors import SettingsError
 from trimtab.model.queues.snapshot import RESOURCES
 from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.columns import QUALITY, SECOND, columns, imbalance_columns
 from trimtab.observe.queues.raw import FORM
 from trimtab.observe.settings import PipelineSettings
+from trimtab_common.errors import SettingsError
 
 
 @dataclass(frozen=True)

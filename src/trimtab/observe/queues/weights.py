@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from trimtab.files.queues.exchange import WAIT_BUCKETS
 from trimtab.observe.columns import SECOND
 from trimtab.observe.queues.pipeline import SPEEDS, WEIGHTS, WINDOWS
 from trimtab.observe.spark_columns import conform, with_window_ends
+from trimtab_queues.format.exchange import WAIT_BUCKETS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.columns import SECOND
 from trimtab.observe.replicas.raw import FORM
 from trimtab.observe.replicas.schemas import TABLES
 from trimtab.observe.settings import PipelineSettings
+from trimtab_common.errors import SettingsError
 
 MAX_WEEKS: Final = 52
 

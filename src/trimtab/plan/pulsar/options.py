@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 VARIANTS: Final = ("pulsar-4.2", "pulsar-4.0", "article")
 """The rules to choose from: those of Pulsar 4.2.4 (the default), of 4.0.7, and of the article's text."""

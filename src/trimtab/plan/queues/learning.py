@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from trimtab.files.queues.settings import QueuesSettings
 from trimtab.model.queues.plan import Publication, PublicationKind, PublicationReason, Published
 from trimtab.model.queues.snapshot import ClassLoad, QueuesSnapshot
+from trimtab_queues.format.settings import QueuesSettings
 
 DIGITS: Final = 3
 """Of a weight: dispatch decides the same by more of them."""

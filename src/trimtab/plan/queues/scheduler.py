@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trimtab.files.queues.settings import QueuesSettings
-from trimtab.model.errors import SettingsError
 from trimtab.model.queues.plan import QueueForecast, SchedulerOrder
 from trimtab.model.queues.snapshot import QueuesSnapshot
-from trimtab.online.queues.messages import Effect, MoveMessages, PauseQueue, QueuesObserved, ResumeQueue
-from trimtab.online.queues.scheduling import SchedulerState, handle
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_common.errors import SettingsError
+from trimtab_queues.core.messages import Effect, MoveMessages, PauseQueue, QueuesObserved, ResumeQueue
+from trimtab_queues.core.scheduling import SchedulerState, handle
+from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.format.settings import QueuesSettings
 
 UNLIMITED = 2**53
 

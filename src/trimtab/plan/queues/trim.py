@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from trimtab.files.queues.settings import QueuesSettings
 from trimtab.model.goals import goal_status
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
 from trimtab.model.queues.plan import (
@@ -18,6 +17,7 @@ from trimtab.model.queues.plan import (
 from trimtab.model.queues.snapshot import RESOURCES, QueuesSnapshot
 from trimtab.plan.queues.learning import publications
 from trimtab.plan.queues.scheduler import current_orders
+from trimtab_queues.format.settings import QueuesSettings
 
 
 def plan_queues(snapshot: QueuesSnapshot, settings: QueuesSettings) -> QueuesPlan:

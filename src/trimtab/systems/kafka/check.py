@@ -9,7 +9,6 @@ from dataclasses import replace
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
-from trimtab.model.errors import ConnectError, SettingsError
 from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.observe.capacity_check import KnownCapacity, capacity_findings
 from trimtab.observe.collect.sampler import RequestError, TickSample
@@ -24,6 +23,7 @@ from trimtab.systems.kafka.counter_check import (
 from trimtab.systems.kafka.exposition import RULES
 from trimtab.systems.kafka.requests import AdminRequestSender, RequestSender
 from trimtab.systems.kafka.rights import rights
+from trimtab_common.errors import ConnectError, SettingsError
 
 if TYPE_CHECKING:
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trimtab.model.errors import ConnectError
 from trimtab.systems.kafka.settings import KafkaConnection, split_address
+from trimtab_common.errors import ConnectError
 
 # The client warns about every retry; without this Python would print those lines on the user's terminal.
 logging.getLogger("kafka").addHandler(logging.NullHandler())

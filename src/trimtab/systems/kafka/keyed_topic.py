@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.files.keys import heartbeat, table
-from trimtab.files.keys.heartbeat import ClientHeartbeat
-from trimtab.files.keys.table import PublishedTable
-from trimtab.files.reading import read_bytes
-from trimtab.model.errors import ConnectError, InputError
-from trimtab.model.keys.routing import RoutingTable
 from trimtab.systems.kafka.client import consumer, open_admin, producer
 from trimtab.systems.kafka.groups import ConsumerGroup, all_groups, one_group
 from trimtab.systems.kafka.settings import KafkaConnection
+from trimtab_common.errors import ConnectError, InputError
+from trimtab_common.files import read_bytes
+from trimtab_keys.core.routing import RoutingTable
+from trimtab_keys.format import heartbeat, table
+from trimtab_keys.format.heartbeat import ClientHeartbeat
+from trimtab_keys.format.table import PublishedTable
 
 TOPIC: Final = "kafka:"
 """Before the name of a topic, where a place may be a topic or a file."""

@@ -14,22 +14,23 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.files.keys.settings import SECTION
-from trimtab.model.errors import ObserveError, SettingsError
+from trimtab.model.errors import ObserveError
 from trimtab.model.keys.naming import HASHED, key_text
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.observe.collect.sinks import LakeSink, RowBatch, RowBatchBuilder
 from trimtab.observe.keys.pipeline import COLUMNS, KeysPipelineSettings
-from trimtab.online.keys.known_hashes import fitting
-from trimtab.online.keys.murmur2 import key_group
 from trimtab.systems.kafka.groups import ConsumerGroup
 from trimtab.systems.kafka.keyed_topic import KeyedTopic, TopicState, keyed_topic
+from trimtab_common.errors import SettingsError
+from trimtab_keys.core.known_hashes import fitting
+from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.routing import Route, RoutingTable, group_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.files.settings import Settings
     from trimtab.observe.lake import Lake
     from trimtab.systems.kafka.settings import KafkaConnection
+    from trimtab_common.settings import Settings
 
 SALT: Final = "TRIMTAB_KEYS_SALT"
 SALT_BYTES: Final = 16

@@ -11,7 +11,6 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.sampler import RequestError
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder, whole_number
 from trimtab.systems.kafka.exposition import (
@@ -21,6 +20,7 @@ from trimtab.systems.kafka.exposition import (
     read_exposition,
 )
 from trimtab.systems.kafka.placement import KafkaBroker
+from trimtab_common.errors import SettingsError
 
 LARGEST_BYTES = 256 * 2**20
 """More than any exporter gives; an endpoint that streams without end must not fill our memory."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from trimtab.files.settings import Settings
-from trimtab.model.errors import SettingsError
 from trimtab.systems.connection import Connection, connection_of
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import Settings
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

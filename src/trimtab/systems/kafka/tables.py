@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from trimtab.act.execution.port import Failure, PortError, calling
 from trimtab.act.keys.state import KeyClient, KeyConsumerGroup, KeysObservation, TableLocation
-from trimtab.files.keys.heartbeat import ClientHeartbeat
-from trimtab.files.keys.table import PublishedTable
-from trimtab.model.errors import InputError
-from trimtab.model.keys.routing import RoutingTable
 from trimtab.systems.kafka.calls import AdminCalls
 from trimtab.systems.kafka.claims import BrokerConfigClaims
 from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.keyed_topic import KeyedTopic
 from trimtab.systems.kafka.settings import KafkaConnection
+from trimtab_common.errors import InputError
+from trimtab_keys.core.routing import RoutingTable
+from trimtab_keys.format.heartbeat import ClientHeartbeat
+from trimtab_keys.format.table import PublishedTable
 
 _T = TypeVar("_T")
 

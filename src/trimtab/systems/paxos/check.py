@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from trimtab.files.masters.configuration import STORE
-from trimtab.model.errors import ConnectError
 from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.systems.paxos.collector import map_problems
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab_common.errors import ConnectError
+from trimtab_store.format.configuration import STORE
 
 PART: Final = "Paxos groups"
 

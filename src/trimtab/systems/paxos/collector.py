@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from trimtab.model.errors import ConnectError
 from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
 from trimtab.observe.masters.raw import COLUMNS
-from trimtab.online.masters.messages import GroupReport, MapChanged
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab_common.errors import ConnectError
+from trimtab_store.core.messages import GroupReport, MapChanged
 
 TOTALS: Final = (
     "stored", "stored_bytes", "pulls", "pulled", "pulled_bytes", "proposals", "proposed_seconds",

@@ -13,16 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from trimtab.files.atomic import write_atomically
-from trimtab.files.masters.configuration import STORE, NodeConfiguration, read_configuration
-from trimtab.files.masters.envelope import opened
-from trimtab.files.masters.frames import HEAD, MAX_FRAME_BYTES, TornFrameError, decoded, encoded
-from trimtab.files.masters.peer_authentication import HANDSHAKE_BYTES, answer_to, hello_of, verify_proof
-from trimtab.files.masters.preferred_map import read_map, write_map
-from trimtab.model.errors import ConnectError, InputError, SettingsError
-from trimtab.online.masters.bounds import CLAIM_BYTES, claims_bytes
-from trimtab.online.masters.entries import Change, ChangeClaims, PublishMap
-from trimtab.online.masters.messages import (
+from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab_common.errors import ConnectError, InputError, SettingsError
+from trimtab_common.files import write_atomically
+from trimtab_store.core.bounds import CLAIM_BYTES, claims_bytes
+from trimtab_store.core.entries import Change, ChangeClaims, PublishMap
+from trimtab_store.core.messages import (
     AskMap,
     ChangeMap,
     GroupReport,
@@ -30,8 +26,12 @@ from trimtab.online.masters.messages import (
     MapIs,
     ReadGroupMetrics,
 )
-from trimtab.online.masters.token import CLUSTER
-from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab_store.core.token import CLUSTER
+from trimtab_store.format.configuration import STORE, NodeConfiguration, read_configuration
+from trimtab_store.format.envelope import opened
+from trimtab_store.format.frames import HEAD, MAX_FRAME_BYTES, TornFrameError, decoded, encoded
+from trimtab_store.format.peer_authentication import HANDSHAKE_BYTES, answer_to, hello_of, verify_proof
+from trimtab_store.format.preferred_map import read_map, write_map
 
 _T = TypeVar("_T")
 _NO_ANSWER: Final = (OSError, TornFrameError, InputError)

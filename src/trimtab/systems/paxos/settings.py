@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.files.binding import Section, SettingValue, bind
-from trimtab.files.settings import Settings
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import Section, Settings, SettingValue, bind
 
 
 @dataclass(frozen=True)

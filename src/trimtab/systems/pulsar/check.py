@@ -8,13 +8,13 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.model.errors import SettingsError
 from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.observe.capacity_check import KnownCapacity, capacity_findings
 from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.collector import PulsarCollector
 from trimtab.systems.pulsar.rows import CAPACITY
+from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings

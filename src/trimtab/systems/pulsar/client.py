@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from trimtab.model.errors import ConnectError, SettingsError
 from trimtab.systems.pulsar.settings import PulsarConnection
+from trimtab_common.errors import ConnectError, SettingsError
 
 if TYPE_CHECKING:
     import pulsar

@@ -7,7 +7,7 @@ import re
 import ssl
 from http import HTTPStatus
 
-from trimtab.model.errors import ConnectError
+from trimtab_common.errors import ConnectError
 
 PASSING = frozenset(
     {

@@ -17,9 +17,9 @@ from uuid import uuid4
 
 import msgspec
 
-from trimtab.model.errors import TrimtabError
 from trimtab.systems.pulsar.client import pulsar_client
 from trimtab.systems.pulsar.settings import PulsarConnection
+from trimtab_common.errors import TrimtabError
 
 BROKERS: Final = "non-persistent://pulsar/system/loadbalancer-broker-load-data"
 BUNDLES: Final = "non-persistent://pulsar/system/loadbalancer-top-bundles-load-data"

@@ -12,10 +12,11 @@ import msgspec
 
 from trimtab.files.bundles.reports import report_line
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.model.errors import InputError, ObserveError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.raw import COLUMNS
 from trimtab.observe.bundles.recorded import reports_of
 from trimtab.observe.collect.sinks import RowBatch, SampleSink
+from trimtab_common.errors import InputError
 
 _EMPTY: dict[str, Any] = {name: None for name, _ in COLUMNS}
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trimtab.model.bundles.range import parse_bundle
-from trimtab.model.errors import InputError
 from trimtab.systems.pulsar.figures import TRAFFIC, Figures, SampleErrors, figure, figures
+from trimtab_common.errors import InputError
 
 RESOURCES: Final = {
     "cpu": "cpu",

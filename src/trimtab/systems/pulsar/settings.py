@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from trimtab.files.settings import Settings
-from trimtab.model.errors import SettingsError
 from trimtab.systems.connection import Connection, connection_of
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import Settings
 
 TOKEN_VARIABLE = "TRIMTAB_PULSAR_TOKEN"
 SERVICE_SCHEMES = ("pulsar", "pulsar+ssl")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimtab.model.bundles.range import parse_bundle
-from trimtab.model.errors import InputError
 from trimtab.systems.pulsar.figures import TRAFFIC, Figures, SampleErrors, figure, figures
+from trimtab_common.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.model.errors import ConnectError
 from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.systems.redis.collector import QueuesCollector
 from trimtab.systems.redis.server import open_server
 from trimtab.systems.redis.settings import RedisConnection
+from trimtab_common.errors import ConnectError
 
 PART: Final = "Redis"
 MIN_VERSION: Final = (6, 2)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from trimtab.files.queues.exchange import ProcessReport, PublishedWeights
-from trimtab.model.errors import ConnectError, InputError
 from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
 from trimtab.observe.queues.raw import COLUMNS
 from trimtab.systems.redis.server import QueueCounters, QueueServerClient, open_server
 from trimtab.systems.redis.settings import RedisConnection
+from trimtab_common.errors import ConnectError, InputError
+from trimtab_queues.format.exchange import ProcessReport, PublishedWeights
 
 MICROSECONDS: Final = 1e6
 

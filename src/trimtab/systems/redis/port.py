@@ -8,9 +8,9 @@ from typing import Any
 
 from trimtab.act.execution.port import calling
 from trimtab.act.queues.state import PublishedObservation, Table, Value
-from trimtab.files.queues.exchange import PublishedWeights
 from trimtab.systems.redis.server import QueueServerClient, open_server
 from trimtab.systems.redis.settings import RedisConnection
+from trimtab_queues.format.exchange import PublishedWeights
 
 
 class RedisPort:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.extras import missing_extra_named
-from trimtab.files.queues.address import credentials_of, is_cluster, nodes_of
-from trimtab.files.queues.exchange import (
+from trimtab.systems.redis.settings import RedisConnection
+from trimtab_common.errors import ConnectError
+from trimtab_queues.format.address import credentials_of, is_cluster, nodes_of
+from trimtab_queues.format.exchange import (
     HISTORY,
     RETENTION_SECONDS,
     ProcessReport,
@@ -19,9 +21,7 @@ from trimtab.files.queues.exchange import (
     read_published,
     read_report,
 )
-from trimtab.files.queues.scripts import source
-from trimtab.model.errors import ConnectError
-from trimtab.systems.redis.settings import RedisConnection
+from trimtab_queues.format.scripts import source
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 from urllib.parse import SplitResult, urlsplit
 
-from trimtab.files.queues.address import CLUSTER, full_address, is_cluster, nodes_of, without_password
-from trimtab.files.settings import Settings
-from trimtab.model.errors import InputError, SettingsError
 from trimtab.systems.connection import Connection, connection_of
+from trimtab_common.errors import InputError, SettingsError
+from trimtab_common.settings import Settings
+from trimtab_queues.format.address import CLUSTER, full_address, is_cluster, nodes_of, without_password
 
 SCHEMES: Final = ("redis", "rediss")
 

@@ -1,8 +1,8 @@
 """The section `[balls]` of the settings."""
 
-from trimtab.files.binding import RejectCallback, Section, check_fractions
 from trimtab.model.balls.plan import BallsSettings
 from trimtab.model.balls.snapshot import RESOURCES
+from trimtab_common.settings import RejectCallback, Section, check_fractions
 
 
 def _check(settings: BallsSettings, refuse: RejectCallback) -> None:

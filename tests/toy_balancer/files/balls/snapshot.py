@@ -5,7 +5,8 @@ import numpy as np
 
 from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat, SnapshotSource
 from trimtab.model.balls.snapshot import BallsSnapshot
-from trimtab.model.values import Amount, Name
+from trimtab.model.values import Amount
+from trimtab_common.documents import Name
 
 
 class BoxRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

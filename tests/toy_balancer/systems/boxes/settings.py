@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.files.settings import Settings
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
+from trimtab_common.settings import Settings
 
 
 @dataclass(frozen=True)

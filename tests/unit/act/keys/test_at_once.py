@@ -27,10 +27,10 @@ from trimtab.act.keys.state import (
     TopicDescribed,
 )
 from trimtab.act.lease import Lease, holder_text, this_process
-from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.errors import ActError
-from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.systems.kafka.tables import TablesPort
+from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.format.table import PublishedTable, table_bytes
 
 TWO = TableLocation("orders", "kafka:trimtab-tables", "", "id of orders")
 

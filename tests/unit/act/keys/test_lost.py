@@ -19,7 +19,7 @@ from trimtab.act.keys.state import (
     TablePublishingSettings,
 )
 from trimtab.model.errors import ActError
-from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab_keys.core.routing import Route, RoutingTable
 
 TORN = "table on trimtab-tables: is torn; publish it again with --set execution.keys.overwrite_invalid=true"
 

@@ -11,9 +11,10 @@ from support.keys_world import ORDERS, PLACE, World, a_plan, carried_out
 from trimtab.act.keys.executor import prepare
 from trimtab.act.keys.machine import settled
 from trimtab.act.keys.state import KeyClient, KeyConsumerGroup, KeysObservation
-from trimtab.model.errors import ActError, InputError
+from trimtab.model.errors import ActError
 from trimtab.model.keys.plan import reverted
-from trimtab.model.keys.routing import Route, RoutingTable
+from trimtab_common.errors import InputError
+from trimtab_keys.core.routing import Route, RoutingTable
 
 
 def test_a_table_is_published_followed_and_settled(tmp_path: Path) -> None:

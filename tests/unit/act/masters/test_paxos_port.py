@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from trimtab.act.execution.port import PortError
-from trimtab.model.errors import ConnectError
 from trimtab.model.masters.naming import group_name
-from trimtab.online.masters.messages import GroupReport, MapChanged
-from trimtab.online.masters.settings import StoreSettings
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.port import PaxosPort
+from trimtab_common.errors import ConnectError
+from trimtab_store.core.messages import GroupReport, MapChanged
+from trimtab_store.core.settings import StoreSettings
 
 
 def report(applied: int, *, holds: bool = False) -> GroupReport:

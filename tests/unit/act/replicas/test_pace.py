@@ -15,10 +15,10 @@ from trimtab.act.replicas.figures import ProgressMeter, forecast
 from trimtab.act.replicas.overrides import desired_config, first_rate, next_copies_per_broker, next_rate
 from trimtab.act.replicas.port import NetworkHeadroom, ThrottleConfig, TopicPartition
 from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicaStepKind, ThrottleMemory
-from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.plan import ReplicaAssignment, ReplicaMove, ReplicaMoveKind
 from trimtab.report.formats import duration_text
 from trimtab.report.replicas.renderer import progress_text, receipt_text
+from trimtab_common.errors import SettingsError
 
 AUTO = ReplicasExecutionSettings()
 

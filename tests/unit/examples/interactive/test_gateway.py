@@ -22,7 +22,7 @@ from interactive.processing import make_broker
 from interactive.rules import Business, Effect
 from interactive.store import Store
 from support.redis_server import Server
-from trimtab.dataplane.queues import BalancedBroker
+from trimtab_queues import BalancedBroker
 
 FILE = Path(__file__).parents[4] / "examples" / "interactive" / "rules.toml"
 Client = TestClient[Any, Any]

@@ -11,7 +11,7 @@ from interactive.flow import Bucket, Flow
 from interactive.messages import STRANDS, Message, Refused
 from interactive.processing import outcome
 from interactive.rules import Effect, read_rules
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 FILE = Path(__file__).parents[4] / "examples" / "interactive" / "rules.toml"
 RULES = read_rules(FILE.read_text())

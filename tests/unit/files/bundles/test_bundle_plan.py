@@ -21,9 +21,9 @@ from trimtab.files.bundles.plan import (
 from trimtab.files.plan_format import balancer_of, open_plan
 from trimtab.files.replicas.plan import read_plan, write_plan
 from trimtab.model.bundles.plan import BundleMove, BundlePlan
-from trimtab.model.errors import InputError
 from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem
+from trimtab_common.errors import InputError
 
 WHOLE = key(0, 0x8000)
 LEFT, RIGHT = key(0, 0x4000), key(0x4000, 0x8000)

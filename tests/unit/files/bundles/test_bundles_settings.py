@@ -6,7 +6,7 @@ import pytest
 
 from trimtab.balancers.settings import read_settings
 from trimtab.model.bundles.settings import BundlesSettings
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 
 def test_defaults_hold_where_nothing_is_set() -> None:

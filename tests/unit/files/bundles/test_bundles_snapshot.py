@@ -13,7 +13,7 @@ import pytest
 from support.bundle_snapshots import random_bundles_snapshot
 from trimtab.files.bundles.snapshot import FORMAT, read_bundles_snapshot, write_bundles_snapshot
 from trimtab.model.bundles.snapshot import BundlesSnapshot
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 
 def assert_same(one: BundlesSnapshot, other: BundlesSnapshot) -> None:

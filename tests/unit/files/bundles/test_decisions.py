@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trimtab.files.bundles.decisions import decision_file, decision_line
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 
 def test_a_decision_is_one_line_of_json() -> None:

@@ -12,7 +12,7 @@ import pytest
 from trimtab.files.bundles.policies import OperatorPolicies, read_policies
 from trimtab.model.bundles.policies import IsolationPolicy
 from trimtab.model.bundles.reports import BundleData, TimeAverage
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 BUNDLE = "t/a/0x00000000_0x40000000"
 WHOLE: dict[str, Any] = {

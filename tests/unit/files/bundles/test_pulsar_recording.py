@@ -8,7 +8,7 @@ import pytest
 from support.recordings import skewed, tick, written
 from trimtab.files.bundles.recording import read_recording, recording_files
 from trimtab.files.bundles.reports import read_reports
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 TICKS = [tick(minute, skewed()) for minute in range(4)]
 

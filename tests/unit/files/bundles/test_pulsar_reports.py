@@ -14,7 +14,7 @@ from support.recordings import Reports, broker, skewed, tick, written
 from trimtab.files.bundles.reports import read_reports, report_line
 from trimtab.files.head import time_text
 from trimtab.model.bundles.reports import BundleStats, ResourceUsage
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 HOT = '$.brokers["h1:8080"]'
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.files.bundles.scenario_file import ScenarioSettings, read_scenarios
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
 
 
 def test_what_is_for_all_and_what_is_for_each(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from trimtab.files.keys.records import read_records
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 
 def written(folder: Path, text: str, name: str = "records.csv") -> Path:

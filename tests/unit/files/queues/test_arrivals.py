@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from trimtab.files.queues.arrivals import read_arrivals
-from trimtab.model.errors import InputError
+from trimtab_common.errors import InputError
 
 
 def written(folder: Path, text: str, name: str = "arrivals.csv") -> Path:

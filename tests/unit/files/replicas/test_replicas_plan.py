@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from trimtab.files.replicas.plan import kafka_form, plan_bytes, read_plan, write_plan
-from trimtab.model.errors import InputError
 from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem, Verdict
 from trimtab.model.replicas.plan import (
@@ -21,6 +20,7 @@ from trimtab.model.replicas.plan import (
     ReplicaReason,
 )
 from trimtab.model.snapshot import SnapshotReference
+from trimtab_common.errors import InputError
 
 
 def reason(broker: int) -> ReplicaReason:

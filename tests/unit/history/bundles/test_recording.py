@@ -10,9 +10,10 @@ from synthetic_bundles import SyntheticPulsar, table_of
 from synthetic_telemetry import land_by_tick
 from trimtab.files.bundles.reports import read_reports, report_line
 from trimtab.history.bundles.recording import FileReportRecording, LakeReportRecording, TickRange
-from trimtab.model.errors import InputError, ObserveError
+from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
+from trimtab_common.errors import InputError
 
 
 @pytest.fixture

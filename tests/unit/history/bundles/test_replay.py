@@ -11,12 +11,13 @@ from support.bundle_views import MB, key, report, stats
 from trimtab.history.bundles.replay import ReplayedCluster, ReplayState, ShedderScenario, replay
 from trimtab.history.bundles.spark import read_state, write_state
 from trimtab.model.bundles.reports import BundleStats, ReportTick, ResourceUsage
-from trimtab.model.errors import InputError, PlanError
+from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision, Shedder
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.strategies import PLACERS, placer
 from trimtab.plan.pulsar.view import LeaderLoadView
+from trimtab_common.errors import InputError
 
 THRESHOLD = ShedderScenario(shedder("ThresholdShedder"), make_options({}))
 

@@ -17,12 +17,13 @@ from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.history.bundles.spark import TaskProgress, replay_on_spark
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.model.errors import InputError, PlanError
+from trimtab.model.errors import PlanError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake import Lake
 from trimtab.plan.bundles.strategies import shedder
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.strategies import placer
+from trimtab_common.errors import InputError
 
 pytestmark = pytest.mark.spark
 

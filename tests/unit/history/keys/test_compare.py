@@ -13,8 +13,8 @@ from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.compare import TABLES, KeysScenario, compare, default_schemes
 from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationSettings, waiting
 from trimtab.history.keys.stream import KeyStream, Zipf, drawn_stream, parse_zipf
-from trimtab.model.errors import InputError, SettingsError
-from trimtab.online.keys.catalogue import POLICIES
+from trimtab_common.errors import InputError, SettingsError
+from trimtab_keys.core.catalogue import POLICIES
 
 STREAM = drawn_stream(Zipf(1.4, 200), 300.0, 8.0, 3, seed=2)
 SETTING = KeysScenario(

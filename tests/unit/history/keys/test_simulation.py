@@ -27,11 +27,11 @@ from trimtab.history.keys.simulation import (
     simulate,
 )
 from trimtab.history.keys.stream import KeyStream
-from trimtab.model.errors import InputError
-from trimtab.model.keys.routing import RoutingTable
-from trimtab.online.keys.catalogue import policy_named
-from trimtab.online.keys.murmur2 import POSITIVE, key_group, murmur2
-from trimtab.online.keys.order.settings import OrderingConfig
+from trimtab_common.errors import InputError
+from trimtab_keys.core.catalogue import policy_named
+from trimtab_keys.core.murmur2 import POSITIVE, key_group, murmur2
+from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.routing import RoutingTable
 
 HOT = b"hot"
 KEYS = [HOT, *(b"%d" % one for one in range(20))]

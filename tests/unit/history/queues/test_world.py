@@ -7,8 +7,8 @@ import pytest
 
 from simulate.arrivals import at_random, in_step
 from trimtab.history.queues.simulation import DispatchScheme, QueuesWorld, ReplayedMessage
-from trimtab.online.queues.catalogue import POLICIES, DispatchInputs
-from trimtab.online.queues.settings import SchedulingSettings
+from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
+from trimtab_queues.core.settings import SchedulingSettings
 
 WEIGHTS = (0.1, 0.2, 0.4, 0.7, 1.0)
 AS_PAPER = SchedulingSettings(idle_transfer="nothing")

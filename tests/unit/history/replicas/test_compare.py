@@ -19,7 +19,7 @@ from trimtab.history.replicas.recording import LakeLoadRecording
 from trimtab.history.replicas.replay import PlanningScenario, ReplicaMetricSpec, effects_of, trace_scenario
 from trimtab.history.replicas.spark import trace_bytes, trace_from
 from trimtab.lab.simulate.weeks import SimulatedWeeks
-from trimtab.model.errors import InputError, ObserveError
+from trimtab.model.errors import ObserveError
 from trimtab.model.imbalance import imbalance
 from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.model.replicas.resources import RESOURCES
@@ -27,6 +27,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
 from trimtab.observe.session import SessionSettings
+from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

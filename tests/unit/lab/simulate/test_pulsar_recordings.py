@@ -11,7 +11,7 @@ from trimtab.cli.app import main
 from trimtab.files.bundles.reports import read_reports
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded, write_recording
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.model.errors import InputError, SettingsError
+from trimtab_common.errors import InputError, SettingsError
 
 CLUSTER = RecordedCluster(brokers=4, bundles=30, ticks=100, hot_seconds=1800, seed=2)
 EXAMPLE = Path(__file__).parents[4] / "docs" / "examples" / "pulsar-skew.jsonl.gz"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.model.errors import InputError
 from trimtab.model.keys.naming import key_bytes, key_text, short_key_text
+from trimtab_common.errors import InputError
 
 
 @given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trimtab.model.errors import InputError
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
+from trimtab_common.errors import InputError
+from trimtab_keys.core.routing import Route, RoutingTable, group_count
 
 
 def test_a_group_lies_in_one_partition_under_the_plain_hash() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.loadvalue import load_value
+from trimtab_common.errors import SettingsError
 
 # Three windows of one broker: (cpu, disk, network in, network out).
 WINDOWS = np.array([[[1.0, 10.0, 100.0, 1000.0]], [[2.0, 20.0, 200.0, 2000.0]], [[6.0, 30.0, 600.0, 6000.0]]])

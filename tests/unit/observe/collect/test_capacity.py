@@ -3,8 +3,8 @@
 import pytest
 
 from trimtab.balancers.settings import read_settings
-from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.settings import BrokerCapacity, CapacitySettings
+from trimtab_common.errors import SettingsError
 
 
 def declared(*overrides: str) -> CapacitySettings:

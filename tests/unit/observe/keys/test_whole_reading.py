@@ -20,11 +20,11 @@ from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
 from trimtab.observe.pipeline import run_batch
 from trimtab.observe.spark_columns import frame_of
-from trimtab.online.keys.murmur2 import key_group
 from trimtab.plan.keys.trim import plan_keys
 from trimtab.report.keys.renderer import plan_text, status_text
 from trimtab.systems.kafka import offset_sampling
 from trimtab.systems.kafka.keyed_topic import ConsumerGroup, PublishedRouting, TopicState
+from trimtab_keys.core.murmur2 import key_group
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,14 +12,14 @@ from support.key_snapshots import a_key, a_snapshot
 from trimtab.act.keys.machine import with_routes
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.files.keys.snapshot import FORMAT
-from trimtab.files.keys.table import PublishedTable, table_bytes
 from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind, reverted
-from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.model.keys.snapshot import HotKey, KeysSnapshot
 from trimtab.model.plan import Problem, Verdict
 from trimtab.plan.keys import table_capacity
 from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TABLE_BYTES, TableCapacity
 from trimtab.plan.keys.trim import plan_keys
+from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.format.table import PublishedTable, table_bytes
 
 SETTINGS = KeysSettings()
 HOT = {0: 90.0, **{group: 10.0 for group in range(1, 13)}}

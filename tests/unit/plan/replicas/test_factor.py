@@ -16,11 +16,12 @@ from trimtab.balancers.replicas.replay import replayed
 from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import plan_bytes, plan_from
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.model.errors import InputError, PlanError, SettingsError
+from trimtab.model.errors import PlanError
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import role_aware, trim
+from trimtab_common.errors import InputError, SettingsError
 
 FULL = (100.0,) * 4
 BIG = (1.0, 30.0, 1.0, 1.0)

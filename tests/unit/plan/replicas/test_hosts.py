@@ -9,7 +9,7 @@ from support.replica_clusters import broker, partition, snapshot
 from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import FORMAT as PLAN
 from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
-from trimtab.model.errors import InputError, PlanError, SettingsError
+from trimtab.model.errors import PlanError
 from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.hosts import hosts_of
@@ -17,6 +17,7 @@ from trimtab.model.replicas.settings import DEFAULT_GOALS, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.trim import plan
 from trimtab.report.replicas.renderer import plan_text
+from trimtab_common.errors import InputError, SettingsError
 
 FREE = float("inf")
 WIDE = ReplicasSettings(epsilon=(0.9,) * 4, goals=(*DEFAULT_GOALS, "host_load"))

@@ -10,13 +10,13 @@ import pytest
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.settings import read_settings
 from trimtab.lab.simulate.weeks import plain_snapshot
-from trimtab.model.errors import SettingsError
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.resources import DISK, NETWORK_IN
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import role_aware, trim
 from trimtab.report.replicas.renderer import plan_text
+from trimtab_common.errors import SettingsError
 
 THETA = ReplicasSettings(goals=("theta",))
 

@@ -14,11 +14,12 @@ from trimtab.balancers.planning import planner_of
 from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import FORMAT
-from trimtab.model.errors import PlanError, SettingsError
+from trimtab.model.errors import PlanError
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
+from trimtab_common.errors import SettingsError
 
 FULL = (100.0,) * 4
 

@@ -8,11 +8,11 @@ import pytest
 
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.files.replicas.plan import plan_bytes, plan_from
-from trimtab.model.errors import InputError
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
+from trimtab_common.errors import InputError
 
 
 def planned(parts: list[Any], brokers: Any = None, **wishes: Any) -> Plan:

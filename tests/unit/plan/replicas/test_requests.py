@@ -4,7 +4,6 @@ import pytest
 
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.balancers.settings import read_settings
-from trimtab.model.errors import SettingsError
 from trimtab.model.plan import Problem, Verdict
 from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.resources import CPU
@@ -12,6 +11,7 @@ from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.problem import problem_data
 from trimtab.plan.replicas.verdicts import must_exceed_theta
+from trimtab_common.errors import SettingsError
 
 FULL = (100.0,) * 4
 DISK_ONLY = (None, 100.0, None, None)

@@ -12,10 +12,10 @@ from simulate.instances import lognormal_skew
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
 from trimtab.lab.simulate.weeks import plain_snapshot
-from trimtab.model.errors import InputError
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
+from trimtab_common.errors import InputError
 
 THETA = ReplicasSettings(goals=("theta",), recent_move_hours=2.0, recent_move_cost_factor=5.0)
 

@@ -16,7 +16,7 @@ from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import FORMAT as PLAN
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import write_snapshot
-from trimtab.model.errors import PlanError, SettingsError
+from trimtab.model.errors import PlanError
 from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
@@ -40,6 +40,7 @@ from trimtab.plan.replicas.trim import board_of, plan
 from trimtab.plan.search.compiled import entry
 from trimtab.report.replicas.renderer import plan_text
 from trimtab.report.status_text import secondary_violation_text
+from trimtab_common.errors import SettingsError
 
 EVEN = (0.1, 1.0, 1.0, 1.0)
 ALL = ("topic_replicas", "topic_leaders", "min_leaders_per_topic")

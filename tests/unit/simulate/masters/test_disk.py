@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from simulate.masters.disk import SimulatedDisk
-from trimtab.online.masters.entries import NoOp
-from trimtab.online.masters.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
+from trimtab_store.core.entries import NoOp
+from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
 
 
 def test_what_a_snapshot_covers_goes_when_a_node_starts() -> None:

@@ -18,9 +18,9 @@ from simulate.masters.histories import (
     ReadStarted,
 )
 from simulate.masters.world import StoreWorld
-from trimtab.online.masters.entries import MessageRecord
-from trimtab.online.masters.messages import FetchResponse
-from trimtab.online.masters.settings import StoreSettings
+from trimtab_store.core.entries import MessageRecord
+from trimtab_store.core.messages import FetchResponse
+from trimtab_store.core.settings import StoreSettings
 
 
 @cache

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from support.fake_keyed_topic import CONNECTION, TABLES, FakeGroup, FakeKafka
-from trimtab.files.keys.heartbeat import ClientHeartbeat
-from trimtab.files.keys.table import PublishedTable, table_bytes
-from trimtab.model.errors import ConnectError, InputError
-from trimtab.model.keys.routing import Route, RoutingTable
 from trimtab.systems.kafka.groups import ConsumerGroup
 from trimtab.systems.kafka.keyed_topic import KeyedTopic, PublishedRouting
+from trimtab_common.errors import ConnectError, InputError
+from trimtab_keys.core.routing import Route, RoutingTable
+from trimtab_keys.format.heartbeat import ClientHeartbeat
+from trimtab_keys.format.table import PublishedTable, table_bytes
 
 COMMITS = {("orders", 0): 5, ("orders", 1): 7}
 ID = "id of orders"

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.model.keys.routing import Route, RoutingTable, group_count
 from trimtab.observe.keys import records
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake import Lake
-from trimtab.online.keys.murmur2 import key_group
 from trimtab.systems.kafka import offset_sampling
 from trimtab.systems.kafka.groups import ConsumerGroup
 from trimtab.systems.kafka.keyed_topic import PublishedRouting, TopicState
+from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.routing import Route, RoutingTable, group_count
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from trimtab.model.errors import SettingsError
 from trimtab.observe.collect.sampler import RequestError
 from trimtab.systems.kafka.placement import KafkaBroker
 from trimtab.systems.kafka.prometheus import endpoints, full_url, scrape, topic_batch
+from trimtab_common.errors import SettingsError
 
 Serve = Callable[[Callable[[BaseHTTPRequestHandler], None]], str]
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from trimtab.model.errors import ConnectError, SettingsError
 from trimtab.systems.kafka.client import reach
 from trimtab.systems.kafka.settings import KafkaConnection
+from trimtab_common.errors import ConnectError, SettingsError
 
 
 @contextmanager

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from support.settings import settings_of
-from trimtab.model.errors import SettingsError
 from trimtab.systems.kafka.settings import (
     KafkaConnection,
     kafka_connection,
     split_address,
 )
+from trimtab_common.errors import SettingsError
 
 
 def connection_from_table(table, environment=None, folder=Path()):

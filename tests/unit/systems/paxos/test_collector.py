@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trimtab.online.masters.messages import GroupReport
 from trimtab.systems.paxos.collector import map_problems
+from trimtab_store.core.messages import GroupReport
 
 
 def report(version: int, rest_seconds: float = 0.0) -> GroupReport:

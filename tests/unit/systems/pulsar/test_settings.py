@@ -6,8 +6,8 @@ import pytest
 
 from support.settings import settings_of
 from trimtab.balancers.settings import read_settings
-from trimtab.model.errors import SettingsError
 from trimtab.systems.pulsar.settings import PulsarConnection, pulsar_connection
+from trimtab_common.errors import SettingsError
 
 
 def pulsar_connection_from_table(table, environment=None, folder=Path()):

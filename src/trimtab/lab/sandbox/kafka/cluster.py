@@ -19,9 +19,10 @@ from trimtab.lab.sandbox.kafka.declare import CONTROLLER_ID, HOSTS, declare
 from trimtab.lab.sandbox.kafka.properties import format_folders, server_properties
 from trimtab.lab.sandbox.kafka.runtime import KafkaRuntime, prepare, write_node_files
 from trimtab.lab.sandbox.kafka.state import KafkaNode, KafkaSandboxState
-from trimtab.model.errors import ConnectError, SandboxError
+from trimtab.model.errors import SandboxError
 from trimtab.systems.kafka.client import admin_client
 from trimtab.systems.kafka.settings import KafkaConnection
+from trimtab_common.errors import ConnectError
 
 # Java starts compete for two cores: half a second apart they are all up sooner than at once.
 STAGGER_SECONDS = 0.5

@@ -14,8 +14,8 @@ from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
 from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload, skewed
 from trimtab.lab.sandbox.systems import BrokerSystem
-from trimtab.model.errors import ConnectError
 from trimtab.systems.kafka.client import open_admin
+from trimtab_common.errors import ConnectError
 
 LIVE_BYTES = 4_000_000
 """Kept by each partition that is written to: topics that grow make a plan's disks old within minutes."""

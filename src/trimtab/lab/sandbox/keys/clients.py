@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.dataplane.keys import aiokafka, confluent, kafka_python
-from trimtab.dataplane.keys.checkpoints import SqliteCheckpointStore
-from trimtab.dataplane.keys.settings import RoutingConfig
+from trimtab_keys.clients import aiokafka, confluent, kafka_python
+from trimtab_keys.clients.checkpoints import SqliteCheckpointStore
+from trimtab_keys.clients.settings import RoutingConfig
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 SESSION_MS = 6000

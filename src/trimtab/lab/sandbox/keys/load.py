@@ -17,11 +17,12 @@ from trimtab.lab.sandbox.keys import worker
 from trimtab.lab.sandbox.keys.checking import VerifiedRecords, check
 from trimtab.lab.sandbox.keys.worker import TABLES, WorkerTask
 from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
-from trimtab.model.errors import ConnectError, SandboxError
-from trimtab.online.keys.order.settings import OrderingConfig
+from trimtab.model.errors import SandboxError
 from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.keyed_topic import TOPIC, KeyedTopic
 from trimtab.systems.kafka.settings import KafkaConnection
+from trimtab_common.errors import ConnectError
+from trimtab_keys.core.order.settings import OrderingConfig
 
 GROUP: Final = "billing"
 TIMEOUT_SECONDS: Final = 180.0

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from trimtab.dataplane.keys.settings import RoutingConfig
 from trimtab.history.keys.stream import parse_zipf
 from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
-from trimtab.online.keys.order.settings import OrderingConfig
+from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.core.order.settings import OrderingConfig
 
 HOT = b"hot"
 TABLES = "trimtab-tables"

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
-from trimtab.dataplane.masters.cluster import StoreConfig
-from trimtab.dataplane.masters.consumer import Consumer, StoredMessage
-from trimtab.dataplane.masters.producer import Producer
 from trimtab.lab.sandbox.masters.ledger import MessageLedger, payload
+from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.consumer import Consumer, StoredMessage
+from trimtab_store.clients.producer import Producer
 
 READER = "reader"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from trimtab.dataplane.masters.consumer import StoredMessage
+from trimtab_store.clients.consumer import StoredMessage
 
 
 class StoreViolation(AssertionError):

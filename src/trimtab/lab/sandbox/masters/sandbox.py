@@ -14,10 +14,7 @@ from uuid import uuid4
 
 import msgspec
 
-from trimtab.dataplane.masters.group_status import masters_of, query_group_status
 from trimtab.extras import require
-from trimtab.files.atomic import write_atomically
-from trimtab.files.masters.configuration import FORMAT, STORE, NodeConfiguration
 from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
 from trimtab.lab.sandbox.masters.etcd import (
@@ -31,10 +28,13 @@ from trimtab.lab.sandbox.masters.state import MastersSandboxState, StoreNodeProc
 from trimtab.lab.sandbox.ports import free_ports, require_free
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.model.errors import SandboxError
-from trimtab.online.masters.engines import EMBEDDED, ENGINES, ETCD
-from trimtab.online.masters.settings import StoreSettings, TransferScheme
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab_common.files import write_atomically
+from trimtab_store.clients.group_status import masters_of, query_group_status
+from trimtab_store.core.engines import EMBEDDED, ENGINES, ETCD
+from trimtab_store.core.settings import StoreSettings, TransferScheme
+from trimtab_store.format.configuration import FORMAT, STORE, NodeConfiguration
 
 MEMORY_PER_NODE_MB = 50
 MAX_GROUPS = 200

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from trimtab.dataplane.masters.cluster import StoreConfig
-from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.lab.sandbox.state import SandboxState
+from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.format.transport_security import TransportSecurity
 
 
 @dataclass(frozen=True)

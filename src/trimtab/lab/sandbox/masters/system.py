@@ -8,14 +8,15 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trimtab.dataplane.masters.group_status import masters_of, query_group_status
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.ledger import StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.lab.sandbox.masters.state import MastersSandboxState
 from trimtab.lab.sandbox.systems import SandboxSystem, command
-from trimtab.model.errors import ConnectError, SandboxError
+from trimtab.model.errors import SandboxError
+from trimtab_common.errors import ConnectError
+from trimtab_store.clients.group_status import masters_of, query_group_status
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 SETTLE_SECONDS: Final = 120.0

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from trimtab.dataplane.queues.broker import BalancedBroker
+from trimtab_queues.broker.broker import BalancedBroker
 
 VOTE_SECONDS: Final = 0.01
 REPORT_SECONDS: Final = 0.5

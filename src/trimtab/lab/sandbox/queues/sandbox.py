@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from trimtab.files.atomic import write_atomically
 from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
 from trimtab.lab.sandbox.ports import free_ports, require_free
@@ -17,8 +16,10 @@ from trimtab.lab.sandbox.processes import this_process
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.server import server_command, wait_for_answer
 from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesNode, QueuesSandboxState
-from trimtab.model.errors import ConnectError, SandboxError
+from trimtab.model.errors import SandboxError
 from trimtab.systems.redis.server import open_server
+from trimtab_common.errors import ConnectError
+from trimtab_common.files import write_atomically
 
 # Measured: 74 MB resident for a worker, 11 for the server.
 MEMORY_PER_NODE_MB = 80

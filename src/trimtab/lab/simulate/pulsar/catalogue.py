@@ -16,9 +16,9 @@ from trimtab.lab.simulate.pulsar.scenarios import (
 )
 from trimtab.lab.simulate.pulsar.settings import WorldSettings
 from trimtab.lab.simulate.pulsar.world import PulsarWorld
-from trimtab.model.errors import SettingsError
 from trimtab.plan.bundles.strategies import SHEDDERS
 from trimtab.plan.bundles.strategies import shedder as strategy
+from trimtab_common.errors import SettingsError
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.files.atomic import replacing
 from trimtab.files.bundles.reports import report_line
 from trimtab.model.bundles.range import bundles_between, initial_boundaries
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
-from trimtab.model.errors import SettingsError
+from trimtab_common.errors import SettingsError
+from trimtab_common.files import replacing
 
 FloatArray = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from trimtab.lab.sandbox.keys.checking import KeysViolation, check
 from trimtab.lab.sandbox.keys.load import BacklogSample, KeyedLoad, LoadedTopic, checked_text
 from trimtab.lab.sandbox.keys.worker import RateLimitedWork, WorkerTask
 from trimtab.model.errors import SandboxError
-from trimtab.online.keys.order.settings import OrderingConfig
 from trimtab.systems.kafka.settings import KafkaConnection
+from trimtab_keys.core.order.settings import OrderingConfig
 
 
 def test_a_bounded_consumer_takes_its_time_and_makes_up_for_little(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from kill_tests import masters
 from kill_tests.masters import ReportedMasterships
-from trimtab.dataplane.masters.cluster import StoreConfig
-from trimtab.dataplane.masters.consumer import StoredMessage
-from trimtab.dataplane.masters.group_status import masters_of
-from trimtab.files.masters.transport_security import TransportSecurity
 from trimtab.lab.sandbox.masters.ledger import MessageLedger, StoreViolation, payload
-from trimtab.online.masters.messages import GroupStatus, MapChanged
+from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.consumer import StoredMessage
+from trimtab_store.clients.group_status import masters_of
+from trimtab_store.core.messages import GroupStatus, MapChanged
+from trimtab_store.format.transport_security import TransportSecurity
 
 
 def message(offset: int, sequence: int, producer: str = "p") -> StoredMessage:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.files.queues.exchange import ProcessReport
 from trimtab.lab.sandbox.documents import decode, encode
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.lab.sandbox.queues import program, sandbox
 from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, queues_of
 from trimtab.lab.sandbox.queues.state import QueuesSandboxState
 from trimtab.model.errors import SandboxError
+from trimtab_queues.format.exchange import ProcessReport
 
 
 def declared(folder: Path, workers: int = 2) -> QueuesSandboxState:

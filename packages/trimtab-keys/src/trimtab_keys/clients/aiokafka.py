@@ -1,0 +1,385 @@
+"""Order kept on aiokafka: a producer and a consumer; handlers are functions or coroutine functions."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import KafkaError, KafkaTimeoutError
+from aiokafka.partitioner import DefaultPartitioner
+
+from trimtab_keys.clients.aiokafka_batches import DeadlineAccumulator
+from trimtab_keys.clients.checkpoints import CheckpointStore
+from trimtab_keys.clients.client_config import check_consumer_config, check_producer_config
+from trimtab_keys.clients.ordered_consumer import Handler, OrderedConsumer
+from trimtab_keys.clients.ordered_producer import Headers, OrderedProducer, SerializedKey
+from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.clients.table_router import TableRouter
+from trimtab_keys.core.order.messages import PLAIN, Stamp
+from trimtab_keys.format.stamp import without_stamp
+
+GAP_FILL_TIMEOUT_SECONDS: Final = 5.0
+WAIT_SECONDS: Final = 0.005
+"""Pause of a send whose key changes its route; the event loop goes on meanwhile."""
+
+
+class Producer(AIOKafkaProducer):  # type: ignore[misc]
+    """An `AIOKafkaProducer` whose records of one topic go where the routing table says, each key's in order.
+
+    Records without a key, with a partition of their own, or of other topics go as ever.
+
+    Parameters
+    ----------
+    topic
+        The topic.
+    following
+        Where its tables are.
+    config
+        Keyword arguments of `AIOKafkaProducer`.
+
+    Raises
+    ------
+    SettingsError
+        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner break what order
+        rests on.
+    """
+
+    _key_serializer: Any
+
+    def __init__(self, topic: str, following: RoutingConfig, **config: Any) -> None:
+        config.setdefault("acks", "all")
+        config.setdefault("enable_idempotence", True)
+        partitioner = config.get("partitioner")
+        own = partitioner is None or isinstance(partitioner, DefaultPartitioner)
+        check_producer_config(
+            config["acks"],
+            config["enable_idempotence"],
+            config.get("request_timeout_ms", 40_000),
+            config.get("transactional_id"),
+            None if own else getattr(partitioner, "__name__", type(partitioner).__name__),
+            following,
+        )
+        super().__init__(**config)
+        self._topic, self._following = topic, following
+        self._router: TableRouter | None = None
+        self._batches = DeadlineAccumulator.of(self, following.ordering.delivery_seconds)
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connect, and read the routing table."""
+        await super().start()
+        self._keeping = asyncio.create_task(self._batches.keep())
+        outlet = _AiokafkaAdapter(self, self._topic, asyncio.get_running_loop())
+        self._router = await asyncio.to_thread(TableRouter, self._following, self._topic, "aiokafka", outlet)
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> Any:
+        """As `AIOKafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most.
+
+        A stamp among the headers is another record's, copied with them; it is taken out.
+        """
+        headers = without_stamp(headers)
+        guide = self._router
+        if guide is None or topic != self._topic or key is None or partition is not None:
+            return await super().send(topic, value, key, partition, timestamp_ms, headers)
+        guide.check()
+        sending = guide.sending
+        data: bytes = self._serialised(key)
+        since = time.monotonic()
+        begun = sending.try_begin(data)
+        if begun is None:
+            loop = asyncio.get_running_loop()
+            until = loop.time() + self._following.ordering.switch_seconds
+            while begun is None:
+                await asyncio.sleep(WAIT_SECONDS)
+                if loop.time() >= until:
+                    sending.give_up()
+                begun = sending.try_begin(data)
+        turn, place, stamp = begun
+        try:
+            if stamp is not PLAIN:
+                headers = [*(headers or ()), sending.header(stamp)]
+            given = data if self._key_serializer is None else SerializedKey(data)
+            future = await super().send(topic, value, given, place, timestamp_ms, headers)
+            if stamp.sequence:
+                future = _in_time(future, sending, data, stamp, since)
+            return future
+        except BaseException:
+            sending.failed(data, stamp)
+            raise
+        finally:
+            sending.end(turn)
+
+    def create_batch(self) -> Any:
+        """As the client's own, but that a stamp among a record's headers is taken out."""
+        builder = super().create_batch()
+        append = builder.append
+        builder.append = lambda headers=None, **record: append(headers=without_stamp(headers), **record)
+        return builder
+
+    async def stop(self) -> None:
+        """Deliver what was sent, and end."""
+        guide, self._router = self._router, None
+        if guide is not None:
+            await asyncio.to_thread(guide.close)
+        try:
+            await super().stop()
+        finally:
+            if self._keeping is not None:
+                self._keeping.cancel()
+
+    def _serialize(self, key: Any, value: Any, headers: Any) -> Any:
+        if not isinstance(key, SerializedKey):
+            return super()._serialize(key, value, headers)
+        serializer, self._key_serializer = self._key_serializer, None
+        try:
+            return super()._serialize(key.data, value, headers)
+        finally:
+            self._key_serializer = serializer
+
+    def _serialised(self, key: Any) -> bytes:
+        serializer = self._key_serializer
+        data = key if serializer is None else serializer(key)
+        return data if data.__class__ is bytes else bytes(memoryview(data))
+
+
+def _in_time(
+    of: asyncio.Future[Any], sending: OrderedProducer, key: bytes, stamp: Stamp, since: float
+) -> asyncio.Future[Any]:
+    """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
+    promised = asyncio.get_running_loop().create_future()
+
+    def done(_: object) -> None:
+        error = KafkaError("given up") if of.cancelled() else of.exception()
+        if error is None:
+            why = sending.late(time.monotonic() - since)
+            error = None if why is None else KafkaTimeoutError(why)
+        if error is not None:
+            sending.failed(key, stamp)
+        if promised.done():
+            # The application cancelled it; the record went on.
+            return
+        if error is None:
+            promised.set_result(of.result())
+        else:
+            promised.set_exception(error)
+
+    of.add_done_callback(done)
+    return promised
+
+
+class _AiokafkaAdapter:
+    quiet = False
+
+    def __init__(self, producer: Producer, topic: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._producer, self._topic, self._loop = producer, topic, loop
+
+    def may_hold_unsent_record(self) -> bool:
+        return False
+
+    def flush(self, seconds: float) -> bool:
+        try:
+            self._run(self._producer.flush(), seconds)
+        except (TimeoutError, KafkaError):
+            return False
+        return True
+
+    def partitions(self, desired: int) -> int:
+        known = self._producer.client.cluster.partitions_for_topic(self._topic)
+        if len(known or ()) < desired:
+            with suppress(TimeoutError, KafkaError):
+                if known is None:
+                    known = self._run(self._producer.partitions_for(self._topic), 5.0)
+                else:
+                    self._run(self._refresh(), 5.0)
+        return len(known or ())
+
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        async def send() -> None:
+            future = await AIOKafkaProducer.send(
+                self._producer, self._topic, None, SerializedKey(key), partition, None, headers
+            )
+            future.add_done_callback(lambda done: failed() if done.cancelled() or done.exception() else None)
+
+        try:
+            self._run(send(), GAP_FILL_TIMEOUT_SECONDS)
+        except (TimeoutError, KafkaError):
+            failed()
+
+    async def _refresh(self) -> None:
+        await self._producer.client.force_metadata_update()
+
+    def _run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop).result(
+            seconds + 1
+        )
+
+
+class Consumer:
+    """A member of a consumer group that lets records take effect in each key's order.
+
+    Handlers and marks are used on a thread beside the event loop, one record after the other; a coroutine
+    function is run on the loop, and waited for there.
+
+    Parameters
+    ----------
+    topic, group_id
+        What is consumed, and by which group.
+    handler
+        Called with each `ConsumerRecord`, in order.
+    marks
+        Where effects are kept.
+    following
+        Where tables are.
+    config
+        Keyword arguments of `AIOKafkaConsumer`.
+
+    Raises
+    ------
+    SettingsError
+        If offsets would be committed by others, or records written before it came were skipped.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        group_id: str,
+        handler: Handler,
+        marks: CheckpointStore,
+        following: RoutingConfig,
+        **config: Any,
+    ) -> None:
+        check_consumer_config(
+            config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest")
+        )
+        config |= {"enable_auto_commit": False, "auto_offset_reset": "earliest", "group_id": group_id}
+        self._topic, self._group, self._marks, self._following = topic, group_id, marks, following
+        self._handler, self._config, self._stopped = handler, config, False
+        self._revoked: list[set[int]] = []
+        self._come: set[int] = set()
+        self._working = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Connect, and join the group."""
+        loop, handler = asyncio.get_running_loop(), self._handler
+        if inspect.iscoroutinefunction(handler):
+
+            def on_loop(record: Any, run: Any = handler) -> object:
+                return asyncio.run_coroutine_threadsafe(run(record), loop).result()
+
+            handler = on_loop
+        self.receiving = await asyncio.to_thread(
+            OrderedConsumer, self._following, self._topic, self._group, "aiokafka", handler, self._marks
+        )
+        self.client = AIOKafkaConsumer(**self._config)
+        self.client.subscribe(
+            [self._topic], listener=_AiokafkaRebalanceListener(self._revoked, self._come, self._working)
+        )
+        await self.client.start()
+
+    async def run(self) -> None:
+        """Consume until `stop`."""
+        while not self._stopped:
+            await self.step()
+
+    def stop(self) -> None:
+        """Let `run` end after its step."""
+        self._stopped = True
+
+    async def step(self, seconds: float = 0.2) -> None:
+        """Wait for records for so long, let what may take effect, and commit."""
+        receiving = self.receiving
+        wait_ms = int(receiving.poll_timeout(seconds) * 1000)
+        batches = await self.client.getmany(timeout_ms=wait_ms, max_records=500)
+        # No rebalance comes between here and the guard's knowing of the records: nothing is awaited.
+        while self._revoked:
+            receiving.revoked(self._revoked.pop(0))
+        for name, records in batches.items():
+            if name.partition not in self._come:
+                for record in records:
+                    receiving.received(name.partition, record.offset, record.key, record.headers, record)
+        await self._start_partitions()
+        async with self._working:
+            while self._revoked:
+                receiving.revoked(self._revoked.pop(0))
+            for partition in list(receiving.assigned_partitions):
+                if partition not in self._come:
+                    position = await self.client.position(TopicPartition(self._topic, partition))
+                    receiving.positioned(partition, position)
+            await asyncio.to_thread(receiving.turn)
+            receiving.steer(
+                lambda one: self.client.pause(TopicPartition(self._topic, one)),
+                lambda one: self.client.resume(TopicPartition(self._topic, one)),
+                KafkaError,
+            )
+            await self._commit(receiving.pending_commits())
+        receiving.member = self.client._coordinator.member_id
+        await self._discover_partitions()
+
+    async def close(self) -> None:
+        """Leave the group; what is done is committed."""
+        with suppress(KafkaError):
+            await self._commit(dict(self.receiving.commits))
+        await self.client.stop()
+        await asyncio.to_thread(self.receiving.close)
+
+    async def _start_partitions(self) -> None:
+        """Begin each new partition at its commit, or where its log begins, wherever the client had begun."""
+        for partition in sorted(self._come):
+            name = TopicPartition(self._topic, partition)
+            committed = await self.client.committed(name)
+            low = (await self.client.beginning_offsets([name]))[name]
+            position = max(committed or 0, low)
+            if position > (await self.client.end_offsets([name]))[name]:
+                position = low
+            if self._revoked or partition not in self._come:
+                return
+            self.client.seek(name, position)
+            self.receiving.assigned(partition, position)
+            self._come.discard(partition)
+
+    async def _commit(self, offsets: dict[int, int]) -> None:
+        if offsets:
+            names = {TopicPartition(self._topic, one): offset for one, offset in offsets.items()}
+            try:
+                await self.client.commit(names)
+            except KafkaError:
+                # A rebalance is on, or the coordinator moves: what is still ours is committed later.
+                return
+            self.receiving.committed(offsets)
+
+    async def _discover_partitions(self) -> None:
+        known = len(self.client.partitions_for_topic(self._topic) or ())
+        self.receiving.partitions = known
+        seen = self.receiving.follower.description
+        if seen is not None and known < seen.partitions:
+            await self.client._client.force_metadata_update()
+
+
+class _AiokafkaRebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Notes what goes and comes, after what is in work is done."""
+
+    def __init__(self, missing: list[set[int]], come: set[int], working: asyncio.Lock) -> None:
+        self._revoked, self._come, self._working = missing, come, working
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        partitions = {name.partition for name in revoked}
+        self._revoked.append(partitions)
+        self._come.difference_update(partitions)
+        async with self._working:
+            pass
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._come.update(name.partition for name in assigned)

@@ -1,0 +1,386 @@
+"""Order kept on kafka-python 3: a producer, a consumer, and a partitioner without order."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, Final
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.future import Future
+from kafka.partitioner import DefaultPartitioner, StickyPartitioner
+from kafka.partitioner import Partitioner as PartitionerOfKafka
+from kafka.producer.future import FutureRecordMetadata
+from kafka.structs import OffsetAndMetadata
+
+from trimtab_common.errors import InputError
+from trimtab_keys.clients.checkpoints import CheckpointStore
+from trimtab_keys.clients.client_config import check_consumer_config, check_producer_config
+from trimtab_keys.clients.ordered_consumer import Handler, OrderedConsumer
+from trimtab_keys.clients.ordered_producer import STEP_SECONDS, Headers, OrderedProducer, SerializedKey
+from trimtab_keys.clients.partitioners import PolicyPartitioner
+from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.clients.table_router import TableRouter
+from trimtab_keys.core.order.messages import PLAIN
+from trimtab_keys.format.stamp import without_stamp
+
+JOIN_SECONDS: Final = 1.0
+"""Waited for at a step while the consumer joins its group."""
+
+
+class Partitioner(PolicyPartitioner, PartitionerOfKafka):  # type: ignore[misc]
+    """A key policy for `KafkaProducer(partitioner=...)`; arguments as of `PolicyPartitioner`."""
+
+    _requested_at: object = None
+
+    def partition(
+        self,
+        topic: str,
+        key: Any,
+        serialized_key: bytes | None,
+        value: Any,
+        serialized_value: Any,
+        cluster: Any,
+    ) -> int:
+        """The partition of a record.
+
+        Raises
+        ------
+        InputError
+            If the partitioner goes by the load of another topic.
+        """
+        partitions = cluster.partitions_for_topic(topic)
+        if self._load is not None:
+            if topic != self._load.settings.topic:
+                raise InputError(
+                    f"this partitioner goes by the load of topic {self._load.settings.topic}, and was asked "
+                    f"for {topic}: use a producer with a partitioner of its own for each topic"
+                )
+            if len(partitions) < self._load.partitions and self._load.load is not self._requested_at:
+                # One was added; the client would learn of it within `metadata_max_age_ms`, five minutes.
+                self._requested_at = self._load.load
+                cluster.request_update()
+        return self(serialized_key, partitions)
+
+
+class Producer(KafkaProducer):  # type: ignore[misc]
+    """A `KafkaProducer` whose records of one topic go where the routing table says, each key's in order.
+
+    Records without a key, with a partition of their own, or of other topics go as ever.
+
+    Parameters
+    ----------
+    topic
+        The topic.
+    following
+        Where its tables are.
+    config
+        Keyword arguments of `KafkaProducer`.
+
+    Raises
+    ------
+    SettingsError
+        If `acks`, idempotence, the delivery time-out, a transaction or the partitioner break what order
+        rests on.
+    """
+
+    # Of a producer that was refused the client's own `__del__` asks for its configuration.
+    config: Any = MappingProxyType({})
+
+    def __init__(self, topic: str, following: RoutingConfig, **config: Any) -> None:
+        config.setdefault("acks", "all")
+        config.setdefault("enable_idempotence", True)
+        limit = config.setdefault("delivery_timeout_ms", int(following.ordering.delivery_seconds * 1000))
+        partitioner = config.get("partitioner")
+        own = partitioner is None or isinstance(partitioner, (DefaultPartitioner, StickyPartitioner))
+        check_producer_config(
+            config["acks"],
+            config["enable_idempotence"],
+            limit,
+            config.get("transactional_id"),
+            None if own else type(partitioner).__name__,
+            following,
+        )
+        super().__init__(**config)
+        self._topic = topic
+        self._router = TableRouter(following, topic, "kafka-python", _KafkaPythonAdapter(self, topic))
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Any:
+        """As `KafkaProducer.send`; a key whose route changes waits, for `switch_seconds` at most.
+
+        A stamp among the headers is another record's, copied with them; it is taken out.
+        """
+        headers = without_stamp(headers)
+        if topic != self._topic or key is None or partition is not None:
+            return super().send(topic, value, key, headers, partition, timestamp_ms)
+        self._router.check()
+        sending = self._router.sending
+        data: bytes = self._serialize(self.config["key_serializer"], topic, headers, key)
+        since = time.monotonic()
+        turn, place, stamp = sending.begin(bytes(data))
+        try:
+            if stamp is PLAIN:
+                return super().send(topic, value, SerializedKey(data), headers, place, timestamp_ms)
+            headers = [*(headers or ()), sending.header(stamp)]
+            future = super().send(topic, value, SerializedKey(data), headers, place, timestamp_ms)
+            if stamp.sequence:
+                future = _DeadlineFuture(future, sending, since)
+                future.add_errback(lambda _: sending.failed(data, stamp))
+            return future
+        except BaseException:
+            sending.failed(data, stamp)
+            raise
+        finally:
+            sending.end(turn)
+
+    def close(self, timeout: float | None = None, **more: Any) -> None:
+        """Close, after what was sent is delivered."""
+        guide = self.__dict__.pop("_router", None)
+        if guide is not None:
+            guide.close()
+        super().close(timeout, **more)
+
+    def _serialize(self, serializer: Any, topic: str, headers: Any, data: Any) -> Any:
+        if isinstance(data, SerializedKey):
+            return data.data
+        return super()._serialize(serializer, topic, headers, data)
+
+
+class _DeadlineFuture(FutureRecordMetadata):  # type: ignore[misc]
+    """What a client promised of a record, but that an acknowledgement which comes too late is a failure."""
+
+    __slots__ = ("_of", "_sending", "_since")
+
+    def __init__(self, of: FutureRecordMetadata, sending: OrderedProducer, since: float) -> None:
+        Future.__init__(self)
+        self._of, self._sending, self._since = of, sending, since
+        of.add_callback(self._acknowledged)
+        of.add_errback(self.failure)
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Wait for it, as the client's own does."""
+        try:
+            self._of.get(timeout)
+        except KafkaError:
+            if not self._of.is_done:
+                raise
+        while not self.is_done:
+            # The client wakes who waits before it calls back: it is just about to.
+            time.sleep(STEP_SECONDS)
+        if self.exception is not None:
+            raise self.exception
+        return self.value
+
+    def _acknowledged(self, metadata: Any) -> None:
+        why = self._sending.late(time.monotonic() - self._since)
+        if why is None:
+            self.success(metadata)
+        else:
+            self.failure(KafkaTimeoutError(why))
+
+
+class _KafkaPythonAdapter:
+    quiet = False
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer, self._topic = producer, topic
+
+    def may_hold_unsent_record(self) -> bool:
+        return False
+
+    def flush(self, seconds: float) -> bool:
+        try:
+            self._producer.flush(timeout=seconds)
+        except KafkaError:
+            return False
+        return True
+
+    def partitions(self, desired: int) -> int:
+        known = self._producer._metadata.partitions_for_topic(self._topic)
+        if known is None:
+            with suppress(KafkaError):
+                known = self._producer.partitions_for(self._topic)
+        elif len(known) < desired:
+            self._producer._metadata.request_update()
+        return len(known or ())
+
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        try:
+            future = KafkaProducer.send(
+                self._producer, self._topic, None, SerializedKey(key), headers, partition
+            )
+            future.add_errback(lambda _: failed())
+        except KafkaError:
+            failed()
+
+
+class Consumer:
+    """A member of a consumer group that lets records take effect in each key's order.
+
+    Parameters
+    ----------
+    topic, group_id
+        What is consumed, and by which group.
+    handler
+        Called with each `ConsumerRecord`, in order.
+    marks
+        Where effects are kept.
+    following
+        Where tables are.
+    config
+        Keyword arguments of `KafkaConsumer`.
+
+    Raises
+    ------
+    SettingsError
+        If offsets would be committed by others, or records written before it came were skipped.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        group_id: str,
+        handler: Handler,
+        marks: CheckpointStore,
+        following: RoutingConfig,
+        **config: Any,
+    ) -> None:
+        check_consumer_config(
+            config.get("enable_auto_commit", False), config.get("auto_offset_reset", "earliest")
+        )
+        config |= {"enable_auto_commit": False, "auto_offset_reset": "earliest", "group_id": group_id}
+        self.receiving = OrderedConsumer(following, topic, group_id, "kafka-python", handler, marks)
+        self.client = KafkaConsumer(**config)
+        self._topic, self._stopped = topic, False
+        self._revoked: deque[Collection[int]] = deque()
+        self._come: set[int] = set()
+        self.client.subscribe([topic], listener=_KafkaPythonRebalanceListener(self._revoked, self._come))
+
+    def run(self) -> None:
+        """Consume until `stop`."""
+        while not self._stopped:
+            self.step()
+
+    def stop(self) -> None:
+        """Let `run` end after its step; from any thread."""
+        self._stopped = True
+
+    def step(self, seconds: float = 0.2) -> None:
+        """Wait for records for so long, let what may take effect, and commit."""
+        receiving = self.receiving
+        wait = JOIN_SECONDS if self._joins() else receiving.poll_timeout(seconds)
+        batches = self.client.poll(timeout_ms=int(wait * 1000))
+        while self._revoked:
+            receiving.revoked(self._revoked.popleft())
+        for name, records in batches.items():
+            if name.partition not in self._come:
+                for record in records:
+                    receiving.received(name.partition, record.offset, record.key, record.headers, record)
+        self._start_partitions()
+        for partition in list(receiving.assigned_partitions):
+            position = self.client.position(TopicPartition(self._topic, partition), timeout_ms=1000)
+            if position is not None and not self._revoked:
+                receiving.positioned(partition, position)
+        receiving.turn()
+        self._flow()
+        self._commit(self.receiving.pending_commits())
+        receiving.member = self.client.group_metadata().member_id
+        self._discover_partitions()
+
+    def close(self) -> None:
+        """Commit what is done, and leave the group."""
+        with suppress(KafkaError):
+            self._commit(dict(self.receiving.commits))
+        self.client.close(autocommit=False)
+        self.receiving.close()
+
+    def _joins(self) -> bool:
+        """Whether it is on its way into the group: a poll waits for that first.
+
+        Up to 3.0.12 a group leader that rejoins because partitions were added loses its rejoin state after
+        the assignment, if no poll waits for the end at that time. It then sends no heartbeats, and other
+        members take over its partitions. The join is therefore retried, and its polls wait long enough.
+        """
+        coordinator = self.client._coordinator
+        if not getattr(coordinator, "rejoining", False):
+            return False
+        coordinator.request_rejoin()
+        return True
+
+    def _start_partitions(self) -> None:
+        """Begin each new partition at its commit, or where its log begins, wherever the client had begun."""
+        for partition in sorted(self._come):
+            name = TopicPartition(self._topic, partition)
+            committed = self.client.committed(name)
+            position = max(committed or 0, self.client.beginning_offsets([name])[name])
+            if position > self.client.end_offsets([name])[name]:
+                position = self.client.beginning_offsets([name])[name]
+            if self._revoked:
+                return
+            self.client.seek(name, position)
+            self.receiving.assigned(partition, position)
+            self._come.discard(partition)
+
+    def _flow(self) -> None:
+        # Up to 3.0.12 the client puts aside what it has of a paused partition, and takes it up again only
+        # when it has had nothing in line of another one: maybe never. Let go, it is fetched again.
+        put_aside = getattr(self.client._fetcher, "_paused_partition_records", {})
+        resumed = self.receiving.steer(
+            lambda one: self.client.pause(TopicPartition(self._topic, one)),
+            lambda one: self.client.resume(TopicPartition(self._topic, one)),
+            KeyError,
+        )
+        for partition in resumed:
+            left = put_aside.pop(TopicPartition(self._topic, partition), None)
+            if left is not None:
+                left.drain()
+
+    def _commit(self, offsets: dict[int, int]) -> None:
+        if offsets:
+            try:
+                self.client.commit(
+                    {
+                        TopicPartition(self._topic, partition): OffsetAndMetadata(offset, "", -1)
+                        for partition, offset in offsets.items()
+                    },
+                    timeout_ms=10_000,
+                )
+            except KafkaError:
+                # A rebalance is on, or the coordinator moves: what is still ours is committed later.
+                return
+            self.receiving.committed(offsets)
+
+    def _discover_partitions(self) -> None:
+        known = len(self.client.partitions_for_topic(self._topic) or ())
+        self.receiving.partitions = known
+        seen = self.receiving.follower.description
+        if seen is not None and known < seen.partitions:
+            self.client._cluster.request_update()
+
+
+class _KafkaPythonRebalanceListener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Notes what goes and comes: it is called on the client's own thread, where nothing may be asked."""
+
+    def __init__(self, missing: deque[Collection[int]], come: set[int]) -> None:
+        self._revoked, self._come = missing, come
+
+    def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
+        partitions = {name.partition for name in revoked}
+        self._revoked.append(partitions)
+        self._come -= partitions
+
+    def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
+        self._come |= {name.partition for name in assigned}

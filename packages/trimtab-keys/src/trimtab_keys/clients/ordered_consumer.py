@@ -1,0 +1,543 @@
+"""A consumer's records on their way through the order guard, whichever client brings them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+from uuid import uuid4
+
+from trimtab_common.errors import InputError
+from trimtab_keys.clients.checkpoints import CheckpointStore, mark_name
+from trimtab_keys.clients.follower import TableFollower
+from trimtab_keys.clients.metadata_connection import MetadataConnection
+from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.core.murmur2 import Hashes
+from trimtab_keys.core.order.messages import (
+    PLAIN,
+    CommitOffset,
+    DropRecord,
+    OrderedRecord,
+    ProbePartition,
+    ReadCheckpoint,
+    ReceiverOrder,
+    ReleaseRecord,
+    SearchStream,
+    SkipSequence,
+    Stamp,
+    Stream,
+)
+from trimtab_keys.core.order.receiver import OrderedReceiver
+from trimtab_keys.core.routing import GROUPS
+from trimtab_keys.format.heartbeat import ClientHeartbeat
+from trimtab_keys.format.stamp import HEADER, UNSTAMPED, read_stamp, stamp_in
+from trimtab_keys.format.table import PublishedTable
+
+LOG = logging.getLogger("trimtab.keys")
+LOG_SECONDS: Final = 60.0
+"""Time between two lines of the log about the same kind of event."""
+TICK_SECONDS: Final = 0.2
+"""Time between two looks at what waits where nothing does."""
+QUICK_SECONDS: Final = 0.005
+"""The same where something waits: what it waits for may have taken effect with another consumer."""
+POLL_SECONDS: Final = 0.05
+"""Time between two questions what others have committed, where a fence waits for it, and between commits."""
+HEARS_PER_SECOND: Final = 2000.0
+"""Such questions, by all processes together."""
+WITHOUT: Final = UNSTAMPED[1:]
+KEYLESS: Final = -1
+"""The group of records without a key: they wait for nothing."""
+BELOW: Final = -2
+"""In place of a group: the offset of a partition below which everything has taken effect."""
+AHEAD: Final = -3
+"""In place of a group: the offset of a partition from which on no group has a mark of its own."""
+
+Handler = Callable[[Any], object]
+
+
+@dataclass(slots=True)
+class ConsumerCounters:
+    """What a consumer has dropped, held or passed over since it was made; each is logged as well.
+
+    Attributes
+    ----------
+    handled
+        Records given to the handler.
+    duplicates
+        Records whose effect was there already: received again after a rebalance, or copies of a record of a
+        split key that carry its stamp.
+    foreign_stamps
+        Records with a stamp of another topic; they were handled as records without a stamp.
+    unreadable_stamps
+        Records whose header of that name no trimtab wrote; they were handled as records without a stamp.
+    gap_searches
+        Times that records missing from a stream were searched for, after `gap_seconds`.
+    skipped
+        Sequences that were found nowhere and are no longer waited for.
+    fence_probes
+        Times that a partition's end was read, since records waited for it for `fence_seconds`.
+    pauses
+        Times that a partition was fetched no further, since `held_records` of it waited.
+    """
+
+    handled: int = 0
+    duplicates: int = 0
+    foreign_stamps: int = 0
+    unreadable_stamps: int = 0
+    gap_searches: int = 0
+    skipped: int = 0
+    fence_probes: int = 0
+    pauses: int = 0
+
+
+class OrderedConsumer:
+    """A `OrderedReceiver` with what it orders: handlers run, marks are kept, offsets are named for
+    committing.
+
+    All of it belongs to one thread, but for what the follower's answers.
+
+    Parameters
+    ----------
+    settings
+        Where tables are.
+    topic, group
+        Of the records, and the consumer group.
+    client
+        Name of the client, for heartbeats.
+    handler
+        Called with each record, as its client gives it, in each key's order, inside a transaction of `marks`.
+    marks
+        Where effects are kept.
+
+    Attributes
+    ----------
+    commits
+        Offsets to be committed, by partition.
+    counts
+        What was dropped, held or passed over.
+    member
+        The consumer's id in its group, as the client tells it.
+    partitions
+        That the topic has, as the client sees it.
+
+    Raises
+    ------
+    InputError
+        If the cluster does not tell what the topic is.
+    """
+
+    def __init__(
+        self,
+        settings: RoutingConfig,
+        topic: str,
+        group: str,
+        client: str,
+        handler: Handler,
+        marks: CheckpointStore,
+    ) -> None:
+        self.commits: dict[int, int] = {}
+        self.counts = ConsumerCounters()
+        self._logged_at: dict[str, float] = {}
+        self.member: str | None = None
+        self.partitions = 0
+        self._topic, self._group, self._client = topic, group, client
+        self._handler, self._marks = handler, marks
+        self._process = uuid4().hex
+        self._receiver = OrderedReceiver(settings.ordering)
+        self._messages: dict[tuple[int, int], tuple[OrderedRecord, bool, Any]] = {}
+        self._ready: deque[tuple[int, int]] = deque()
+        self._answers: SimpleQueue[Callable[[], list[ReceiverOrder]]] = SimpleQueue()
+        self._hashes, self._ticked, self._polled_at, self._requested = Hashes(), 0.0, True, False
+        self._response_at = self._committed_at = 0.0
+        self._failed = False
+        # Of one transaction: the marks of partitions as it found them, and what it has done by key group.
+        self._known: dict[int, tuple[int, int]] = {}
+        self._done: dict[int, dict[int, int]] = {}
+        self._unread: InputError | None = None
+        self._assigned: tuple[int, ...] = ()
+        self._paused: dict[int, bool] = {}
+        self.follower = TableFollower(settings, topic, lambda *_: None, self._send_heartbeat)
+        self.follower.start()
+        if self.follower.description is None:
+            self.follower.stop()
+            raise InputError(
+                f"topic {topic}: marks name it by its id, and the cluster did not tell it ("
+                f"{self.follower.trouble}); check the connection of RoutingConfig"
+            )
+        self._topic_id = self.follower.description.topic_id
+
+    @property
+    def held(self) -> int:
+        """Records received that may not take effect yet."""
+        return self._receiver.held
+
+    @property
+    def assigned_partitions(self) -> Iterable[int]:
+        """Partitions that are ours."""
+        return self._receiver.lanes
+
+    def assigned(self, partition: int, position: int) -> None:
+        """A partition is ours, and will be received from an offset on: committed, or its beginning."""
+        self.revoked([partition])
+        self._carry_out(self._receiver.assigned(partition, position))
+        self._assigned = tuple(sorted(self._receiver.lanes))
+
+    def revoked(self, partitions: Iterable[int]) -> None:
+        """Partitions are another's; what was received of them is forgotten."""
+        for partition in partitions:
+            self._receiver.revoked(partition)
+            self.commits.pop(partition, None)
+            # A client may keep it paused over a rebalance, or not: whoever has it next is told anew.
+            self._paused.pop(partition, None)
+            for place in [one for one in self._messages if one[0] == partition]:
+                del self._messages[place]
+        self._ready = deque(one for one in self._ready if one in self._messages)
+        self._assigned = tuple(sorted(self._receiver.lanes))
+
+    def received(
+        self, partition: int, offset: int, key: bytes | None, headers: Sequence[tuple[str, Any]], message: Any
+    ) -> None:
+        """A record came; what is released by it waits until `turn`.
+
+        Raises
+        ------
+        InputError
+            If a newer trimtab wrote its stamp: neither it nor what comes behind it takes effect, or is
+            committed.
+        """
+        lane = self._receiver.lanes.get(partition)
+        if lane is None or self._unread is not None:
+            return
+        if offset < lane.position:
+            self._check_topic()
+            return
+        data = stamp_in(headers) if headers else None
+        producer, stamp, fill = WITHOUT if data is None else self._stamp(partition, offset, data)
+        group = KEYLESS if key is None else self._hashes[key] % GROUPS
+        record = OrderedRecord(producer, key or b"", group, stamp)
+        self._messages[partition, offset] = record, fill, message
+        self._carry_out(self._receiver.arrived(partition, offset, record, time.monotonic()))
+
+    def positioned(self, partition: int, position: int) -> None:
+        """Up to there, the client has handed everything over; it may lie behind markers of transactions."""
+        self._receiver.positioned(partition, position)
+
+    def turn(self) -> None:
+        """Let what is released take effect, and look after what waits; `commits` is up to date then.
+
+        Raises
+        ------
+        InputError
+            If the topic was deleted and made anew, a handler failed, or a stamp could not be read.
+        """
+        if self.follower.recreated is not None:
+            raise self._recreated()
+        if self._unread is not None:
+            raise self._unread
+        if self._failed:
+            raise InputError(
+                f"{self._topic}: a handler failed; make the consumer anew, and its record is done again"
+            )
+        while True:
+            try:
+                self._carry_out(self._answers.get_nowait()())
+            except Empty:
+                break
+        self._apply_released()
+        now = time.monotonic()
+        waits = bool(self._messages)
+        if now - self._ticked >= (QUICK_SECONDS if waits else TICK_SECONDS) or self._receiver.may_commit:
+            self._ticked = now
+            self._carry_out(self._receiver.ticked(now))
+            self._apply_released()
+            # Who waits for a sequence alone waits for a mark: commits tell it nothing.
+            if self._polled_at and self._receiver.waits_at_fence:
+                self._request_commits(now)
+
+    def _request_commits(self, now: float) -> None:
+        if now - self._response_at >= self.follower.intervals.spread(POLL_SECONDS, HEARS_PER_SECOND):
+            self._polled_at, self._response_at = False, now
+            self.follower.submit(self._receive)
+
+    def flow(self) -> tuple[list[int], list[int]]:
+        """Partitions for the client to pause now, since enough of their records wait, and to resume."""
+        now = time.monotonic()
+        full = {one: not self._receiver.has_capacity(one, now) for one in self._receiver.lanes}
+        told = [one for one in sorted(full) if self._paused.get(one) != full[one]]
+        self._paused = full
+        for one in told:
+            if full[one]:
+                self._note("pauses", f"partition {one} is fetched no further: {self.held:,} records wait")
+        return [one for one in told if full[one]], [one for one in told if not full[one]]
+
+    def steer(
+        self,
+        pause: Callable[[int], object],
+        resume: Callable[[int], object],
+        lost: type[Exception],
+    ) -> list[int]:
+        """Have the client pause and resume what `flow` says; `lost` is its error for what it has no more.
+
+        Returns
+        -------
+        list
+            The partitions resumed.
+        """
+        stop, go = self.flow()
+        for change, partitions in (pause, stop), (resume, go):
+            for partition in partitions:
+                # What a rebalance has just taken is told by the next step.
+                with suppress(lost):
+                    change(partition)
+        return go
+
+    def poll_timeout(self, seconds: float) -> float:
+        """How long a client may wait for records: less while some wait here."""
+        return min(seconds, QUICK_SECONDS) if self._messages else seconds
+
+    def pending_commits(self) -> dict[int, int]:
+        """Those of `commits` that are to be committed now; empty a while after the last time."""
+        now = time.monotonic()
+        if not self.commits or now - self._committed_at < POLL_SECONDS:
+            return {}
+        self._committed_at = now
+        return dict(self.commits)
+
+    def committed(self, offsets: dict[int, int]) -> None:
+        """The client has committed these of `commits`."""
+        for partition, offset in offsets.items():
+            if self.commits.get(partition) == offset:
+                del self.commits[partition]
+            self._carry_out(self._receiver.passed(partition, offset))
+
+    def close(self) -> None:
+        """End the thread."""
+        self.follower.stop()
+
+    # -- orders
+
+    def _carry_out(self, orders: Iterable[ReceiverOrder]) -> None:
+        left = deque(orders)
+        while left:
+            order = left.popleft()
+            if isinstance(order, ReleaseRecord):
+                self._ready.append((order.partition, order.offset))
+            elif isinstance(order, DropRecord):
+                self._drop((order.partition, order.offset))
+            elif isinstance(order, CommitOffset):
+                self.commits[order.partition] = order.offset
+            elif isinstance(order, ReadCheckpoint):
+                mark = self._marks.read(self._stream_name(order.stream))
+                left += self._receiver.marked(order.stream, mark)
+            elif isinstance(order, SkipSequence):
+                left += self._receiver.marked(order.stream, self._skip(order))
+            elif isinstance(order, SearchStream):
+                told = f"{_sequences(order)} are searched for: a record has waited for them for gap_seconds"
+                self._note("gap_searches", told)
+                self.follower.submit(partial(self._search, order))
+            else:
+                told = f"records have waited at a fence in partition {order.partition} for fence_seconds"
+                self._note("fence_probes", told)
+                self.follower.submit(partial(self._probe, order))
+
+    def _apply_released(self) -> None:
+        """All that is released, in one transaction; what that releases in its turn as well."""
+        if not self._ready:
+            return
+        # Whatever goes wrong inside is taken back there and not here: a consumer made anew does it again.
+        self._failed = True
+        self._known.clear()
+        self._done.clear()
+        with self._marks.transaction():
+            while self._ready:
+                place = self._ready.popleft()
+                record, fill, message = self._messages.pop(place)
+                try:
+                    self._effect(place, record, fill, message)
+                except Exception as error:
+                    # The next member of the group gets it, and fails as well: all of them may end by it.
+                    told = "partition %d, offset %d: could not take effect (%r), and this consumer ends"
+                    LOG.error("keys of %s, group %s: " + told, self._topic, self._group, *place, error)
+                    raise
+                self._carry_out(self._receiver.applied(*place))
+            for partition, done in self._done.items():
+                self._keep(partition, done)
+        self._failed = False
+
+    def _effect(self, place: tuple[int, int], record: OrderedRecord, fill: bool, message: Any) -> None:
+        sequence = record.stamp.sequence
+        if sequence:
+            name = self._stream_name(record.stream)
+            mark = self._marks.read(name)
+            if sequence <= mark:
+                if not fill:
+                    self._note_duplicate(place, sequence)
+                return
+            assert sequence == mark + 1, f"sequence {sequence} was released after {mark}"
+            self._marks.write(name, sequence)
+        else:
+            if self._is_done(*place, record.group):
+                self.counts.duplicates += not fill
+                return
+            self._done.setdefault(place[0], {})[record.group] = place[1] + 1
+        if not fill:
+            self._handler(message)
+            self.counts.handled += 1
+
+    def _is_done(self, partition: int, offset: int, group: int) -> bool:
+        """Whether a record without a sequence has taken effect, by the marks of its partition and group."""
+        known = self._known.get(partition)
+        if known is None:
+            names = self._partition_name(partition, BELOW), self._partition_name(partition, AHEAD)
+            known = self._known[partition] = self._marks.read(names[0]), self._marks.read(names[1])
+        below, ahead = known
+        if offset < below:
+            return True
+        return offset < ahead and offset < self._marks.read(self._partition_name(partition, group))
+
+    def _keep(self, partition: int, done: Mapping[int, int]) -> None:
+        """Keep what took effect of a partition in this transaction: one mark, and more where records wait.
+
+        Parameters
+        ----------
+        done
+            By key group: the offset behind its last record without a sequence.
+        """
+        below, ahead = self._known[partition]
+        low = self._receiver.done_below(partition)
+        if low > below:
+            self._marks.write(self._partition_name(partition, BELOW), low)
+        over = {group: number for group, number in done.items() if number > low}
+        for group, number in over.items():
+            self._marks.write(self._partition_name(partition, group), number)
+        most = max(over.values(), default=0)
+        if most > ahead:
+            self._marks.write(self._partition_name(partition, AHEAD), most)
+
+    def _skip(self, order: SkipSequence) -> int:
+        name = self._stream_name(order.stream)
+        with self._marks.transaction():
+            mark = self._marks.read(name)
+            if mark == order.first - 1:
+                mark = order.last
+                self._marks.write(name, mark)
+                told = f"{_sequences(order)} are nowhere, and are waited for no longer"
+                self._note("skipped", told, order.last - order.first + 1)
+        return mark
+
+    # -- what is dropped or held
+
+    def _stamp(self, partition: int, offset: int, data: Any) -> tuple[str, Stamp, bool]:
+        """Producer, stamp, and whether it is a fill; a stamp that was not written for this topic is none."""
+        place = f"partition {partition}, offset {offset}"
+        try:
+            written = read_stamp(data, f"{self._topic}, {place}")
+        except InputError as error:
+            # Its place in its key's order is unknown, and the client would go on behind it.
+            self._unread = error
+            raise
+        if written is None:
+            told = f"{place}: no trimtab wrote its header {HEADER}; it is handled as one without a stamp"
+            self._note("unreadable_stamps", told)
+            return WITHOUT
+        if written.topic_id != self._topic_id:
+            told = f"{place}: its stamp is of another topic; it is handled as one without a stamp"
+            self._note("foreign_stamps", told)
+            # A record in the place of one that failed has no content in any topic.
+            return "", PLAIN, written.is_gap_filler
+        return written[1:]
+
+    def _drop(self, place: tuple[int, int]) -> None:
+        record, fill, _ = self._messages.pop(place)
+        if not fill:
+            self._note_duplicate(place, record.stamp.sequence)
+
+    def _note_duplicate(self, place: tuple[int, int], sequence: int) -> None:
+        told = (
+            f"partition {place[0]}, offset {place[1]}: no effect, since sequence {sequence} of its stream "
+            f"was there already: it was received again, or is a copy that carries the header {HEADER}"
+        )
+        self._note("duplicates", told)
+
+    def _note(self, kind: str, text: str, number: int = 1) -> None:
+        """Count an event, and log it unless one of its kind was logged shortly before."""
+        count = getattr(self.counts, kind) + number
+        setattr(self.counts, kind, count)
+        now = time.monotonic()
+        if now - self._logged_at.get(kind, -inf) >= LOG_SECONDS:
+            self._logged_at[kind] = now
+            LOG.warning("keys of %s, group %s: %s (%s: %d)", self._topic, self._group, text, kind, count)
+
+    # -- questions, answered on the follower's thread
+
+    def _receive(self, side: MetadataConnection) -> None:
+        try:
+            offsets = side.committed(self._group)
+        finally:
+            self._polled_at = True
+        for partition, offset in offsets.items():
+            self._answers.put(partial(self._receiver.passed, partition, offset))
+
+    def _search(self, order: SearchStream, side: MetadataConnection) -> None:
+        found = side.search(self._group, order)
+        self._answers.put(partial(self._receiver.searched, order.stream, order.first, found, order.last))
+
+    def _probe(self, order: ProbePartition, side: MetadataConnection) -> None:
+        committed = side.committed(self._group).get(order.partition, 0)
+        end = side.ends([order.partition])[order.partition]
+        self._answers.put(partial(self._receiver.probed, order.partition, committed, end))
+
+    # -- names
+
+    def _stream_name(self, stream: Stream) -> bytes:
+        return mark_name(self._topic_id, self._group, *stream)
+
+    def _partition_name(self, partition: int, group: int) -> bytes:
+        return mark_name(self._topic_id, self._group, partition, group)
+
+    def _check_topic(self) -> None:
+        """See whether it is still the same log: offsets went back, as where a client begins anew."""
+        if not self._requested:
+            self._requested = True
+            self.follower.submit(self._poll_metadata)
+
+    def _poll_metadata(self, side: MetadataConnection) -> None:
+        found = side.topic()
+        if found.topic_id != self._topic_id:
+            self.follower.recreated = found.topic_id
+        self._requested = False
+
+    def _recreated(self) -> InputError:
+        return InputError(
+            f"topic {self._topic} was deleted and made anew while it was consumed (its id is "
+            f"{self.follower.recreated}): start the consumer anew; it begins where the new topic begins"
+        )
+
+    def _send_heartbeat(self) -> ClientHeartbeat:
+        table: PublishedTable | None = self.follower.table
+        return ClientHeartbeat(
+            process=self._process,
+            role="consumer",
+            client=self._client,
+            topic=self._topic,
+            topic_id="",
+            at=0.0,
+            version=0 if table is None else table.table.version,
+            partitions=self.partitions,
+            wrapped=True,
+            group=self._group,
+            member=self.member,
+            assigned=list(self._assigned),
+        )
+
+
+def _sequences(order: SearchStream | SkipSequence) -> str:
+    """The sequences of an order in words."""
+    return f"sequences {order.first} to {order.last} of run {order.stream[0]}"

@@ -1,0 +1,269 @@
+"""A producer's records on their way through the order guard, whichever client carries them."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Protocol
+
+from trimtab_keys.core.order.messages import FillGap, Flush, ReadEnds, SenderOrder, Stamp
+from trimtab_keys.core.order.sender import OrderedSender
+from trimtab_keys.core.routing import RoutingTable
+from trimtab_keys.format.stamp import HEADER, stamp_bytes
+
+Headers = list[tuple[str, bytes]]
+
+STEP_SECONDS = 0.002
+"""Pause while records that were placed are handed to the client."""
+GAP_FILL_TIMEOUT_SECONDS = 1.0
+"""At a time: a client that refuses each one slowly keeps nobody from following tables."""
+
+
+class SerializedKey:
+    """A key that is bytes already: a client's own serialiser is not to be applied to it again."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class ProducerAdapter(Protocol):
+    """What is asked of a client's producer; called from a thread of its own.
+
+    Attributes
+    ----------
+    quiet
+        Whether its flush only ends where nothing is sent meanwhile: all keys wait for it then.
+    """
+
+    quiet: bool
+
+    def may_hold_unsent_record(self) -> bool:
+        """Whether a thread may have looked into `OrderedProducer.plain` without the lock, its record not sent
+        yet.
+        """
+        ...
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until everything that was handed over is acknowledged or has failed; False if it is not."""
+        ...
+
+    def partitions(self, desired: int) -> int:
+        """Partitions of the topic that the client knows; if fewer than wanted, it is told to look again."""
+        ...
+
+    def fill_gap(self, key: bytes, partition: int, headers: Headers, failed: Callable[[], None]) -> None:
+        """Send a record without value; `failed` is to be called if that fails."""
+        ...
+
+
+class OrderedProducer:
+    """A `OrderedSender` with its lock: application threads place records, the follower's thread changes
+    tables.
+
+    Parameters
+    ----------
+    sender
+        The order guard's producer side.
+    process
+        Name of this run.
+    retry_seconds
+        A change that was given up is tried again after so long.
+
+    Attributes
+    ----------
+    topic_id
+        Of the topic that stamps name; set before the first table is followed.
+    lock
+        Who holds it may hand a record that was `placed` to the client at once, if that never waits: no change
+        of routes begins meanwhile. All others `begin` and `end`.
+    plain
+        Partitions of keys that go without a stamp, as far as they were met. Whose outlet can tell when nobody
+        `hands_over` any more may look here without the lock.
+    """
+
+    def __init__(self, sender: OrderedSender, process: str, retry_seconds: float) -> None:
+        self.process, self._retry_seconds = process, retry_seconds
+        self.topic_id = ""
+        self._sender, self.plain = sender, sender.plain
+        self.lock = threading.Lock()
+        self._changed = threading.Condition(self.lock)
+        # Records placed and not yet in the client's hands, by whether the last change was even or odd.
+        self._in_hand, self._turn = [0, 0], 0
+        self._flushing = 0
+        self._failures: deque[tuple[bytes, Stamp]] = deque()
+        self._retry_at = 0.0
+        self._chance = random.random
+
+    @property
+    def version(self) -> int:
+        """Of the table that is followed; 0 for the plain hash."""
+        return self._sender.table.version
+
+    @property
+    def base(self) -> int:
+        """Partitions that the hash divides by."""
+        return self._sender.table.base
+
+    def try_begin(self, key: bytes) -> tuple[int, int, Stamp] | None:
+        """Place a record: turn, partition and stamp; None while its key changes its route.
+
+        `end` must follow once the client has the record, or has refused it.
+        """
+        with self.lock:
+            placed = self.placed(key)
+            if placed is None:
+                return None
+            turn = self._turn
+            self._in_hand[turn] += 1
+            return turn, *placed
+
+    def placed(self, key: bytes) -> tuple[int, Stamp] | None:
+        """Place a record, for who holds the lock: partition and stamp, or None while its route changes."""
+        # A client may call back within its flush, and the application send from there.
+        if self._flushing and self._flushing != threading.get_ident():
+            return None
+        return self._sender.place(key, self._chance)
+
+    def begin(self, key: bytes) -> tuple[int, int, Stamp]:
+        """The same, waiting for a change for `switch_seconds` at most: then it is given up."""
+        begun = self.try_begin(key)
+        if begun is not None:
+            return begun
+        until = time.monotonic() + self._sender.settings.switch_seconds
+        while True:
+            with self.lock:
+                self._changed.wait(max(0.0, until - time.monotonic()))
+                if time.monotonic() >= until:
+                    self._give_up()
+            begun = self.try_begin(key)
+            if begun is not None:
+                return begun
+
+    def end(self, turn: int) -> None:
+        """The client has the record, or has refused it."""
+        with self.lock:
+            self._in_hand[turn] -= 1
+
+    def forget(self) -> None:
+        """Where keys go is to be asked for anew."""
+        with self.lock:
+            self.plain.clear()
+
+    def give_up(self) -> None:
+        """A change has taken too long for somebody who waits: on with the old table."""
+        with self.lock:
+            self._give_up()
+
+    def header(self, stamp: Stamp) -> tuple[str, bytes]:
+        """The header of a record that has a stamp."""
+        return HEADER, stamp_bytes(self.topic_id, self.process, stamp)
+
+    def failed(self, key: bytes, stamp: Stamp) -> None:
+        """The client gave a record up, or refused it; from any thread, its place is filled soon."""
+        if stamp.sequence:
+            self._failures.append((key, stamp))
+
+    def late(self, age_seconds: float) -> str | None:
+        """Why a record counts as failed though it is acknowledged now; None where it does not.
+
+        Parameters
+        ----------
+        age_seconds
+            Passed since the record was placed.
+        """
+        limit = self._sender.settings.delivery_seconds
+        if age_seconds <= limit:
+            return None
+        # No client stops a request that a socket holds: of a process that slept it is appended years later.
+        return (
+            f"acknowledged after {age_seconds:.0f} s, expected within {limit:g} s (delivery_seconds): "
+            "consumers may have gone on without it; send it again, or raise that and gap_seconds"
+        )
+
+    # -- from the follower's thread
+
+    def follow(
+        self,
+        table: RoutingTable,
+        adapter: ProducerAdapter,
+        ends: Callable[[Sequence[int]], Mapping[int, int]],
+    ) -> bool:
+        """Change to a newer table; whether it is followed now."""
+        now = time.monotonic()
+        if table.version <= self.version:
+            return True
+        # What was placed two changes ago is counted where the next records would be: it must be gone.
+        if now < self._retry_at or self._in_hand[1 - self._turn]:
+            return False
+        if adapter.partitions(table.partitions) < table.partitions:
+            return False
+        with self.lock:
+            before, self._turn = self._turn, 1 - self._turn
+            orders: list[SenderOrder] = self._sender.adopt_table(table, now)
+            self._flushing = threading.get_ident() if orders and adapter.quiet else 0
+        until = now + self._sender.settings.switch_seconds
+        try:
+            for order in orders:
+                if isinstance(order, Flush) and not self._flush(before, adapter, until):
+                    break
+                with self.lock:
+                    self._flushing = 0
+                    self._changed.notify_all()
+                    asked = self._sender.flushed(table.version)
+                for one in asked:
+                    if isinstance(one, ReadEnds):
+                        found = ends(one.partitions)
+                        with self.lock:
+                            self._sender.ends_read(one.version, found, time.monotonic())
+        finally:
+            with self.lock:
+                self._flushing = 0
+                if self._sender.changing:
+                    self._give_up()
+                self._changed.notify_all()
+        return self.version >= table.version
+
+    def fill_gap(self, adapter: ProducerAdapter) -> int:
+        """Fill the places of records that failed until now, each once; how many are left, refused again."""
+        # Refused at once, they come back while they are gone through: the next turn is early enough for them.
+        until = time.monotonic() + GAP_FILL_TIMEOUT_SECONDS
+        for _ in range(len(self._failures)):
+            key, stamp = self._failures.popleft()
+            with self.lock:
+                orders = self._sender.failed(key, stamp)
+            for order in orders:
+                if isinstance(order, FillGap):
+                    self._fill_gaps(order, adapter)
+            if time.monotonic() >= until:
+                break
+        return len(self._failures)
+
+    def _fill_gaps(self, order: FillGap, adapter: ProducerAdapter) -> None:
+        place = order.partitions[int(self._chance() * len(order.partitions))]
+        header = HEADER, stamp_bytes(self.topic_id, self.process, order.stamp, fill=True)
+
+        def again() -> None:
+            self._failures.append((order.key, order.stamp))
+
+        adapter.fill_gap(order.key, place, [header], again)
+
+    def _flush(self, before: int, adapter: ProducerAdapter, until: float) -> bool:
+        """Whether everything placed until the change is with the client, and everything there is settled."""
+        while (self._in_hand[before] or adapter.may_hold_unsent_record()) and self._sender.changing:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(STEP_SECONDS)
+        return bool(self._sender.changing) and adapter.flush(max(0.0, until - time.monotonic()))
+
+    def _give_up(self) -> None:
+        self._flushing = 0
+        if self._sender.changing:
+            self._sender.ticked(inf)
+            self._retry_at = time.monotonic() + self._retry_seconds
+            self._changed.notify_all()

@@ -1,0 +1,151 @@
+"""A key policy as the partitioner of a client: which partition, nothing of order beyond the policy's own."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Collection
+from functools import partial
+from typing import Protocol
+
+from trimtab_common.errors import InputError, SettingsError
+from trimtab_keys.clients.settings import LoadConfig
+from trimtab_keys.core.catalogue import KeyPolicyInputs, policy_named
+from trimtab_keys.core.load import PartitionLoadView, SentRecordCounts, TopicLoad
+from trimtab_keys.core.murmur2 import Hashes
+from trimtab_keys.core.policies.ipooa import OverloadOptimisation
+from trimtab_keys.core.policy import Chance, KeyPolicy
+from trimtab_keys.core.routing import group_count
+
+
+class LoadSource(Protocol):
+    """What a partitioner needs of a topic's load; `LiveLoad` reads it from brokers."""
+
+    settings: LoadConfig
+    load: TopicLoad
+    partitions: int
+
+    def request_partition(self, known: int) -> None:
+        """See `LiveLoad.request_partition`."""
+        ...
+
+
+class PolicyPartitioner:
+    """A policy as aiokafka's and kafka-python 2's callable, and for confluent-kafka's `partition=`.
+
+    Order is kept as far as the policy keeps it: moving and splitting keys without breaking it needs headers,
+    which no partitioner can write; the producers of this package do.
+
+    Parameters
+    ----------
+    policy
+        Name of a key policy.
+    values
+        What it needs.
+    seed
+        Of ties, and of records without a key.
+    load
+        The load of the topic, a `LiveLoad`; the partitioner is for this topic alone then. None: policies go
+        by what this producer sent.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such policy, it was not given what it needs, or it needs a load and there is none.
+    """
+
+    def __init__(
+        self,
+        policy: str = "hash",
+        values: KeyPolicyInputs | None = None,
+        seed: int | None = None,
+        load: LoadSource | None = None,
+    ) -> None:
+        self._made = partial(policy_named, policy, values)
+        # One for each number of partitions: a producer may send to topics of several, by turns, and a policy
+        # keeps what it found of a view.
+        self._by_count: dict[int, tuple[KeyPolicy, PartitionLoadView, range]] = {}
+        self._chance, self._lock = random.Random(seed).random, threading.Lock()
+        self._load, self._topic = load, None if load is None else _LoadedTopic(self._made(), load.load)
+        if load is None and self._made().needs_load:
+            raise SettingsError(
+                f"policy {policy!r} goes by the load of partitions and was given none, so that it would be "
+                "the plain hash: give load=LiveLoad(LoadSettings(connection, topic, group))"
+            )
+
+    def __call__(
+        self, key: bytes | None, all_partitions: Collection[int], available: Collection[int] | None = None
+    ) -> int:
+        """The partition of a record.
+
+        Parameters
+        ----------
+        key
+            As it is sent.
+        all_partitions
+            In any order: aiokafka does not sort them.
+        available
+            Those with a leader; a key must not change its partition with them, so that none asks for them.
+
+        Raises
+        ------
+        InputError
+            If the client knows fewer partitions than the hash of a topic under load divides by.
+        """
+        with self._lock:
+            count = len(all_partitions)
+            if self._load is not None:
+                return self._by_load(self._load, key, count)
+            known = self._by_count.get(count)
+            if known is None:
+                known = self._by_count[count] = self._made(), PartitionLoadView(count), range(count)
+            policy, view, whole = known
+            place = policy.choose(key, view, self._chance)
+        # A range is told from another at once; a set or a list is gone through.
+        if all_partitions == whole or max(all_partitions) < count:
+            return place
+        return sorted(all_partitions)[place]
+
+    def _by_load(self, load: LoadSource, key: bytes | None, count: int) -> int:
+        seen, topic = load.load, self._topic
+        assert topic is not None
+        if seen.topic_id != topic.load.topic_id:
+            topic = self._topic = _LoadedTopic(self._made(), seen)
+        if count < seen.base:
+            raise InputError(
+                f"topic {load.settings.topic} has {seen.base} partitions, and the client gave {count}: this "
+                "partitioner is for that topic alone"
+            )
+        place, wanted = topic.choose(key, seen, count, self._chance)
+        if wanted:
+            load.request_partition(count)
+        return place
+
+
+class _LoadedTopic:
+    """A policy with its view of one topic, kept up to date by observations of it."""
+
+    def __init__(self, policy: KeyPolicy, observation: TopicLoad) -> None:
+        self.load, self._known = observation, 0
+        self._policy, self._view = policy, PartitionLoadView(observation.base)
+        self._contents: SentRecordCounts | None = None
+        if isinstance(policy, OverloadOptimisation) and policy.settings.uses_content:
+            self._contents = SentRecordCounts(group_count(observation.base), policy.settings.isc == "literal")
+        self._hashes = Hashes()
+
+    def choose(
+        self, key: bytes | None, observation: TopicLoad, known: int, chance: Chance
+    ) -> tuple[int, bool]:
+        """The partition of a record, and whether the policy asked for one more."""
+        view = self._view
+        if observation is not self.load or known != self._known:
+            self.load, self._known = observation, known
+            view.observe(observation, known)
+            if self._contents is not None:
+                view.content[:] = self._contents.histograms(len(view))
+                view.keys[:] = self._contents.keys(len(view))
+        wanted = view.requested_partitions
+        place = self._policy.choose(key, view, chance)
+        if self._contents is not None and key is not None:
+            self._contents.count(place, self._hashes[key])
+        return place, view.requested_partitions > wanted

@@ -1,0 +1,1 @@
+"""Formats of routing tables, stamps in record headers, and heartbeats of clients."""

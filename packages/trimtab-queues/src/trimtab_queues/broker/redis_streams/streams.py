@@ -1,0 +1,505 @@
+"""Queues on a server, in the terms of `Backend`: a stream for each, changed by scripts alone.
+
+Written in the commands that Redis 6.2 has, which Valkey has too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from math import inf
+from time import monotonic, time
+from typing import Any, Final
+
+from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
+
+from trimtab_queues.broker.backend import (
+    QueueClaim,
+    QueueCounts,
+    QueuesCounts,
+    ServerCounts,
+    bring_queue_up_to,
+    bring_up_to,
+)
+from trimtab_queues.broker.envelope import MICROSECONDS, Delivery, Envelope
+from trimtab_queues.broker.errors import QueueOwnershipLostError, QueuesFullError
+from trimtab_queues.broker.redis_streams.answers import AWAY, no_answer, patiently
+from trimtab_queues.broker.redis_streams.connecting import async_client_of
+from trimtab_queues.broker.redis_streams.entries import QUICK, delivery_of, envelope_of_entry
+from trimtab_queues.broker.redis_streams.heartbeat import WorkerHeartbeat
+from trimtab_queues.core.lanes import OVERTAKE_SECONDS, LaneClassifier
+from trimtab_queues.core.ledger import QueueLedger
+from trimtab_queues.core.messages import MessagesMoved, MoveMessages
+from trimtab_queues.format.exchange import RETENTION_SECONDS, RedisKeys
+from trimtab_queues.format.scripts import NAMES, ON_A_FULL_SERVER, source
+
+_FIELDS: Final = 9
+_UNTIL: Final = 7
+_GROUP: Final = "workers"
+FINISH_BATCH_SIZE: Final = 500
+CREATE_BATCH_SIZE: Final = 100
+VIEW_SECONDS: Final = 0.0005
+"""How often a sender sees all queues, for each of them: what that costs grows with their number, so that a
+hundred are seen every 50 ms. Of the queue where a message lies every answer tells."""
+
+
+class RedisBackend:
+    """Queues of one server.
+
+    Parameters
+    ----------
+    url
+        redis://host:port/database, or rediss:// over TLS.
+    name
+        Name of the set of queues; several sets can share one server.
+    capacity
+        Maximum number of messages of each queue, shape (queues,).
+    heartbeat_timeout_seconds
+        Heartbeat timeout of a worker.
+    max_worker_crashes
+        After this many worker crashes the message goes to the dead-letter queue.
+    idempotency_seconds
+        Retention of idempotency keys.
+    max_overtake_seconds
+        Quick messages overtake messages that arrived up to this long before them.
+    hand_seconds
+        Work that a worker fetches by one command; fetched messages are not moved.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        capacity: Iterable[int],
+        heartbeat_timeout_seconds: float = 10.0,
+        max_worker_crashes: int = 5,
+        idempotency_seconds: float = 3600.0,
+        max_overtake_seconds: float = OVERTAKE_SECONDS,
+        hand_seconds: float = 0.0,
+    ) -> None:
+        self.ledger = QueueLedger(capacity)
+        self._keys = RedisKeys(name)
+        self.base = self._keys.base
+        self.heartbeat_timeout_seconds, self.max_worker_crashes = (
+            heartbeat_timeout_seconds,
+            max_worker_crashes,
+        )
+        self.idempotency_seconds, self.max_overtake_seconds = idempotency_seconds, max_overtake_seconds
+        self._url = url
+        # A command that is sent again by the client could put a message in twice: nothing is.
+        self._client = async_client_of(url, self.base, 10.0)
+        self.is_disconnected: tuple[int, ...] = ()
+        self.lanes = LaneClassifier()
+        self.queues = [QueueCounts()] * len(self.ledger)
+        self._anyone, self._news = False, set[int]()
+        self._requested_at = self._reported_at = -inf
+        self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
+        self._on_a_full_server = False
+        self._hearts: dict[str, WorkerHeartbeat] = {}
+        self._hand_microseconds = round(hand_seconds * MICROSECONDS)
+        self._hands: dict[str, deque[Delivery]] = {}
+        self._newest: dict[str, list[bytes]] = {}
+        self._done: deque[tuple[Delivery, asyncio.Future[bool]]] = deque()
+        self._notifying: asyncio.Task[None] | None = None
+
+    async def open(self, slots: int = 1) -> None:
+        """Make the streams and their groups, where they are not there.
+
+        Parameters
+        ----------
+        slots
+            Of the cluster of which this is one.
+        """
+        for first in range(0, len(self.ledger), CREATE_BATCH_SIZE):
+            await patiently(lambda first=first: self._make(first), seconds=30.0)  # type: ignore[misc]
+        await patiently(lambda: self._run("opened", len(self.ledger), slots), seconds=30.0)
+        about = await patiently(lambda: self._client.info("server"), seconds=30.0)
+        self._on_a_full_server = int(str(about["redis_version"]).partition(".")[0]) >= 7
+        if self._on_a_full_server:
+            for one in ON_A_FULL_SERVER:
+                self._scripts[one] = self._client.register_script(source(one, True))
+
+    async def close(self) -> None:
+        """Stop signs of life, and let go of connections."""
+        for heart in self._hearts.values():
+            heart.stop()
+        self._hearts.clear()
+        await self._client.aclose()
+
+    async def counts(self) -> QueuesCounts:
+        """All counters now, and the ledger brought up to them."""
+        try:
+            return self._learn_all(await self._run("look", len(self.ledger)))
+        except AWAY as error:
+            raise no_answer(error) from error
+
+    @property
+    def age_seconds(self) -> float:
+        """Since the server last told of its queues."""
+        return monotonic() - self._reported_at
+
+    def news(self) -> list[int]:
+        """Queues of which the server told since this was last asked."""
+        news, self._news = list(self._news), set()
+        return news
+
+    async def server_counts(self) -> ServerCounts:
+        """Totals of the server, and queues that no process of this many has."""
+        try:
+            dead_letters, duplicates, moved, pauses, *rest = await self._run("beside", len(self.ledger))
+        except AWAY as error:
+            raise no_answer(error) from error
+        stranded = dict(zip(rest[::2], rest[1::2], strict=True))
+        return ServerCounts(dead_letters, duplicates, moved, pauses, stranded)
+
+    async def put(self, envelope: Envelope, queue: int | None) -> int | None:
+        """Put a message into a queue, or into that of its affinity key; None where it may not go there."""
+        weight, now = envelope.weight, monotonic()
+        all_of_them = now - self._requested_at >= VIEW_SECONDS * len(self.ledger)
+        if all_of_them:
+            self._requested_at = now
+        self.lanes.enqueued(weight)
+        # On its way it counts there, or a burst sent at one instant goes to one queue.
+        if queue is not None:
+            self.ledger.sending(queue, weight)
+        try:
+            found, view = await self._run(
+                "put",
+                len(self.ledger),
+                -1 if queue is None else queue,
+                self.ledger.capacity[queue or 0],
+                envelope.task_id,
+                envelope.class_name,
+                envelope.affinity_key,
+                envelope.weight_microseconds,
+                envelope.body,
+                envelope.idempotency_key,
+                round(self.idempotency_seconds * 1000),
+                QUICK if envelope.quick else "",
+                int(all_of_them),
+                int(envelope.retry),
+            )
+        except AWAY as error:
+            self._requested_at = self._reported_at = -inf
+            raise no_answer(error) from error
+        except OutOfMemoryError as error:
+            raise QueuesFullError(
+                f"the server of the queues is full: {error}; raise its maxmemory or lower capacity",
+                self.heartbeat_timeout_seconds,
+            ) from error
+        finally:
+            if queue is not None:
+                self.ledger.sent(queue, weight)
+        self._learn(view)
+        return None if found < 0 else int(found)
+
+    async def claim(
+        self, worker: str, previous: str = "", in_work: Collection[Delivery] = ()
+    ) -> QueueClaim | None:
+        """The worker's own queue, else the longest without a living worker, with what is left over there."""
+        life = round(self.heartbeat_timeout_seconds * 1000)
+        begun = [f"{one.queue}/{one.id}" for one in in_work]
+        queue, left = await patiently(
+            lambda: self._run(
+                "claim", len(self.ledger), worker, life, self.max_worker_crashes, previous, *begun
+            )
+        )
+        if queue < 0:
+            return None
+        self._forget(previous)
+        self._hands[worker], self._newest[worker] = deque(), []
+        if worker not in self._hearts:
+            self._hearts[worker] = WorkerHeartbeat(
+                self._url, self.base, worker, queue, self.heartbeat_timeout_seconds, self._on_a_full_server
+            )
+        return QueueClaim(queue, tuple(delivery_of(queue, *one) for one in left))
+
+    async def take(self, worker: str, queue: int, timeout_seconds: float) -> Delivery | None:
+        """The message whose turn it is; a worker waits for one to come."""
+        hand = self._hands.setdefault(worker, deque())
+        if not hand:
+            try:
+                await self._fetch(worker, queue, hand, max(1, round(timeout_seconds * 1000)))
+            except AWAY as error:
+                # Whether something was handed out meanwhile is not known: the next claim tells.
+                raise QueueOwnershipLostError(
+                    f"the server did not answer worker {worker}: {error}"
+                ) from error
+            except ResponseError as error:
+                if not str(error).startswith("NOGROUP"):
+                    raise
+                raise QueueOwnershipLostError(f"the server has forgotten queue {queue}: {error}") from error
+        return hand.popleft() if hand else None
+
+    async def _fetch(self, worker: str, queue: int, hand: deque[Delivery], wait_milliseconds: int) -> None:
+        overtake = round(self.max_overtake_seconds * 1000)
+        take = ("take", queue, worker, overtake, self._hand_microseconds)
+        newest = self._newest.get(worker)
+        if not newest:
+            answer = await self._run(*take)
+            self._refresh_assignment(worker, queue, hand, answer)
+            if hand or not (newest := self._newest[worker]):
+                return
+        # Nothing waited when the server last answered: whatever came since is newer than what it saw. Both
+        # commands go together, so that a message which comes is on its way with one answer.
+        lanes: Any = dict(zip(self._lane_counts(queue), newest, strict=True))
+        async with self._client.pipeline(transaction=False) as both:
+            both.xread(lanes, count=1, block=wait_milliseconds)
+            both.evalsha(self._scripts["take"].sha, 1, self.base, *take[1:])
+            try:
+                answer = (await both.execute())[1]
+            except NoScriptError:  # another server at the same address, or the same begun anew
+                answer = await self._run(*take)
+        self._refresh_assignment(worker, queue, hand, answer)
+
+    def _refresh_assignment(
+        self, worker: str, queue: int, hand: deque[Delivery], answer: Sequence[Any]
+    ) -> None:
+        if answer[0] == -1:
+            self._newest[worker] = []
+            raise QueueOwnershipLostError(f"queue {queue} is not worker {worker}'s any more: claim one again")
+        hand.extend(delivery_of(queue, *one) for one in answer[0])
+        self._newest[worker] = list(answer[1:])
+
+    async def start(self, worker: str, delivery: Delivery) -> bool:
+        """Begin a message that was left over."""
+        return bool(await patiently(lambda: self._run("start", delivery.queue, delivery.id, worker)))
+
+    async def finish(self, delivery: Delivery) -> bool:
+        """Take a message out for good; where the server is away, as soon as it is back.
+
+        What is finished while an answer is on its way goes with the next command.
+        """
+        answer = asyncio.get_running_loop().create_future()
+        self._done.append((delivery, answer))
+        if self._notifying is None or self._notifying.done():
+            self._notifying = asyncio.create_task(self._notify())
+        return bool(await answer)
+
+    async def _notify(self) -> None:
+        while self._done:
+            told = [self._done.popleft() for _ in range(min(len(self._done), FINISH_BATCH_SIZE))]
+            names = [part for one, _ in told for part in (one.queue, one.id)]
+            try:
+                found = await patiently(lambda names=names: self._run("finish", *names))  # type: ignore[misc]
+            except Exception as error:
+                for _, answer in told:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            for (_, answer), one in zip(told, found, strict=True):
+                if not answer.done():
+                    answer.set_result(bool(one))
+
+    async def release(self, worker: str, queue: int) -> None:
+        """Give a queue back."""
+        self._forget(worker)
+        await patiently(lambda: self._run("release", queue, worker))
+
+    async def lease(self, holder: str, seconds: float) -> int | None:
+        """The right to schedule, for some time."""
+        fence = await self._run("lease", holder, round(seconds * 1000))
+        return None if fence < 0 else int(fence)
+
+    async def mark(self, queue: int, paused: bool, fence: int) -> bool:
+        """Pause or resume a queue."""
+        return bool(await self._run("mark", queue, int(paused), fence))
+
+    async def move(self, order: MoveMessages, fence: int) -> MessagesMoved:
+        """Move waiting messages, the newest first, all of an affinity key or none."""
+        messages = -1 if order.messages is None else order.messages
+        work = -1 if order.work is None else int(order.work * MICROSECONDS)
+        return await self._moved(order.source, order.target, messages, work, fence, 0, order.rest_seconds)
+
+    async def rescue(self, source: int, target: int, messages: int, fence: int) -> MessagesMoved:
+        """Move messages of a queue without a worker, the oldest first, those of its last worker too."""
+        return await self._moved(source, target, messages, -1, fence, 1, 0.0)
+
+    async def exchange(self, process: str, report: bytes) -> bytes | None:
+        """Leave a report, which is kept for a while, and get what is published, in one round trip."""
+        now, kept = time(), RETENTION_SECONDS
+        try:
+            async with self._client.pipeline(transaction=False) as calls:
+                calls.set(self._keys.report(process), report, px=round(kept * 1000))
+                calls.zadd(self._keys.processes, {process: now})
+                calls.zremrangebyscore(self._keys.processes, "-inf", now - kept)
+                calls.get(self._keys.published)
+                answers = await calls.execute(raise_on_error=False)
+        except AWAY as error:
+            raise no_answer(error) from error
+        found: bytes | None = answers[-1] if isinstance(answers[-1], bytes) else None
+        return found
+
+    async def recount(self) -> tuple[QueueCounts, ...]:
+        """Counters again, from the streams."""
+        found = []
+        for queue in range(len(self.ledger)):
+            async with self._client.pipeline(transaction=True) as together:
+                for stream in self._lane_counts(queue):
+                    together.xrange(stream)
+                    together.xpending_range(stream, _GROUP, "-", "+", 1_000_000)
+                answers = await together.execute()
+            weights: list[int] = []
+            held: list[int] = []
+            for entries, pending in zip(answers[::2], answers[1::2], strict=True):
+                of_lane = {name: int(fields[b"w"]) for name, fields in entries if b"w" in fields}
+                weights += of_lane.values()
+                held += [of_lane[one["message_id"]] for one in pending]
+            found.append(QueueCounts(len(weights), sum(weights), len(held), sum(held)))
+        journal: Any = await self._client.xrange(f"{self.base}:journal")
+        for _, one in journal:
+            there = found[int(one[b"from"])]
+            found[int(one[b"from"])] = replace(
+                there,
+                length=there.length + int(one[b"n"]),
+                work_microseconds=there.work_microseconds + int(one[b"w"]),
+            )
+        return tuple(found)
+
+    async def dead_letters(self) -> list[tuple[Envelope, str]]:
+        """Messages that were given up, with their trace: each worker that died with it, @ milliseconds."""
+        found: Any = await self._client.xrange(f"{self.base}:dead")
+        return [(envelope_of_entry(fields), fields[b"x"].decode()) for _, fields in found]
+
+    async def slots(self) -> int:
+        """Slots of the cluster as they were when this one was opened last; 0 for never."""
+        found: Any = await patiently(lambda: self._client.hget(f"{self.base}:counts", "slots"), seconds=30.0)
+        return int(found or 0)
+
+    async def messages(self) -> int:
+        """All messages, also those of queues beyond the ledger's."""
+        found: Any = await patiently(lambda: self._client.hgetall(f"{self.base}:counts"), seconds=30.0)
+        return sum(int(value) for name, value in found.items() if name.startswith(b"length:"))
+
+    async def grace(self) -> None:
+        """Count queues without a worker as left just now."""
+        await self._run("grace", len(self.ledger))
+
+    async def send_away(
+        self, queue: int, order: MoveMessages, room: int, elsewhere: str, fence: int, rescue: bool
+    ) -> MessagesMoved:
+        """Take waiting messages without a key out of a queue, into the journal: the first of two steps.
+
+        Parameters
+        ----------
+        order
+            How much; its queues are those of the whole set.
+        room
+            Messages that the queue elsewhere can hold.
+        elsewhere
+            What the journal names as their target.
+        """
+        messages = -1 if order.messages is None else order.messages
+        work = -1 if order.work is None else int(order.work * MICROSECONDS)
+        stays = round(order.rest_seconds * 1000)
+        count, carried = await self._run(
+            "move",
+            queue,
+            "",
+            messages,
+            work,
+            room,
+            fence,
+            self.max_worker_crashes,
+            int(rescue),
+            stays,
+            elsewhere,
+        )
+        return MessagesMoved(order.source, order.target, count, carried / MICROSECONDS)
+
+    async def journal(self) -> list[tuple[str, str, bytes]]:
+        """What was sent away and not crossed out: name of the journey, target, messages, the oldest first."""
+        found: Any = await self._client.xrange(f"{self.base}:journal")
+        return [(name.decode(), one[b"to"].decode(), one[b"messages"]) for name, one in found]
+
+    async def arrive(self, queue: int, journey: str, messages: bytes, fence: int) -> bool:
+        """Put what was sent away elsewhere into a queue, once however often it is asked: the second step."""
+        return bool(await self._run("arrive", queue, journey, fence, messages))
+
+    async def cross_out(self, journey: str) -> None:
+        """Take out of the journal what has arrived."""
+        await self._run("cross_out", journey)
+
+    async def forget(self, journey: str) -> None:
+        """Nobody will ask again whether these messages have arrived."""
+        await self._client.hdel(f"{self.base}:journeys", journey)
+
+    async def _make(self, first: int) -> None:
+        async with self._client.pipeline(transaction=False) as calls:
+            for queue in range(first, min(first + CREATE_BATCH_SIZE, len(self.ledger))):
+                for stream in self._lane_counts(queue):
+                    calls.xgroup_create(stream, _GROUP, "0", mkstream=True)
+            for answer in await calls.execute(raise_on_error=False):
+                if isinstance(answer, Exception) and "BUSYGROUP" not in str(answer):
+                    raise answer
+
+    def _forget(self, worker: str) -> None:
+        self._hands.pop(worker, None)
+        self._newest.pop(worker, None)
+        heart = self._hearts.pop(worker, None)
+        if heart is not None:
+            heart.stop()
+
+    def _lane_counts(self, queue: int) -> tuple[str, str]:
+        return f"{self.base}:queue:{queue}{QUICK}", f"{self.base}:queue:{queue}"
+
+    async def _moved(
+        self, source: int, target: int, messages: int, work: int, fence: int, rescue: int, rest: float
+    ) -> MessagesMoved:
+        capacity, stays = self.ledger.capacity[target], round(rest * 1000)
+        count, carried = await self._run(
+            "move", source, target, messages, work, capacity, fence, self.max_worker_crashes, rescue, stays
+        )
+        return MessagesMoved(source, target, count, carried / MICROSECONDS)
+
+    async def _run(self, name: str, *arguments: Any) -> Any:
+        return await self._scripts[name](keys=[self.base], args=arguments)
+
+    def _learn(self, view: Sequence[Any]) -> None:
+        """Take in what an answer tells of all queues, or of the one where the message lies."""
+        now, found, queue = int(view[0]), [int(one) for one in view[1].split()], int(view[3])
+        if queue == 0 and len(found) == _FIELDS * len(self.ledger):
+            self._learn_all(view)
+            return
+        self._refresh_lanes(view)
+        if queue >= len(self.ledger):
+            return  # of a process with more queues, where the key is in flight
+        one = self.queues[queue] = _counts_of(now, found)
+        self._reported_at = monotonic()
+        self._news.add(queue)
+        bring_queue_up_to(self.ledger, queue, one, self._anyone and not one.alive)
+
+    def _learn_all(self, view: Sequence[Any]) -> QueuesCounts:
+        now, found = int(view[0]), [int(one) for one in view[1].split()]
+        self._requested_at = self._reported_at = monotonic()
+        self._news.update(range(len(self.ledger)))
+        self._refresh_lanes(view)
+        self.queues, abandoned = [], []
+        for queue in range(len(self.ledger)):
+            of_queue = found[queue * _FIELDS : (queue + 1) * _FIELDS]
+            one = _counts_of(now, of_queue)
+            self.queues.append(one)
+            if (
+                one.length
+                and not one.alive
+                and abs(now - of_queue[_UNTIL]) >= self.heartbeat_timeout_seconds * 1000
+            ):
+                abandoned.append(queue)
+        self.is_disconnected = tuple(abandoned)
+        self._anyone = any(one.alive for one in self.queues)
+        counts = QueuesCounts(now / 1000, tuple(self.queues), self.is_disconnected if self._anyone else ())
+        bring_up_to(self.ledger, counts)
+        return counts
+
+    def _refresh_lanes(self, view: Sequence[Any]) -> None:
+        work, squares = view[2].split()
+        self.lanes.work = float(work) / MICROSECONDS
+        self.lanes.squares = float(squares) / MICROSECONDS**2
+
+
+def _counts_of(now: int, found: Sequence[int]) -> QueueCounts:
+    length, work, held, held_work, arrived, served, paused, until, life = found
+    alive = 0 < until - now <= 2 * life
+    return QueueCounts(length, work, held, held_work, arrived, served, paused == 1, alive)

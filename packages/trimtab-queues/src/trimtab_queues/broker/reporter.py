@@ -1,0 +1,215 @@
+"""Reports of one process to its server, and published weights back: twice nothing in a message's way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from dataclasses import asdict, replace
+from math import ceil, log2
+from time import perf_counter, time
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from taskiq import TaskiqMessage, TaskiqMiddleware, TaskiqResult
+
+from trimtab_common.errors import InputError, TrimtabError
+from trimtab_queues.broker.backend import Backend
+from trimtab_queues.broker.envelope import Delivery
+from trimtab_queues.core.catalogue import DispatchInputs, policy_named
+from trimtab_queues.core.ledger import QueueLedger
+from trimtab_queues.core.policy import DispatchPolicy, OwnQueue
+from trimtab_queues.core.settings import SchedulingSettings
+from trimtab_queues.format.exchange import (
+    CLASSES_MAX,
+    OTHER_CLASSES,
+    WAIT_BUCKETS,
+    ClassReport,
+    ProcessReport,
+    PublishedWeights,
+    document,
+    read_published,
+)
+
+_log = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 1.0
+
+
+class ReportedBroker(Protocol):
+    """The broker of a process, as far as it is told of."""
+
+    backend: Backend
+    default_weight: float
+    policy: DispatchPolicy
+    scheduling: SchedulingSettings | None
+
+    @property
+    def process(self) -> str:
+        """A name that no other process has."""
+
+    @property
+    def queue(self) -> int | None:
+        """The queue that it empties; None for none."""
+
+    def weight_of(self, class_name: str) -> float:
+        """Seconds by which messages of a class are dispatched."""
+
+    def apply_published(self, published: PublishedWeights) -> None:
+        """Go by what is published from now on."""
+
+
+class MetricsReporter(TaskiqMiddleware):
+    """Counts what one process sends and does, and exchanges that every second for what is published.
+
+    As a middleware it measures from the beginning of a task to its end, other middlewares' hooks among them:
+    the time for which it occupies a worker. With several messages in work at once that is longer than each
+    would take alone.
+
+    Parameters
+    ----------
+    broker
+        Of this process; it is told of each newly published document.
+    """
+
+    def __init__(self, broker: ReportedBroker) -> None:
+        super().__init__()
+        self._of_process = broker
+        self._classes: dict[str, ClassReport] = {}
+        self._delivered: dict[str, tuple[Delivery, float]] = {}
+        # By the asyncio task that runs it: a retry has the task id of its message, which has not ended yet.
+        self._started: WeakKeyDictionary[asyncio.Task[Any], tuple[float, float | None]] = WeakKeyDictionary()
+        self._version = self._refused = 0
+
+    def accepted(self, class_name: str) -> None:
+        """A message of this class was sent."""
+        self._of(class_name).accepted += 1
+
+    def refused(self, class_name: str) -> None:
+        """A message of this class found no open queue."""
+        self._of(class_name).refused += 1
+
+    def delivered(self, delivery: Delivery) -> None:
+        """A message came from a queue and will be begun."""
+        self._delivered[delivery.envelope.task_id] = (delivery, perf_counter())
+
+    def forget(self, delivery: Delivery) -> None:
+        """A delivered message is done with, begun or not."""
+        found = self._delivered.get(delivery.envelope.task_id)
+        if found is not None and found[0] is delivery:
+            del self._delivered[delivery.envelope.task_id]
+
+    def pre_execute(self, message: TaskiqMessage) -> TaskiqMessage:
+        """The task begins."""
+        now, delivered = perf_counter(), self._delivered.get(message.task_id)
+        waited = None
+        if delivered is not None and delivered[0].waited_seconds is not None:
+            waited = delivered[0].waited_seconds + now - delivered[1]
+        if (task := asyncio.current_task()) is not None:
+            self._started[task] = (now, waited)
+        return message
+
+    def post_execute(self, message: TaskiqMessage, result: TaskiqResult[object]) -> None:
+        """The task has ended, well or badly."""
+        task = asyncio.current_task()
+        found = None if task is None else self._started.pop(task, None)
+        if found is None:
+            return
+        begun, waited = found
+        seconds = perf_counter() - begun
+        one = self._of(str(message.labels.get("message_class") or message.task_name))
+        one.processed += 1
+        one.busy_seconds += seconds
+        one.busy_squares += seconds * seconds
+        if waited is not None:
+            one.waited_seconds += waited
+            one.waits = one.waits or [0] * WAIT_BUCKETS
+            one.waits[_bucket(waited)] += 1
+
+    async def run(self) -> None:
+        """Exchange again and again, until cancelled; what a server that is away misses, it gets later."""
+        while True:
+            await self.exchange()
+            await asyncio.sleep(EVERY_SECONDS)
+
+    async def exchange(self) -> None:
+        """Leave this process' report, and take up what is published since."""
+        broker = self._of_process
+        for name, one in self._classes.items():
+            one.weight = broker.weight_of(name)
+        report = ProcessReport(
+            process=broker.process,
+            at=time(),
+            queue=broker.queue,
+            queues=len(broker.backend.ledger),
+            capacity=broker.backend.ledger.capacity[0],
+            version=self._version,
+            default_weight=broker.default_weight,
+            policy=broker.policy.name,
+            scheduling=None if broker.scheduling is None else asdict(broker.scheduling),
+            classes=self._classes,
+        )
+        try:
+            found = await broker.backend.exchange(broker.process, document(report))
+            if found is None:
+                return
+            published = read_published(found, "the published weights")
+            if published.version not in (self._version, self._refused):
+                self._refused = published.version  # said once, not every second
+                broker.apply_published(published)
+                self._version = published.version
+        except TrimtabError as error:
+            _log.warning("published weights stay as they are: %s", error)
+
+    def _of(self, class_name: str) -> ClassReport:
+        found = self._classes.get(class_name)
+        if found is None:
+            name = class_name if len(self._classes) < CLASSES_MAX else OTHER_CLASSES
+            found = self._classes.setdefault(name, ClassReport())
+        return found
+
+
+def _bucket(seconds: float) -> int:
+    return min(WAIT_BUCKETS - 1, max(0, ceil(2 * log2(max(seconds, 1e-6) * 1000))))
+
+
+def own_queues(policy: DispatchPolicy) -> DispatchPolicy:
+    """The policy, refused where its workers take from others' queues.
+
+    Raises
+    ------
+    InputError
+        If they do.
+    """
+    if getattr(type(policy), "source", None) is not OwnQueue.source:
+        raise InputError(
+            f"policy is {policy.name}, whose workers take from others too; a worker here "
+            f"has one queue: name one of the others, like least_work_left"
+        )
+    return policy
+
+
+def apply_published(
+    published: PublishedWeights,
+    scheduling: SchedulingSettings | None,
+    policy: DispatchPolicy,
+    ledger: QueueLedger,
+) -> tuple[SchedulingSettings | None, DispatchPolicy]:
+    """Scheduling and policy as published; as they were where nothing is said of them.
+
+    Raises
+    ------
+    TrimtabError
+        If a setting is none, or out of range.
+    """
+    settings = dict(published.settings)
+    name = str(settings.pop("policy", policy.name))
+    if settings and scheduling is not None:
+        try:
+            scheduling = replace(scheduling, **settings)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise InputError(f"published settings {sorted(settings)}: {error}; upgrade trimtab") from None
+    if name != policy.name:
+        classes = tuple((weight, 1.0) for weight in sorted(published.weights.values()))
+        policy = own_queues(policy_named(name, ledger, DispatchInputs(random.Random().random, classes)))
+    return scheduling, policy

@@ -1,0 +1,1 @@
+"""Documents, addresses and scripts on a server of queues, and the settings of brokers."""

@@ -1,0 +1,45 @@
+"""A replicated message store: groups of nodes, each group with a master that holds a lease.
+
+The names of `__all__` are the public API. They are imported when first used. `trimtab-store node --config
+FILE` runs a node.
+"""
+
+from typing import TYPE_CHECKING
+
+from trimtab_common.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from trimtab_store.clients.cluster import StoreConfig
+    from trimtab_store.clients.consumer import Consumer, StoredMessage
+    from trimtab_store.clients.group_status import masters_of, query_group_status
+    from trimtab_store.clients.producer import Producer
+    from trimtab_store.core.settings import StoreSettings
+    from trimtab_store.format.configuration import NodeConfiguration
+    from trimtab_store.node.process import run_node
+
+__all__ = [
+    "Consumer",
+    "NodeConfiguration",
+    "Producer",
+    "StoreConfig",
+    "StoreSettings",
+    "StoredMessage",
+    "masters_of",
+    "query_group_status",
+    "run_node",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Consumer": "clients.consumer",
+        "NodeConfiguration": "format.configuration",
+        "Producer": "clients.producer",
+        "StoreConfig": "clients.cluster",
+        "StoreSettings": "core.settings",
+        "StoredMessage": "clients.consumer",
+        "masters_of": "clients.group_status",
+        "query_group_status": "clients.group_status",
+        "run_node": "node.process",
+    },
+)

@@ -1,0 +1,1 @@
+"""An asynchronous producer and consumer, and the status of groups."""

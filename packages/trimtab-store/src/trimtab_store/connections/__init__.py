@@ -1,0 +1,1 @@
+"""Connections between nodes and clients: handshake, frames, peers."""

@@ -1,0 +1,394 @@
+"""Messages between nodes and clients, entries of a node's log, and events and effects of a node."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from trimtab_store.core.entries import Change, Entry, MessageRecord, Nonce
+
+Ballot = tuple[int, int]
+"""Round and node."""
+Accepting = tuple[int, Ballot, Entry]
+"""Slot, ballot and value of an accepted entry."""
+
+
+# ---------------------------------------------------------------- Paxos
+
+
+class Prepare(NamedTuple):
+    """Request for a promise of the slots from `since` on."""
+
+    ballot: Ballot
+    since: int
+
+
+class Promise(NamedTuple):
+    """Promise, with the values accepted from `since` on; slots before `base` are only in a snapshot."""
+
+    ballot: Ballot
+    base: int
+    accepted: tuple[Accepting, ...]
+
+
+class Rejected(NamedTuple):
+    """Rejection: a higher ballot was promised."""
+
+    ballot: Ballot
+
+
+class Accept(NamedTuple):
+    """Request to accept a value."""
+
+    ballot: Ballot
+    slot: int
+    entry: Entry
+
+
+class Accepted(NamedTuple):
+    """Confirmation that a value is accepted and on disk."""
+
+    ballot: Ballot
+    slot: int
+
+
+class Commit(NamedTuple):
+    """Notice that the values accepted under this ballot in slots `since` to `upto` are chosen."""
+
+    ballot: Ballot
+    since: int
+    upto: int
+
+
+class CatchUp(NamedTuple):
+    """Request for the entries chosen from `since` on."""
+
+    since: int
+
+
+class Chosen(NamedTuple):
+    """The entries chosen from `since` on."""
+
+    since: int
+    entries: tuple[Entry, ...]
+
+
+class Rejoin(NamedTuple):
+    """Request for the promises of a node, from a node without log and vote. `lead`: no node leads, please
+    lead.
+    """
+
+    incarnation: int
+    lead: bool
+
+
+class Rejoined(NamedTuple):
+    """The ballot promised, whether the sender votes and leads, and its last known or proposed slot."""
+
+    incarnation: int
+    promised: Ballot
+    votes: bool
+    leads: bool
+    upto: int
+
+
+class GroupSnapshot(NamedTuple):
+    """The state of a group after slot `slot`; on the wire and on disk."""
+
+    slot: int
+    state: tuple[Any, ...]
+
+
+# ---------------------------------------------------------------- nodes about transfers
+
+
+class NodeHeartbeat(NamedTuple):
+    """Heartbeat of a node, with the groups that it declines for now, and the checksum of its preferred map.
+
+    Groups in `resting` should not go to the node that this map names for them, for now.
+    """
+
+    excluded: tuple[int, ...]
+    version: int
+    checksum: int
+    resting: tuple[int, ...] = ()
+
+
+class ProbeTransfer(NamedTuple):
+    """The preferred node holds the token in version `cycle`, and requests the progress of the master."""
+
+    cycle: int
+
+
+class TransferProbed(NamedTuple):
+    """The master's response, by its own clock."""
+
+    cycle: int
+    incarnation: int
+    stamp: float
+    applied: int
+
+
+class StartTransfer(NamedTuple):
+    """Request to start the transfer; `seconds` of the token are left, counted from the stamp."""
+
+    cycle: int
+    incarnation: int
+    stamp: float
+    seconds: float
+
+
+class ConfirmReady(NamedTuple):
+    """The master's last check before the handover."""
+
+    cycle: int
+    applied: int
+
+
+class TransferReady(NamedTuple):
+    """The preferred node is caught up, and has recorded the time under a nonce."""
+
+    cycle: int
+    nonce: Nonce
+
+
+class TransferEnded(NamedTuple):
+    """The current master has no state of the transfer left."""
+
+    cycle: int
+
+
+# ---------------------------------------------------------------- clients
+
+
+class ProduceRequest(NamedTuple):
+    """A message for the group. The response has the number of the last attempt."""
+
+    client: str
+    record: MessageRecord
+    attempt: int = 0
+
+
+class ForwardMessage(NamedTuple):
+    """A message received by the current master, for the preferred node."""
+
+    publish: ProduceRequest
+
+
+class ProduceResponse(NamedTuple):
+    """The result of a message: `stored` (now or before), `gap` (an earlier one is missing) or `moved`."""
+
+    topic: str
+    producer: str
+    sequence: int
+    verdict: str
+    master: int
+    attempt: int = 0
+
+
+class FetchRequest(NamedTuple):
+    """Request of a consumer for messages from `offset` on; -1: the master selects the offset.
+
+    The number identifies the request: only the response to the last one counts.
+    """
+
+    client: str
+    consumer: str
+    topic: str
+    number: int
+    offset: int
+    max_messages: int
+
+
+class FetchResponse(NamedTuple):
+    """The next messages from `offset` on; none with verdict `moved` or `wait`."""
+
+    consumer: str
+    topic: str
+    number: int
+    verdict: str
+    offset: int
+    records: tuple[MessageRecord, ...]
+    master: int
+
+
+class RequestOffset(NamedTuple):
+    """The master requests a consumer's offset, and sends it no further messages in this transfer."""
+
+    consumer: str
+    topic: str
+    cycle: int
+
+
+class OffsetUpload(NamedTuple):
+    """Upload of an offset: all earlier messages are processed. `cycle`: that of the request, -1 without one.
+
+    A consumer that `leaves` reads no more.
+    """
+
+    client: str
+    consumer: str
+    topic: str
+    offset: int
+    cycle: int
+    leaves: bool = False
+
+
+class OffsetCommitted(NamedTuple):
+    """Notice that the offset is chosen; it never decreases."""
+
+    consumer: str
+    topic: str
+    offset: int
+
+
+class DescribeGroup(NamedTuple):
+    """Request for the status of a group on a node."""
+
+    client: str
+
+
+class GroupStatus(NamedTuple):
+    """The current status of a group on a node.
+
+    `holds`: whether this node acts as master. `master`: the last known master. `version`: the slot of the
+    last change of the mastership. `applied`: the last slot applied on this node.
+    """
+
+    holds: bool
+    master: int
+    version: int
+    applied: int
+    messages: int
+
+
+class ReadGroupMetrics(NamedTuple):
+    """Request for the metrics of a group on a node."""
+
+    client: str
+
+
+class GroupReport(NamedTuple):
+    """The metrics of a group since the start of the node's process, and its current status on the node.
+
+    `incarnation` identifies the process: counters restart with it. `held_seconds`: time as master without
+    interruption, 0 if it is not the master. `map_version`: version of the node's preferred map.
+    `rest_seconds`: time for which the group does not go to the node that the map names, as far as this node
+    knows. The others are those of `GroupStatus` and `GroupMetrics`.
+    """
+
+    incarnation: int
+    holds: bool
+    master: int
+    version: int
+    applied: int
+    held_seconds: float
+    messages: int
+    stored: int
+    stored_bytes: int
+    pulls: int
+    pulled: int
+    pulled_bytes: int
+    proposals: int
+    proposed_seconds: float
+    map_version: int
+    rest_seconds: float
+
+
+class AskMap(NamedTuple):
+    """Request for the preferred map published in the store."""
+
+    client: str
+
+
+class MapIs(NamedTuple):
+    """The preferred map of a node, and the map published in the store as far as the node knows.
+
+    `in_store`: whether the node reads its map from the store. `applied`: the last slot of that log applied on
+    the node. `published`: the version published in the store, 0 for none. `version` may be that of the node's
+    own configuration instead.
+    """
+
+    in_store: bool
+    applied: int
+    published: int
+    version: int
+    preferred: tuple[int, ...]
+    claims: tuple[str, ...]
+
+    @property
+    def map(self) -> MapChanged:
+        """The map that the node uses."""
+        return MapChanged(self.version, self.preferred)
+
+
+class ChangeMap(NamedTuple):
+    """Request to publish a map or claims in the store; the result is visible there."""
+
+    change: Change
+
+
+# ---------------------------------------------------------------- the node's own log
+
+
+class Promised(NamedTuple):
+    """Log entry: a ballot was promised."""
+
+    ballot: Ballot
+
+
+class AcceptedAt(NamedTuple):
+    """Log entry: a value was accepted."""
+
+    slot: int
+    ballot: Ballot
+    entry: Entry
+
+
+class ChosenUpTo(NamedTuple):
+    """Log entry: all slots up to this one are chosen, with the values in this log."""
+
+    slot: int
+
+
+# ---------------------------------------------------------------- facts and orders
+
+
+class Received(NamedTuple):
+    """A message was received."""
+
+    sender: int | str
+    group: int
+    message: Any
+
+
+class ClientDisconnected(NamedTuple):
+    """The connection of a client has ended. The process has ended, or it will reconnect."""
+
+    client: str
+
+
+class TimerExpired(NamedTuple):
+    """The next deadline of the node has been reached."""
+
+
+class MapChanged(NamedTuple):
+    """A version of the preferred map: one node per group, or -1 for any."""
+
+    version: int
+    preferred: tuple[int, ...]
+
+
+class WriteLog(NamedTuple):
+    """Append to the log of the node, without waiting for the disk."""
+
+    group: int
+    written: Any
+
+
+class SendMessage(NamedTuple):
+    """Send a message. `synced`: only after all earlier writes are on disk."""
+
+    to: int | str
+    group: int
+    message: Any
+    synced: bool

@@ -1,0 +1,85 @@
+"""A node's place in the cluster: who it is, what time it is, and the orders collected so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trimtab_common.errors import SettingsError
+from trimtab_store.core.entries import Nonce
+from trimtab_store.core.messages import SendMessage, WriteLog
+from trimtab_store.core.settings import StoreSettings
+from trimtab_store.core.store_messages import Effect, StoreRequest
+
+
+@dataclass(slots=True)
+class NodeContext:
+    """Shared by all parts of one node.
+
+    Attributes
+    ----------
+    node, nodes
+        This node's number, and how many there are: 0 to `nodes` - 1.
+    incarnation
+        A number that no other life of this node has had.
+    now
+        Seconds on this node's clock, which never goes back and is no wall clock; set with every fact.
+    orders
+        What was ordered since the fact came.
+    rejoins
+        Whether a log in which nothing is promised may be one that was lost: see `rejoin`.
+    """
+
+    node: int
+    nodes: int
+    incarnation: int
+    settings: StoreSettings
+    now: float = 0.0
+    orders: list[Effect] = field(default_factory=list)
+    rejoins: bool = False
+    _nonces: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a cluster that cannot be.
+
+        Raises
+        ------
+        SettingsError
+            If the node is none of them.
+        """
+        if not 0 <= self.node < self.nodes:
+            raise SettingsError(
+                f"masters.node is {self.node}, expected 0 to {self.nodes - 1}: name one of the nodes"
+            )
+
+    @property
+    def majority(self) -> int:
+        """Voters that are enough."""
+        return self.nodes // 2 + 1
+
+    @property
+    def peers(self) -> list[int]:
+        """All nodes but this one."""
+        return [node for node in range(self.nodes) if node != self.node]
+
+    def nonce(self) -> Nonce:
+        """A nonce that nobody has had."""
+        self._nonces += 1
+        return self.incarnation, self._nonces
+
+    def send(self, to: int | str, group: int, message: Any, *, synced: bool = False) -> None:
+        """Order a message."""
+        self.orders.append(SendMessage(to, group, message, synced))
+
+    def broadcast(self, group: int, message: Any, *, synced: bool = False) -> None:
+        """Order a message to every other node."""
+        for node in self.peers:
+            self.send(node, group, message, synced=synced)
+
+    def write(self, group: int, written: Any) -> None:
+        """Order that something is appended to the log."""
+        self.orders.append(WriteLog(group, written))
+
+    def request_store(self, ask: StoreRequest) -> None:
+        """Order a question to the store."""
+        self.orders.append(ask)

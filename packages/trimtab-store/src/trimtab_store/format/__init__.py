@@ -1,0 +1,1 @@
+"""Formats of messages, of the log on disk, of configurations and preferred maps."""

@@ -1,0 +1,172 @@
+"""What a node process is told when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from math import inf
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from trimtab_common.errors import InputError, SettingsError, did_you_mean
+from trimtab_store.core.settings import StoreSettings
+from trimtab_store.format.transport_security import TransportSecurity
+
+FORMAT: Final = "trimtab/masters-node/1"
+STORE: Final = "store"
+"""In the place of a path: the preferred map is in the store itself."""
+MAX_BATCH_BYTES: Final = 512 << 10
+Shared = tuple[tuple[str, Any], ...]
+"""Names and values that all nodes of a cluster must have alike."""
+ELECTIONS: Final = 2.0
+"""Elections that etcd may need until a call comes through again: 2.03 s were measured with one of a second,
+.32 to .63 s with one of .3 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfiguration:
+    """One node of a cluster; all but `node`, `folder` and files is the same on all nodes.
+
+    Attributes
+    ----------
+    cluster
+        A name that no other cluster has.
+    node
+        This node's place in `addresses`.
+    addresses
+        Of all nodes, each `host:port`.
+    folder
+        Where its log lies.
+    groups
+        How many.
+    preferred_nodes
+        Preferred node of each group, by index; -1 for any. Empty: any for all groups.
+    map
+        Where later versions of that are read while the node runs: a file, or `store` for the store itself;
+        none if empty. All nodes must come to see the same.
+    tls_ca, tls_certificate, tls_key, tls_verify_hostname, secret_file
+        See `TransportSecurity`; none if empty.
+    engine
+        What chooses the entries of logs: the nodes themselves, up to five, or an etcd cluster.
+    etcd
+        Of its members, each `host:port`; only with that engine.
+    etcd_election_seconds
+        What `--election-timeout` is there.
+    """
+
+    format: str
+    cluster: str
+    node: int
+    addresses: list[str]
+    folder: str
+    groups: int
+    preferred_nodes: list[int] = field(default_factory=list)
+    map: str = ""
+    settings: StoreSettings = field(default_factory=StoreSettings)
+    engine: Literal["embedded", "etcd"] = "embedded"
+    etcd: list[str] = field(default_factory=list)
+    etcd_election_seconds: float = 1.0
+    tls_ca: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_verify_hostname: bool = True
+    secret_file: str = ""
+
+    @property
+    def shared(self) -> Shared:
+        """What nodes tell one another before they talk. Addresses may differ: each calls by its own ways."""
+        counts = (("nodes", len(self.addresses)), ("groups", self.groups), ("engine", self.engine))
+        return counts + tuple(self.settings.shared.items())
+
+    @property
+    def map_in_store(self) -> bool:
+        """Whether the preferred map is published in the store itself; it has no file then."""
+        return self.map == STORE
+
+    @property
+    def guard(self) -> TransportSecurity:
+        """What guards its connections; errors as in `TransportSecurity`."""
+        return TransportSecurity(
+            tls_ca=self.tls_ca,
+            tls_certificate=self.tls_certificate,
+            tls_key=self.tls_key,
+            tls_verify_hostname=self.tls_verify_hostname,
+            secret_file=self.secret_file,
+        )
+
+
+def read_configuration(path: Path) -> NodeConfiguration:
+    """A configuration from JSON.
+
+    Raises
+    ------
+    InputError
+        If it is not there, or not of this form.
+    SettingsError
+        If a bound of the protocol is not kept, with what the engine needs to choose again after a failure.
+    """
+    try:
+        data = path.read_bytes()
+        _reject_unknown(path, msgspec.json.decode(data))
+        found = msgspec.json.decode(data, type=NodeConfiguration)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path} cannot be read as a node's configuration: {error}") from None
+    if found.format != FORMAT:
+        raise InputError(f"{path} has format {found.format!r}, expected {FORMAT!r}")
+    for address in (*found.addresses, *found.etcd):
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise InputError(f"{path} has address {address!r}, expected host:port")
+    if found.etcd and found.engine != "etcd":
+        raise InputError(f"{path} has members of etcd and engine {found.engine}, expected engine etcd")
+    if found.groups < 1:
+        raise InputError(f"{path} has {found.groups} groups, expected 1 or more")
+    if found.preferred_nodes and len(found.preferred_nodes) != found.groups:
+        raise InputError(
+            f"{path} has preferred nodes for {len(found.preferred_nodes)} groups, expected {found.groups}: "
+            "one node per group, or -1 for any"
+        )
+    for place, node in enumerate(found.preferred_nodes):
+        if not -1 <= node < len(found.addresses):
+            known = len(found.addresses) - 1
+            raise InputError(
+                f"{path} names node {node} as preferred for group {place}, expected 0 to {known}, or -1"
+            )
+    return found if found.engine == "embedded" else _on_etcd(path, found)
+
+
+def _reject_unknown(path: Path, values: Any) -> None:
+    """A key that nobody reads was meant for something; another format may have others."""
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        return
+    tables = (("", values, NodeConfiguration), ("settings.", values.get("settings"), StoreSettings))
+    for place, table, kind in tables:
+        known = [one.name for one in fields(kind)]
+        for name in table if isinstance(table, dict) else ():
+            if name not in known:
+                hint = did_you_mean(name, known, f"known are {', '.join(known)}", place)
+                raise InputError(f"{path} has key {place}{name}, which a node does not know: {hint}")
+
+
+def _on_etcd(path: Path, found: NodeConfiguration) -> NodeConfiguration:
+    """With what etcd asks for; errors as in `read_configuration`."""
+    if not 0 < found.etcd_election_seconds < inf:
+        raise InputError(
+            f"{path} has etcd_election_seconds {found.etcd_election_seconds:g}, expected a number above 0: "
+            "name the --election-timeout of etcd"
+        )
+    if not found.etcd:
+        raise InputError(f"{path} has engine etcd and no members, expected etcd = [host:port, ...]")
+    if "/" in found.cluster:
+        raise InputError(
+            f"{path} has cluster {found.cluster!r}, expected a name without /: keys of etcd are parted by it"
+        )
+    settings = found.settings
+    if settings.batch_bytes > MAX_BATCH_BYTES:
+        raise SettingsError(
+            f"masters.batch_bytes is {settings.batch_bytes:,}, expected {MAX_BATCH_BYTES:,} or fewer on "
+            "etcd: it takes 1.5 MiB at once"
+        )
+    failover = max(settings.failover_seconds, ELECTIONS * found.etcd_election_seconds)
+    return replace(found, settings=replace(settings, failover_seconds=failover))

@@ -1,0 +1,113 @@
+"""What a node says of itself on standard error while it runs, a line each, and few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Final, TypeVar
+
+from trimtab_store.core.node import StoreNode
+from trimtab_store.core.settings import StoreSettings
+from trimtab_store.node.rate_limited_log import RateLimitedLogger
+
+Subject = TypeVar("Subject", bound=Hashable)
+
+
+class HealthMonitor:
+    """Says when the node stood still, when nodes go by different maps, and when a group rests.
+
+    Parameters
+    ----------
+    node
+        Its number.
+    """
+
+    def __init__(self, node: int, settings: StoreSettings) -> None:
+        self._node, self._settings = node, settings
+        self._limited_log: Final = RateLimitedLogger()
+        self._observed: float | None = None
+        self._logged: dict[str, tuple[Hashable, ...]] = {}
+
+    def record_progress(self, now: float) -> None:
+        """The node does something, as it does each half of R at least: a longer pause is one of its own."""
+        before, self._observed = self._observed, now
+        if before is None or now - before <= self._settings.renewal_seconds:
+            return
+        lease = self._settings.lease_seconds
+        over = now - before >= lease
+        self._limited_log.log(
+            f"node {self._node} stood still for {now - before:,.1f} s: its machine slept, its process was "
+            "stopped, or others took the processor; "
+            + (
+                "whatever it was master of has been taken over by now"
+                if over
+                else f"the lease is {lease:g} s, so it may have lost what it was master of"
+            )
+        )
+
+    def compared(self, node: StoreNode) -> None:
+        """Another node may have said which map it has, or lost a group: once of each, as long as it is so."""
+        version = node.maps.newest.version
+        for other in self._new("disputed", node.maps.disputed_by):
+            self._limited_log.log(
+                f"nodes {self._node} and {other} have different maps of version {version}: no group is "
+                f"taken over meanwhile; publish a map with version {version + 1} or higher, the same for "
+                "all nodes"
+            )
+        passed_over = node.passed_over
+        for other in self._new("passed over", passed_over):
+            self._limited_log.log(
+                f"node {other} stays at version {passed_over[other]} of the map, node {self._node} has "
+                f"version {version}: groups that it gives to node {other} stay where they are; "
+                f'correct "map" in the configuration of node {other}, or what keeps it from reading the map'
+            )
+        outdated_by = node.outdated_by
+        for other in self._new("outdated", outdated_by):
+            self._limited_log.log(
+                f"node {self._node} stays at version {version} of the map, node {other} has version "
+                f'{outdated_by[other]}: node {self._node} takes no group over; correct "map" in its '
+                "configuration, or what keeps it from reading the map"
+            )
+        for lacking in self._new("alone", [node.lacks_nodes] if node.lacks_nodes else []):
+            self._limited_log.log(
+                f"node {self._node} hears {lacking} nodes too few for a majority: it goes on with version "
+                f"{version} of the map and learns no newer one; start the others, or see what keeps it from "
+                "them"
+            )
+        for other in self._new("idle", node.idle):
+            self._limited_log.log(
+                f"node {other} does not take group {node.idle[other]} over, which the map gives to it: "
+                f"groups behind that one no longer wait; see what node {other} says, and whether it hears "
+                "the others"
+            )
+        for group, preferred in self._new("resting", node.resting.items()):
+            left = node.groups[group].rests.left(node.context.now, preferred)
+            self._limited_log.log(
+                f"group {group} is not given to node {preferred} for {left:,.0f} s: that node took it over "
+                "and lost it again soon; see why it stands still or ends, or name another node in the map"
+            )
+
+    def _new(self, kind: str, found: Iterable[Subject]) -> list[Subject]:
+        """Those of which this was not so at the look before."""
+        # Where a further version is disputed by the same node, it was not for a moment before.
+        before, now = self._logged.get(kind, ()), tuple(found)
+        self._logged[kind] = now
+        return [one for one in now if one not in before]
+
+    def lacks_map(self) -> None:
+        """No map is published in the store, as far as the node knows."""
+        self._limited_log.log(
+            f"node {self._node} finds no preferred map in the store, and no transfer is made for lack of "
+            "one: "
+            "publish a map with `trimtab apply` or `trimtab masters publish`"
+        )
+
+    def rejoins(self, without_vote: list[str]) -> None:
+        """The node has no vote in some groups for a while already; or has one in all of them again."""
+        if without_vote:
+            groups = f"{len(without_vote)} group{'s' * (len(without_vote) > 1)}"
+            self._limited_log.log(
+                f"node {self._node} has no log in {groups}, and no vote there until all other nodes have "
+                f"answered and it has caught up: {without_vote[0]}"
+            )
+        else:
+            self._limited_log.log(f"node {self._node} votes in all groups")

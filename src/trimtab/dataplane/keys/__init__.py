@@ -1,1 +1,0 @@
-"""Records by key in programs of our users: partitioners, and producers and consumers that keep order."""

@@ -1,1 +1,0 @@
-"""Processes of a cluster of groups: nodes that carry out over TCP what `trimtab.online.masters` decides."""

@@ -1,0 +1,157 @@
+"""A delivery time-out for aiokafka's producer, on its own accumulator and without a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
+from aiokafka.producer.message_accumulator import MessageAccumulator
+from aiokafka.producer.transaction_manager import TransactionManager
+
+from trimtab_keys.clients import aiokafka_batches as module
+from trimtab_keys.clients.aiokafka_batches import DeadlineAccumulator
+
+if TYPE_CHECKING:
+    import pytest
+
+PARTITION = TopicPartition("t", 0)
+NODE = 1
+
+
+class Cluster:
+    """All partitions have one leader."""
+
+    def leader_for_partition(self, _: TopicPartition) -> int:
+        """It is there."""
+        return NODE
+
+
+class Place:
+    """A producer's accumulator and numbers, after it was given its first id."""
+
+    def __init__(self) -> None:
+        self.numbers = TransactionManager(None, 60_000)
+        self.numbers.set_pid_and_epoch(7, 0)
+        loop = asyncio.get_running_loop()
+        self.own: Any = MessageAccumulator(Cluster(), 1000, 0, 40.0, txn_manager=self.numbers, loop=loop)
+        producer = SimpleNamespace(_txn_manager=self.numbers, _message_accumulator=self.own)
+        self.made = DeadlineAccumulator.of(producer, 120.0)
+
+    async def sent(self) -> asyncio.Future[Any]:
+        """A record is waiting to be sent."""
+        future: asyncio.Future[Any] = await self.own.add_message(PARTITION, b"k", b"v", 1.0)
+        return future
+
+    def drained(self) -> Any:
+        """The batch that goes into the next request, if there is one."""
+        nodes, _ = self.own.drain_by_nodes(set())
+        return nodes[NODE][PARTITION] if nodes else None
+
+    def aged(self, seconds: float) -> None:
+        """What waits has waited for so long."""
+        for batch in self.own._batches[PARTITION]:
+            batch._ctime -= seconds
+
+
+def run(story: Callable[[Place], Awaitable[None]]) -> None:
+    """Run one in a loop of its own, in which nothing goes wrong unseen."""
+    wrong: list[Any] = []
+
+    async def told() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
+        await story(Place())
+        await asyncio.sleep(0)
+
+    asyncio.run(told())
+    assert not wrong
+
+
+def number(batch: Any) -> tuple[int, int]:
+    """The producer's id and the first number of a batch, out of its bytes."""
+    data = bytes(batch.get_data_buffer())
+    return int.from_bytes(data[43:51], "big", signed=True), int.from_bytes(data[53:57], "big", signed=True)
+
+
+def test_what_is_young_goes_as_ever() -> None:
+    """Though its leader took longer than a request may."""
+
+    async def story(place: Place) -> None:
+        await place.sent()
+        place.aged(119)
+        assert number(place.drained()) == (7, 0)
+
+    run(story)
+
+
+def test_what_is_too_old_is_not_sent_any_more() -> None:
+    """It was never numbered, so that the next takes its number."""
+
+    async def story(place: Place) -> None:
+        old = await place.sent()
+        place.aged(121)
+        assert place.drained() is None
+        assert isinstance(old.exception(), KafkaTimeoutError)
+        await place.sent()
+        assert number(place.drained()) == (7, 0)
+
+    run(story)
+
+
+def test_what_is_too_old_is_not_sent_again_and_numbers_begin_anew() -> None:
+    """It may have been appended: nobody knows which number brokers expect of that id."""
+
+    async def story(place: Place) -> None:
+        old = await place.sent()
+        batch = place.drained()
+        assert number(batch) == (7, 0)
+        place.own.reenqueue(batch)
+        place.aged(121)
+        await place.own.add_message(TopicPartition("t", 1), b"k", b"v", 1.0)
+        place.own._waiter_future = asyncio.get_running_loop().create_future()
+        assert place.own.drain_by_nodes(set())[0] == {}, "first an id"
+        assert place.own.waiter().done(), "the sender goes round again"
+        assert isinstance(old.exception(), KafkaTimeoutError)
+        assert not place.numbers.has_pid()
+        place.numbers.set_pid_and_epoch(8, 0)
+        await place.sent()
+        nodes, _ = place.own.drain_by_nodes(set())
+        assert [number(one) for one in nodes[NODE].values()] == [(8, 0), (8, 0)]
+        await asyncio.sleep(0)
+        assert len(place.own._pending_batches) == 2, "the old one has taken itself out"
+
+    run(story)
+
+
+def test_numbers_begin_anew_after_a_batch_that_was_refused() -> None:
+    """Its number is missing at the broker, which would refuse all later ones of the partition."""
+
+    async def story(place: Place) -> None:
+        refused = await place.sent()
+        place.drained().failure(MessageSizeTooLargeError())
+        assert isinstance(refused.exception(), MessageSizeTooLargeError)
+        await place.sent()
+        assert place.drained() is None
+        place.numbers.set_pid_and_epoch(8, 0)
+        assert number(place.drained()) == (8, 0)
+
+    run(story)
+
+
+def test_what_is_too_old_fails_though_the_sender_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for an id, or for an answer; flushes and closing wait for it."""
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
+
+    async def story(place: Place) -> None:
+        old = await place.sent()
+        place.aged(121)
+        keeping = asyncio.create_task(place.made.keep())
+        await asyncio.wait([old], timeout=30)
+        keeping.cancel()
+        assert isinstance(old.exception(), KafkaTimeoutError)
+        await place.own.flush()
+
+    run(story)

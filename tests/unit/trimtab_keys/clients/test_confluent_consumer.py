@@ -1,0 +1,107 @@
+"""What confluent-kafka's consumer does with errors in its callbacks."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from trimtab_keys.clients.confluent import Consumer
+from trimtab_keys.clients.confluent import consumer as module
+
+
+class Deaf:
+    """A client whose coordinator does not answer."""
+
+    closed = False
+
+    def __init__(self, deaf_for: int = 10**9) -> None:
+        self._deaf_for = deaf_for
+        self.begun: list[TopicPartition] = []
+
+    def committed(self, names: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        """Nobody says, or not at first."""
+        self._deaf_for -= 1
+        if self._deaf_for >= 0:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return [TopicPartition(one.topic, one.partition, 7) for one in names]
+
+    def get_watermark_offsets(self, name: TopicPartition, timeout: float) -> tuple[int, int]:
+        """Of a log."""
+        return 3, 9
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """It begins."""
+        self.begun += partitions
+
+    def poll(self, seconds: float) -> None:
+        """Nothing comes."""
+
+    def close(self) -> None:
+        """The end."""
+        self.closed = True
+
+
+class Patient:
+    """As much of `OrderedConsumer` as a step without records asks for."""
+
+    commits: ClassVar[dict[int, int]] = {}
+
+    def poll_timeout(self, seconds: float) -> float:
+        """At once."""
+        return 0.0
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+
+    def assigned(self, partition: int, position: int) -> None:
+        """A partition begins."""
+        self.begun.append((partition, position))
+
+    def close(self) -> None:
+        """The end."""
+
+
+def consumer(client: Deaf) -> Any:
+    """One that was never connected."""
+    made: Any = Consumer.__new__(Consumer)
+    made.client, made.receiving, made._incremental = client, Patient(), False
+    made._topic, made._closing, made._trouble = "orders", False, None
+    return made
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is waited for is given up at once, and nothing is waited in between."""
+    monkeypatch.setattr(module, "BEGIN_SECONDS", 0.0)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
+
+
+def test_a_partition_whose_leader_has_just_died_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its next leader is known some seconds later: no reason for the consumer to end."""
+    monkeypatch.setattr(module, "BEGIN_SECONDS", 60.0)
+    late = consumer(Deaf(deaf_for=5))
+    late._assigned(late.client, [TopicPartition("orders", 2)])
+    assert late.receiving.begun == [(2, 7)]
+    assert [(one.partition, one.offset) for one in late.client.begun] == [(2, 7)]
+    assert late._trouble is None
+
+
+def test_an_error_in_a_callback_is_raised_by_the_step() -> None:
+    """Raised in the callback it would come out as a `KafkaError`, which no `except` catches."""
+    deaf = consumer(Deaf())
+    deaf._assigned(deaf.client, [TopicPartition("orders", 0)])
+    with pytest.raises(KafkaException, match="_TIMED_OUT"):
+        deaf.step()
+    assert deaf._trouble is None
+    assert not deaf.receiving.begun
+
+
+def test_a_rebalance_while_it_closes_asks_nobody() -> None:
+    """Nothing is consumed any more."""
+    deaf = consumer(Deaf())
+    deaf.close()
+    deaf._assigned(deaf.client, [TopicPartition("orders", 0)])
+    assert deaf.client.closed
+    assert deaf._trouble is None

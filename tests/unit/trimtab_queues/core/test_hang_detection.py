@@ -1,0 +1,35 @@
+"""Workers that hang, by what they finished and what they have in hand."""
+
+from __future__ import annotations
+
+from trimtab_queues.core.hang_detection import WorkerProgress
+
+
+def test_who_finishes_nothing_hangs_after_a_while() -> None:
+    """Ten seconds are the limit: on it nobody hangs; the first look begins the time."""
+    progress = WorkerProgress(10.0)
+    assert progress.hanging(100.0, [5, 5], [1.0, 1.0]) == []
+    assert progress.hanging(110.0, [5, 6], [1.0, 1.0]) == []
+    assert progress.hanging(110.1, [5, 6], [1.0, 1.0]) == [0]
+    assert progress.hanging(120.1, [5, 6], [1.0, 1.0]) == [0, 1]
+    assert progress.hanging(120.2, [7, 6], [1.0, 1.0]) == [1]
+    assert progress.hanging(130.2, [7, 6], [1.0, 1.0]) == [1]
+    assert progress.hanging(130.3, [7, 6], [1.0, 1.0]) == [0, 1]
+
+
+def test_long_messages_may_take_long() -> None:
+    """An hour in hand: three hours without an end, and not a second less."""
+    progress = WorkerProgress(10.0)
+    assert progress.hanging(0.0, [0], [3600.0]) == []
+    assert progress.hanging(10_800.0, [0], [3600.0]) == []
+    assert progress.hanging(10_800.1, [0], [3600.0]) == [0]
+
+
+def test_who_has_nothing_to_do_does_not_hang() -> None:
+    """The time begins with the first message after that; so it does where other queues are looked at."""
+    progress = WorkerProgress(10.0)
+    assert progress.hanging(0.0, [3], [0.0]) == []
+    assert progress.hanging(50.0, [3], [0.0]) == []
+    assert progress.hanging(59.0, [3], [1.0]) == []
+    assert progress.hanging(61.0, [3], [1.0]) == [0]
+    assert progress.hanging(70.0, [3, 3], [1.0, 1.0]) == []
