@@ -27,7 +27,7 @@ from trimtab.history.bundles.replay import ShedderScenario
 from trimtab.history.bundles.spark import replay_on_spark
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded, write_recording
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.observe.session import SessionSettings, spark_session
+from trimtab.observe.spark.session import SessionSettings, spark_session
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import PulsarBrokerConfig

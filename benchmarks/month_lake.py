@@ -35,13 +35,12 @@ from support.object_store import object_store
 from synthetic_telemetry import START, SyntheticCluster
 from trimtab.files import object_store as store
 from trimtab.files.store import Location, place_of, remove_folder
-from trimtab.observe.arrow_types import arrow_schema
-from trimtab.observe.lake import Lake, instant, microseconds
-from trimtab.observe.manifest import Manifest, new_path
-from trimtab.observe.parquet import finished_files, write_rows, writer_of
-from trimtab.observe.raw_index import publish_index
+from trimtab.observe.lake.columns import arrow_schema
+from trimtab.observe.lake.lake import Lake, instant, microseconds, publish_index
+from trimtab.observe.lake.manifest import Manifest, new_path
+from trimtab.observe.lake.parquet import finished_files, write_rows, writer_of
+from trimtab.observe.lake.status import read_status
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.status import read_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

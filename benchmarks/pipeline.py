@@ -37,13 +37,13 @@ from pipeline_points import fill, measured, timed
 from results import read_result, write_result
 from same_result import KEYS, difference
 
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas import stages
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.session import SessionSettings, spark_session
-from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.observe.spark.session import SessionSettings, spark_session
+from trimtab.observe.steps.batch import run_batch
+from trimtab.observe.steps.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,11 +29,11 @@ from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import skewed
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.truth import read_truth
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.session import SessionSettings, spark_session
+from trimtab.observe.spark.session import SessionSettings, spark_session
+from trimtab.observe.steps.batch import run_batch
 
 INTERVAL_SECONDS = 5.0
 COUNTERS = (

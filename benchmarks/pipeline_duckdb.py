@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from trimtab.observe.replicas.raw import FORM, KEYS
-from trimtab.observe.replicas.schemas import COUNTERS, DELTAS, STATE
+from trimtab.observe.replicas.pipeline import COUNTERS, DELTAS, FORM, KEYS, STATE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,12 +27,12 @@ import pyspark
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from synthetic_telemetry import SyntheticCluster, land
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.session import SessionSettings, spark_session
-from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.observe.spark.session import SessionSettings, spark_session
+from trimtab.observe.steps.batch import run_batch
+from trimtab.observe.steps.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable

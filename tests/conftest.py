@@ -139,7 +139,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the test run, started by the first test that asks for it."""
     from trimtab.jars.fetch import spark_s3_jars
     from trimtab.model.errors import JarsError
-    from trimtab.observe.session import SessionSettings, spark_session
+    from trimtab.observe.spark.session import SessionSettings, spark_session
 
     # Also able to reach a store, once a test says which; on the class path jars are not copied first. Where
     # they cannot be had, only tests that need them shall fail.

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from trimtab.observe.lake import Lake, microseconds
-from trimtab.observe.manifest import Manifest, publish_manifest
+from trimtab.observe.lake.lake import Lake, microseconds
+from trimtab.observe.lake.manifest import Manifest, publish_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimtab.observe.balancer_pipeline import BalancerPipeline
+    from trimtab.observe.lake.balancer_pipeline import BalancerPipeline
 
 _PLAIN = {
     "string": pa.string(),

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from trimtab.files.store import Location
-from trimtab.observe.parquet import write_rows
-from trimtab.observe.replicas.raw import COLUMNS
+from trimtab.observe.lake.parquet import write_rows
+from trimtab.observe.replicas.pipeline import COLUMNS
 
 START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
 

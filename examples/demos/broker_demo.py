@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from trimtab.lab.sandbox.truth import TruthTick
     from trimtab.model.imbalance import ImbalanceSummary
     from trimtab.model.load import FloatArray
-    from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.lake.balancer_pipeline import PipelineSettings
     from trimtab.report.comparison import MeasurementVerdict
     from trimtab.report.measured import MeasuredLoad
 

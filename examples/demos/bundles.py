@@ -32,9 +32,9 @@ from trimtab.model.bundles.range import namespace_of, parse_bundle, topic_hash
 from trimtab.model.bundles.receipt import BundlesReceipt
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.observe.bundles.pipeline import PIPELINE, BundlesPipelineSettings
-from trimtab.observe.collect.run import lake_sink
+from trimtab.observe.collect.sampler import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.report.bundles.renderer import plan_text, spent_text
 from trimtab.report.formats import bytes_text
 from trimtab.systems.pulsar.admin import PulsarAdmin

@@ -40,7 +40,7 @@ from trimtab.model.errors import ActError
 from trimtab.model.keys.plan import KeysPlan
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.plan.keys.trim import plan_keys
 from trimtab.report.keys.renderer import plan_text, receipt_text, status_text
 from trimtab.report.tables import table_lines

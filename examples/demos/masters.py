@@ -28,10 +28,9 @@ from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
 from trimtab.model.imbalance import imbalance
 from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot
-from trimtab.observe.collect.run import lake_sink
-from trimtab.observe.collect.sampler import RequestError
+from trimtab.observe.collect.sampler import RequestError, lake_sink
 from trimtab.observe.collect.settings import CollectSettings
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.masters.pipeline import PIPELINE, MastersPipelineSettings
 from trimtab.plan.masters.trim import plan_masters
 from trimtab.report.charts import FAINT, INK, save_figure, style_axes

@@ -27,9 +27,9 @@ from trimtab.lab.sandbox.queues.state import QueuesSandboxState
 from trimtab.model.errors import ObserveError, SandboxError
 from trimtab.model.queues.plan import QueuesPlan
 from trimtab.model.queues.snapshot import QueuesSnapshot
-from trimtab.observe.collect.run import lake_sink
+from trimtab.observe.collect.sampler import lake_sink
 from trimtab.observe.collect.settings import CollectSettings
-from trimtab.observe.lake import Lake, microseconds
+from trimtab.observe.lake.lake import Lake, microseconds
 from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
 from trimtab.plan.queues.trim import plan_queues
 from trimtab.report.charts import BASELINE, FAINT, INK, LINE, OVERLOADED, save_figure, style_axes

@@ -24,9 +24,9 @@ from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.receipt import ReplicasReceipt
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.observe.collect.run import lake_sink
+from trimtab.observe.collect.sampler import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE, ReplicasPipelineSettings
 from trimtab.report.formats import bytes_text, duration_text
 from trimtab.report.replicas.renderer import plan_text, progress_text, spent, spent_text

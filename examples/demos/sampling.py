@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from demos.machine import check_samples
 from trimtab.model.errors import ObserveError
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.observe.collect.run import TickResult, collect
-from trimtab.observe.collect.sampler import Sampler
+from trimtab.observe.collect.sampler import Sampler, TickResult, collect
 from trimtab.report.measured import MeasuredLoad, complete_ticks, measured_at, rows_of
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from demos.machine import MachineLog, SampleValidity
     from trimtab.lab.sandbox.load import SandboxLoad
     from trimtab.observe.collect.sinks import SampleSink
-    from trimtab.observe.lake import Lake
+    from trimtab.observe.lake.lake import Lake
 
 
 MAX_TICKS = 3

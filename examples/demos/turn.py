@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from trimtab.act.execution.state import StateT
     from trimtab.act.executor import Executor, PlanT, PortT, SettingsT
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.pipeline import PipelineRun
-    from trimtab.observe.settings import PipelineSettings
+    from trimtab.observe.lake.balancer_pipeline import PipelineSettings
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.steps.batch import PipelineRun
 
 
 class DemoPipeline:
@@ -51,7 +51,7 @@ class DemoPipeline:
 
     def run(self, lake: Lake, print_progress: Callable[[str], None]) -> PipelineRun:
         """Build all tables and a snapshot from everything sampled so far."""
-        from trimtab.observe.pipeline import run_batch
+        from trimtab.observe.steps.batch import run_batch
 
         return run_batch(self.session, lake, self.settings, print_progress=print_progress)
 
@@ -65,7 +65,7 @@ class DemoPipeline:
 
     @staticmethod
     def _start(scratch: Path, jars: tuple[Path, ...]) -> SparkSession:
-        from trimtab.observe.session import SessionSettings, spark_session
+        from trimtab.observe.spark.session import SessionSettings, spark_session
 
         return spark_session(SessionSettings(), scratch, jars=jars)
 

@@ -132,7 +132,7 @@ def planner_of(most: int) -> Any:
 
 def compare(folder: Path, since: str, step_seconds: float, every_seconds: float, chosen: list[str]) -> None:
     """A line for each method to plan, or for those chosen, over a recording."""
-    from trimtab.observe.session import SessionSettings, spark_session
+    from trimtab.observe.spark.session import SessionSettings, spark_session
 
     session = spark_session(SessionSettings(large_job=True))
     try:

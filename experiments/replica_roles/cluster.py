@@ -16,7 +16,7 @@ from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics
 from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
 from trimtab.lab.sandbox.load import SandboxLoad
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE
 
 INTERVAL_SECONDS = 8.0

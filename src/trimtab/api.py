@@ -27,7 +27,7 @@ from trimtab_common.errors import InputError, TrimtabError, did_you_mean
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from trimtab.observe.open_tables import OpenTables
+    from trimtab.observe.lake.open_tables import OpenTables
 
 __all__ = [
     "BALANCERS",

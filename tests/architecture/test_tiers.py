@@ -28,7 +28,7 @@ class Item:
     [
         ("unit/test_loop.py", (), "check"),
         ("unit/test_loop.py", ("slow",), "test"),
-        ("unit/observe/test_tables.py", ("spark",), "test"),
+        ("unit/observe/spark/test_tables.py", ("spark",), "test"),
         ("contracts/test_cluster_port.py", ("kafka",), "test"),
         ("integration/test_wheel.py", (), "test"),
         ("integration/test_demo.py", ("kafka", "alone"), "test"),

@@ -15,16 +15,14 @@ import pytest
 from support.object_store import ObjectStore
 from trimtab.files.object_store import StorePath
 from trimtab.model.errors import ObserveError
-from trimtab.observe.compact import MIN_FOLDERS
-from trimtab.observe.lake import Lake
-from trimtab.observe.manifest import Manifest
-from trimtab.observe.parquet import rows_of_files, write_rows
-from trimtab.observe.raw_files import consumed_by_stream, join_raw, remove_doomed
-from trimtab.observe.raw_index import RawIndex, publish_index
+from trimtab.observe.lake.balancer_pipeline import LakeSettings
+from trimtab.observe.lake.compaction import MIN_FOLDERS, consumed_by_stream, join_raw, remove_doomed
+from trimtab.observe.lake.housekeeping import outdated, remove_raw_and_snapshots
+from trimtab.observe.lake.lake import Lake, RawIndex, publish_index
+from trimtab.observe.lake.manifest import Manifest
+from trimtab.observe.lake.parquet import rows_of_files, write_rows
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.retention import outdated, remove_raw_and_snapshots
-from trimtab.observe.settings import LakeSettings
 
 FIRST = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
 NOW = 2e9

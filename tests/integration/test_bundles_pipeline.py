@@ -17,14 +17,12 @@ from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.model.bundles.reports import LONG_SAMPLES, SHORT_SAMPLES, TRAFFIC
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.forecasts import forecasts
+from trimtab.observe.bundles.pipeline import ATTRIBUTED, FORM, HOURS, TABLES, BundlesPipelineSettings
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-from trimtab.observe.bundles.raw import FORM
 from trimtab.observe.bundles.recorded import recent_ticks
-from trimtab.observe.bundles.schemas import ATTRIBUTED, HOURS, TABLES
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
-from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.steps.batch import run_batch
+from trimtab.observe.steps.stream import StreamSource, run_stream
 from trimtab.plan.pulsar.assign.least_load import LeastResourceState, choose, noted
 from trimtab.plan.pulsar.averages import EMPTY_TABLE
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
@@ -148,9 +146,9 @@ def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
 
 def test_a_mean_of_a_thousand_samples_is_carried_on(spark: SparkSession) -> None:
     """Past ten and a thousand samples, and past the blocks of the list, every state is the planner's."""
-    from trimtab.observe.bundles.averages import averages
-    from trimtab.observe.bundles.schemas import AVERAGES
-    from trimtab.observe.columns import ddl
+    from trimtab.observe.bundles.pipeline import AVERAGES
+    from trimtab.observe.bundles.reports import averages
+    from trimtab.observe.lake.columns import ddl
 
     cluster = SyntheticPulsar(brokers=1, namespaces=1, bundles_per_namespace=1, seed=3)
     number = LONG_SAMPLES + 40

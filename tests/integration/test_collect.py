@@ -18,11 +18,11 @@ from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.lab.sandbox.load import SandboxLoad
-from trimtab.observe.collect.run import TickResult, collect, lake_sink
+from trimtab.observe.collect.sampler import TickResult, collect, lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.replicas.pipeline import KINDS
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.raw import KINDS
 from trimtab.systems.kafka.client import admin_client, consumer
 from trimtab.systems.kafka.collector import COLLECTING
 

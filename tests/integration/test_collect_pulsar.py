@@ -15,7 +15,7 @@ from trimtab.lab.sandbox.pulsar import PulsarSandbox
 from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.recorded import recent_ticks
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(600)]

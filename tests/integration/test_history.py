@@ -15,27 +15,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from synthetic_telemetry import SyntheticCluster, land_by_tick
-from trimtab.observe import history
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
-from trimtab.observe.compact import sweep
-from trimtab.observe.housekeeping import keep, to_keep
-from trimtab.observe.lake import Lake
-from trimtab.observe.manifest import merged
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake import rebuild
+from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSettings
+from trimtab.observe.lake.compaction import remove_unnamed_folders
+from trimtab.observe.lake.housekeeping import preview_housekeeping, run_housekeeping
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.lake.manifest import merged
 from trimtab.observe.queues.pipeline import PIPELINE as QUEUES
 from trimtab.observe.queues.pipeline import QueuesPipelineSettings
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.schemas import TABLES
-from trimtab.observe.settings import LakeSettings, PipelineSettings
-from trimtab.observe.stages import backward
-from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.observe.replicas.pipeline import TABLES, ReplicasPipelineSettings
+from trimtab.observe.steps.batch import run_batch
+from trimtab.observe.steps.step import backward
+from trimtab.observe.steps.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.observe.balancer_pipeline import BalancerPipeline
+    from trimtab.observe.lake.balancer_pipeline import BalancerPipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -99,16 +98,16 @@ def test_history_by_the_day_goes_on_after_kill_9_and_makes_the_same_tables(
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     assert not lake.manifest().tables, "nothing is published by halves"
-    sweep(lake, lake.manifest(), grace_seconds=-60)
+    remove_unnamed_folders(lake, lake.manifest(), grace_seconds=-60)
     (first_day,) = cleaned.iterdir()
-    monkeypatch.setattr(history, "MAX_ROWS", 1)
+    monkeypatch.setattr(rebuild, "MAX_ROWS", 1)
     done = run_batch(spark, lake, SETTINGS, print_progress=said.append)
     assert "going on after 1 of 2 parts of history, which are done" in said
     assert len(list(cleaned.iterdir())) == 2
     assert first_day.is_dir()
     assert content(lake) == whole
     assert (done.files, done.ticks) == (TICKS, TICKS)
-    assert not (lake.tables / history.FOLDER).exists()
+    assert not (lake.tables / rebuild.FOLDER).exists()
 
 
 @pytest.mark.long
@@ -127,10 +126,10 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
 
     def kept(now: float) -> None:
         with lake.writing() as seat:
-            keep(lake, seat, LakeSettings(), SETTINGS, now)
+            run_housekeeping(lake, seat, LakeSettings(), SETTINGS, now)
 
     now = time.time()
-    (joined,) = to_keep(lake, LakeSettings(), SETTINGS, now).joined
+    (joined,) = preview_housekeeping(lake, LakeSettings(), SETTINGS, now).joined
     assert (joined.day, joined.files) == ("date=2026-11-20", 10)
     kept(now)
     run_stream(spark, lake, SETTINGS, source, once=True)
@@ -147,7 +146,7 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
     with lake.writing() as seat:
         in_a_day = replace(lake.manifest(), watermark=lake.manifest().watermark + 86400 * 10**6)
         seat.publish(in_a_day)
-        keep(lake, seat, LakeSettings(raw_retention_days=1), SETTINGS)
+        run_housekeeping(lake, seat, LakeSettings(raw_retention_days=1), SETTINGS)
     assert {path.parent.name for path in lake.raw_files()} == {"date=2026-11-21"}
     run_batch(spark, lake, SETTINGS)
     assert content(lake) == whole

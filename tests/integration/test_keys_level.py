@@ -21,7 +21,7 @@ from trimtab.files.keys.snapshot import FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.observe.keys.pipeline import PIPELINE
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.core.murmur2 import key_group
 

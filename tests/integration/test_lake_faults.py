@@ -14,14 +14,14 @@ import pytest
 from support.object_store import ObjectStore
 from synthetic_telemetry import SyntheticCluster, land_by_tick
 from trimtab.files.store import make_folder
-from trimtab.observe import stages
-from trimtab.observe.lake import Lake
-from trimtab.observe.manifest import Manifest, ManifestEntry
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.lake.manifest import Manifest, ManifestEntry
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.spark_address import store_options
-from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.observe.spark.session import store_options
+from trimtab.observe.steps import step
+from trimtab.observe.steps.batch import run_batch
+from trimtab.observe.steps.stream import StreamSource, run_stream
 from trimtab_common.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -51,14 +51,14 @@ def prepared(lake: Lake) -> Lake:
 
 def at_table(monkeypatch: pytest.MonkeyPatch, table: str, fault: Callable[[], object]) -> None:
     """Let something happen just before Spark writes a table."""
-    write = stages.write_table
+    write = step.write_table
 
     def after_fault(frame: object, lake: Lake, name: str) -> object:
         if name == table:
             fault()
         return write(frame, lake, name)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(stages, "write_table", after_fault)
+    monkeypatch.setattr(step, "write_table", after_fault)
 
 
 def told(spark: SparkSession, lake: Lake) -> str:

@@ -26,11 +26,10 @@ from synthetic_telemetry import SyntheticCluster, dirtied, land
 from trimtab.files.store import make_folder
 from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab.lab.sandbox.kafka.topics import delete_topics
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.schemas import TABLES
+from trimtab.observe.replicas.pipeline import TABLES, ReplicasPipelineSettings
+from trimtab.observe.steps.batch import run_batch
 from trimtab.systems.kafka.client import admin_client
 from trimtab.systems.kafka.settings import KafkaConnection
 

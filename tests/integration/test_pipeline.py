@@ -16,13 +16,13 @@ from synthetic_telemetry import SyntheticCluster, land
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
-from trimtab.observe.compact import MIN_FOLDERS, compacted, sweep
-from trimtab.observe.lake import Lake
-from trimtab.observe.manifest import publish_manifest
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake.compaction import MIN_FOLDERS, compacted_tables, remove_unnamed_folders
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.lake.manifest import publish_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.spark_archive import make_archive
+from trimtab.observe.spark.archive import make_archive
+from trimtab.observe.steps.batch import run_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,7 +167,7 @@ def test_compaction_changes_no_row_and_no_reader(lake: Lake) -> None:
     assert len(times) > MIN_FOLDERS
     from dataclasses import replace
 
-    from trimtab.observe.lake import microseconds
+    from trimtab.observe.lake.lake import microseconds
 
     cuts = [microseconds(time) for time in times] + [max(one.end for one in entry)]
     pieces = tuple(
@@ -178,13 +178,13 @@ def test_compaction_changes_no_row_and_no_reader(lake: Lake) -> None:
     )
     split = replace(manifest, tables={**manifest.tables, "rates": pieces})
     before = sorted(map(repr, lake.table("rates", manifest=split).to_pylist()))
-    joined = publish_manifest(lake.tables, compacted(lake, split))
+    joined = publish_manifest(lake.tables, compacted_tables(lake, split))
     assert len(joined.tables["rates"]) == 1
     assert joined.tables["rates"][0].is_complete
     assert sorted(map(repr, lake.table("rates").to_pylist())) == before
     assert sorted(map(repr, lake.table("rates", manifest=split).to_pylist())) == before
-    assert sweep(lake, joined) == 0, "readers keep what they hold for an hour"
-    assert sweep(lake, joined, grace_seconds=-1) > 0
+    assert remove_unnamed_folders(lake, joined) == 0, "readers keep what they hold for an hour"
+    assert remove_unnamed_folders(lake, joined, grace_seconds=-1) > 0
     assert sorted(map(repr, lake.table("rates").to_pylist())) == before
 
 
@@ -210,7 +210,7 @@ def test_sparks_classes_come_from_its_archive(tmp_path: Path) -> None:
     """Half of what a start takes is loading and checking fifteen thousand classes."""
     make_archive()
     log = tmp_path / "classes"
-    program = "from trimtab.observe.session import spark_session; spark_session().range(3).count()"
+    program = "from trimtab.observe.spark.session import spark_session; spark_session().range(3).count()"
     options = {"JAVA_TOOL_OPTIONS": f"-Xlog:class+load=info:file={log}"}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=os.environ | options, capture_output=True, text=True, check=True)

@@ -26,7 +26,7 @@ from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.port import PulsarAdminPort
 

@@ -13,11 +13,10 @@ import pytest
 from hand_written_tables import arrow_type
 from synthetic_telemetry import land
 from trimtab.files.queues.snapshot import FORMAT
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
-from trimtab.observe.queues.pipeline import PIPELINE, QueuesPipelineSettings
-from trimtab.observe.queues.raw import FORM
-from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.queues.pipeline import FORM, PIPELINE, QueuesPipelineSettings
+from trimtab.observe.steps.batch import run_batch
+from trimtab.observe.steps.stream import StreamSource, run_stream
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,10 +17,10 @@ WRITER = """
 import json, sys
 from pathlib import Path
 from trimtab.model.errors import ObserveError
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE
-from trimtab.observe.session import SessionSettings, spark_session
-from trimtab.observe.tables import write_table
+from trimtab.observe.spark.session import SessionSettings, spark_session
+from trimtab.observe.spark.tables import write_table
 
 cluster = SessionSettings(master="local-cluster[1,1,512]", executor_memory="512m")
 session = spark_session(cluster, Path(sys.argv[1]))

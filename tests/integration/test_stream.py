@@ -21,12 +21,11 @@ import pytest
 from support.telemetry_stories import Story, drawn_faults
 from synthetic_telemetry import SyntheticCluster, dirtied, land, land_by_tick
 from trimtab.lab.sandbox.kafka.topics import delete_topics
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.schemas import TABLES
-from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.observe.replicas.pipeline import TABLES, ReplicasPipelineSettings
+from trimtab.observe.steps.batch import run_batch
+from trimtab.observe.steps.stream import StreamSource, run_stream
 from trimtab.systems.kafka.client import admin_client, producer
 from trimtab.systems.kafka.settings import KafkaConnection
 

@@ -12,10 +12,10 @@ from support.telemetry_stories import START, TICK_SECONDS, Faults, Story, drawn_
 from synthetic_telemetry import land
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.replicas.resources import CPU, NETWORK_IN, NETWORK_OUT
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+from trimtab.observe.steps.batch import run_batch
 
 if TYPE_CHECKING:
     import datetime

@@ -14,8 +14,8 @@ from trimtab.act.execution.state import ExecutionStatus
 from trimtab.balancers import Balancer
 from trimtab.cli.bodies.apply import open_store
 from trimtab.model.imbalance import imbalance
-from trimtab.observe.lake import Lake, microseconds
-from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest
+from trimtab.observe.lake.lake import Lake, microseconds
+from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest
 
 Loads = Mapping[str, Sequence[float | None]]
 """Load of each broker by resource; None is not told."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from support.pulsar_trials import NAMESPACE
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload
-from trimtab.observe.collect import run
+from trimtab.observe.collect import sampler
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.systems.pulsar.admin import PulsarConnection
 from trimtab.systems.pulsar.collector import COLLECTING
 
@@ -36,10 +36,10 @@ def collected(
     )
     with (
         COLLECTING.open(connection, settings, CapacitySettings()) as collector,
-        run.lake_sink(lake.raw, COLLECTING.columns) as below,
+        sampler.lake_sink(lake.raw, COLLECTING.columns) as below,
         COLLECTING.recording(below, record) as landing,
     ):
-        for outcome in run.collect(collector, landing, 1.0, threading.Event(), TICKS_MAXIMUM):
+        for outcome in sampler.collect(collector, landing, 1.0, threading.Event(), TICKS_MAXIMUM):
             assert outcome.problem is None and outcome.sample is not None
             rows = [row for batch in outcome.sample.batches for row in batch.rows()]
             if enough(rows):

@@ -13,7 +13,7 @@ from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
-from trimtab.observe.columns import SECOND
+from trimtab.observe.lake.columns import SECOND
 
 STEP = 900
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.observe.lake import Lake, microseconds
-from trimtab.observe.manifest import Manifest, ManifestEntry, publish_manifest
+from trimtab.observe.lake.lake import Lake, microseconds
+from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from trimtab.files.store import Location
     from trimtab.model.finding import Finding
     from trimtab.model.plan import Problem
-    from trimtab.observe.balancer_pipeline import BalancerPipeline
     from trimtab.observe.collect.sampler import SystemSampler
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
+    from trimtab.observe.lake.balancer_pipeline import BalancerPipeline
     from trimtab.report.renderer import Renderer
     from trimtab_common.settings import Override, Section
 

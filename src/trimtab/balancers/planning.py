@@ -14,7 +14,7 @@ from trimtab.files.document import JsonDocument
 from trimtab.files.plan_format import balancer_of, open_plan
 from trimtab.files.store import Location
 from trimtab.model.errors import PlanError
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab_common.errors import InputError
 from trimtab_common.settings import Overrides
 

@@ -32,13 +32,13 @@ def _capacity_section() -> Section[Any]:
 
 
 def _lake_section() -> Section[Any]:
-    from trimtab.observe.settings import LakeSettings
+    from trimtab.observe.lake.balancer_pipeline import LakeSettings
 
     return Section("lake", LakeSettings)
 
 
 def _pipeline_section() -> Section[Any]:
-    from trimtab.observe.balancer_pipeline import settings_of
+    from trimtab.observe.lake.balancer_pipeline import settings_of
 
     def check(found: Any, refuse: RejectCallback) -> None:
         settings_of(found, [level.pipeline() for level in BALANCERS.values()])
@@ -47,7 +47,7 @@ def _pipeline_section() -> Section[Any]:
 
 
 def _spark_section() -> Section[Any]:
-    from trimtab.observe.session import SessionSettings
+    from trimtab.observe.spark.session import SessionSettings
 
     return Section("spark", SessionSettings)
 
@@ -95,7 +95,7 @@ def execution_table() -> type[Any]:
 
 def pipeline_table() -> type[Any]:
     """The dataclass of the table `[pipeline]`: the keys that all balancers share, and those of each."""
-    from trimtab.observe.balancer_pipeline import section_of
+    from trimtab.observe.lake.balancer_pipeline import section_of
 
     return section_of(one.pipeline() for one in BALANCERS.values())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.balancers.balancer import Option, setting_overrides
 
 if TYPE_CHECKING:
-    from trimtab.observe.session import SessionSettings
+    from trimtab.observe.spark.session import SessionSettings
     from trimtab_common.settings import Override, Settings
 
 MASTER: Final = Option("--master", "Spark master (spark.master); default: local.", setting="spark.master")
@@ -29,7 +29,7 @@ def spark_overrides(values: Mapping[str, Any]) -> tuple[Override, ...]:
 
 def spark_settings(settings: Settings, *, heavy: bool = False) -> SessionSettings:
     """The section `[spark]`; `heavy` where the work is long whatever it says."""
-    from trimtab.observe.session import SessionSettings
+    from trimtab.observe.spark.session import SessionSettings
 
     found = settings.section("spark", SessionSettings)
     return replace(found, large_job=True) if heavy else found

@@ -9,7 +9,7 @@ from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
     from trimtab.files.store import Location
-    from trimtab.observe.open_tables import OpenTables
+    from trimtab.observe.lake.open_tables import OpenTables
 
 
 def open_tables(lake: Location, balancer: str | None) -> OpenTables:
@@ -27,8 +27,8 @@ def open_tables(lake: Location, balancer: str | None) -> OpenTables:
     InputError
         If the lake has no tables of the balancer, or of several where none is named.
     """
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.open_tables import OpenTables
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.open_tables import OpenTables
 
     asked = [balancer_named(balancer, "balancer")] if balancer is not None else list(BALANCERS.values())
     found = [OpenTables(Lake(lake, one.pipeline())) for one in asked]

@@ -16,14 +16,14 @@ from trimtab.model.goals import Goals as Limits
 from trimtab.model.goals import GoalViolation, violations
 from trimtab.model.imbalance import ImbalanceSummary, imbalance
 from trimtab.model.load import FloatArray
-from trimtab.observe.status import rightly_stamped
+from trimtab.observe.lake.status import rightly_stamped
 from trimtab.report.formats import broker_name
 from trimtab.report.tables import HeatmapPanel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from trimtab.observe.lake import Lake
+    from trimtab.observe.lake.lake import Lake
 
 
 Rows = dict[datetime.datetime, dict[str, Any]]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from trimtab.model.goals import GoalStatus, GoalViolation, IntraBrokerBalance
     from trimtab.model.load import FloatArray
     from trimtab.model.plan import Problem
-    from trimtab.observe.lake_age import LakeAge
-    from trimtab.observe.status import BrokerStatus, ClusterStatus
+    from trimtab.observe.lake.lake import LakeAge
+    from trimtab.observe.lake.status import BrokerStatus, ClusterStatus
 
 
 MAX_LISTED = 40

@@ -16,8 +16,8 @@ from trimtab.balancers import (
 )
 from trimtab.files.plan_format import PlanFormat
 from trimtab.files.snapshot_format import SnapshotFormat
-from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.collect.sampler import SystemSampler
+from trimtab.observe.lake.balancer_pipeline import BalancerPipeline
 from trimtab.report.renderer import Renderer
 from trimtab_common.errors import InputError
 from trimtab_common.settings import Section

@@ -20,7 +20,7 @@ from trimtab.balancers import BALANCERS, systems
 from trimtab.cli.app import main
 from trimtab.extras import EXTRAS
 from trimtab.jars import fetch as jars_check
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.systems.kafka import check as kafka_check
 from trimtab_common.extras import MissingExtraError
 

@@ -17,7 +17,7 @@ import pytest
 from simulate.kafka.cluster import cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
 from trimtab.cli.app import main
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 EXPOSITIONS = Path(__file__).parents[1] / "systems" / "kafka" / "expositions"

@@ -18,7 +18,7 @@ from support.pulsar_admin import loaded_server
 from trimtab.cli.app import main
 from trimtab.files.bundles.reports import read_reports
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 
 

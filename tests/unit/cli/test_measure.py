@@ -20,7 +20,7 @@ from trimtab.cli.bodies.context import CommandContext
 from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.model.imbalance import ImbalanceSummary
 from trimtab.model.plan import Prediction
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 STEP = 30

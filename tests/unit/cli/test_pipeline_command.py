@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from support.small_lake import NOON, STEP, publish
 from trimtab.cli.app import main
 from trimtab.cli.bodies.pipeline import _print_quality
-from trimtab.observe.parquet import write_rows
+from trimtab.observe.lake.parquet import write_rows
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -19,7 +19,7 @@ from trimtab.files.bundles.plan import read_bundle_plan
 from trimtab.files.bundles.snapshot import read_bundles_snapshot, write_bundles_snapshot
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.plan.bundles.strategies import SHEDDERS
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from support.bundle_views import key
 from support.recordings import replay, skewed, tick, written
-from trimtab.observe.session import SessionSettings
+from trimtab.observe.spark.session import SessionSettings
 
 THREE = (
     *("--strategy", "ThresholdShedder", "--strategy", "calm=ThresholdShedder", "--strategy", "AvgShedder"),
@@ -176,7 +176,7 @@ def test_on_spark_the_same_is_shown_and_decisions_go_into_a_folder(
         print_progress("starting Spark")
         return session
 
-    monkeypatch.setattr("trimtab.observe.session.spark_session", started)
+    monkeypatch.setattr("trimtab.observe.spark.session.spark_session", started)
     shown = ("--reports", recording, *THREE, "--mode", "simulated", "--json")
     assert replay(*shown) == 0
     local = capsys.readouterr().out

@@ -16,7 +16,7 @@ from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.goals import GoalStatus, goal_status
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.snapshot import Quality
-from trimtab.observe.status import ClusterStatus, read_status
+from trimtab.observe.lake.status import ClusterStatus, read_status
 from trimtab.report.status_text import MAX_LISTED, status_document, status_text, violation_text
 from trimtab.report.tables import HeatmapPanel, cell_text, terminal_heatmap
 

@@ -196,7 +196,7 @@ def _on_spark(
 ) -> StrategyComparison:
     """A Spark task for each strategy, and one for the recording as it is; decisions go into a folder."""
     from trimtab.history.bundles.spark import replay_on_spark
-    from trimtab.observe.session import spark_session
+    from trimtab.observe.spark.session import spark_session
 
     # Before Spark starts: nobody should wait ten seconds to be told this.
     recording.check()

@@ -62,7 +62,7 @@ def replayed(values: Mapping[str, Any]) -> int:
     from trimtab.history.replicas.recording import ReplayPeriod
     from trimtab.history.replicas.replay import ReplicaMetricSpec
     from trimtab.history.replicas.spark import compare_on_spark
-    from trimtab.observe.spark_address import lake_session
+    from trimtab.observe.spark.session import lake_session
 
     period = ReplayPeriod(instant("--since", values["since"]), instant("--until", values["until"]))
     session = lake_session(spark, lake_place(values["lake"]), print_progress)

@@ -37,7 +37,7 @@ from trimtab.files.locations import state_folder
 from trimtab.files.store import Location
 from trimtab.model.receipt import Receipt
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.report.formats import fitted, print_progress, warn
 from trimtab_common.errors import InputError, TrimtabError
 from trimtab_common.settings import Settings

@@ -22,8 +22,7 @@ from trimtab.files.settings_check import bound
 from trimtab.jars.fetch import spark_findings
 from trimtab.model.finding import Finding, broken, exit_code_of, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.lake import Lake
-from trimtab.observe.lake_age import lake_age
+from trimtab.observe.lake.lake import Lake, lake_age
 from trimtab.report.formats import fitted
 from trimtab.report.status_text import check_lines, lake_finding
 from trimtab_common.errors import SettingsError, TrimtabError

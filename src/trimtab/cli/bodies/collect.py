@@ -13,10 +13,10 @@ from trimtab.balancers.systems import KAFKA
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import stop_on_signals
 from trimtab.files.store import reach
-from trimtab.observe.collect import run
+from trimtab.observe.collect import sampler
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import SampleSink
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.report.formats import print_progress
 from trimtab_common.errors import SettingsError
 from trimtab_common.settings import Settings
@@ -53,7 +53,7 @@ def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int
         for remark in collecting.warnings(how):
             print_progress(remark)
         known: frozenset[str] = frozenset()
-        for outcome in run.collect(collector, landing, how.interval_seconds, stop, ticks):
+        for outcome in sampler.collect(collector, landing, how.interval_seconds, stop, ticks):
             known = print_tick(outcome, known, target_kind(system))
             landed, lost = landed + (outcome.problem is None), lost + (outcome.problem is not None)
     print_progress(f"{landed} ticks landed" + (f", {lost} lost" if lost else ""))
@@ -74,7 +74,7 @@ def _sink(
         return
     level = next(one for one in BALANCERS.values() if one.system is system)
     folder = Lake(context.lake, level.pipeline()).raw
-    with run.lake_sink(folder, system.collecting().columns) as landing:
+    with sampler.lake_sink(folder, system.collecting().columns) as landing:
         yield landing, str(folder)
 
 
@@ -83,7 +83,7 @@ def target_kind(system: System) -> str:
     return next(one.target_kind for one in BALANCERS.values() if one.system is system)
 
 
-def print_tick(outcome: run.TickResult, known: frozenset[str], carrier: str) -> frozenset[str]:
+def print_tick(outcome: sampler.TickResult, known: frozenset[str], carrier: str) -> frozenset[str]:
     """One line for the tick, and one for each problem that is new or over; returns the problems of now."""
     sample = outcome.sample
     at = f"{outcome.tick:%H:%M:%S}"

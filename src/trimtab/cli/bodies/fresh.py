@@ -14,12 +14,12 @@ from trimtab.balancers.spark import spark_settings
 from trimtab.cli.bodies.collect import print_tick
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import stop_on_signals
-from trimtab.observe.balancer_pipeline import settings_of
-from trimtab.observe.collect import run
+from trimtab.observe.collect import sampler
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
-from trimtab.observe.session import spark_session
+from trimtab.observe.lake.balancer_pipeline import settings_of
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.spark.session import spark_session
+from trimtab.observe.steps.batch import run_batch
 from trimtab.report.formats import print_progress
 from trimtab_common.errors import SettingsError
 
@@ -62,12 +62,12 @@ def fresh_lake(balancer: Balancer, context: CommandContext, seconds: float) -> I
         lake = Lake(Path(folder), balancer.pipeline())
         with (
             collecting.open(context.connection(system, found), how, capacity) as collector,
-            run.lake_sink(lake.raw, collecting.columns) as below,
+            sampler.lake_sink(lake.raw, collecting.columns) as below,
             collecting.recording(below, None) as landing,
         ):
             print_progress(f"{ticks} samples, one every {how.interval_seconds:g} s")
             known: frozenset[str] = frozenset()
-            for outcome in run.collect(collector, landing, how.interval_seconds, stop, ticks):
+            for outcome in sampler.collect(collector, landing, how.interval_seconds, stop, ticks):
                 known = print_tick(outcome, known, balancer.target_kind)
         session = spark_session(spark_settings(found), print_progress=print_progress)
         try:

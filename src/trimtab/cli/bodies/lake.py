@@ -13,12 +13,11 @@ from trimtab.balancers.tables import open_tables
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.extras import require
 from trimtab.files.store import Location, place_of
-from trimtab.observe.balancer_pipeline import settings_of
-from trimtab.observe.delta import export_delta
-from trimtab.observe.housekeeping import keep, to_keep
-from trimtab.observe.lake import Lake, instant
-from trimtab.observe.raw_files import JoinedFiles
-from trimtab.observe.settings import LakeSettings
+from trimtab.observe.lake.balancer_pipeline import LakeSettings, settings_of
+from trimtab.observe.lake.compaction import JoinedFiles
+from trimtab.observe.lake.housekeeping import preview_housekeeping, run_housekeeping
+from trimtab.observe.lake.lake import Lake, instant
+from trimtab.observe.lake.open_tables import export_delta
 from trimtab.report.formats import print_progress
 from trimtab_common.errors import InputError
 
@@ -38,10 +37,10 @@ def compact(context: CommandContext, *, dry_run: bool) -> None:
         if level.place and not (seen.tables.is_dir() or seen.has_samples):
             continue
         if dry_run:
-            done = to_keep(seen, ages, settings[level.name])
+            done = preview_housekeeping(seen, ages, settings[level.name])
         else:
             with seen.writing(print_progress) as seat:
-                done = keep(seen, seat, ages, settings[level.name])
+                done = run_housekeeping(seen, seat, ages, settings[level.name])
         for day, files, size in _by_day(done.joined):
             word = "would join" if dry_run else "joined"
             print_progress(

@@ -23,7 +23,7 @@ from trimtab.files.head import duration
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
 from trimtab.model.goals import goal_status, out_of_service
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.report.comparison import MeasurementComparison, plan_goals
 from trimtab.report.formats import clock_text, fitted, print_progress
 from trimtab.report.measured import MIN_SAMPLES, SETTLING, measured_between

@@ -19,12 +19,11 @@ from trimtab.cli.bodies.watch import stop_on_signals
 from trimtab.files.head import duration, instant
 from trimtab.files.store import Location, reach
 from trimtab.model.errors import ObserveError
-from trimtab.observe.balancer_pipeline import settings_of
-from trimtab.observe.combined_stream import lakes_with_samples, run_batches, run_streams
-from trimtab.observe.lake import Lake
-from trimtab.observe.settings import LakeSettings, PipelineSettings
-from trimtab.observe.spark_address import lake_session
-from trimtab.observe.stream import StreamSource, run_stream
+from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSettings, settings_of
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.spark.session import lake_session
+from trimtab.observe.steps.batch import lakes_with_samples, run_batches
+from trimtab.observe.steps.stream import StreamSource, run_stream, run_streams
 from trimtab.report.formats import print_progress
 from trimtab_common.errors import SettingsError
 from trimtab_common.settings import Settings

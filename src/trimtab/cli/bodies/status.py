@@ -22,8 +22,8 @@ from trimtab.model.errors import ObserveError
 from trimtab.model.goals import GoalStatus, GoalViolation, goal_status, out_of_service, violations_not_in
 from trimtab.model.plan import Problem
 from trimtab.observe.collect.settings import CollectSettings
-from trimtab.observe.lake import Lake
-from trimtab.observe.status import TICKS, ClusterStatus, read_statuses
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.lake.status import TICKS, ClusterStatus, read_statuses
 from trimtab.report.measured import MIN_SAMPLES, SETTLING, measured_between
 from trimtab.report.status_text import finding_lines, status_document, status_text
 from trimtab_common.errors import InputError, SettingsError

@@ -134,7 +134,7 @@ class LakeReportRecording:
         """One at a time; errors as of `trimtab.observe.bundles.recorded.recent_ticks`."""
         from trimtab.observe.bundles.pipeline import PIPELINE
         from trimtab.observe.bundles.recorded import recent_ticks
-        from trimtab.observe.lake import Lake
+        from trimtab.observe.lake.lake import Lake
 
         return self.period.of(recent_ticks(Lake(self.path, PIPELINE), self.cluster, self.period.since))
 

@@ -15,16 +15,13 @@ from trimtab.model.replicas.loadvalue import load_value
 from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.snapshot import NO_HOURS, LogDirs, ReplicasSnapshot
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.observe.columns import SECOND
-from trimtab.observe.lake import instant
-from trimtab.observe.replicas.backtest import METHODS, Backtest, expected_loads
-from trimtab.observe.replicas.load_forecast import HOURS
-from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.profiles import hours, profiles
-from trimtab.observe.replicas.schemas import ROLE_LOAD
-from trimtab.observe.replicas.trends import days, profile_errors, trends
-from trimtab.observe.seasons import DAY, HOUR, mean_load
-from trimtab.observe.snapshots import fields_of
+from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.lake import instant
+from trimtab.observe.lake.snapshots import fields_of
+from trimtab.observe.replicas.loads import HOURS, METHODS, Backtest, expected_loads
+from trimtab.observe.replicas.pipeline import ROLE_LOAD, ReplicasPipelineSettings
+from trimtab.observe.replicas.windows import days, hours, profile_errors, profiles, trends
+from trimtab.observe.spark.expressions import DAY, HOUR, mean_load
 from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:

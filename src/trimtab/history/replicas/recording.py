@@ -14,9 +14,9 @@ from trimtab.files.replicas.recording import COLUMNS, opened_recording
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.replicas.snapshot import NO_BROKER, Partitions, ReplicasSnapshot
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE
-from trimtab.observe.tables import SparkTables
+from trimtab.observe.spark.tables import SparkTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

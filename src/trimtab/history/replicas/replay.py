@@ -17,7 +17,7 @@ from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot
-from trimtab.observe.imbalance import imbalance
+from trimtab.observe.steps.imbalance import imbalance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -296,7 +296,7 @@ def effects_of(
 
 
 def _loads(series: LoadSeries, traces: Mapping[str, ScenarioTrace]) -> pa.Table:
-    """A row a scenario, step and broker in service, as `trimtab.observe.imbalance` takes them."""
+    """A row a scenario, step and broker in service, as `trimtab.observe.steps.imbalance` takes them."""
     brokers = series.initial.brokers
     serves = np.flatnonzero(brokers.in_service)
     capacity = np.where(np.isfinite(brokers.capacity), brokers.capacity, np.nan)[serves]

@@ -22,7 +22,7 @@ from trimtab.history.tasks import run_tasks
 from trimtab.model.errors import PlanError
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import DISK
-from trimtab.observe.columns import SECOND
+from trimtab.observe.lake.columns import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,14 +20,14 @@ from trimtab.model.bundles.reports import (
     ResourceUsage,
 )
 from trimtab.model.errors import ObserveError
-from trimtab.observe.lake import instant, microseconds
-from trimtab.observe.parquet import is_complete_file, rows_of_files
+from trimtab.observe.lake.lake import instant, microseconds
+from trimtab.observe.lake.parquet import is_complete_file, rows_of_files
 
 if TYPE_CHECKING:
     import pyarrow
 
     from trimtab.files.store import Location
-    from trimtab.observe.lake import Lake
+    from trimtab.observe.lake.lake import Lake
 
 Row = dict[str, Any]
 

@@ -1,12 +1,18 @@
-"""The tables `[collect]` and `[capacity]` of trimtab.toml."""
+"""The tables `[collect]` and `[capacity]` of trimtab.toml.
+
+Capacities: which resources they are known of, broker by broker, and what that means for plans.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from trimtab.model.finding import Finding, fine, missing
+from trimtab.model.load import resource_name
 from trimtab_common.errors import SettingsError, did_you_mean
 
 
@@ -208,3 +214,45 @@ def unknown_addresses(capacity: CapacitySettings, known: Collection[str]) -> lis
 
 def _nearest(name: str, known: Iterable[str], section: str) -> str:
     return did_you_mean(name, known, "correct it or take it out", f"{section}.")
+
+
+LONGEST_LIST = 5
+
+
+@dataclass(frozen=True)
+class KnownCapacity:
+    """One resource's capacities.
+
+    Attributes
+    ----------
+    setting
+        Key of `[capacity]` that declares it.
+    origin
+        By broker, where its capacity is from, `declared` or in other words; None where it has none.
+    """
+
+    resource: str
+    setting: str
+    origin: Mapping[int | str, str | None]
+
+
+def capacity_findings(part: str, known: KnownCapacity, meaning: str) -> Iterator[Finding]:
+    """One finding on a resource.
+
+    Parameters
+    ----------
+    meaning
+        What plans do where it is missing.
+    """
+    subject = f"capacity of {resource_name(known.resource)}"
+    lacking = [str(broker) for broker, origin in known.origin.items() if origin is None]
+    if not lacking:
+        ways = Counter(origin for origin in known.origin.values() if origin is not None)
+        yield fine(part, subject, ", ".join(f"{way} for {number}" for way, number in ways.items()))
+        return
+    if len(lacking) == len(known.origin):
+        whom = "any broker"
+    else:
+        more = f" and {len(lacking) - LONGEST_LIST} more" if len(lacking) > LONGEST_LIST else ""
+        whom = f"{'broker' if len(lacking) == 1 else 'brokers'} {', '.join(lacking[:LONGEST_LIST])}{more}"
+    yield missing(part, subject, f"not known of {whom}: {meaning}", f"set capacity.{known.setting}")

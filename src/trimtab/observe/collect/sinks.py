@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from trimtab.files.object_store import StorePath
 from trimtab.model.errors import ObserveError
-from trimtab.observe.parquet import write_rows
+from trimtab.observe.lake.parquet import write_rows
 from trimtab_common.files import sync_folder
 
 if TYPE_CHECKING:

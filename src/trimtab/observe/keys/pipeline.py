@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from trimtab.model.keys.snapshot import RESOURCES
-from trimtab.observe.balancer_pipeline import BalancerPipeline
-from trimtab.observe.columns import QUALITY, RawSchema, columns, imbalance_columns, numbers, of_raw
-from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
+from trimtab.observe.lake.columns import QUALITY, RawSchema, columns, imbalance_columns, numbers, of_raw
 from trimtab_common.errors import SettingsError
 
 KINDS: Final = ("keyed_topic", "key_partition", "hot_key")

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab.model.snapshot import Quality
-from trimtab.observe.columns import SECOND
-from trimtab.observe.lake import microseconds
-from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
+from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.lake import microseconds
+from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 from trimtab_keys.core.consumption import literal, repaired
 from trimtab_keys.core.load import PartitionContent, PartitionLoadView
 from trimtab_keys.core.similarity import by_content, by_load
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from trimtab.files.store import Location
     from trimtab.observe.keys.pipeline import KeysPipelineSettings
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.manifest import Manifest
 
 Row = dict[str, Any]
 

@@ -11,17 +11,17 @@ from trimtab.files.masters.snapshot import FORMAT
 from trimtab.model.masters.naming import group_name
 from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
 from trimtab.model.snapshot import Quality
-from trimtab.observe.columns import SECOND
-from trimtab.observe.lake import microseconds
-from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
+from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.lake import microseconds
+from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from trimtab.files.store import Location
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.manifest import Manifest
     from trimtab.observe.masters.pipeline import MastersPipelineSettings
 
 Row = dict[str, Any]

@@ -8,12 +8,12 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from trimtab.model.masters.snapshot import RESOURCES
-from trimtab.observe import clean as counts
-from trimtab.observe.balancer_pipeline import TableStage, here
-from trimtab.observe.columns import SECOND, SampleFlag
-from trimtab.observe.imbalance import imbalance_table
+from trimtab.observe.lake.balancer_pipeline import TableStage, here
+from trimtab.observe.lake.columns import SECOND, SampleFlag
 from trimtab.observe.masters.pipeline import BROKERS, GROUPS, SHARES, MastersPipelineSettings
-from trimtab.observe.spark_columns import conform, flag_if, is_valid_interval
+from trimtab.observe.spark.expressions import conform, flag_if, is_valid_interval
+from trimtab.observe.steps import clean as counts
+from trimtab.observe.steps.imbalance import imbalance_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

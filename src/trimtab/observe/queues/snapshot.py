@@ -11,16 +11,16 @@ import pyarrow.compute as pc
 from trimtab.files.queues.snapshot import FORMAT
 from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
 from trimtab.model.snapshot import Quality
-from trimtab.observe.columns import SECOND
-from trimtab.observe.lake import microseconds
-from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
+from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.lake import microseconds
+from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trimtab.files.store import Location
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.manifest import Manifest
     from trimtab.observe.queues.pipeline import QueuesPipelineSettings
 
 Row = dict[str, Any]

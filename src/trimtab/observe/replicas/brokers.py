@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.observe.columns import SECOND
-from trimtab.observe.replicas.schemas import BROKERS, CLIENTS
-from trimtab.observe.spark_columns import conform, is_valid_interval, scaled
+from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.replicas.pipeline import BROKERS, CLIENTS
+from trimtab.observe.spark.expressions import conform, is_valid_interval, scaled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -19,15 +19,15 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokers,
     ReplicaBrokerState,
 )
-from trimtab.observe.columns import SECOND
+from trimtab.observe.lake.columns import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from trimtab.observe.settings import PipelineSettings
-    from trimtab.observe.snapshots import SnapshotInputs
+    from trimtab.observe.lake.balancer_pipeline import PipelineSettings
+    from trimtab.observe.lake.snapshots import SnapshotInputs
 
 _MEMORY = 86400 * SECOND
 """The host, rack and capacity of a broker that is gone are remembered so long, microseconds."""

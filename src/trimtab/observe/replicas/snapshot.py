@@ -14,18 +14,17 @@ from trimtab.model.load import FloatArray
 from trimtab.model.replicas.resources import CPU, RESOURCES
 from trimtab.model.replicas.snapshot import Partitions, ReplicaBrokers, ReplicasSnapshot
 from trimtab.model.snapshot import Quality
-from trimtab.observe.columns import SECOND
-from trimtab.observe.cpu_fit import newest_cpu_fit
-from trimtab.observe.lake import instant
-from trimtab.observe.replicas.load_forecast import held_seconds, load_forecast
+from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.lake import instant
+from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
+from trimtab.observe.replicas.loads import held_seconds, load_forecast, role_loads
 from trimtab.observe.replicas.placement import consistent_tick, placement_at
-from trimtab.observe.replicas.role_loads import role_loads
-from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
+from trimtab.observe.steps.cpu_fit import newest_cpu_fit
 
 if TYPE_CHECKING:
     from trimtab.files.store import Location
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.manifest import Manifest
     from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 
 

@@ -7,19 +7,29 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from trimtab.model.replicas.resources import RESOURCES
-from trimtab.observe import clean as counts
-from trimtab.observe import imbalance as measures
-from trimtab.observe.balancer_pipeline import TableStage, here
-from trimtab.observe.columns import SECOND, SampleFlag
+from trimtab.observe.lake.balancer_pipeline import TableStage, here
+from trimtab.observe.lake.columns import SECOND, SampleFlag
 from trimtab.observe.replicas.brokers import brokers, clients
-from trimtab.observe.replicas.profiles import arrivals, hours, profile_reach, profiles
-from trimtab.observe.replicas.rates import rates
-from trimtab.observe.replicas.schemas import IMBALANCE
-from trimtab.observe.replicas.traffic import growth, traffic
-from trimtab.observe.replicas.trends import days, error_reach, profile_errors, trend_reach, trends
-from trimtab.observe.replicas.windows import NANOSECONDS_PER_US, attributed, cpu_model, windows
-from trimtab.observe.seasons import DAY, HOUR
-from trimtab.observe.spark_columns import conform
+from trimtab.observe.replicas.pipeline import IMBALANCE
+from trimtab.observe.replicas.traffic import growth, rates, traffic
+from trimtab.observe.replicas.windows import (
+    NANOSECONDS_PER_US,
+    arrivals,
+    attributed,
+    cpu_model,
+    days,
+    error_reach,
+    hours,
+    profile_errors,
+    profile_reach,
+    profiles,
+    trend_reach,
+    trends,
+    windows,
+)
+from trimtab.observe.spark.expressions import DAY, HOUR, conform
+from trimtab.observe.steps import clean as counts
+from trimtab.observe.steps import imbalance as measures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,8 +10,8 @@ from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from trimtab.model.finding import Finding, broken, fine, missing
-from trimtab.observe.capacity_check import KnownCapacity, capacity_findings
 from trimtab.observe.collect.sampler import RequestError, TickSample
+from trimtab.observe.collect.settings import KnownCapacity, capacity_findings
 from trimtab.systems.kafka.client import open_admin, reach
 from trimtab.systems.kafka.collector import KafkaCollector
 from trimtab.systems.kafka.counter_check import (

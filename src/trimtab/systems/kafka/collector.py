@@ -13,7 +13,7 @@ from typing import Final
 from trimtab.observe.collect.clients import ClientFiles
 from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, unknown_ids
-from trimtab.observe.replicas.raw import COLUMNS
+from trimtab.observe.replicas.pipeline import COLUMNS
 from trimtab.systems.kafka.broker_sample import KafkaBrokerSample, sample_broker
 from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.counter_check import CounterCheck, TrafficReading

@@ -9,7 +9,7 @@ import numpy as np
 from trimtab.model.load import FloatArray
 from trimtab.observe.collect.sampler import TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.status import BrokerStatus, signed_deviation
+from trimtab.observe.lake.status import BrokerStatus, signed_deviation
 from trimtab.systems.kafka.collector import open_collector
 from trimtab.systems.kafka.settings import KafkaConnection
 

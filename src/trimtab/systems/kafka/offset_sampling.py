@@ -28,7 +28,7 @@ from trimtab_keys.core.routing import Route, RoutingTable, group_count
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from trimtab.observe.lake import Lake
+    from trimtab.observe.lake.lake import Lake
     from trimtab.systems.kafka.settings import KafkaConnection
     from trimtab_common.settings import Settings
 

@@ -11,7 +11,7 @@ from typing import Final
 from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
-from trimtab.observe.masters.raw import COLUMNS
+from trimtab.observe.masters.pipeline import COLUMNS
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.settings import PaxosConnection
 from trimtab_common.errors import ConnectError

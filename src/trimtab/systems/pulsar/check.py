@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.model.finding import Finding, broken, fine, missing
-from trimtab.observe.capacity_check import KnownCapacity, capacity_findings
 from trimtab.observe.collect.sampler import RequestError, TickSample
+from trimtab.observe.collect.settings import KnownCapacity, capacity_findings
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.collector import PulsarCollector
 from trimtab.systems.pulsar.rows import CAPACITY

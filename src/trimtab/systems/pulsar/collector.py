@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from trimtab.observe.bundles.raw import COLUMNS
+from trimtab.observe.bundles.pipeline import COLUMNS
 from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, unknown_addresses
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection

@@ -15,7 +15,7 @@ from trimtab.model.bundles.policies import is_heartbeat_or_sla
 from trimtab.model.load import FloatArray
 from trimtab.observe.collect.sampler import TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.status import signed_deviation
+from trimtab.observe.lake.status import signed_deviation
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
 from trimtab.systems.pulsar.collector import PulsarCollector
 from trimtab.systems.pulsar.figures import TRAFFIC

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Final
 
 from trimtab.model.bundles.policies import BundlePolicies, is_heartbeat_or_sla
-from trimtab.observe.bundles.raw import policies_text
+from trimtab.observe.bundles.pipeline import policies_text
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.bundles import are_valid_boundaries
 from trimtab.systems.pulsar.figures import SampleErrors

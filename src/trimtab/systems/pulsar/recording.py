@@ -13,7 +13,7 @@ import msgspec
 from trimtab.files.bundles.reports import report_line
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import ObserveError
-from trimtab.observe.bundles.raw import COLUMNS
+from trimtab.observe.bundles.pipeline import COLUMNS
 from trimtab.observe.bundles.recorded import reports_of
 from trimtab.observe.collect.sinks import RowBatch, SampleSink
 from trimtab_common.errors import InputError

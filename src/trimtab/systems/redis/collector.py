@@ -12,7 +12,7 @@ from typing import Final
 from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
-from trimtab.observe.queues.raw import COLUMNS
+from trimtab.observe.queues.pipeline import COLUMNS
 from trimtab.systems.redis.server import QueueCounters, QueueServerClient, open_server
 from trimtab.systems.redis.settings import RedisConnection
 from trimtab_common.errors import ConnectError, InputError

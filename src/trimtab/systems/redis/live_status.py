@@ -10,7 +10,7 @@ import numpy as np
 from trimtab.model.load import FloatArray
 from trimtab.observe.collect.sampler import TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.status import signed_deviation
+from trimtab.observe.lake.status import signed_deviation
 from trimtab.systems.redis.collector import open_collector
 from trimtab.systems.redis.settings import RedisConnection
 

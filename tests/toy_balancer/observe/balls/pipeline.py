@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimtab.model.balls.snapshot import RESOURCES
-from trimtab.observe.balancer_pipeline import BalancerPipeline
 from trimtab.observe.balls.raw import FORM
-from trimtab.observe.columns import QUALITY, imbalance_columns
-from trimtab.observe.settings import PipelineSettings
+from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
+from trimtab.observe.lake.columns import QUALITY, imbalance_columns
 
 
 @dataclass(frozen=True)

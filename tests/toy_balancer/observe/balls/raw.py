@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.observe.columns import RawSchema, of_raw
+from trimtab.observe.lake.columns import RawSchema, of_raw
 
 COLUMNS = (
     ("cluster", "string"),

@@ -9,15 +9,15 @@ import numpy as np
 from trimtab.files.balls.snapshot import FORMAT
 from trimtab.model.balls.snapshot import BallsSnapshot
 from trimtab.model.snapshot import Quality
-from trimtab.observe.lake import instant
-from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
+from trimtab.observe.lake.lake import instant
+from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trimtab.observe.balls.pipeline import BallsPipelineSettings
-    from trimtab.observe.lake import Lake
-    from trimtab.observe.manifest import Manifest
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.manifest import Manifest
 
 
 def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: BallsPipelineSettings) -> list[Path]:

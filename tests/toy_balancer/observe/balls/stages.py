@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from trimtab.observe import clean
-from trimtab.observe import imbalance as measures
-from trimtab.observe.balancer_pipeline import TableStage, here
 from trimtab.observe.balls.pipeline import BOXES, RESOURCES
-from trimtab.observe.columns import imbalance_columns
-from trimtab.observe.spark_columns import conform
+from trimtab.observe.lake.balancer_pipeline import TableStage, here
+from trimtab.observe.lake.columns import imbalance_columns
+from trimtab.observe.spark.expressions import conform
+from trimtab.observe.steps import clean
+from trimtab.observe.steps import imbalance as measures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ from trimtab.files.bundles.reports import read_reports, report_line
 from trimtab.history.bundles.recording import FileReportRecording, LakeReportRecording, TickRange
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab_common.errors import InputError
 
 

@@ -19,7 +19,7 @@ from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.model.errors import PlanError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.plan.bundles.strategies import shedder
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.strategies import placer

@@ -11,9 +11,9 @@ import pytest
 
 from trimtab.history.queues.recording import lake_arrivals
 from trimtab.model.errors import ObserveError
-from trimtab.observe.collect.run import lake_sink
+from trimtab.observe.collect.sampler import lake_sink
 from trimtab.observe.collect.sinks import RowBatchBuilder
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.queues.pipeline import PIPELINE
 from trimtab.systems.redis.collector import COLLECTING
 

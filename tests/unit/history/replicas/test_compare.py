@@ -26,7 +26,7 @@ from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
-from trimtab.observe.session import SessionSettings
+from trimtab.observe.spark.session import SessionSettings
 from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_a_drawn_week_from_the_command_line(
     """Its second half, replanned every twelve hours: what is moved costs bytes and lowers γ, the unmoved row
     is the load as it was drawn, and the picture is there.
     """
-    monkeypatch.setattr("trimtab.observe.spark_address.spark_session", lambda *_, **__: spark)
+    monkeypatch.setattr("trimtab.observe.spark.session.spark_session", lambda *_, **__: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     chart = tmp_path / "chart.svg"
     words = ["--step", "60", "--plan-interval", "720", "--since", "2026-11-06T00:00"]
@@ -133,7 +133,7 @@ def test_spark_is_started_as_the_settings_say(
         asked.append(settings)
         raise ObserveError("enough")
 
-    monkeypatch.setattr("trimtab.observe.spark_address.spark_session", refused)
+    monkeypatch.setattr("trimtab.observe.spark.session.spark_session", refused)
     file = tmp_path / "trimtab.toml"
     file.write_text('[spark]\nmaster = "spark://there:7077"\nmemory = "3g"\n', encoding="utf-8")
     words = ["replay", "replicas", f"--recording={recording}", f"--settings={file}"]

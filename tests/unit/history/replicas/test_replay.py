@@ -12,7 +12,7 @@ from trimtab.history.replicas.replay import COPY_SHARE, PlanningScenario, trace_
 from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.observe.seasons import HOUR
+from trimtab.observe.spark.expressions import HOUR
 
 SETTINGS = ReplicasSettings()
 

@@ -1,7 +1,7 @@
 """Policies go through the lake as text and come back whole."""
 
 from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
-from trimtab.observe.bundles.raw import policies_from, policies_text
+from trimtab.observe.bundles.pipeline import policies_from, policies_text
 
 
 def test_policies_come_back_as_they_were():

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.observe.bundles.recent_lines import CLEAR_TREND, MIN_WINDOWS, _pass, recent_lines
+from trimtab.observe.bundles.forecasts import CLEAR_TREND, MIN_WINDOWS, _pass, recent_lines
 
 SLIDE = 60_000_000
 START = 1_795_000_000_000_000

@@ -13,7 +13,7 @@ from synthetic_telemetry import land, land_by_tick
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.recorded import recent_ticks
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 
 if TYPE_CHECKING:
     from pathlib import Path

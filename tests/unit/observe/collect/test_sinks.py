@@ -23,9 +23,9 @@ from trimtab.observe.collect.sinks import (
     arrow_schema,
     to_table,
 )
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.replicas.pipeline import COLUMNS
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.raw import COLUMNS
 from trimtab.systems.kafka.topic_sink import TopicSink
 
 TICK = datetime.datetime(2025, 11, 21, 12, 0, 30, tzinfo=datetime.UTC)
@@ -84,7 +84,7 @@ WRITER = """
 import sys, pathlib, datetime, pyarrow.parquet
 from trimtab.observe.collect.sinks import RowBatchBuilder
 from trimtab.systems.kafka.topic_sink import TopicSink
-from trimtab.observe.replicas.raw import COLUMNS
+from trimtab.observe.replicas.pipeline import COLUMNS
 from trimtab.observe.collect.sinks import LakeSink
 writer = RowBatchBuilder("replica", "topic", "partition", "size_bytes")
 for number in range(200_000):

@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from trimtab.observe.collect.run import Tick, tick_of, ticks
+from trimtab.observe.collect.sampler import Tick, tick_of, ticks
 
 
 class Clock:

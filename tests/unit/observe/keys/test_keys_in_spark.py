@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trimtab.observe.columns import SampleFlag, ddl
 from trimtab.observe.keys.pipeline import FORM, KeysPipelineSettings
 from trimtab.observe.keys.records import SIZE_CLASSES, counted, hash_column
 from trimtab.observe.keys.stages import brokers
-from trimtab.observe.lake import Lake
-from trimtab.observe.spark_columns import frame_of
+from trimtab.observe.lake.columns import SampleFlag, ddl
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.spark.expressions import frame_of
 from trimtab.systems.kafka.keyed_topic import TopicState
 from trimtab.systems.kafka.offset_sampling import OffsetSampling, newest
 from trimtab_common.errors import SettingsError

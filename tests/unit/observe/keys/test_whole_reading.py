@@ -17,9 +17,9 @@ from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.model.plan import Verdict
 from trimtab.observe.keys import records as record_counts
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
-from trimtab.observe.lake import Lake
-from trimtab.observe.pipeline import run_batch
-from trimtab.observe.spark_columns import frame_of
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.spark.expressions import frame_of
+from trimtab.observe.steps.batch import run_batch
 from trimtab.plan.keys.trim import plan_keys
 from trimtab.report.keys.renderer import plan_text, status_text
 from trimtab.systems.kafka import offset_sampling

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.observe.columns import SampleFlag, ddl
+from trimtab.observe.lake.columns import SampleFlag, ddl
 from trimtab.observe.masters.pipeline import FORM, MastersPipelineSettings
 from trimtab.observe.masters.stages import brokers, groups, imbalance, shares
-from trimtab.observe.spark_columns import frame_of
+from trimtab.observe.spark.expressions import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

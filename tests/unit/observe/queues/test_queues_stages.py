@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.observe.columns import Columns, SampleFlag, ddl
+from trimtab.observe.lake.columns import Columns, SampleFlag, ddl
 from trimtab.observe.queues import pipeline
-from trimtab.observe.queues.pipeline import QueuesPipelineSettings
-from trimtab.observe.queues.raw import FORM
-from trimtab.observe.queues.samples import brokers, classes, forecast_errors
-from trimtab.observe.queues.stages import imbalance
-from trimtab.observe.queues.weights import speeds, weights, windows
+from trimtab.observe.queues.pipeline import FORM, QueuesPipelineSettings
+from trimtab.observe.queues.stages import (
+    brokers,
+    classes,
+    forecast_errors,
+    imbalance,
+    speeds,
+    weights,
+    windows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.observe.columns import ddl
-from trimtab.observe.replicas.schemas import CPU_MODEL, WINDOWS
+from trimtab.observe.lake.columns import ddl
+from trimtab.observe.replicas.pipeline import CPU_MODEL, WINDOWS
 from trimtab.observe.replicas.windows import attributed
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trimtab.observe.columns import SampleFlag, ddl
+from trimtab.observe.lake.columns import SampleFlag, ddl
 from trimtab.observe.replicas.brokers import clients
-from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.schemas import RATES
+from trimtab.observe.replicas.pipeline import RATES, ReplicasPipelineSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

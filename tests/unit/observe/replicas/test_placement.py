@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from hand_written_tables import lake_with
 from trimtab.model.replicas.snapshot import NO_BROKER
-from trimtab.observe.lake import microseconds
+from trimtab.observe.lake.lake import microseconds
+from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.placement import SnapshotPlacement, placement_at
-from trimtab.observe.snapshots import SnapshotInputs, write_snapshots
 
 START = datetime.datetime(2026, 11, 21, 5, 0, tzinfo=datetime.UTC)
 SETTINGS = ReplicasPipelineSettings(window_seconds=10, slide_seconds=10, gap_seconds=25)

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trimtab.observe.columns import ddl
-from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.profiles import arrivals, hours, profile_reach, profiles
-from trimtab.observe.replicas.schemas import ATTRIBUTED, HOURS, PROFILES
-from trimtab.observe.seasons import DAY, HOUR, WEEK
-from trimtab.observe.stages import backward, forward
-from trimtab.observe.tables import rows_in_ranges
+from trimtab.observe.lake.columns import ddl
+from trimtab.observe.replicas.pipeline import ATTRIBUTED, HOURS, PROFILES, ReplicasPipelineSettings
+from trimtab.observe.replicas.windows import arrivals, hours, profile_reach, profiles
+from trimtab.observe.spark.expressions import DAY, HOUR, WEEK
+from trimtab.observe.spark.tables import rows_in_ranges
+from trimtab.observe.steps.step import backward, forward
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

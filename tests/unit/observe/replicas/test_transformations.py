@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from trimtab.observe.clean import deduplicated, from_json, typed
-from trimtab.observe.columns import SampleFlag, ddl
-from trimtab.observe.lake import microseconds
-from trimtab.observe.manifest import Manifest, ManifestEntry
+from trimtab.observe.lake.columns import SampleFlag, ddl
+from trimtab.observe.lake.lake import microseconds
+from trimtab.observe.lake.manifest import Manifest, ManifestEntry
 from trimtab.observe.replicas.brokers import brokers
-from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.rates import rates
-from trimtab.observe.replicas.raw import FORM
-from trimtab.observe.replicas.traffic import growth, traffic
-from trimtab.observe.stages import nearest_tick, span_from, ticks_of
+from trimtab.observe.replicas.pipeline import FORM, ReplicasPipelineSettings
+from trimtab.observe.replicas.traffic import growth, rates, traffic
+from trimtab.observe.steps.clean import deduplicated, from_json, typed
+from trimtab.observe.steps.step import nearest_tick, span_from, ticks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

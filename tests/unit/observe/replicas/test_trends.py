@@ -12,22 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.model.replicas.resources import DISK, NETWORK_IN, RESOURCES
-from trimtab.observe.columns import ddl
-from trimtab.observe.replicas.backtest import METHODS, Backtest, backtest_of, expected_loads
-from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
-from trimtab.observe.replicas.profiles import profiles
-from trimtab.observe.replicas.schemas import DAYS, HOURS, PROFILES, TRENDS
-from trimtab.observe.replicas.trends import (
+from trimtab.observe.lake.columns import ddl
+from trimtab.observe.replicas.loads import METHODS, Backtest, backtest_of, expected_loads
+from trimtab.observe.replicas.pipeline import DAYS, HOURS, PROFILES, TRENDS, ReplicasPipelineSettings
+from trimtab.observe.replicas.windows import (
     days,
     error_reach,
     profile_errors,
+    profiles,
     trend_reach,
     trends,
 )
-from trimtab.observe.seasons import DAY, HOUR
-from trimtab.observe.spark_columns import frame_of
-from trimtab.observe.stages import backward
-from trimtab.observe.tables import rows_in_ranges
+from trimtab.observe.spark.expressions import DAY, HOUR, frame_of
+from trimtab.observe.spark.tables import rows_in_ranges
+from trimtab.observe.steps.step import backward
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

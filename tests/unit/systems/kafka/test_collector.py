@@ -15,7 +15,7 @@ from simulate.kafka.server import SimulatedKafkaServer
 from simulate.kafka.state import PartitionName
 from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.observe.replicas.raw import KEYS, OF_MANY
+from trimtab.observe.replicas.pipeline import KEYS, OF_MANY
 from trimtab.systems.kafka.collector import KafkaCollector
 from trimtab.systems.kafka.requests import AdminRequestSender
 

@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.observe.keys import records
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.systems.kafka import offset_sampling
 from trimtab.systems.kafka.groups import ConsumerGroup
 from trimtab.systems.kafka.keyed_topic import PublishedRouting, TopicState

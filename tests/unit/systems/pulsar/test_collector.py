@@ -15,13 +15,13 @@ from simulate.pulsar_admin.faults import Fault, Trouble
 from simulate.pulsar_admin.server import PulsarAdminServer
 from support.pulsar_admin import NAMESPACE, bundle_holding, loaded_server
 from trimtab.files.bundles.reports import read_reports
+from trimtab.observe.bundles.pipeline import COLUMNS, KINDS
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
-from trimtab.observe.bundles.raw import COLUMNS, KINDS
 from trimtab.observe.bundles.recorded import recent_ticks
 from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.collect.sinks import LakeSink, arrow_schema
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
 from trimtab.systems.pulsar.collector import PulsarCollector
 from trimtab.systems.pulsar.recording import RecordingSink

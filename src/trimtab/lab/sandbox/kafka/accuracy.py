@@ -10,7 +10,7 @@ from typing import Any
 from trimtab.files.store import Location
 from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between
 from trimtab.lab.sandbox.truth import TruthTick, read_truth, traffic_between
-from trimtab.observe.lake import Lake
+from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE
 from trimtab_common.errors import InputError
 

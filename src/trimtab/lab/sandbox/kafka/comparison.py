@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.model.errors import ObserveError
-from trimtab.observe.columns import SECOND
-from trimtab.observe.cpu_fit import by_fixed_shares, fit_cpu
-from trimtab.observe.lake import instant, microseconds
-from trimtab.observe.replicas.schemas import CAUSES, FIXED_SHARES
+from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.lake import instant, microseconds
+from trimtab.observe.replicas.pipeline import CAUSES, FIXED_SHARES
+from trimtab.observe.steps.cpu_fit import by_fixed_shares, fit_cpu
 
 if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
-    from trimtab.observe.lake import Lake
+    from trimtab.observe.lake.lake import Lake
 
 Bytes = Mapping[tuple[str, int], float]
 """Bytes by (topic, partition)."""

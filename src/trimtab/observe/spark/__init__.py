@@ -1,0 +1,1 @@
+"""Spark: sessions, tables as Spark reads and writes them, shared column expressions."""

@@ -1,0 +1,472 @@
+"""Spark sessions: in this process, on a cluster, or on a server of Spark Connect; able to reach a lake.
+
+Batch over history works over Spark Connect, whose client has no Spark of its own. A stream does not: the
+server would run micro-batches in a Python process of its own, which goes on when the process that holds
+the writer lock is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from trimtab.jars.fetch import find_java, spark_s3_jars
+from trimtab.model.errors import ObserveError
+from trimtab.observe.spark.archive import start_options
+from trimtab_common.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from trimtab.files.store import Location
+
+
+def spark_reason(error: BaseException) -> str:
+    """What an error of Spark's says, in a line, without the stacks of two languages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (told or lines or [type(error).__name__])[-1 if told else 0].removeprefix("Caused by: ")[:500]
+
+
+@contextmanager
+def translate_spark_errors(what: str) -> Iterator[None]:
+    """An error of Spark's inside becomes an `ObserveError` of one line: `what`, and the reason."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise ObserveError(f"{what}: {spark_reason(error)}") from None
+
+
+SCHEME: Final = "sc://"
+PORT: Final = 15002
+"""Of a server whose address names none."""
+
+_TABLE_PARALLELISM: Final = 4
+"""Tables that are made at the same time on a server, which does not tell its cores."""
+
+
+def is_connected(session: SparkSession) -> bool:
+    """True if a session is that of a client of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def connect_session(address: str, options: Mapping[str, str], request: Mapping[str, str]) -> SparkSession:
+    """The session of a server.
+
+    Parameters
+    ----------
+    address
+        Of the server, as `sc://host:15002`.
+    options
+        Settings of queries; those that only a server can set, when it starts, are left as it has them.
+    request
+        Settings that its user asks for. What is Hadoop's goes by Hadoop's own names.
+
+    Raises
+    ------
+    ObserveError
+        If the server cannot be reached, the client's packages are missing, or it refuses what was asked for.
+    """
+    from pyspark.errors import AnalysisException, PySparkException
+    from pyspark.sql import SparkSession
+
+    place = urlsplit(address)
+    try:
+        # Its client would try again for ten minutes.
+        socket.create_connection((place.hostname or "", place.port or PORT), timeout=10).close()
+        session = SparkSession.builder.remote(address).getOrCreate()
+        changeable = {name: value for name, value in options.items() if session.conf.isModifiable(name)}
+    except (OSError, ImportError, ValueError, PySparkException) as error:
+        raise ObserveError(
+            f"Spark Connect at {address} does not answer: {str(error).splitlines()[0]}; see that the server "
+            "runs, is of this version of Spark, and that its client is installed here: pip install "
+            "'pyspark[connect]'"
+        ) from None
+    for name, value in {**changeable, **request}.items():
+        try:
+            session.conf.set(name.removeprefix("spark.hadoop."), value)
+        except AnalysisException:
+            raise ObserveError(
+                f"spark.conf {name} cannot be set over Spark Connect: set it where the server is started"
+            ) from None
+    return session
+
+
+def table_parallelism(session: SparkSession) -> int:
+    """How many tables to make at the same time."""
+    return _TABLE_PARALLELISM if is_connected(session) else session.sparkContext.defaultParallelism
+
+
+def require_classic_spark(session: SparkSession) -> None:
+    """Refuse a stream over Spark Connect.
+
+    Raises
+    ------
+    ObserveError
+        With what to do instead.
+    """
+    if is_connected(session):
+        raise ObserveError(
+            f"a stream cannot run over Spark Connect ({SCHEME}...): the server would go on with it when this "
+            "process is gone; run `trimtab pipeline stream` by spark-submit, or with --master of the cluster"
+        )
+
+
+_FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""Half the start-up time, but compiled code stays slow: right for tests and short runs, wrong for heavy jobs.
+The code cache must be given: its default in this mode is 48 MB, which a few minutes of Spark fill up."""
+
+_MIN_COMPILER_THREADS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Compiling a query costs about half a second, more than running it over a few ticks of a small cluster."""
+
+
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)|$)")
+_SIZE = re.compile(r"[1-9][0-9]*[kmgt]b?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """Settings of Spark for pipelines and replays.
+
+    Attributes
+    ----------
+    master
+        Spark master, such as `spark://host:7077` or `yarn`, or a Spark Connect server, `sc://host:15002` (not
+        for streams). Default: that of `spark-submit` if it started this process, else `local[*]`, Spark in
+        this process's JVM.
+    cores
+        Maximum number of cores; 0: all.
+    memory
+        Heap of the driver, such as `4g`. Without a cluster it is the heap of all of Spark.
+    executor_memory
+        Heap of each executor of a cluster; default: Spark's.
+    large_job
+        True: slower start, faster execution, for hours of many partitions. Always true on a cluster.
+    packages
+        Maven coordinates of further JVM packages, which Spark downloads for driver and executors.
+    conf
+        Further settings of Spark, by name; they override the settings above.
+    """
+
+    master: str | None = None
+    cores: int = 0
+    memory: str = "2g"
+    executor_memory: str | None = None
+    large_job: bool = False
+    packages: tuple[str, ...] = ()
+    conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.cores < 0:
+            raise SettingsError(f"spark.cores is {self.cores}: give 1 or more, or 0 for all that there are")
+        for name in ("memory", "executor_memory"):
+            size = getattr(self, name)
+            if size is not None and not _SIZE.fullmatch(size):
+                raise SettingsError(f"spark.{name} is {size!r}: write a size as Spark does, like 512m or 4g")
+        for package in self.packages:
+            if package.count(":") != 2:
+                raise SettingsError(
+                    f"spark.packages: {package!r} is no Maven coordinate; write group:name:version"
+                )
+
+    @property
+    def address(self) -> str | None:
+        """The master to ask for; None where `spark-submit` has chosen one."""
+        if self.master is None:
+            return None if _submitted() else f"local[{self.cores or '*'}]"
+        return f"local[{self.cores}]" if self.cores and self.master == "local[*]" else self.master
+
+    @property
+    def local_cores(self) -> int | None:
+        """Cores of a Spark inside this process; None where it is a cluster's."""
+        found = _LOCAL.match(self.address or "")
+        if found is None:
+            return None
+        return int(found[1]) if (found[1] or "*").isdigit() else os.cpu_count() or 1
+
+
+def spark_session(
+    settings: SessionSettings | None = None,
+    scratch: Path | None = None,
+    print_progress: Callable[[str], None] = lambda line: None,
+    jars: Sequence[Path] = (),
+) -> SparkSession:
+    """The one Spark session of this process.
+
+    Parameters
+    ----------
+    settings
+        How to start it, if it is not running yet.
+    scratch
+        Folder for Spark's spill and warehouse; by default Spark's own choice.
+    print_progress
+        Told that Spark is about to start, for that takes seconds.
+    jars
+        Further jars, such as Spark's Kafka connector.
+
+    Returns
+    -------
+    SparkSession
+        With UTC as its time zone and, where it runs here, nothing listening beyond this machine.
+
+    Raises
+    ------
+    JarsError
+        If Java is missing or too old.
+    ObserveError
+        If Spark does not start.
+    """
+    chosen = settings or SessionSettings()
+    if (chosen.address or "").startswith(SCHEME):
+        return connect_session(str(chosen.address), _query_options(chosen), _flat(chosen.conf))
+    find_java("Spark")
+    from pyspark.sql import SparkSession
+
+    from trimtab.observe.spark.expressions import remember_functions
+
+    print_progress(
+        "starting Spark" if chosen.local_cores else f"starting Spark ({chosen.address or 'as submitted'})"
+    )
+
+    # Python workers must be this interpreter, not whatever `python3` happens to be on PATH; on the machines
+    # of a cluster it may lie elsewhere.
+    python = _flat(chosen.conf).get("spark.pyspark.python", sys.executable)
+    if chosen.local_cores:
+        os.environ["PYSPARK_PYTHON"] = python
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", python)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("trimtab")
+    if chosen.address is not None:
+        builder = builder.master(chosen.address)
+    for key, value in session_options(chosen, scratch, jars).items():
+        builder = builder.config(key, value)
+    with _SuppressStartupOutput():
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ObserveError(
+                f"Spark with master {chosen.address or 'of spark-submit'} did not start: {reason}; "
+                "see that Java works (`java -version`), that the master can be reached and that enough "
+                "memory is free"
+            ) from error
+    if _submitted():
+        _load_in_driver(session, jars)
+        if chosen.packages:
+            print_progress(
+                f"spark-submit fetches spark.packages: give it --packages {','.join(chosen.packages)}"
+            )
+    session.sparkContext.setLogLevel("ERROR")
+    remember_functions(session)
+    # PySpark repeats every failed query as JSON on the terminal, stack trace and all.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    # Its bridge does the same with the call that Ctrl-C interrupts.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    return session
+
+
+def session_options(
+    settings: SessionSettings, scratch: Path | None = None, jars: Sequence[Path] = ()
+) -> dict[str, str]:
+    """Everything that is set on a session that this process starts; arguments as of `spark_session`."""
+    return {
+        **_start_options(settings, scratch, jars),
+        **_query_options(settings),
+        **_flat(settings.conf),
+    }
+
+
+def executors_elsewhere(session: SparkSession) -> list[str]:
+    """Host and port of the executors of a session that are not this process itself, as far as it tells."""
+    if is_connected(session):
+        return []
+    known = session.sparkContext._jsc.sc().statusStore().executorList(True)
+    every = [known.apply(at) for at in range(known.size())]
+    return [str(one.hostPort()) for one in every if one.id() != "driver"]
+
+
+def _submitted() -> bool:
+    """True if `spark-submit` started this process, and so has chosen master and memory."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _load_in_driver(session: SparkSession, jars: Sequence[Path]) -> None:
+    """Let a driver whose JVM runs already find classes of jars that Spark hands to executors alone."""
+    jvm: Any = session.sparkContext._jvm
+    loader = jvm.Thread.currentThread().getContextClassLoader()
+    for jar in jars:
+        loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+
+
+def _start_options(settings: SessionSettings, scratch: Path | None, jars: Sequence[Path]) -> dict[str, str]:
+    local = settings.local_cores is not None
+    fast = local and not settings.large_job
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        # PySpark asks the JVM three times per column function, only to name our line in an error message.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+    if not _submitted():
+        options["spark.driver.memory"] = settings.memory
+        java = _FAST_START if fast else "-XX:+UseParallelGC"
+        options["spark.driver.extraJavaOptions"] = java + start_options()
+    if local:
+        options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    else:
+        if settings.cores:
+            options["spark.cores.max"] = str(settings.cores)
+        if settings.executor_memory is not None:
+            options["spark.executor.memory"] = settings.executor_memory
+    if scratch is not None:
+        options |= {"spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
+    if jars:
+        options["spark.jars"] = ",".join(str(jar) for jar in jars)
+    if settings.packages:
+        options["spark.jars.packages"] = ",".join(settings.packages)
+    return options
+
+
+def _query_options(settings: SessionSettings) -> dict[str, str]:
+    local = settings.local_cores
+    return {
+        **({} if settings.large_job or local is None else _MIN_COMPILER_THREADS),
+        "spark.sql.session.timeZone": "UTC",
+        # A task less is a task saved here. On a cluster, whose executors come and go, Spark cuts finely and
+        # joins again by the data it finds.
+        "spark.sql.shuffle.partitions": str(local or max(200, 3 * settings.cores)),
+        # Dirty values are flagged and counted by our own rules; a failed cast must not end the stream.
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.autoBroadcastJoinThreshold": "64m",
+        # A balancer's tables take some hundred compiled classes; at Spark's default of 100 every step would
+        # compile them again, and run them cold.
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        # The JVM never compiles longer methods; Spark then takes its shorter ones, three times as fast.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
+        # Inferring what holds in every column of sixty grows with the square of them and finds nothing here.
+        "spark.sql.constraintPropagation.enabled": "false",
+        # A source that is one file a tick should not become one task a tick.
+        "spark.sql.files.openCostInBytes": "65536",
+        "spark.sql.streaming.metricsEnabled": "false",
+        # Every query, and every plan anew between its stages, is described to the web page: with all that
+        # can be told of sixty columns that is an eighth of what planning takes.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.debug.maxToStringFields": "2",
+        "spark.sql.streaming.minBatchesToRetain": "20",
+    }
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Settings by their dotted names, which TOML takes for tables in tables, as Spark wants them."""
+    found: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, bool):
+            found[prefix + name] = str(value).lower()
+        else:
+            found[prefix + name] = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return found
+
+
+class _SuppressStartupOutput:
+    """Keeps the banner and warnings of a starting JVM off the terminal, and shows them if the start fails."""
+
+    def __enter__(self) -> None:
+        self._log = os.memfd_create("spark-start")
+        sys.stderr.flush()
+        self._stderr = os.dup(2)
+        os.dup2(self._log, 2)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        os.dup2(self._stderr, 2)
+        os.close(self._stderr)
+        if kind is not None:
+            os.lseek(self._log, 0, os.SEEK_SET)
+            os.write(2, os.read(self._log, 65536))
+        os.close(self._log)
+
+
+def spark_address(place: Location) -> str:
+    """The address of a place; Hadoop's name for S3 is `s3a`."""
+    if isinstance(place, Path):
+        return str(place)
+    return str(place).replace("s3://", "s3a://", 1)
+
+
+def store_options(place: Location, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Settings of Spark's for the store that a lake lies in, out of the variables that its other readers use.
+
+    Executors on other machines have them too that way. What the environment does not say is left to Hadoop:
+    profiles, roles of a machine, or `[spark.conf]`.
+    """
+    if isinstance(place, Path) or not place.root.startswith("s3://"):
+        return {}
+    bucket = place.root.removeprefix("s3://")
+    found = {
+        "endpoint": environment.get("AWS_ENDPOINT_URL"),
+        "endpoint.region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
+        "access.key": environment.get("AWS_ACCESS_KEY_ID"),
+        "secret.key": environment.get("AWS_SECRET_ACCESS_KEY"),
+        "session.token": environment.get("AWS_SESSION_TOKEN"),
+    }
+    if found["endpoint"]:
+        # Servers other than Amazon's rarely have a name of its own for each bucket.
+        found["path.style.access"] = "true"
+    options = {f"spark.hadoop.fs.s3a.bucket.{bucket}.{key}": value for key, value in found.items() if value}
+    # A file is renamed by copying it: once, when its task is done, instead of twice. What a task that died
+    # left beside it would be found, since rows are counted.
+    options["spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version"] = "2"
+    return options
+
+
+def lake_session(
+    settings: SessionSettings,
+    place: Location,
+    print_progress: Callable[[str], None],
+    jars: Sequence[Path] = (),
+) -> SparkSession:
+    """Spark, able to reach a lake.
+
+    Parameters
+    ----------
+    settings
+        Where they name a package `hadoop-aws`, that is taken instead of ours; their `conf` wins over what the
+        environment says of the store.
+    place
+        The lake.
+    print_progress, jars
+        As for `spark_session`, as are errors.
+    """
+    options = store_options(place)
+    if not options:
+        return spark_session(settings, print_progress=print_progress, jars=jars)
+    # A server of Spark Connect has the jars that it was started with.
+    connected = (settings.address or "").startswith(SCHEME)
+    own = connected or any(":hadoop-aws:" in package for package in settings.packages)
+    further = [] if own else spark_s3_jars(print_progress)
+    return spark_session(
+        replace(settings, conf={**options, **settings.conf}),
+        print_progress=print_progress,
+        jars=[*jars, *further],
+    )

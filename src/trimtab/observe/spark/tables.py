@@ -1,0 +1,195 @@
+"""Tables as Spark sees them: reading what a manifest names, writing what the next one will name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from trimtab.files.store import move, remove_folder
+from trimtab.model.errors import ObserveError
+from trimtab.observe.lake.columns import ddl
+from trimtab.observe.lake.lake import microseconds
+from trimtab.observe.lake.manifest import merged, new_path
+from trimtab.observe.lake.parquet import finished_files, source_of
+from trimtab.observe.spark.expressions import frame_of, is_in_ranges
+from trimtab.observe.spark.session import executors_elsewhere, spark_address
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from trimtab.files.store import Location
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.manifest import Manifest, ManifestEntry, Ranges
+
+
+def rows_in_ranges(frame: DataFrame, time_column: str, ranges: Ranges) -> DataFrame:
+    """The rows whose time lies in `ranges`."""
+    return frame.where(is_in_ranges(time_column, ranges))
+
+
+@dataclass(frozen=True)
+class SparkTables:
+    """A balancer's tables as Spark sees them, as of one manifest."""
+
+    session: SparkSession
+    lake: Lake
+    manifest: Manifest
+
+    def read(self, table: str, ranges: Ranges) -> DataFrame:
+        """The published rows of a table within some ranges.
+
+        Rows that a later step computed anew are there once.
+        """
+        columns = ddl(self.lake.balancer.tables[table])
+        time_column = self.lake.balancer.time_column(table)
+        reader = self.session.read.schema(columns)
+        wanted = [
+            entry
+            for entry in self.manifest.tables.get(table, ())
+            if any(entry.begin < end and begin < entry.end for begin, end in ranges)
+        ]
+        if not wanted:
+            return frame_of(self.session, [], columns)
+        # Folders of which every row is asked for are one scan, the few others need a filter each: its bounds
+        # are compiled into the query, which a stream would do for every micro-batch.
+        whole = [entry for entry in wanted if _lies_in(entry, ranges)]
+        frames = [reader.parquet(*(self._folder(entry) for entry in whole))] if whole else []
+        frames += [
+            rows_in_ranges(reader.parquet(self._folder(entry)), time_column, _both(entry, ranges))
+            for entry in wanted
+            if not _lies_in(entry, ranges)
+        ]
+        return reduce(lambda one, other: one.unionByName(other), frames)
+
+    def _folder(self, entry: ManifestEntry) -> str:
+        return spark_address(self.lake.tables / entry.path)
+
+
+def _lies_in(entry: ManifestEntry, ranges: Ranges) -> bool:
+    return entry.is_complete and any(begin <= entry.first and entry.last < end for begin, end in ranges)
+
+
+def _both(entry: ManifestEntry, ranges: Ranges) -> Ranges:
+    """The parts of `ranges` for which an entry stands."""
+    return merged((max(begin, entry.begin), min(end, entry.end)) for begin, end in ranges)
+
+
+@dataclass(frozen=True)
+class WrittenFolder:
+    """A folder of new rows of a table.
+
+    Attributes
+    ----------
+    path
+        Relative to the tables' folder.
+    rows
+        How many.
+    span
+        Time of the first and last row, microseconds; None where there is no row.
+    """
+
+    path: str
+    rows: int
+    span: tuple[int, int] | None
+
+
+def write_table(frame: DataFrame, lake: Lake, table: str) -> WrittenFolder:
+    """Write rows to a new folder.
+
+    Readers do not see it before a manifest that names it is published; one that never gets there is swept
+    later.
+
+    Raises
+    ------
+    ObserveError
+        If fewer rows are found there than Spark wrote: an executor wrote them where nobody finds them.
+    """
+    path, counted = new_path(table), Observation()
+    frame.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(spark_address(lake.tables / path))
+    files, rows = written(lake, table, path), counted.get["rows"]
+    check_found(frame, f"rows of table {table}", lake.tables / path, rows, files.rows)
+    return files
+
+
+def check_found(frame: DataFrame, what: str, folder: Location, wrote: int, found: int) -> None:
+    """Refuse to go on where Spark wrote rows that are not in a folder.
+
+    Raises
+    ------
+    ObserveError
+        Naming the executors that may see another folder of that name.
+    """
+    if found != wrote:
+        elsewhere = ", ".join(executors_elsewhere(frame.sparkSession)) or "one of them"
+        raise ObserveError(
+            f"Spark's executors wrote {wrote:,} {what} to {folder}, but only {found:,} are there: the folder "
+            f"is not the same one for {elsewhere}. Nothing was published; give a --lake that all of Spark's "
+            "machines share"
+        )
+
+
+def written(lake: Lake, table: str, path: str) -> WrittenFolder:
+    """The rows in a folder of Parquet files, from the files' own footers."""
+    import pyarrow.parquet
+
+    column = lake.balancer.time_column(table)
+    rows, times = 0, []
+    for file in finished_files(lake.tables / path):
+        footer = pyarrow.parquet.read_metadata(source_of(file))
+        rows += footer.num_rows
+        place = next(at for at in range(footer.num_columns) if footer.schema.column(at).path == column)
+        for group in range(footer.num_row_groups):
+            found = footer.row_group(group)
+            if found.num_rows:
+                statistics = found.column(place).statistics
+                times += [microseconds(statistics.min), microseconds(statistics.max)]
+    return WrittenFolder(path, rows, (min(times), max(times)) if times else None)
+
+
+ROWS_PER_FILE = 500_000
+"""A task each: a micro-batch of a tick should not leave a file for every partition of its topic."""
+
+
+def write_topic_rows(raw: DataFrame, rows: int, folder: Location, name: str) -> None:
+    """Write raw rows of a topic below a lake's `raw`: history can then be built anew without the topic.
+
+    Spark's executors write them, a file or more for each day of ticks. Running it again with the same rows
+    and name changes nothing, also after an end in the middle.
+
+    Parameters
+    ----------
+    raw, rows
+        The rows, and how many they are.
+    folder, name
+        Where the files go, and how their names begin.
+
+    Raises
+    ------
+    ObserveError
+        If fewer rows are found there than Spark wrote.
+    """
+    making = folder / f".{name}"
+    remove_folder(making)
+    at = F.coalesce("tick", "received_at", F.timestamp_micros(F.lit(0)))
+    counted = Observation()
+    dated = raw.withColumn("date", F.date_format(at, "yyyy-MM-dd")).coalesce(-(-rows // ROWS_PER_FILE) or 1)
+    told = dated.observe(counted, F.count(F.lit(1)).alias("rows"))
+    told.write.partitionBy("date").parquet(spark_address(making))
+    files: list[Location] = list(making.glob("date=*/*.parquet"))
+    files.sort(key=str)
+    check_found(raw, "samples", making, counted.get["rows"], sum(map(_rows, files)))
+    for old in folder.glob(f"date=*/{name}*.parquet"):
+        old.unlink()
+    for number, path in enumerate(files):
+        move(path, folder / path.parent.name / f"{name}-{number}.parquet")
+    remove_folder(making)
+
+
+def _rows(path: Location) -> int:
+    import pyarrow.parquet
+
+    return int(pyarrow.parquet.read_metadata(source_of(path)).num_rows)

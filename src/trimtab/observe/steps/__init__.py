@@ -1,0 +1,1 @@
+"""The transformations that all balancers share, and the runs that apply them: batch and stream."""

@@ -1,0 +1,352 @@
+"""Batch over history: every raw sample of a period into every table, a part of bounded size at a time."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from trimtab.files.store import remove_folder
+from trimtab.model.errors import ObserveError
+from trimtab.observe.lake.columns import ddl
+from trimtab.observe.lake.compaction import (
+    is_published,
+    remove_doomed,
+    remove_unnamed_folders,
+    stream_over_raw,
+)
+from trimtab.observe.lake.lake import JOINED, instant, microseconds
+from trimtab.observe.lake.manifest import Manifest, merged
+from trimtab.observe.lake.parquet import footer_of
+from trimtab.observe.lake.rebuild import (
+    BuildProgress,
+    build_key,
+    day_ranges,
+    forget_progress,
+    resumed_progress,
+    save_progress,
+)
+from trimtab.observe.spark.session import spark_address, translate_spark_errors
+from trimtab.observe.spark.tables import SparkTables, rows_in_ranges
+from trimtab.observe.steps.clean import typed
+from trimtab.observe.steps.step import step, ticks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from trimtab.files.store import Location
+    from trimtab.observe.lake.balancer_pipeline import PipelineSettings
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.parquet import ParquetFooter
+    from trimtab.observe.lake.writer_lock import WriterLock
+
+
+ProgressCallback = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PipelineRun:
+    """The input and output of a batch.
+
+    Attributes
+    ----------
+    files, samples, ticks
+        Raw files and rows read, and distinct ticks in them.
+    unreadable_files
+        Files that are no sound Parquet; they were left out.
+    rows
+        Rows written per table.
+    snapshots
+        Folders of the snapshots written.
+    """
+
+    files: int
+    unreadable_files: tuple[Location, ...]
+    samples: int
+    ticks: int
+    rows: dict[str, int]
+    snapshots: tuple[Location, ...]
+
+
+def run_batch(
+    session: SparkSession,
+    lake: Lake,
+    settings: PipelineSettings,
+    since: datetime.datetime | None = None,
+    until: datetime.datetime | None = None,
+    print_progress: ProgressCallback = lambda _: None,
+) -> PipelineRun:
+    """Build the tables of a period anew from raw samples, publish them, and write the newest snapshots.
+
+    Parameters
+    ----------
+    session
+        Spark.
+    lake
+        Where raw samples lie and tables go, of the balancer it is seen from.
+    settings
+        Those of the lake's balancer.
+    since, until
+        Half-open period of ticks; by default all there is.
+    print_progress
+        Told what goes on, one line at a time.
+
+    Returns
+    -------
+    Run
+        Its input and output.
+
+    Raises
+    ------
+    ObserveError
+        If there are no samples, or the tables were made with other settings and a period alone would mix
+        them.
+    """
+    with (
+        lake.writing(print_progress) as lock,
+        translate_spark_errors(f"lake {lake.path}: the run ended and published nothing"),
+    ):
+        manifest, index = lake.manifest(), lake.raw_index()
+        whole = since is None and until is None
+        require_same_settings(lake, manifest, settings, whole)
+        files, broken = _complete_files(lake, _raw_files(lake, since, until))
+        for path in broken:
+            print_progress(f"left out {path}: not a sound Parquet file")
+        if not files:
+            raise ObserveError(
+                f"lake {lake.path} holds no raw samples{'' if whole else ' of that period'}: "
+                "run `trimtab collect` first, or name another --lake"
+            )
+        low = index.begins if since is None else max(microseconds(since), index.begins)
+        high = 2**62 if until is None else microseconds(until)
+        if whole:
+            # What was made with other settings, or from samples that are no longer there, must not linger,
+            # but for tables of samples that were removed for their age.
+            kept = manifest.before(index.begins)
+            if kept.tables and _differing(manifest, settings) is not None:
+                print_progress(
+                    f"tables of before {instant(index.begins):%Y-%m-%d} were made with other settings, and "
+                    "their samples were removed for their age (lake.raw_retention_days): left out"
+                )
+                kept = replace(kept, tables={})
+            started = kept
+        else:
+            started = manifest
+        key = build_key(manifest, low, high, settings.of_tables())
+        progress = _build(
+            session, lake, settings, files, started, (low, high), (since, until), key, print_progress
+        )
+        if not progress.ticks:
+            raise ObserveError(f"lake {lake.path} holds no samples of that period: widen --since and --until")
+        watermark = max(manifest.watermark, progress.received - settings.lateness)
+        streams = {name: number for name, number in manifest.streams.items() if name != JOINED}
+        # The tables no longer stand where a stream over the same files stopped: its next start builds them
+        # anew.
+        remove_folder(lake.checkpoints / "lake")
+        published = lock.publish(replace(progress.manifest, watermark=watermark, streams=streams))
+        forget_progress(lake.tables)
+        snapshots = lake.balancer.write_snapshots(lake, published, settings)
+        remove_unnamed_folders(lake, published)
+    print_progress("wrote " + ", ".join(f"{table} {rows:,}" for table, rows in progress.rows.items()))
+    return PipelineRun(
+        len(files), tuple(broken), progress.samples, progress.ticks, progress.rows, tuple(snapshots)
+    )
+
+
+def lakes_with_samples(
+    lakes: Sequence[Lake], since: datetime.datetime | None = None, until: datetime.datetime | None = None
+) -> list[Lake]:
+    """The balancers from which one lake is seen that have raw files, of the days of a period if any has."""
+    known = [lake for lake in lakes if lake.has_samples]
+    if since is None and until is None:
+        return known
+    days = (None if since is None else since.date(), None if until is None else until.date())
+    return [lake for lake in known if lake.raw_files(*days)] or known
+
+
+def run_batches(
+    session: SparkSession,
+    lakes: Sequence[Lake],
+    settings: Mapping[str, PipelineSettings],
+    since: datetime.datetime | None = None,
+    until: datetime.datetime | None = None,
+    print_progress: ProgressCallback = lambda _: None,
+) -> dict[str, PipelineRun]:
+    """`run_batch` of every balancer that has samples.
+
+    Parameters
+    ----------
+    lakes
+        One lake, seen from each balancer; the first is spoken of where there are no samples at all.
+    settings
+        By the name of the balancer, as is what is returned.
+    session, since, until, print_progress
+        As for `run_batch`, as are errors.
+    """
+    chosen = lakes_with_samples(lakes, since, until) or lakes[:1]
+    return {
+        name: run_batch(
+            session,
+            lake,
+            settings[name],
+            since,
+            until,
+            named_progress(print_progress, lake) if len(chosen) > 1 else print_progress,
+        )
+        for name, lake in ((lake.balancer.name, lake) for lake in chosen)
+    }
+
+
+def named_progress(print_progress: ProgressCallback, lake: Lake) -> ProgressCallback:
+    """Progress lines that begin with the name of the balancer."""
+    return lambda line: print_progress(f"{lake.balancer.name}: {line}")
+
+
+def build_before_stream(
+    session: SparkSession,
+    lake: Lake,
+    lock: WriterLock,
+    settings: PipelineSettings,
+    print_progress: ProgressCallback,
+) -> None:
+    """What a new stream over raw files cannot read as landed, it finds in the tables: files joined since.
+
+    A stream reads landed files alone, since it takes each file once and would take a joined one for new
+    samples.
+    """
+    manifest = lake.manifest()
+    if stream_over_raw(lake) in manifest.streams:
+        return
+    # Whatever still lies there of files that were joined, the stream would read.
+    remove_doomed(lake, time.time(), grace_seconds=-60)
+    index = lake.raw_index()
+    if not index.joined or manifest.streams.get(JOINED) == index.number:
+        return
+    print_progress("history of which the files were joined is built first")
+    joined = [path for path in lake.raw_files() if path.parent.parent == lake.joined]
+    with translate_spark_errors(f"lake {lake.path}: history was not built"):
+        files, _ = _complete_files(lake, joined)
+        started = replace(manifest.before(index.begins), streams={})
+        key = build_key(manifest, index.number, settings.of_tables())
+        span = (index.begins, 2**62)
+        progress = _build(session, lake, settings, files, started, span, (None, None), key, print_progress)
+        watermark = max(manifest.watermark, progress.received - settings.lateness)
+        lock.publish(replace(progress.manifest, watermark=watermark, streams={JOINED: index.number}))
+        forget_progress(lake.tables)
+
+
+def tables_before_stream(lake: Lake, manifest: Manifest) -> Manifest:
+    """The tables on top of which a new stream puts all landed files: with none of their samples."""
+    index = lake.raw_index()
+    if index.joined and manifest.streams.get(JOINED) == index.number:
+        return manifest
+    return manifest.before(index.begins)
+
+
+def _build(
+    session: SparkSession,
+    lake: Lake,
+    settings: PipelineSettings,
+    files: list[tuple[Location, ParquetFooter]],
+    started: Manifest,
+    span: tuple[int, int],
+    request: tuple[datetime.datetime | None, datetime.datetime | None],
+    key: str,
+    print_progress: ProgressCallback,
+) -> BuildProgress:
+    """Work raw files into the tables `started`, a piece of history after the other; nothing is published."""
+    form = lake.balancer.raw
+    pieces = day_ranges(files, *span)
+    progress = resumed_progress(lake.tables, started.version, key, pieces)
+    if progress is not None:
+        print_progress(
+            f"going on after {len(progress.done)} of {len(pieces)} parts of history, which are done"
+        )
+    progress = progress or BuildProgress(key, started)
+    begin = span[0] if request[0] is not None else None
+    already = len(progress.done)
+    for number, piece in enumerate(pieces[already:], start=already + 1):
+        if not piece.files:
+            continue
+        raw = session.read.schema(ddl(form.columns)).parquet(*(spark_address(path) for path in piece.files))
+        samples = typed(raw, settings, form)
+        if len(pieces) > 1:
+            samples = rows_in_ranges(samples, "tick", [(piece.begin, piece.end)])
+        found = ticks_of(samples, form)
+        wanted = [tick for tick in found["ticks"] if span[0] <= tick < span[1]]
+        manifest, rows = progress.manifest, {}
+        last = number == len(pieces)
+        if wanted:
+            part = "" if len(pieces) == 1 else f"part {number} of {len(pieces)}: "
+            first, newest = instant(wanted[0]), instant(wanted[-1])
+            print_progress(
+                f"{part}read {found['rows']:,} samples of {len(wanted):,} ticks from {len(piece.files):,} "
+                f"files, {first:%Y-%m-%d %H:%M:%S} to {newest:%Y-%m-%d %H:%M:%S} UTC"
+            )
+            ended = piece.end if not last or request[1] is not None else wanted[-1] + 1
+            doubled = merged(((tick, tick + 1) for tick in found["doubled"]), apart=settings.gap)
+            tables = SparkTables(session, lake, manifest)
+            ranges = [(wanted[0] if begin is None else begin, ended)]
+            done = step(tables, samples, ranges, settings, doubled, add=False)
+            manifest, rows, begin = done.manifest, done.rows, piece.end
+        told = {"samples": found["rows"], "ticks": len(wanted), "received": found["received"]}
+        progress = progress.after(piece, manifest, told, rows)
+        if not last:
+            save_progress(lake.tables, progress)
+    return progress
+
+
+def require_same_settings(lake: Lake, manifest: Manifest, settings: PipelineSettings, whole: bool) -> None:
+    """Refuse to add to tables that were made with other settings.
+
+    Raises
+    ------
+    ObserveError
+        Naming the first setting that differs.
+    """
+    if whole or not manifest.tables:
+        return
+    name = _differing(manifest, settings)
+    if name is not None:
+        value = settings.of_tables()[name]
+        raise ObserveError(
+            f"tables of lake {lake.path} were made with {name} = {manifest.settings.get(name)}, "
+            f"not {value}: run `trimtab pipeline run` over everything to build them anew, or set it back"
+        )
+
+
+def _differing(manifest: Manifest, settings: PipelineSettings) -> str | None:
+    """The first setting that tables were made with otherwise."""
+    asked = settings.of_tables().items()
+    return next((name for name, value in asked if manifest.settings.get(name) != value), None)
+
+
+def _raw_files(
+    lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None
+) -> list[Location]:
+    # A day more on either side: a file's day is that of its collection, and rates look back.
+    day = datetime.timedelta(days=1)
+    return lake.raw_files(
+        None if since is None else (since - day).date(), None if until is None else (until + day).date()
+    )
+
+
+def _complete_files(
+    lake: Lake, files: list[Location]
+) -> tuple[list[tuple[Location, ParquetFooter]], list[Location]]:
+    sound: list[tuple[Location, ParquetFooter]] = []
+    broken: list[Location] = []
+    manifest = lake.manifest()
+    for path in files:
+        if not is_published(path, manifest):
+            continue
+        footer = footer_of(path)
+        if footer is None:
+            broken.append(path)
+        else:
+            sound.append((path, footer))
+    return sound, broken

@@ -1,0 +1,279 @@
+"""A step through the transformations of a balancer: what makes stream and batch the same.
+
+A step takes samples, works out which instants of which table they can change, computes exactly those from
+what is stored and what is new, and publishes all of it in one rename. Batch over history is one step over
+everything; a micro-batch of the stream is a step over a few ticks. Every row is a pure function of the
+samples within its reach, so both end in the same tables whatever came late, twice or out of order. Running
+means reach back without end: their stage goes on from its own last rows before the first change, and makes
+everything after anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from trimtab.observe.lake.lake import microseconds, read_entries
+from trimtab.observe.lake.manifest import merged
+from trimtab.observe.spark.expressions import is_inside
+from trimtab.observe.spark.session import table_parallelism
+from trimtab.observe.spark.tables import SparkTables, WrittenFolder, write_table
+from trimtab.observe.steps.clean import deduplicated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from trimtab.observe.lake.balancer_pipeline import PipelineSettings, Reach, TableStage
+    from trimtab.observe.lake.columns import RawSchema
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.manifest import Manifest, Ranges
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """The result of one step.
+
+    Attributes
+    ----------
+    manifest
+        To be published.
+    rows
+        Rows written per table.
+    ranges
+        Ticks that got samples.
+    """
+
+    manifest: Manifest
+    rows: dict[str, int]
+    ranges: Ranges
+
+
+def step(
+    tables: SparkTables,
+    samples: DataFrame,
+    ranges: Ranges,
+    settings: PipelineSettings,
+    doubled: Ranges,
+    add: bool,
+    nearest: int | None = None,
+) -> StageResult:
+    """Bring every table up to date with some samples; nothing is published yet.
+
+    Parameters
+    ----------
+    tables
+        As they are.
+    samples
+        Columns of the balancer's table `cleaned`, one row per raw row (`clean.typed`).
+    ranges
+        Covers the ticks of `samples`.
+    settings
+        Those of the lake's level.
+    doubled
+        Ticks in which `samples` may hold one twice.
+    add
+        True: `samples` come on top of those already in the tables (a micro-batch). False: they are all
+        there is for these ticks (a batch over history).
+    nearest
+        The newest tick in the tables, if all of `ranges` lies after it and every entity that has an accepted
+        sample there has one in it (`nearest_tick`).
+    """
+    lake, manifest = tables.lake, tables.manifest
+    if add:
+        samples = tables.read("cleaned", ranges).unionByName(samples)
+        doubled = merged([*doubled, *_stored(manifest, ranges)])
+    cleaned = deduplicated(samples.where(is_inside("tick", ranges)), lake.balancer.raw, doubled)
+    rows: dict[str, int] = {}
+    files = write_table(cleaned, lake, "cleaned")
+    manifest = manifest.replaced("cleaned", ranges, files.path, files.span)
+    rows["cleaned"] = files.rows
+    changed = {"cleaned": ranges}
+    waiting = [stage for stage in lake.balancer.stages if stage.is_enabled(settings)]
+    # Tables that do not need one another are made at the same time: small ones are bound by planning.
+    with ThreadPoolExecutor(table_parallelism(tables.session)) as workers:
+        running: set[Future[tuple[str, Ranges, WrittenFolder]]] = set()
+        while waiting or running:
+            for stage in [one for one in waiting if all(name in changed for name in one.reach)]:
+                waiting.remove(stage)
+                now = replace(tables, manifest=manifest)
+                known = (dict(changed), settings, nearest, rows["cleaned"])
+                running.add(workers.submit(_make, now, stage, *known))
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                table, made, files = future.result()
+                manifest = manifest.replaced(table, made, files.path, files.span)
+                rows[table], changed[table] = files.rows, made
+    return StageResult(replace(manifest, settings=settings.of_tables()), rows, ranges)
+
+
+def _stored(manifest: Manifest, ranges: Ranges) -> Ranges:
+    """The parts of `ranges` for which the tables may hold samples already."""
+    held = [
+        (max(entry.begin, entry.first), min(entry.end, entry.last + 1))
+        for entry in manifest.tables.get("cleaned", ())
+    ]
+    return merged((max(low, begin), min(high, end)) for low, high in ranges for begin, end in held)
+
+
+def _make(
+    tables: SparkTables,
+    stage: TableStage,
+    changed: Mapping[str, Ranges],
+    settings: PipelineSettings,
+    nearest: int | None,
+    samples: int,
+) -> tuple[str, Ranges, WrittenFolder]:
+    """Compute everything of one table that changes in others can reach, and write it."""
+    made = merged(
+        piece for name, reach in stage.reach.items() for piece in forward(changed[name], reach(settings))
+    )
+    state: Ranges = []
+    if stage.carries:
+        made = _to_the_end(tables.manifest, stage, made)
+        state = newest_before(tables.lake, tables.manifest, stage.table, made)
+    needed = {name: backward(made, reach(settings)) for name, reach in stage.reach.items()}
+    if stage.nearest and nearest is not None:
+        needed["cleaned"] = merged((max(begin, nearest), end) for begin, end in needed["cleaned"])
+    begin = made[0][0]
+    for name in stage.before:
+        needed[f"{name}_before"] = [(low, min(high, begin)) for low, high in needed[name] if low < begin]
+        needed[name] = [(max(low, begin), high) for low, high in needed[name] if begin < high]
+    inputs = {name: tables.read(name.removesuffix("_before"), ranges) for name, ranges in needed.items()}
+    if stage.carries:
+        inputs[stage.table] = tables.read(stage.table, state)
+    time_column = tables.lake.balancer.time_column(stage.table)
+    span = span_from(tables.manifest, stage.reach, begin)
+    frame = stage.build(inputs, settings, span, samples).where(is_inside(time_column, made))
+    return stage.table, made, write_table(frame, tables.lake, stage.table)
+
+
+def span_from(manifest: Manifest, names: Iterable[str], begin: int) -> tuple[int, int] | None:
+    """Two instants between which all rows of some tables lie that are not before `begin`, both included.
+
+    In a micro-batch of the newest tick both are that tick. None where there is no such row.
+    """
+    entries = [entry for name in names for entry in manifest.tables.get(name, ()) if entry.end > begin]
+    if not entries:
+        return None
+    first = min(max(entry.first, entry.begin) for entry in entries)
+    return max(first, begin), max(min(entry.last, entry.end - 1) for entry in entries)
+
+
+def forward(ranges: Ranges, reach: Reach) -> Ranges:
+    """Everything that may change when something in `ranges` does, if it depends on `reach` before itself."""
+    return merged((begin + near, end + far) for begin, end in ranges for far, near in _stretches(reach))
+
+
+def backward(ranges: Ranges, reach: Reach) -> Ranges:
+    """Everything that `ranges` depend on, if they depend on `reach` before themselves."""
+    return merged((begin - far, end - near) for begin, end in ranges for far, near in _stretches(reach))
+
+
+def _stretches(reach: Reach) -> tuple[tuple[int, int], ...]:
+    return ((reach, 0),) if isinstance(reach, int) else reach
+
+
+def _to_the_end(manifest: Manifest, stage: TableStage, made: Ranges) -> Ranges:
+    """From the first instant on, everything that is in the tables it reads or makes."""
+    last = [
+        entry.last + 1 for table in (*stage.reach, stage.table) for entry in manifest.tables.get(table, ())
+    ]
+    return [(made[0][0], max([made[-1][1], *last]))]
+
+
+def ticks_of(samples: DataFrame, form: RawSchema) -> dict[str, Any]:
+    """The distinct ticks of typed samples (microseconds) and when the last one was received.
+
+    Returns
+    -------
+    dict
+        `ticks` ascending, `doubled` (those in which some sample seems to come twice), `received` (0 where
+        nothing says when), `rows`, `late`, and `entities`: for each tick how many have an accepted sample,
+        and a sum of their keys that another set of entities has once in 10^19.
+    """
+    entity = F.xxhash64(*(name for name in form.keys if name != "tick"))
+    here = F.col("accepted") > 0
+    found = (
+        samples.groupBy(F.unix_micros("tick").alias("tick"), entity.alias("entity"))
+        .agg(
+            F.max(F.col("accepted").cast("int")).alias("accepted"),
+            F.count(F.lit(1)).alias("rows"),
+            F.sum("late_copies").alias("late"),
+            F.max(F.unix_micros("received_at")).alias("received"),
+        )
+        .groupBy("tick")
+        .agg(
+            F.sum("rows").alias("rows"),
+            F.sum("late").alias("late"),
+            F.max("received").alias("received"),
+            (F.max("rows") > 1).alias("doubled"),
+            F.count_if(here).alias("accepted"),
+            F.bit_xor(F.when(here, F.col("entity"))).alias("entities"),
+        )
+        .collect()
+    )
+    return {
+        "doubled": sorted(row["tick"] for row in found if row["doubled"]),
+        "ticks": sorted(row["tick"] for row in found),
+        "entities": {row["tick"]: (row["accepted"], row["entities"]) for row in found},
+        "received": max((row["received"] or 0 for row in found), default=0),
+        "rows": sum(row["rows"] for row in found),
+        "late": sum(row["late"] for row in found),
+    }
+
+
+def nearest_tick(
+    manifest: Manifest, observation: tuple[int, object] | None, found: Mapping[str, Any]
+) -> int | None:
+    """The newest tick in the tables, if nothing before it can matter to the samples after it.
+
+    That is so where all new ticks lie after it, and it has samples of the same entities as each of them: of
+    every entity it then holds the newest sample before.
+
+    Parameters
+    ----------
+    manifest
+        The tables before.
+    observation
+        A tick, and the `entities` of samples that came for it; there may be more in the tables.
+    found
+        Of `ticks_of`, for the samples to be added.
+    """
+    newest = max((entry.last for entry in manifest.tables.get("cleaned", ())), default=None)
+    if observation is None or newest != observation[0] or found["ticks"][0] <= newest:
+        return None
+    return newest if all(one == observation[1] for one in found["entities"].values()) else None
+
+
+def newest_before(lake: Lake, manifest: Manifest, table: str, made: Ranges) -> Ranges:
+    """The instants at which a table has its newest row before `made`, a cluster each.
+
+    Read from the newest entry backward, and only until every cluster is found that has samples from there on:
+    in a stream that is the entry of the micro-batch before.
+
+    They are a microsecond wide each, and may hold older rows of other clusters too. The table has the columns
+    `cluster` and `tick`, and `made` is one range.
+    """
+    begin, end = made[0][0], made[-1][1]
+    entries = [entry for entry in manifest.tables.get(table, ()) if entry.first < begin]
+    if not entries:
+        return []
+    cleaned = manifest.tables.get("cleaned", ())
+    samples = read_entries(lake.tables, "tick", cleaned, ["cluster"], begin, end)
+    missing = set(samples["cluster"].unique().to_pylist()) if samples.num_rows else set()
+    ticks = []
+    for entry in sorted(entries, key=lambda entry: entry.begin, reverse=True):
+        if not missing:
+            break
+        rows = read_entries(lake.tables, "tick", (entry,), ["cluster", "tick"], None, begin)
+        if not rows.num_rows:
+            continue
+        for row in rows.group_by("cluster").aggregate([("tick", "max")]).to_pylist():
+            if row["cluster"] in missing:
+                missing.discard(row["cluster"])
+                ticks.append(microseconds(row["tick_max"]))
+    return merged((tick, tick + 1) for tick in ticks)

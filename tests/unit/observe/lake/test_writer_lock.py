@@ -1,0 +1,324 @@
+"""The seat of the one writer of tables: who has it, who may take it, and what one that lost it can do."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from support.object_store import ObjectStore
+from trimtab.files.object_store import StoreError
+from trimtab.files.store import Location, place_of
+from trimtab.files.versioned_documents import VersionedDocuments
+from trimtab.model.errors import ObserveError
+from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest, read_manifest
+from trimtab.observe.lake.writer_lock import FOLDER, LEASE_SECONDS, WriterLock, acquire, hold_writer_lock
+from trimtab_common.errors import InputError
+
+
+@pytest.fixture(params=["folder", "s3"])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """The folder of a lake's tables, still empty."""
+    if request.param == "folder":
+        return tmp_path / "tables"
+    store: ObjectStore = request.getfixturevalue("s3")
+    return place_of(store.bucket()) / "tables"
+
+
+class Time:
+    """A clock that passes only by sleeping, and does something at some time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.then = lambda: None
+        self.at = float("inf")
+
+    def clock(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+        if self.now >= self.at:
+            self.at = float("inf")
+            self.then()
+
+
+def moved_elsewhere(tables: Location, seat: WriterLock) -> None:
+    """Make a seat's writer one of another machine, as far as others can see."""
+    seat.writer = replace(seat.writer, machine="another", host="another")
+    seat.renew()
+
+
+def with_table(path: str) -> Manifest:
+    """Tables that can be told apart."""
+    return Manifest(tables={"rates": (ManifestEntry(path, 0, 10, 0, 9),)})
+
+
+def test_a_second_writer_is_refused_until_the_first_leaves(tables: Location) -> None:
+    """On one machine nobody waits: the process can be looked for."""
+    us = rf"being written by another .*process {os.getpid()} on"
+    with hold_writer_lock(tables), pytest.raises(ObserveError, match=us):
+        acquire(tables, sleep=pytest.fail)  # type: ignore[arg-type]
+    with hold_writer_lock(tables) as seat:
+        assert seat.publish(Manifest()).writer_epoch == seat.writer.epoch
+
+
+def test_a_writer_elsewhere_is_waited_for(tables: Location) -> None:
+    """It gives a sign of life just before the lease is over: refused; none for a lease: succeeded."""
+    first = acquire(tables)
+    moved_elsewhere(tables, first)
+    time = Time()
+    time.at, time.then = LEASE_SECONDS - 2, first.renew
+    with pytest.raises(ObserveError, match="being written by another .* on another"):
+        acquire(tables, clock=time.clock, sleep=time.sleep)
+    assert LEASE_SECONDS - 2 <= time.now <= LEASE_SECONDS
+    waited = []
+    second = acquire(tables, print_progress=waited.append, clock=time.clock, sleep=time.sleep)
+    assert time.now >= 2 * LEASE_SECONDS - 3
+    assert waited == [f"{first.writer} was writing: waiting 30 s for a sign of life"]
+    assert second.writer.epoch > first.writer.epoch
+    first.renew()
+    assert first.is_lost
+    assert not second.is_lost
+
+
+def test_a_writer_that_lost_its_seat_publishes_nothing(tables: Location) -> None:
+    """It slept, was succeeded, and wakes up with tables computed from what it had read before."""
+    first = acquire(tables)
+    read_by_first = first.publish(with_table("rates/old"))
+    moved_elsewhere(tables, first)
+    time = Time()
+    second = acquire(tables, clock=time.clock, sleep=time.sleep)
+    # Before the second one has published anything of its own.
+    with pytest.raises(
+        ObserveError, match=r"has taken over the writing .* nothing was published: start again"
+    ):
+        first.publish(replace(read_by_first, tables=with_table("rates/stale").tables))
+    assert first.is_lost
+    assert read_manifest(tables).tables == with_table("rates/old").tables
+    done = second.publish(replace(read_manifest(tables), tables=with_table("rates/new").tables))
+    with pytest.raises(ObserveError, match="nothing was published"):
+        first.publish(replace(read_by_first, tables=with_table("rates/stale").tables))
+    first.leave()
+    second.renew()
+    assert not second.is_lost
+    assert read_manifest(tables) == done
+
+
+def test_a_publication_just_before_the_take_over_is_kept(
+    tables: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old writer is a moment faster than the one that shuts it out: the new one goes on from there."""
+    first = acquire(tables)
+    published = first.publish(with_table("rates/old"))
+    moved_elsewhere(tables, first)
+    from trimtab.observe.lake import writer_lock as module
+
+    def late(folder: Location, manifest: Manifest) -> Manifest:
+        monkeypatch.setattr(module, "publish_manifest", publish_manifest)
+        publish_manifest(folder, replace(published, tables=with_table("rates/last").tables, writer_epoch=1))
+        return publish_manifest(folder, manifest)
+
+    monkeypatch.setattr(module, "publish_manifest", late)
+    time = Time()
+    second = acquire(tables, clock=time.clock, sleep=time.sleep)
+    found = read_manifest(tables)
+    assert found.tables == with_table("rates/last").tables
+    assert (found.version, found.writer_epoch) == (published.version + 2, second.writer.epoch)
+
+
+def test_of_two_that_succeed_the_later_one_stays(tables: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One takes the seat, sleeps, is succeeded in turn, and must not shut out its own successor."""
+    from trimtab.observe.lake import writer_lock as module
+
+    first = acquire(tables)
+    moved_elsewhere(tables, first)
+    later: list[WriterLock] = []
+
+    def slept(folder: Location) -> Manifest:
+        monkeypatch.setattr(module, "read_manifest", read_manifest)
+        newest = VersionedDocuments(tables / FOLDER, retained=4).newest()
+        assert newest is not None
+        gone = {**json.loads(newest[1]), "machine": "another"}
+        VersionedDocuments(tables / FOLDER, retained=4).add(newest[0] + 1, json.dumps(gone).encode())
+        time = Time()
+        later.append(acquire(tables, clock=time.clock, sleep=time.sleep))
+        return read_manifest(folder)
+
+    time = Time()
+    original = module._shut_out
+
+    def asleep_before(seat: WriterLock) -> None:
+        monkeypatch.setattr(module, "_shut_out", original)
+        monkeypatch.setattr(module, "read_manifest", slept)
+        original(seat)
+
+    monkeypatch.setattr(module, "_shut_out", asleep_before)
+    with pytest.raises(ObserveError, match="being written by another"):
+        acquire(tables, clock=time.clock, sleep=time.sleep)
+    (last,) = later
+    last.renew()
+    assert not last.is_lost
+    assert last.publish(read_manifest(tables)).writer_epoch == last.writer.epoch
+
+
+def test_a_seat_nobody_can_read_is_taken_and_its_writer_shut_out(tables: Location) -> None:
+    """A document of a later trimtab, or a damaged one: nobody to ask, so nobody is trusted."""
+    VersionedDocuments(tables / FOLDER, retained=4).add(7, b"{}")
+    seat = acquire(tables)
+    assert seat.writer.epoch == 8
+    assert read_manifest(tables).writer_epoch == 8
+
+
+def test_a_seat_folder_that_was_removed_does_not_bring_an_old_writer_back(tables: Location) -> None:
+    """Somebody tidied up by hand: later seats still have larger numbers."""
+    with hold_writer_lock(tables) as first:
+        first.publish(Manifest())
+    for path in list((tables / FOLDER).iterdir()):
+        path.unlink()
+    with hold_writer_lock(tables) as second:
+        assert second.writer.epoch > first.writer.epoch
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (errno.ENOSPC, "No space left on device; free space or name another place"),
+        (errno.EROFS, "Read-only file system"),
+        (errno.EACCES, "permission denied; name a place that you may write"),
+    ],
+)
+def test_a_folder_that_takes_nothing_is_told_and_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, told: str
+) -> None:
+    """Full, read-only or closed to us: no seat, no publication, nothing left in the making; and a seat that
+    nobody could be told of leaving is free all the same.
+    """
+    tables = tmp_path / "tables"
+
+    def refused(_: int) -> None:
+        raise OSError(fault, os.strerror(fault))
+
+    with hold_writer_lock(tables) as seat:
+        before = seat.publish(with_table("rates/old"))
+        with monkeypatch.context() as during:
+            during.setattr(os, "fsync", refused)
+            with pytest.raises(InputError, match=told):
+                seat.publish(replace(before, tables=with_table("rates/new").tables))
+            seat.leave()
+            with pytest.raises(InputError, match=told):
+                acquire(tables)
+    assert read_manifest(tables) == before
+    assert all(path.suffix == ".json" for path in tables.glob("*/*"))
+    after = acquire(tables, sleep=pytest.fail)  # type: ignore[arg-type]
+    assert after.publish(replace(read_manifest(tables), watermark=5)).watermark == 5
+
+
+def test_a_key_that_is_revoked_in_the_middle_publishes_nothing(s3: ObjectStore) -> None:
+    """The store refuses the publication, in a sentence; once it lets us in again, all is as before."""
+    tables = place_of(s3.bucket()) / "tables"
+    try:
+        with hold_writer_lock(tables) as seat:
+            before = seat.publish(with_table("rates/old"))
+            s3.refuse(True)
+            with pytest.raises(StoreError, match="access denied, the store does not know this access key"):
+                seat.publish(replace(before, tables=with_table("rates/new").tables))
+    finally:
+        s3.refuse(False)
+    assert read_manifest(tables) == before
+    with hold_writer_lock(tables) as seat:
+        assert seat.publish(read_manifest(tables)).tables == before.tables
+
+
+_VICTIM = """
+import os, signal, sys
+from dataclasses import replace
+from trimtab.files import store
+from trimtab.files.store import place_of
+from trimtab.observe.lake import manifest, writer_lock
+from trimtab.observe.lake.manifest import Manifest, ManifestEntry, read_manifest
+place, phase = place_of(sys.argv[1]) / "tables", sys.argv[2]
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+def dying_before(path, content):
+    die()
+from trimtab.files import versioned_documents
+if phase == "taking":
+    versioned_documents.create = dying_before
+with writer_lock.hold_writer_lock(place) as held:
+    if phase == "working":
+        die()
+    if phase == "publishing":
+        versioned_documents.create = dying_before
+    if phase == "half":
+        store.os.link = die
+    if phase == "tidying":
+        create = versioned_documents.create
+        def and_die(path, content):
+            create(path, content)
+            die()
+        versioned_documents.create = and_die
+    own = {"rates": (ManifestEntry("rates/own", 0, 10, 0, 9),)}
+    held.publish(replace(read_manifest(place), tables=own, streams={"s": 3}))
+    if phase == "published":
+        die()
+"""
+
+
+@pytest.mark.parametrize("phase", ["taking", "working", "publishing", "tidying", "published"])
+def test_a_writer_killed_anywhere_leaves_sound_tables_and_a_free_seat(tables: Location, phase: str) -> None:
+    """All or nothing of what it published; the next one on this machine need not wait."""
+    killed_in(tables, phase)
+
+
+def test_a_writer_killed_with_a_document_written_but_not_named_leaves_sound_tables(tmp_path: Path) -> None:
+    """In a folder these are two steps; an object is put in one request."""
+    killed_in(tmp_path / "tables", "half")
+
+
+def killed_in(tables: Location, phase: str) -> None:
+    """Let a writer die by SIGKILL in a phase, and another one go on."""
+    place = tables.parent
+    publish_manifest(tables, with_table("rates/before"))
+    done = subprocess.run([sys.executable, "-c", _VICTIM, str(place), phase], timeout=250, check=False)
+    assert done.returncode == -signal.SIGKILL
+    found = read_manifest(tables)
+    if phase in ("tidying", "published"):
+        assert (found.tables["rates"][0].path, found.streams) == ("rates/own", {"s": 3})
+    else:
+        assert found.tables == with_table("rates/before").tables
+    seat = acquire(tables, sleep=pytest.fail)  # type: ignore[arg-type]
+    seat.publish(replace(read_manifest(tables), watermark=5))
+    assert read_manifest(tables).watermark == 5
+
+
+def test_signs_of_life_keep_the_seat(tables: Location) -> None:
+    """A writer that is at work for many leases keeps its seat, and leaves few documents behind."""
+    with hold_writer_lock(tables, lease_seconds=0.3) as seat:
+        begun = seat.writer.signs
+        deadline = 150
+        while seat.writer.signs < begun + 6 and deadline:
+            deadline -= 1
+            threading_wait(0.1)
+        assert seat.writer.signs >= begun + 6
+        assert not seat.is_lost
+    assert len(list((tables / FOLDER).iterdir())) <= 4
+    (newest,) = [VersionedDocuments(tables / FOLDER, 4).newest()]
+    assert newest is not None and json.loads(newest[1])["left"] is True
+    assert json.loads(newest[1])["token"] == asdict(seat.writer)["token"]
+
+
+def threading_wait(seconds: float) -> None:
+    """Let the other thread run."""
+    import threading
+
+    threading.Event().wait(seconds)

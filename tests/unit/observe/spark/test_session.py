@@ -1,0 +1,153 @@
+"""The section `[spark]` and the options of a Spark session; no JVM is started here."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from synthetic_telemetry import SyntheticCluster, land_by_tick
+from trimtab.balancers.settings import read_settings
+from trimtab.model.errors import ObserveError
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
+from trimtab.observe.spark.archive import archive
+from trimtab.observe.spark.session import SessionSettings, executors_elsewhere, session_options, spark_session
+from trimtab.observe.steps.stream import StreamSource, run_stream
+from trimtab_common.errors import SettingsError
+
+
+def test_local_spark_listens_on_loopback_only_and_has_no_web_page() -> None:
+    """A laptop in a café must not offer a Spark page to the room."""
+    options = session_options(SessionSettings())
+    assert options["spark.driver.bindAddress"] == "127.0.0.1"
+    assert options["spark.driver.host"] == "127.0.0.1"
+    assert options["spark.ui.enabled"] == "false"
+    assert options["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_fast_starts_have_room_for_compiled_code() -> None:
+    """With the default code cache of the fast mode the JVM stops compiling after a minute of stream."""
+    options = session_options(SessionSettings())
+    assert "ReservedCodeCacheSize" in options["spark.driver.extraJavaOptions"]
+    heavy = session_options(SessionSettings(large_job=True))
+    assert "TieredStopAtLevel" not in heavy["spark.driver.extraJavaOptions"]
+    assert "spark.sql.codegen.wholeStage" not in heavy
+    # A step has more classes than Spark keeps by default, and methods longer than the JVM compiles.
+    assert int(heavy["spark.sql.codegen.cache.maxEntries"]) >= 1000
+    assert int(heavy["spark.sql.codegen.hugeMethodLimit"]) <= 8000
+
+
+def test_spark_starts_from_its_archive_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fast or heavy, of this Spark and Java; a path that Spark would cut in two is not given."""
+    for place, expected in ((tmp_path, True), (tmp_path / "two words", False)):
+        monkeypatch.setenv("TRIMTAB_CACHE", str(place))
+        place.mkdir(exist_ok=True)
+        options = session_options(SessionSettings())["spark.driver.extraJavaOptions"]
+        assert "SharedArchiveFile" not in options
+        archive().touch()
+        for heavy in (True, False):
+            options = session_options(SessionSettings(large_job=heavy))["spark.driver.extraJavaOptions"]
+            assert (f" -XX:SharedArchiveFile={archive()} " in options) == expected
+
+
+def test_shuffles_are_cut_by_the_cores_there_are() -> None:
+    """A laptop's cores say nothing of a cluster's: there Spark cuts finely, and joins what is small."""
+
+    def partitions(**given: object) -> int:
+        return int(session_options(SessionSettings(**given))["spark.sql.shuffle.partitions"])  # type: ignore[arg-type]
+
+    assert partitions(master="local[3]") == 3
+    assert partitions(master="local[*]", cores=5) == 5
+    assert partitions(cores=5) == 5
+    assert partitions(master="spark://one:7077") == 200
+    assert partitions(master="spark://one:7077", cores=100) == 300
+
+
+def test_a_cluster_is_no_laptop() -> None:
+    """Its driver listens to the network, its executors get their memory, and queries are compiled."""
+    there = SessionSettings(master="yarn", cores=8, executor_memory="6g", packages=("a:b:1",))
+    options = session_options(there)
+    assert "spark.driver.bindAddress" not in options
+    assert "spark.sql.codegen.wholeStage" not in options
+    assert options["spark.executor.memory"] == "6g"
+    assert options["spark.cores.max"] == "8"
+    assert options["spark.jars.packages"] == "a:b:1"
+
+
+def test_spark_submit_has_chosen_master_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands on its command line wins over defaults that nobody asked for."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
+    assert SessionSettings().address is None
+    assert SessionSettings(master="yarn").address == "yarn"
+    assert "spark.driver.memory" not in session_options(SessionSettings())
+
+
+def test_any_setting_of_sparks_own(tmp_path: Path) -> None:
+    """Dotted names are tables to TOML and words to Spark; ours give way."""
+    file = tmp_path / "trimtab.toml"
+    file.write_text(
+        '[spark]\nmaster = "k8s://https://one"\n[spark.conf]\n"spark.yarn.queue" = "night"\n'
+        "spark.executor.instances = 4\nspark.speculation = true\nspark.ui.enabled = true\n"
+    )
+    words = ("spark.conf.spark.sql.shuffle.partitions=7",)
+    found = read_settings(file, words, {"TRIMTAB_SPARK_MEMORY": "3g"}).section("spark", SessionSettings)
+    options = session_options(found)
+    assert options["spark.yarn.queue"] == "night"
+    assert options["spark.executor.instances"] == "4"
+    assert options["spark.speculation"] == "true"
+    assert options["spark.ui.enabled"] == "true"
+    assert options["spark.sql.shuffle.partitions"] == "7"
+    assert options["spark.driver.memory"] == "3g"
+    assert "night" not in repr(found)
+
+
+def test_a_server_of_spark_connect_that_is_not_there_is_told_at_once() -> None:
+    """Spark's client would try for ten minutes."""
+    with pytest.raises(ObserveError, match=r"Spark Connect at sc://127.0.0.1:1 does not answer: .*refused"):
+        spark_session(SessionSettings(master="sc://127.0.0.1:1"))
+
+
+@pytest.mark.skipif(find_spec("grpc") is not None, reason="the client of Spark Connect is installed")
+def test_the_client_of_spark_connect_is_named_where_it_is_missing(tmp_path: Path) -> None:
+    """It is an extra of PySpark's own."""
+    land_by_tick(SyntheticCluster(brokers=2, partitions=1).raw(1), tmp_path / "raw")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"--master=sc://127.0.0.1:{server.getsockname()[1]}"
+        command = [sys.executable, "-m", "trimtab", "pipeline", "run", f"--lake={tmp_path}", master]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 1
+    assert re.fullmatch(r"trimtab: .*grpcio.* pip install 'pyspark\[connect\]'\n", done.stderr), done.stderr
+
+
+def test_a_stream_over_spark_connect_is_refused(tmp_path: Path) -> None:
+    """Before anything is begun: the lake is as it was."""
+    connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    lake = Lake(tmp_path, REPLICAS)
+    with pytest.raises(ObserveError, match="a stream cannot run over Spark Connect .* by spark-submit"):
+        run_stream(connected, lake, ReplicasPipelineSettings(), StreamSource())
+    assert executors_elsewhere(connected) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"memory": "lots"}, "spark.memory is 'lots': write a size as Spark does"),
+        ({"executor_memory": "0g"}, "spark.executor_memory is '0g'"),
+        ({"cores": -1}, "spark.cores is -1"),
+        ({"packages": ("hadoop-aws",)}, "'hadoop-aws' is no Maven coordinate"),
+    ],
+)
+def test_what_spark_would_only_say_later_is_refused(wrong: dict[str, object], told: str) -> None:
+    """Half a minute and a stack trace later."""
+    with pytest.raises(SettingsError, match=told):
+        SessionSettings(**wrong)  # type: ignore[arg-type]

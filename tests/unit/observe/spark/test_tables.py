@@ -1,0 +1,107 @@
+"""Reading a table by what a manifest names, and filters whose bounds change with every micro-batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.small_lake import NOON, STEP, broker_rows, publish
+from trimtab.observe.lake.lake import microseconds
+from trimtab.observe.spark.expressions import conform, is_in_ranges, is_inside
+from trimtab.observe.spark.tables import SparkTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import Column, SparkSession
+
+    from trimtab.observe.lake.manifest import Ranges
+
+pytestmark = pytest.mark.spark
+
+START = microseconds(NOON)
+RANGES: list[Ranges] = [
+    [],
+    [(START, START + 1)],
+    [(START + 1, START + 3), (START + 5, START + 6)],
+    [(START - 5, START + 20)],
+]
+
+
+@pytest.fixture
+def compiling(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session of the tests, with the compiling that a long-lived one does."""
+    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    before = {name: spark.conf.get(name) for name in names}
+    for name, value in zip(names, ("true", "CODEGEN_ONLY"), strict=True):
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ranges", RANGES)
+def test_rows_made_here_are_kept_as_rows_read_are(compiling: SparkSession, ranges: Ranges) -> None:
+    """Both filters keep the same rows, at the edges too."""
+    rows = compiling.range(-10, 10).selectExpr(f"timestamp_micros(id + {START}) as tick", "id")
+    kept = {row.id for row in rows.where(is_inside("tick", ranges)).collect()}
+    assert kept == {row.id for row in rows.where(is_in_ranges("tick", ranges)).collect()}
+    assert kept == {at - START for begin, end in ranges for at in range(begin, end) if -10 <= at - START < 10}
+
+
+def test_a_micro_batch_does_not_compile_what_the_one_before_has(
+    compiling: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bounds of rows made here are no part of the code: it is the same for any micro-batch."""
+    rows = compiling.range(-10, 10).selectExpr(f"timestamp_micros(id + {START}) as tick", "id")
+
+    def code(kept: Column) -> str:
+        rows.where(kept).explain(mode="codegen")
+        return capsys.readouterr().out.split("Generated code:")[1]
+
+    one, other = ([(START + at, START + at + 1)] for at in (3, 4))
+    assert code(is_inside("tick", one)) == code(is_inside("tick", other))
+    assert code(is_in_ranges("tick", one)) != code(is_in_ranges("tick", other))
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 5), (1, 1), (1, 2), (2, 4), (4, 9)], ids=lambda at: f"tick {at}"
+)
+def test_rows_outside_what_is_asked_for_stay_away(
+    spark: SparkSession, tmp_path: Path, first: int, last: int
+) -> None:
+    """Entries that lie inside, across an edge, and outside: each row in the range once, no other."""
+    parts = [[0, 1, 2], [3], [4, 5]]
+    rows = [[row for at in part for row in broker_rows(NOON + at * STEP, {at: "alive"})] for part in parts]
+    lake = publish(tmp_path, {"brokers": rows})
+    step = STEP.total_seconds() * 1e6
+    asked = [(START + round(first * step), START + round(last * step) + 1)]
+    found = SparkTables(spark, lake, lake.manifest()).read("brokers", asked).select("broker").collect()
+    assert sorted(row.broker for row in found) == [at for at in range(6) if first <= at <= last]
+
+
+def test_columns_are_made_with_few_messages_to_the_jvm(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A micro-batch makes thousands of them, and for each the JVM would look through all of its jars."""
+    from py4j.clientserver import JavaClient
+    from pyspark.sql import functions as F
+
+    frame, sent, send = spark.range(1), [], JavaClient.send_command
+
+    def counted(self: object, command: str, *more: object, **named: object) -> object:
+        # When Python tells what it has thrown away is chance.
+        sent.extend([command] * (not command.startswith("m")))
+        return send(self, command, *more, **named)
+
+    F.col("id")
+    monkeypatch.setattr(JavaClient, "send_command", counted)
+    F.col("id")
+    assert len(sent) == 1
+    sent.clear()
+    made = conform(frame, (("id", "int"),) * 40)
+    # A list is handed over word by word.
+    assert len(sent) < 60
+    assert made.dtypes == [("id", "int")] * 40
