@@ -34,7 +34,7 @@ def trimtab(lake: Path, *words: str) -> str:
 
 def table_by_commands(task: Task) -> dict[str, Any]:
     """Observe the topic under load, plan, and publish the table: what anybody would type."""
-    folder, on = Path(task.folder), ("--bootstrap", task.bootstrap)
+    folder, on = Path(task.folder), ("--cluster", f"kafka://{task.bootstrap}")
     settings = [word for one in PLANNED for word in ("--set", one)]
     lake, plan, begun = folder / "lake", folder / "plan.json", time.monotonic()
     trimtab(lake, "pipeline", "run", "--keys", task.topic, *on, *settings)
@@ -70,7 +70,7 @@ def brokers_by_commands(task: Task) -> dict[str, Any]:
     folder, begun = Path(task.folder), time.monotonic()
     lake, plan, settings = folder / "lake", folder / "plan.json", folder / "trimtab.toml"
     settings.write_text(SETTINGS.format(limit=5 * task.per_second / QUARTER * RECORD_BYTES / BROKERS))
-    own, on = ("--settings", str(settings)), ("--bootstrap", task.bootstrap)
+    own, on = ("--settings", str(settings)), ("--cluster", f"kafka://{task.bootstrap}")
     trimtab(lake, "collect", *on, *own, "--ticks", str(TICKS), "--interval", "3")
     trimtab(lake, "pipeline", "run", *own, "--window", "6")
     told = trimtab(lake, "plan", "replicas", "--out", str(plan), *own)

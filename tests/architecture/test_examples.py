@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.balancers.clusters import clusters_of
 from trimtab.balancers.settings import execution_table, pipeline_table, read_settings
 from trimtab.files.bundles.scenario_file import read_scenarios
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.history.bundles.replay import strategy_requests
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.systems.kafka.settings import kafka_connection
-from trimtab.systems.pulsar.settings import pulsar_connection
 from trimtab_common.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +33,8 @@ def _bound(settings: Settings) -> Settings:
     """The settings, once every section has been read as the command that uses it would."""
     for name, kind in SECTIONS.items():
         settings.section(name, kind)
-    if settings.table("kafka"):
-        kafka_connection(settings)
-    if settings.table("pulsar"):
-        pulsar_connection(settings)
+    for cluster in clusters_of(settings).values():
+        cluster.connection()
     return settings
 
 
@@ -59,7 +56,7 @@ def test_settings_files_on_pages_are_taken(page: Path, tmp_path: Path) -> None:
             for one in chosen.values():
                 one.settled("article", 0, world_answers=True).scenario(java_order=True, world_answers=True)
         else:
-            environ = {"TRIMTAB_KAFKA_PASSWORD": "secret"} if "[kafka]" in text else {}
+            environ = {"TRIMTAB_KAFKA_PASSWORD": "secret"} if "SASL" in text else {}
             _bound(read_settings(path, [], environ))
 
 
@@ -89,6 +86,8 @@ def test_variables_on_pages_are_read_by_something() -> None:
         elif match := re.match(r"\| `(\w+)` \|", line):
             keys.add(f"TRIMTAB_{section}_{match[1]}".upper().replace(".", "_"))
     named = {word for page in PAGES for word in VARIABLE.findall(page.read_text(encoding="utf-8"))}
+    # The variable of a secret is made of the system's name and the secret's.
+    keys |= set(VARIABLE.findall(settings))
     unknown = {
         word
         for word in named - keys - {"TRIMTAB_SECTION_KEY"}

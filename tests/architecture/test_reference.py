@@ -19,7 +19,7 @@ def test_no_two_settings_have_one_sentence() -> None:
     """A sentence that two keys of a table share says of neither what it alone does."""
     shared, meanings = [], {}
     for line in (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
+        if line.startswith(("## ", "### ")):
             meanings = {}
         elif found := re.fullmatch(r"\| `(\w+)` \| .* \| (.+) \|", line):
             key, meaning = found.groups()

@@ -56,7 +56,7 @@ class Operator:
 
     def on_cluster(self, *words: str) -> tuple[str, ...]:
         """The command with the address of the sandbox."""
-        return (*words, "--bootstrap", self.sandbox.bootstrap)
+        return (*words, "--cluster", f"kafka://{self.sandbox.bootstrap}")
 
     def plan(
         self,

@@ -150,7 +150,15 @@ def checked(sandbox: KafkaSandbox, endpoints: dict[int, str], folder: Path) -> d
     lines = "".join(f'{broker} = "{url}"\n' for broker, url in endpoints.items())
     (folder / "trimtab.toml").write_text(f"[collect.prometheus]\n{lines}")
     done = subprocess.run(
-        [*TRIMTAB, "check", "--json", "--bootstrap", sandbox.bootstrap, "--lake", str(folder / "lake")],
+        [
+            *TRIMTAB,
+            "check",
+            "--json",
+            "--cluster",
+            f"kafka://{sandbox.bootstrap}",
+            "--lake",
+            str(folder / "lake"),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -243,8 +251,8 @@ def test_a_collector_that_is_killed_starts_again(loaded: tuple[KafkaSandbox, Pat
     command = [
         *TRIMTAB,
         "collect",
-        "--bootstrap",
-        sandbox.bootstrap,
+        "--cluster",
+        f"kafka://{sandbox.bootstrap}",
         "--lake",
         str(tmp_path),
         "--interval",
@@ -268,7 +276,15 @@ def test_samples_go_into_a_topic(loaded: tuple[KafkaSandbox, Path]) -> None:
     try:
         admin.wait_for_topics(["collect-samples"], timeout_ms=120_000)
         done = subprocess.run(
-            [*COLLECT, "--bootstrap", sandbox.bootstrap, "--ticks", "2", "--sink", "kafka:collect-samples"],
+            [
+                *COLLECT,
+                "--cluster",
+                f"kafka://{sandbox.bootstrap}",
+                "--ticks",
+                "2",
+                "--sink",
+                "kafka:collect-samples",
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -300,7 +316,7 @@ def test_status_looks_straight_at_the_brokers(loaded: tuple[KafkaSandbox, Path])
     """The first command of a newcomer: sizes and leaders of a running cluster, nothing set up before."""
     sandbox, _ = loaded
     done = subprocess.run(
-        [*TRIMTAB, "status", "--bootstrap", sandbox.bootstrap, "--json"],
+        [*TRIMTAB, "status", "--cluster", f"kafka://{sandbox.bootstrap}", "--json"],
         capture_output=True,
         text=True,
         check=False,

@@ -97,7 +97,7 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
         return done.stdout + done.stderr
 
     lake, plan, wider = tmp_path / "lake", tmp_path / "plan.json", tmp_path / "wider.json"
-    on = ("--bootstrap", bootstrap)
+    on = ("--cluster", f"kafka://{bootstrap}")
     takers = []
     stores = [SqliteEffects(tmp_path / "effects.db") for _ in range(2)]
     load = Load(bootstrap, following)

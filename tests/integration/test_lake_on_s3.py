@@ -193,7 +193,9 @@ def test_a_spark_cluster_over_s3_makes_the_tables_of_a_folder_whoever_dies(
     wrong = clock_off_by(CLOCK_OFF_SECONDS, tmp_path)
     with spark_cluster(tmp_path / "cluster", ({}, wrong)) as there:
         monkeypatch.setenv("TRIMTAB_SETTINGS", str(settings_file(tmp_path, there.master)))
-        collector = trimtab("collect", "--bootstrap", six_brokers.bootstrap, "--interval", 3, "--ticks", 3)
+        collector = trimtab(
+            "collect", "--cluster", f"kafka://{six_brokers.bootstrap}", "--interval", 3, "--ticks", 3
+        )
         stream = ("pipeline", "stream", "--trigger=1s", "--max-per-batch=9")
         killed = trimtab(*stream)
         # Once it has published, so that the kill falls into its work, not into its start.

@@ -77,7 +77,7 @@ def store() -> Iterator[MastersSandbox]:
 def test_masters_of_a_store_are_spread_under_load(store: MastersSandbox, tmp_path: Path) -> None:
     """Collected, planned and applied while messages go in and out: nothing lost, nothing twice."""
     somebody = Somebody(tmp_path)
-    node = f"--paxos {store.state.configuration(0)}"
+    node = f"--cluster paxos:{store.state.configuration(0)}"
     clients, ended = StoreClients(store.state.cluster, 1), threading.Event()
     load = threading.Thread(target=lambda: asyncio.run(_loaded(clients, ended)))
     load.start()
@@ -136,7 +136,7 @@ def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
     _until(in_sync)
     before = leaders()
     assert before.count(1) == 0
-    on = f"--bootstrap {sandbox.bootstrap}"
+    on = f"--cluster kafka://{sandbox.bootstrap}"
     somebody.type(f"collect {on} --ticks 3 --interval 3")
     somebody.type("pipeline run")
     few = somebody.type("plan masters --system kafka --max-moves 2 --out few.json")
@@ -146,8 +146,8 @@ def test_leaders_of_kafka_go_to_preferred_replicas_by_the_same_command(
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert (plan["system"], plan["verdict"]) == ("kafka", "balanced")
     assert {move["target"] for move in plan["moves"]} == {"1"}
-    refused = somebody.type(f"apply plan.json --paxos {tmp_path / 'node.json'} --yes", code=2)
-    assert "is a plan of masters, for Kafka: name its cluster with --bootstrap, not --paxos" in refused
+    refused = somebody.type(f"apply plan.json --cluster paxos:{tmp_path / 'node.json'} --yes", code=2)
+    assert "is a Paxos cluster, and a Kafka cluster is needed" in refused
     assert "finished" in somebody.type(f"apply plan.json {on} --yes")
     after = leaders()
     assert after.count(1) == 4

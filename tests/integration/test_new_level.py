@@ -66,10 +66,10 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
         return done.stdout
 
     lake, plan = tmp_path / "lake", tmp_path / "plan.json"
-    assert trimtab("status", "--boxes", boxes) == "attic: 3 boxes\n"
-    trimtab("collect", "--boxes", boxes, "--lake", lake, "--ticks", 4, "--interval", 1)
+    assert trimtab("status", "--cluster", f"boxes:{boxes}") == "attic: 3 boxes\n"
+    trimtab("collect", "--cluster", f"boxes:{boxes}", "--lake", lake, "--ticks", 4, "--interval", 1)
     trimtab("pipeline", "run", "--lake", lake)
-    assert trimtab("check", "--boxes", boxes, "--lake", lake).endswith("\nAll is fine.\n")
+    assert trimtab("check", "--cluster", f"boxes:{boxes}", "--lake", lake).endswith("\nAll is fine.\n")
     status = json.loads(trimtab("status", "--lake", lake, "--json"))
     assert (status["balancer"], status["cluster"]) == ("balls", "attic")
     exported = tmp_path / "recorded" / "one.json"
@@ -81,15 +81,15 @@ def test_every_verb_takes_a_new_level(source: Path, boxes: Path, tmp_path: Path)
     assert told.startswith("Plan by trim: balanced\n")
     assert trimtab("plan", "show", plan) == told
     assert trimtab("plan", "diff", plan, plan) == "the plans do the same\n"
-    trimtab("apply", plan, "--boxes", boxes, "--dry-run")
+    trimtab("apply", plan, "--cluster", f"boxes:{boxes}", "--dry-run")
     assert json.loads(boxes.read_text())["balls"] == CLUSTER["balls"]
-    assert trimtab("apply", plan, "--boxes", boxes, "--yes") == "finished: 3 balls moved\n"
+    assert trimtab("apply", plan, "--cluster", f"boxes:{boxes}", "--yes") == "finished: 3 balls moved\n"
     now = json.loads(boxes.read_text())
     assert sorted(ball["box"] for ball in now["balls"].values()) == ["a"] * 3 + ["b"] * 3 + ["c"] * 3
     assert now["claims"] == []
     (listed,) = json.loads(trimtab("execution", "list", "--json"))
     assert (listed["balancer"], listed["status"]) == ("balls", "finished")
-    trimtab("collect", "--boxes", boxes, "--lake", lake, "--ticks", 6, "--interval", 1)
+    trimtab("collect", "--cluster", f"boxes:{boxes}", "--lake", lake, "--ticks", 6, "--interval", 1)
     trimtab("pipeline", "run", "--lake", lake)
     measured = trimtab("measure", "--lake", lake)
     assert measured.startswith("execution 1 on attic (finished): 3 balls moved\n")

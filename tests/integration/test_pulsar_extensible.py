@@ -75,8 +75,8 @@ def test_the_extensible_load_manager_is_heard_on_its_own_topics(
 @pytest.mark.parametrize(
     ("change", "said", "status"),
     [
-        ({"token": None}, "set pulsar.token_file", 401),
-        ({"token": "e30.e30.e30"}, "set pulsar.token_file", 401),
+        ({"token": None}, "set the cluster's token_file", 401),
+        ({"token": "e30.e30.e30"}, "set the cluster's token_file", 401),
         ({"tls_ca": None}, "its certificate is not trusted", None),
     ],
 )

@@ -17,13 +17,14 @@ from redis import Redis
 
 from support.pages import blocks_of
 from support.tls_front import tls_front
+from trimtab.balancers.clusters import clusters_of
 from trimtab.balancers.settings import read_settings
 from trimtab.lab.sandbox.ports import free_ports
 from trimtab.lab.sandbox.queues.server import RedisServerProcess
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.systems.redis.live_status import read_status
 from trimtab.systems.redis.server import open_server
-from trimtab.systems.redis.settings import RedisConnection, redis_connection
+from trimtab.systems.redis.settings import RedisConnection
 from trimtab_common.errors import ConnectError
 from trimtab_queues import BalancedBroker
 
@@ -101,7 +102,9 @@ def test_a_password_and_an_authority_are_shown_and_asked_for(tmp_path: Path) -> 
     async def story() -> None:
         async with tls_front(server.port, tmp_path) as (port, authority):
             url = f"rediss://127.0.0.1:{port}/0"
-            all_of_it = f'[redis]\nurl = "{url}"\npassword_file = "secret"\ntls_ca = "{authority.name}"\n'
+            all_of_it = (
+                f'[clusters.q]\naddress = "{url}"\npassword_file = "secret"\ntls_ca = "{authority.name}"\n'
+            )
             file.write_text(all_of_it)
             broker = BalancedBroker.from_settings(file)
 
@@ -114,19 +117,19 @@ def test_a_password_and_an_authority_are_shown_and_asked_for(tmp_path: Path) -> 
             def glance(*without: str) -> int:
                 lines = [one for one in all_of_it.splitlines() if not one.startswith(without or "none")]
                 file.write_text("\n".join(lines))
-                connection = redis_connection(read_settings(file, (), {}))
+                connection = clusters_of(read_settings(file, (), {}))["q"].connection()
                 assert "sesame" not in repr(connection)
                 return int(read_status(connection, CollectSettings()).values[:, 0].sum())
 
             assert await asyncio.to_thread(glance) == 1
             with pytest.raises(ConnectError, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
                 await asyncio.to_thread(glance, "tls_ca")
-            with pytest.raises(ConnectError, match="correct redis.url and the password"):
+            with pytest.raises(ConnectError, match="correct the cluster's address and password"):
                 await asyncio.to_thread(glance, "password_file")
             secret.write_text("wrong")
-            with pytest.raises(ConnectError, match="correct redis.url and the password") as told:
+            with pytest.raises(ConnectError, match="correct the cluster's address and password") as told:
                 await asyncio.to_thread(glance)
-            assert "wrong" not in str(told.value).partition("the password")[2]
+            assert "wrong" not in str(told.value).partition("and password")[2]
 
     try:
         asyncio.run(story())
@@ -150,8 +153,8 @@ def test_the_page_does_what_it_says_and_weights_go_back(somebody: Somebody) -> N
 
     assert "worker 4" in said("trimtab sandbox queues up")
     assert "4 queues, 4 with a worker" in said("trimtab check")
-    assert "4 queues, " in said("trimtab status --queues")
-    assert "straight from the server" in said("trimtab status --queues")
+    assert "4 queues, " in said("trimtab status --cluster")
+    assert "straight from the server" in said("trimtab status --cluster")
     assert "4 of 4 queues, " in said("trimtab collect")
     plan_text = said("trimtab plan queues")
     assert "The scheduler, with what it would do now:" in plan_text
@@ -171,9 +174,9 @@ def test_the_page_does_what_it_says_and_weights_go_back(somebody: Somebody) -> N
         _until(lambda: {one.version for one in server.reports()} == {1})
         _until(lambda: weights() == {report["after"]})
         (somebody.folder / "other.json").write_text(json.dumps(_second(document)))
-        somebody.type("trimtab apply other.json --queues $queues --yes")
+        somebody.type("trimtab apply other.json --cluster $queues --yes")
         _until(lambda: weights() == {7.0})
-        receipt = somebody.type("trimtab apply plan.json --queues $queues --yes")
+        receipt = somebody.type("trimtab apply plan.json --cluster $queues --yes")
         assert "published as version 3" in receipt
         _until(lambda: weights() == {report["after"]})
     replayed = somebody.type(next(line for line in first if line.startswith(LATER)))

@@ -116,7 +116,7 @@ def test_kafka(six_brokers: KafkaSandbox, kafka_load: SandboxLoad, tmp_path: Pat
         snapshot = reader.require_true_status(last, NETWORK | {"disk": "disk"})
         plan = tmp_path / "plan.json"
         require_what_brokers_say(six_brokers.connection, last, snapshot, reader.looks, plan)
-        fresh = reader.run("trimtab measure --live --duration 20s --bootstrap $brokers")
+        fresh = reader.run("trimtab measure --live --duration 20s --cluster kafka://$brokers")
         require_measured(fresh, "copied (", list(NETWORK))
         assert "11 samples, one every 2 s" in fresh
     require_improved(first, last, list(NETWORK), _of(kafka_load.summary()))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.settings import settings_of
+from support.settings import cluster_table
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.topics import create_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
@@ -24,11 +24,10 @@ def guarded() -> Iterator[KafkaSandbox]:
 
 
 def test_the_settings_table_lets_us_in(guarded, tmp_path):
-    """An operator's [kafka] table with a password file gives an admin client that sees both brokers."""
+    """A table [clusters.NAME] with a password file gives an admin client that sees both brokers."""
     (tmp_path / "password").write_text(f"{guarded.connection.password}\n")
     connection = kafka_connection(
-        settings_of(
-            "kafka",
+        cluster_table(
             {
                 "bootstrap": guarded.bootstrap,
                 "security_protocol": "SASL_SSL",
@@ -75,14 +74,14 @@ def test_a_wrong_password_is_told_by_user(guarded, make):
 def test_a_mechanism_that_is_not_offered_is_told(guarded):
     """A cluster with SCRAM-SHA-512 alone does not let SCRAM-SHA-256 in, and the message names the setting."""
     with pytest.raises(
-        ConnectError, match="does not offer SCRAM-SHA-256 but SCRAM-SHA-512: set kafka.sasl_mechanism"
+        ConnectError, match="does not offer SCRAM-SHA-256 but SCRAM-SHA-512: set sasl_mechanism"
     ):
         admin_client(replace(guarded.connection, sasl_mechanism="SCRAM-SHA-256"))
 
 
 def test_an_untrusted_certificate_is_told(guarded):
     """Without the cluster's authority the message names the setting that takes it."""
-    with pytest.raises(ConnectError, match="is not trusted .* kafka.tls_ca"):
+    with pytest.raises(ConnectError, match="is not trusted .* tls_ca"):
         admin_client(replace(guarded.connection, tls_ca=None))
 
 
@@ -96,11 +95,11 @@ def test_the_wrong_protocol_is_told(guarded, protocol):
         wrong = KafkaConnection(guarded.connection.bootstrap)
     if protocol == "SASL_PLAINTEXT":
         wrong = replace(guarded.connection, security_protocol=protocol, tls_ca=None)
-    with pytest.raises(ConnectError, match="kafka.security_protocol"):
+    with pytest.raises(ConnectError, match="security_protocol"):
         admin_client(replace(wrong, timeout_seconds=1.0))
 
 
 def test_tls_towards_plain_brokers_is_told(three_brokers, guarded):
     """The other way round: TLS in the settings, none on the listener."""
-    with pytest.raises(ConnectError, match="does not speak Kafka over SASL_SSL: set kafka.security_protocol"):
+    with pytest.raises(ConnectError, match="does not speak Kafka over SASL_SSL: set security_protocol"):
         admin_client(replace(guarded.connection, bootstrap=three_brokers.connection.bootstrap))

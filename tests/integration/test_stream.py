@@ -195,7 +195,7 @@ def test_stream_from_a_topic_makes_the_same_tables(
             sender.flush()
         options = (
             f"--source=kafka:{topic}",
-            f"--bootstrap={six_brokers.bootstrap}",
+            f"--cluster=kafka://{six_brokers.bootstrap}",
             "--once",
             "--max-per-batch=200",
         )

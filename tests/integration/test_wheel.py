@@ -138,11 +138,11 @@ def test_a_plan_is_made_shown_and_carried_to_the_cluster(run: Run, level: str) -
     assert "cost: " in made.stdout
     assert run("trimtab", "plan", "show", plan).returncode == 0
     if level == "replicas":
-        said = _refused(run, "apply", plan, "--dry-run", "--bootstrap", "127.0.0.1:1")
+        said = _refused(run, "apply", plan, "--dry-run", "--cluster", "kafka://127.0.0.1:1")
         assert "127.0.0.1:1" in said
         assert "pip install" not in said
     else:
-        said = _refused(run, "apply", plan, "--dry-run", "--pulsar-admin", "http://127.0.0.1:1")
+        said = _refused(run, "apply", plan, "--dry-run", "--cluster", "pulsar+http://127.0.0.1:1")
         assert "(extra pulsar), which is not installed: uv pip install " in said
         assert re.search(r" httpx pulsar-client==[\d.]+\n$", said)
 
@@ -153,8 +153,8 @@ REPLAY = ["replay", "bundles", "--reports", str(ROOT / "docs" / "examples" / "pu
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        (["status", "--pulsar-admin", "http://127.0.0.1:1"], "pulsar"),
-        (["collect", "--pulsar-admin", "http://127.0.0.1:1", "--ticks", "1"], "pulsar"),
+        (["status", "--cluster", "pulsar+http://127.0.0.1:1"], "pulsar"),
+        (["collect", "--cluster", "pulsar+http://127.0.0.1:1", "--ticks", "1"], "pulsar"),
         ([*REPLAY, "--spark", "--out", "decisions"], "spark"),
         ([*REPLAY, "--mode", "simulated", "--chart", "chart.svg"], "plot"),
         (["demo"], "lab"),

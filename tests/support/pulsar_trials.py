@@ -125,7 +125,8 @@ class PulsarTrial:
         sets = [part for key, value in chosen.items() for part in ("--set", f"execution.{key}={value}")]
         known = self.sandbox.connection
         if known.tls_ca is not None:
-            sets += ["--set", f"pulsar.tls_ca={known.tls_ca}"]
+            sets += ["--set", f"clusters.sandbox.tls_ca={known.tls_ca}"]
+        address = "pulsar+" + ",".join(self.sandbox.web_urls.values())
         environment = {
             **os.environ,
             "TRIMTAB_STATE": str(self.folder / "state"),
@@ -135,8 +136,10 @@ class PulsarTrial:
             [
                 *trimtab(crash_at),
                 *arguments,
-                "--pulsar-admin",
-                ",".join(self.sandbox.web_urls.values()),
+                "--cluster",
+                "sandbox",
+                "--set",
+                f"clusters.sandbox.address={address}",
                 *sets,
             ],
             stdin=subprocess.DEVNULL,

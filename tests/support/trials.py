@@ -284,7 +284,7 @@ class Trial:
             "TRIMTAB_LAKE": str(self.folder / "lake"),
         }
         process = subprocess.Popen(
-            [*trimtab(crash_at), *arguments, "--bootstrap", self.sandbox.bootstrap, *sets],
+            [*trimtab(crash_at), *arguments, "--cluster", f"kafka://{self.sandbox.bootstrap}", *sets],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
     from trimtab.observe.lake.balancer_pipeline import BalancerPipeline
     from trimtab.report.renderer import Renderer
+    from trimtab.systems.connection import ClusterTable
     from trimtab_common.settings import Override, Section
 
 ImportedT = TypeVar("ImportedT")
@@ -114,6 +115,28 @@ def _table_of(option: Option, overrides: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class AddressForm:
+    """How an address names a cluster of a system.
+
+    Attributes
+    ----------
+    schemes
+        Beginnings of such an address, like `kafka://`.
+    key
+        The field of the connection that holds it.
+    example
+        For messages.
+    value
+        The address as the connection has it.
+    """
+
+    schemes: tuple[str, ...]
+    key: str
+    example: str
+    value: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
 class System:
     """One messaging system: how a command line names a cluster of it, and how it is reached and sampled.
 
@@ -123,16 +146,14 @@ class System:
     Attributes
     ----------
     name
-        Also the section of `trimtab.toml` that says how to reach a cluster.
+        Also part of the environment variable of its secret.
     title
         For people.
     address
-        The option that names a cluster, with its setting.
-    options
-        Further options that go before keys of the section of the same name.
+        How an address names a cluster of it.
     connection
-        Settings, and the values of the address and of each option, to a connection. The return annotation
-        is a dataclass whose fields are the keys of the section.
+        The keys of a cluster to a connection. The return annotation is a dataclass whose fields are the keys
+        of `[clusters.NAME]`.
     collecting
         How its clusters are sampled.
     checking
@@ -142,16 +163,10 @@ class System:
 
     name: str
     title: str
-    address: Option
-    options: tuple[Option, ...]
-    connection: LazyImport[Callable[..., Any]]
+    address: AddressForm
+    connection: LazyImport[Callable[[ClusterTable], Any]]
     collecting: LazyImport[SystemSampler]
     checking: LazyImport[Callable[[Any, CollectSettings, CapacitySettings], Iterator[Finding]]] | None = None
-
-    @property
-    def all_options(self) -> tuple[Option, ...]:
-        """The address and what else can be said of a connection."""
-        return (self.address, *self.options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,14 @@
-"""The tables of `trimtab.toml`: a section for every balancer and system, and those that all share."""
+"""The tables of `trimtab.toml`: a section for every balancer, the clusters, and those that all share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
-from trimtab.balancers import BALANCERS, Balancer, System, systems
+from trimtab.balancers import BALANCERS, Balancer
+from trimtab.balancers.clusters import CLUSTERS, clusters_of
 from trimtab_common.settings import Overrides, RejectCallback, Section, Sections, Settings, load_settings
-
-
-def connection_section(system: System) -> Section[Any]:
-    """The table of a system: the keys of its connection, and the file of each secret."""
-    kind = get_type_hints(system.connection())["return"]
-    files = tuple(f"{field.name}_file" for field in fields(kind) if not field.repr)
-    return Section(system.name, kind, further=files)
 
 
 def _collect_section() -> Section[Any]:
@@ -64,7 +56,7 @@ def _execution_section() -> Section[Any]:
 
 SECTIONS: Final[Sections] = {
     **{level.name: level.settings() for level in BALANCERS.values()},
-    **{system.name: partial(connection_section, system) for system in systems()},
+    CLUSTERS: None,
     "collect": _collect_section,
     "capacity": _capacity_section,
     "lake": _lake_section,
@@ -83,7 +75,9 @@ def read_settings(file: Path | None, overrides: Overrides, environ: Mapping[str,
     SettingsError
         If a section or a key is unknown, or a value does not fit.
     """
-    return load_settings(file, overrides, environ, SECTIONS)
+    found = load_settings(file, overrides, environ, SECTIONS)
+    clusters_of(found)  # a fault of one cluster is reported also to commands that use another
+    return found
 
 
 def execution_table() -> type[Any]:

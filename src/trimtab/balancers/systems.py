@@ -1,20 +1,25 @@
-"""The systems that levels stand on."""
+"""The systems that balancers act on."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from trimtab.balancers.balancer import AddressForm, LazyImport, System
 
-from trimtab.balancers.balancer import LazyImport, Option, System
+
+def _after_scheme(address: str) -> str:
+    return address.partition("://")[2].rstrip("/")
+
+
+def _web_addresses(address: str) -> str:
+    """`pulsar+https://a:8443,b:8443` as web addresses: `https://a:8443,https://b:8443`."""
+    scheme = address.partition("://")[0].removeprefix("pulsar+")
+    hosts = [host.strip() for host in _after_scheme(address).split(",")]
+    return ",".join(host if "://" in host else f"{scheme}://{host}" for host in hosts)
+
 
 KAFKA = System(
     name="kafka",
     title="Kafka",
-    address=Option(
-        "--bootstrap",
-        "Bootstrap brokers (host:port,...). Overrides kafka.bootstrap.",
-        setting="kafka.bootstrap",
-    ),
-    options=(),
+    address=AddressForm(("kafka://",), "bootstrap", "kafka://host:9092,host:9092", _after_scheme),
     connection=LazyImport("trimtab.systems.kafka.settings:kafka_connection"),
     collecting=LazyImport("trimtab.systems.kafka.collector:COLLECTING"),
     checking=LazyImport("trimtab.systems.kafka.check:check"),
@@ -23,17 +28,8 @@ KAFKA = System(
 PULSAR = System(
     name="pulsar",
     title="Pulsar",
-    address=Option(
-        "--pulsar-admin",
-        "Web addresses of Pulsar brokers (http://host:8080,...). Overrides pulsar.admin.",
-        setting="pulsar.admin",
-    ),
-    options=(
-        Option(
-            "--token-file",
-            "File with the Pulsar token. Overrides pulsar.token_file.",
-            Path | None,
-        ),
+    address=AddressForm(
+        ("pulsar+http://", "pulsar+https://"), "admin", "pulsar+http://host:8080", _web_addresses
     ),
     connection=LazyImport("trimtab.systems.pulsar.settings:pulsar_connection"),
     collecting=LazyImport("trimtab.systems.pulsar.collector:COLLECTING"),
@@ -43,13 +39,9 @@ PULSAR = System(
 REDIS = System(
     name="redis",
     title="Redis",
-    address=Option(
-        "--queues",
-        "Redis or Valkey server (redis://host:port/database), or cluster nodes "
-        "(redis+cluster://host:port,host:port). Overrides redis.url.",
-        setting="redis.url",
+    address=AddressForm(
+        ("redis://", "rediss://", "redis+cluster://"), "url", "redis://host:6379/0", lambda address: address
     ),
-    options=(),
     connection=LazyImport("trimtab.systems.redis.settings:redis_connection"),
     collecting=LazyImport("trimtab.systems.redis.collector:COLLECTING"),
     checking=LazyImport("trimtab.systems.redis.check:check"),
@@ -57,13 +49,10 @@ REDIS = System(
 
 PAXOS = System(
     name="paxos",
-    title="a store of Paxos groups",
-    address=Option(
-        "--paxos",
-        "Configuration of any node of the store (node.json). Overrides paxos.node.",
-        setting="paxos.node",
+    title="Paxos",
+    address=AddressForm(
+        ("paxos:",), "node", "paxos:node.json", lambda address: address.removeprefix("paxos:")
     ),
-    options=(),
     connection=LazyImport("trimtab.systems.paxos.settings:paxos_connection"),
     collecting=LazyImport("trimtab.systems.paxos.collector:COLLECTING"),
     checking=LazyImport("trimtab.systems.paxos.check:check"),

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
+from trimtab.cli.options import CLUSTER, JSON, LAKE, SET, SETTINGS, command_context
 
 app = typer.Typer()
 
 
 def check(
+    cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     as_json: bool = JSON,
-    *,
-    values: dict[str, Any],
 ) -> None:
     """Check the prerequisites of the other commands; each check prints OK or how to fix it.
 
@@ -28,7 +26,7 @@ def check(
     """
     from trimtab.cli.bodies import check as body
 
-    body.check(command_context(lake, settings, overrides, values), as_json=as_json)
+    body.check(command_context(lake, settings, overrides, cluster), as_json=as_json)
 
 
-app.command()(with_options(check, connection_options()))
+app.command()(check)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from trimtab.cli.options import LAKE, SET, SETTINGS, command_context, connection_options, with_options
+from trimtab.cli.options import CLUSTER, LAKE, SET, SETTINGS, command_context
 
 app = typer.Typer()
 
@@ -18,29 +17,28 @@ def collect(
     to: str = typer.Option(
         "lake",
         "--sink",
-        help="Destination: lake, or kafka:TOPIC, a topic of the Kafka cluster in the settings.",
+        help="Destination: lake, or a topic of Kafka: kafka:TOPIC, or kafka:CLUSTER/TOPIC if the "
+        "settings name several Kafka clusters.",
     ),
     record: Path | None = typer.Option(
         None, "--record", help="Pulsar: also append load reports to this file, for trimtab replay."
     ),
+    cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
-    *,
-    values: dict[str, Any],
 ) -> None:
     """Sample a cluster until Ctrl-C. Installs nothing on the brokers.
 
-    Kafka: placement, sizes, offsets, consumer groups, and metrics if the brokers have an exporter. Pulsar
-    (--pulsar-admin, or pulsar.admin in the settings): load reports, bundles and their owners, topics,
-    policies.
+    Kafka: placement, sizes, offsets, consumer groups, and metrics if the brokers have an exporter. Pulsar:
+    load reports, bundles and their owners, topics, policies. Redis: counters of queues. A store: masters.
     """
     from trimtab.cli.bodies import collect as body
 
     if interval is not None:
         overrides = [*overrides, f"collect.interval_seconds={interval}"]
-    where = command_context(lake, settings, overrides, values)
+    where = command_context(lake, settings, overrides, cluster)
     body.collect(where, to=to, record=record, ticks=ticks)
 
 
-app.command()(with_options(collect, connection_options()))
+app.command()(collect)

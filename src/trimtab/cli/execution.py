@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
+from trimtab.cli.options import CLUSTER, JSON, LAKE, SET, SETTINGS, command_context
 
 app = typer.Typer(help="List, show, resume, stop and cancel executions.", no_args_is_help=True)
 
@@ -34,20 +33,19 @@ def show(execution: int | None = ID, as_json: bool = JSON) -> None:
 def _on_a_cluster(name: str, story: str) -> Callable[..., None]:
     def command(
         execution: int | None = ID,
+        cluster: str | None = CLUSTER,
         lake: Path | None = LAKE,
         settings: Path | None = SETTINGS,
         overrides: list[str] = SET,
         as_json: bool = JSON,
-        *,
-        values: dict[str, Any],
     ) -> None:
         from trimtab.cli.bodies import execution as body
 
-        where = command_context(lake, settings, overrides, values)
+        where = command_context(lake, settings, overrides, cluster)
         body.REQUESTS[name](execution, where, as_json=as_json)
 
     command.__doc__ = story
-    return with_options(command, connection_options())
+    return command
 
 
 _STORIES = {

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from trimtab.cli.options import JSON, LAKE, SET, SETTINGS, command_context, connection_options, with_options
+from trimtab.cli.options import CLUSTER, JSON, LAKE, SET, SETTINGS, command_context
 
 app = typer.Typer()
 
@@ -29,12 +28,11 @@ def measure(
         help="Sample the cluster now, for --duration, instead of reading later samples from the lake.",
     ),
     long: str = typer.Option("60s", "--duration", help="Duration of --live."),
+    cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
     as_json: bool = JSON,
-    *,
-    values: dict[str, Any],
 ) -> None:
     """Compare the load before an execution, as predicted by its plan, and as measured after it.
 
@@ -44,8 +42,8 @@ def measure(
     """
     from trimtab.cli.bodies import measure as body
 
-    where = command_context(lake, settings, overrides, values)
+    where = command_context(lake, settings, overrides, cluster)
     body.measure(execution, ticks, plot, long if live else None, where, as_json=as_json)
 
 
-app.command()(with_options(measure, connection_options()))
+app.command()(measure)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trimtab.balancers import BALANCERS, Option, systems
+from trimtab.balancers import BALANCERS, Option
+from trimtab.balancers.clusters import ENVIRONMENT_VARIABLE, examples
 from trimtab.files.store import Location
 from trimtab_common.errors import InputError
 
@@ -26,7 +27,17 @@ SETTINGS = typer.Option(
     None, "--settings", help="Settings file; default: $TRIMTAB_SETTINGS, else ./trimtab.toml if it exists."
 )
 SET = typer.Option([], "--set", help="Setting, like section.key=value; repeatable.")
-CLUSTER = typer.Option(None, "--cluster", help="Cluster, if the lake holds several.")
+CLUSTER = typer.Option(
+    None,
+    "--cluster",
+    help=f"Cluster: a name of [clusters.NAME] in the settings, or an address ({examples()}); default: "
+    f"${ENVIRONMENT_VARIABLE}, else the only one of the settings.",
+)
+LAKE_CLUSTER = typer.Option(
+    None,
+    "--cluster",
+    help="Cluster, if the lake holds several: its id, or a name of [clusters.NAME] in the settings.",
+)
 SNAPSHOT = typer.Option(
     None, "--snapshot", help="Snapshot file (.json, .json.gz) or folder; default: the newest of the lake."
 )
@@ -35,11 +46,6 @@ FORMS = ("text", "json", *dict.fromkeys(form for level in BALANCERS.values() for
 """Forms that a plan is shown in: for people, as it is, and as tools of the systems take it."""
 
 JSON = typer.Option(False, "--json", help="Print one JSON document instead of text.")
-
-
-def connection_options() -> list[Option]:
-    """The options by which a cluster of any system is named and reached."""
-    return [option for system in systems() for option in system.all_options]
 
 
 def reading_options() -> list[Option]:
@@ -104,9 +110,13 @@ def lake_path(values: Path | None) -> Location:
 
 
 def command_context(
-    lake: Path | None, settings: Path | None, overrides: Overrides, values: dict[str, Any]
+    lake: Path | None,
+    settings: Path | None,
+    overrides: Overrides,
+    cluster: str | None = None,
+    values: dict[str, Any] | None = None,
 ) -> CommandContext:
     """The cluster, the lake and the settings of a command, as it was given them."""
     from trimtab.cli.bodies.context import CommandContext
 
-    return CommandContext(lake_path(lake), settings, overrides, values)
+    return CommandContext(lake_path(lake), settings, overrides, cluster, values or {})

@@ -14,10 +14,10 @@ from trimtab.cli.options import (
     CLUSTER,
     JSON,
     LAKE,
+    LAKE_CLUSTER,
     SET,
     SETTINGS,
     command_context,
-    connection_options,
     lake_path,
     reading_options,
     with_options,
@@ -37,6 +37,7 @@ def run(
     since: str | None = typer.Option(None, "--since", help="First tick, like 2026-11-21T05:00 (UTC)."),
     until: str | None = typer.Option(None, "--until", help="End of the ticks, exclusive."),
     window: float | None = WINDOW,
+    cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
     master: str | None = MASTER,
     heavy: bool = HEAVY,
@@ -52,16 +53,17 @@ def run(
     """
     from trimtab.cli.bodies import pipeline as body
 
-    where = command_context(lake, settings, _spark(overrides, master, heavy), values)
+    where = command_context(lake, settings, _spark(overrides, master, heavy), cluster, values)
     body.run(since, until, window, where)
 
 
-_BOOTSTRAP = [one for one in connection_options() if one.name == "bootstrap"]
-app.command()(with_options(run, [*reading_options(), *_BOOTSTRAP]))
+app.command()(with_options(run, reading_options()))
 
 
 def stream(
-    source: str = typer.Option("lake", "--source", help="Source: lake, or kafka:TOPIC."),
+    source: str = typer.Option(
+        "lake", "--source", help="Source: lake, or a topic of Kafka: kafka:TOPIC, or kafka:CLUSTER/TOPIC."
+    ),
     balancer: str | None = BALANCER,
     trigger: str = typer.Option("10s", "--trigger", help="Minimum time between two micro-batches."),
     once: bool = typer.Option(False, "--once", help="End when all existing samples are processed."),
@@ -72,6 +74,7 @@ def stream(
         help="Maximum number of files or records per micro-batch (default for a topic: 500000).",
     ),
     window: float | None = WINDOW,
+    cluster: str | None = CLUSTER,
     lake: Path | None = LAKE,
     master: str | None = MASTER,
     heavy: bool = HEAVY,
@@ -87,11 +90,11 @@ def stream(
     """
     from trimtab.cli.bodies import pipeline as body
 
-    where = command_context(lake, settings, _spark(overrides, master, heavy), values)
+    where = command_context(lake, settings, _spark(overrides, master, heavy), cluster, values)
     body.stream(source, balancer, trigger, most, window, where, once=once)
 
 
-app.command()(with_options(stream, [*reading_options(), *_BOOTSTRAP]))
+app.command()(with_options(stream, reading_options()))
 
 
 def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:
@@ -114,7 +117,7 @@ def compact(
     """
     from trimtab.cli.bodies import lake as body
 
-    body.compact(command_context(lake, settings, overrides, {}), dry_run=dry_run)
+    body.compact(command_context(lake, settings, overrides), dry_run=dry_run)
 
 
 @app.command()
@@ -137,7 +140,7 @@ def accuracy(
     folder: Path = typer.Argument(
         ..., help="Folder of *.truth.jsonl written by `trimtab sandbox kafka load`."
     ),
-    cluster: str | None = CLUSTER,
+    cluster: str | None = LAKE_CLUSTER,
     lake: Path | None = LAKE,
     as_json: bool = JSON,
     figure: Path | None = typer.Option(

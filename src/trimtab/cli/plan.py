@@ -10,12 +10,13 @@ import typer
 from trimtab.balancers import BALANCERS, Balancer
 from trimtab.balancers.balancer import PlanRequest
 from trimtab.cli.options import (
-    CLUSTER,
     FORMS,
     JSON,
     LAKE,
+    LAKE_CLUSTER,
     SETTINGS,
     SNAPSHOT,
+    command_context,
     form_of,
     lake_path,
     with_options,
@@ -37,7 +38,7 @@ def _command(balancer: Balancer) -> Any:
     def plan(
         snapshot: Path | None = SNAPSHOT,
         lake: Path | None = LAKE,
-        cluster: str | None = CLUSTER,
+        cluster: str | None = LAKE_CLUSTER,
         out: Path | None = typer.Option(None, "--out", help="Write the plan (trimtab/plan/1) to this file."),
         form: str = FORMAT,
         as_json: bool = JSON,
@@ -54,7 +55,7 @@ def _command(balancer: Balancer) -> Any:
             snapshot=snapshot,
             lake=lake_path(lake),
             settings=settings,
-            cluster=cluster,
+            cluster=command_context(lake, settings, overrides, cluster).lake_cluster(),
             strategy=strategy,
             overrides=tuple(overrides),
             own=values,

@@ -14,7 +14,6 @@ from trimtab.cli.options import (
     SET,
     SETTINGS,
     command_context,
-    connection_options,
     reading_options,
     with_options,
 )
@@ -25,6 +24,9 @@ app = typer.Typer()
 def status(
     lake: Path | None = LAKE,
     cluster: str | None = CLUSTER,
+    live: bool = typer.Option(
+        False, "--live", help="Ask the cluster itself; implied if --cluster is an address."
+    ),
     watch: bool = typer.Option(
         False, "--watch", help="Keep running, and print again when there is new data."
     ),
@@ -37,14 +39,14 @@ def status(
 ) -> None:
     """Show the load as a heat map of brokers and resources, and the goals that hold.
 
-    Reads the output of `trimtab pipeline`; starts no JVM and sends no request to a cluster. With the address
-    of a cluster (--bootstrap, --pulsar-admin, --queues) it shows the current placement from that cluster
-    instead. With --keys it shows the last reading of a topic: hot keys, and the balance over its partitions.
+    Reads the output of `trimtab pipeline`; starts no JVM and sends no request to a cluster. With --live, or
+    with an address as --cluster, it shows the current placement from that cluster instead. With --keys it
+    shows the last reading of a topic: hot keys, and the balance over its partitions.
     """
     from trimtab.cli.bodies import status as body
 
-    where = command_context(lake, settings, overrides, values)
-    body.show(body.status_source(where, cluster, every=every), watch=watch, as_json=as_json)
+    where = command_context(lake, settings, overrides, cluster, values)
+    body.show(body.status_source(where, live=live, every=every), watch=watch, as_json=as_json)
 
 
-app.command()(with_options(status, [*reading_options(), *connection_options()]))
+app.command()(with_options(status, reading_options()))

@@ -1,15 +1,21 @@
-"""Connections: their TLS, and how they are made of a table of settings, with its files and its secret."""
+"""Connections: their TLS, and how the keys of a cluster become a connection, with files and a secret."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from trimtab_common.errors import SettingsError
-from trimtab_common.settings import Section, Settings, SettingValue, bind, convert, origin_of
+from trimtab_common.settings import (
+    Section,
+    SettingValue,
+    Table,
+    convert,
+    values_of,
+)
 
 TLS_FILES = ("tls_ca", "tls_certificate", "tls_key")
 
@@ -20,8 +26,6 @@ class Connection:
 
     Attributes
     ----------
-    section
-        The table of settings that describes it.
     tls_ca
         PEM file of the trusted certificate authorities; default: the system's list.
     tls_certificate
@@ -32,8 +36,6 @@ class Connection:
         Whether the server's certificate must match its host name.
     """
 
-    section: ClassVar[str]
-
     tls_ca: Path | None = None
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -42,9 +44,7 @@ class Connection:
     def __post_init__(self) -> None:
         """Refuse a certificate without its key, and a key without its certificate."""
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise SettingsError(
-                f"{self.section}.tls_certificate and {self.section}.tls_key go together: set both or neither"
-            )
+            raise SettingsError("tls_certificate and tls_key go together: set both or neither")
 
     def tls_context(self) -> ssl.SSLContext:
         """The authorities that we trust and, where servers ask, who we are.
@@ -71,60 +71,71 @@ class Connection:
         return context
 
 
-ConnectionT = TypeVar("ConnectionT", bound=Connection)
+@dataclass(frozen=True, slots=True)
+class ClusterTable:
+    """The keys of one cluster: a table `[clusters.NAME]` of the settings, or an address on the command line.
+
+    Attributes
+    ----------
+    label
+        How messages name it: `clusters.prod`, or the address as it was typed.
+    values
+        Keys of the connection with their origins. The address is stored under the key of its system.
+    folder
+        Relative paths are relative to it.
+    environment
+        Environment variables that begin with `TRIMTAB_`, for secrets.
+    """
+
+    label: str
+    values: Table
+    folder: Path = Path()
+    environment: Mapping[str, SettingValue] = field(default_factory=dict)
+
+
+ConnectionT = TypeVar("ConnectionT")
 
 
 def connection_of(
-    settings: Settings,
-    kind: type[ConnectionT],
-    *,
-    options: Mapping[str, str | None],
-    secret: str,
-    first: tuple[str, str],
+    cluster: ClusterTable, kind: type[ConnectionT], *, system: str, secret: str | None = None
 ) -> ConnectionT:
-    """The connection that a table of the settings describes.
+    """The connection that the keys of a cluster describe.
 
     Parameters
     ----------
     kind
         Each key of the table is a field of it.
-    options
-        Values of the command line by key, which go before all else; None where nothing was said.
+    system
+        Name of the system, as in the environment variable of its secret.
     secret
-        The key of the secret, which may also stand in the file that the key of that name with `_file`
-        names, or in an environment variable, which goes before files.
-    first
-        The key that must be there, and how else to give it.
+        The key of the secret. It may also be in the file that the key of that name with `_file` names, or
+        in the environment variable `TRIMTAB_SYSTEM_SECRET`, which overrides both.
 
     Raises
     ------
     SettingsError
         For an unknown key, a wrong type, a missing file or a combination that cannot work.
     """
-    section = kind.section
-    said = {
-        key: SettingValue(value, f"option for {key}") for key, value in options.items() if value is not None
-    }
-    table = {**settings.values(section), **said}
+    label, table = cluster.label, dict(cluster.values)
     file_key = f"{secret}_file"
-    Section(section, kind, further=(file_key,)).check_keys(table, settings.folder)
-    if file_key in said:
-        table.pop(secret, None)
-    file, given = table.pop(file_key, None), table.get(secret)
-    variable = f"environment variable TRIMTAB_{section}_{secret}".upper()
-    if file is not None and given is not None and origin_of(given).upper() != variable:
-        raise SettingsError(f"{section}.{secret} and {section}.{file_key} are both set: keep one")
-    if file is not None and given is None:
-        path = convert(file, Path, f"{section}.{file_key}", settings.folder)
-        table[secret] = SettingValue(_secret_in(section, file_key, path), str(path))
-    if first[0] not in table:
-        raise SettingsError(
-            f"{section}.{first[0]} is missing: {first[1]}, or in the [{section}] table of trimtab.toml"
-        )
-    found = bind(kind, table, section, settings.folder)
+    Section(label, kind, further=() if secret is None else (file_key,)).check_keys(table, cluster.folder)
+    if secret is not None:
+        file, given = table.pop(file_key, None), table.get(secret)
+        if file is not None and given is not None:
+            raise SettingsError(f"{label}.{secret} and {label}.{file_key} are both set: keep one")
+        if (variable := cluster.environment.get(f"TRIMTAB_{system}_{secret}".upper())) is not None:
+            table[secret] = variable
+        elif file is not None:
+            path = convert(file, Path, f"{label}.{file_key}", cluster.folder)
+            table[secret] = SettingValue(_secret_in(label, file_key, path), str(path))
+    values = values_of(kind, table, label, cluster.folder)
+    try:
+        found = kind(**values)
+    except SettingsError as error:
+        raise SettingsError(f"{label}: {error}") from None
     for key in TLS_FILES:
-        if (path := getattr(found, key)) is not None:
-            _check_there(section, key, path)
+        if (path := getattr(found, key, None)) is not None:
+            _check_there(label, key, path)
     return found
 
 

@@ -29,7 +29,7 @@ def test_an_operators_lower_throttles_are_told_before_anything_begins(
     with SimulatedKafkaServer(cluster) as server:
         bootstrap = ",".join(server.bootstrap)
         with pytest.raises(SystemExit) as ended:
-            main(["apply", str(tmp_path / "p.json"), "--dry-run", "--bootstrap", bootstrap])
+            main(["apply", str(tmp_path / "p.json"), "--dry-run", "--cluster", f"kafka://{bootstrap}"])
     assert not ended.value.code
     told = [line for line in capsys.readouterr().err.splitlines() if "warning" in line and "throttle" in line]
     assert len(told) == 2
@@ -53,7 +53,7 @@ def test_a_brokers_own_throttle_is_told_when_an_execution_is_taken_up_again(
     cluster.controller.reassign("t", 0, [1, 3])
     cluster.advance(600.0)  # through, so that nothing is left but to see it
     with SimulatedKafkaServer(cluster) as server, pytest.raises(SystemExit) as ended:
-        main(["execution", "resume", "--bootstrap", ",".join(server.bootstrap)])
+        main(["execution", "resume", "--cluster", "kafka://" + ",".join(server.bootstrap)])
     assert not ended.value.code
     told = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert len(told) == 1

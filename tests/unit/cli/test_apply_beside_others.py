@@ -52,7 +52,7 @@ def fresh(plan: Plan) -> Plan:
 def apply(folder: Path, bootstrap: str, *words: str) -> int:
     """`trimtab apply` of the plan; its exit code."""
     with pytest.raises(SystemExit) as ended:
-        main(["apply", str(folder / "p.json"), "--bootstrap", bootstrap, *words])
+        main(["apply", str(folder / "p.json"), "--cluster", f"kafka://{bootstrap}", *words])
     return int(ended.value.code or 0)
 
 

@@ -44,7 +44,8 @@ def trimtab(server: PulsarAdminServer, *words: str, quick: bool = True) -> int:
     """Run a command against the simulated brokers; its exit code."""
     sets = [part for word in QUICK for part in ("--set", word)] if quick else []
     with pytest.raises(SystemExit) as ended:
-        main([*words, "--pulsar-admin", ",".join(server.urls), *sets])
+        address = "pulsar+" + ",".join(server.urls)
+        main([*words, "--set", f"clusters.a.address={address}", *sets])
     return int(ended.value.code or 0)
 
 
@@ -139,7 +140,7 @@ def test_a_plan_for_another_cluster_is_refused(
     """By its brokers, since names of clusters are not unique."""
     plan = bundle_plan_of(unload(FIRST, "elsewhere1:8080", "elsewhere2:8080"))
     assert trimtab(server, "apply", write(tmp_path, plan), "--yes") == 1
-    assert "none of its brokers: check --pulsar-admin" in capsys.readouterr().err
+    assert "none of its brokers: check --cluster" in capsys.readouterr().err
     assert server.cluster.history == []
 
 
@@ -163,10 +164,10 @@ def test_a_token_is_read_from_its_file_and_a_wrong_one_is_told(
     assert trimtab(server, "apply", path, "--yes") == 1
     assert "401" in capsys.readouterr().err
     (tmp_path / "token").write_text("wrong\n")
-    assert trimtab(server, "apply", path, "--yes", "--token-file", str(tmp_path / "token")) == 1
+    assert trimtab(server, "apply", path, "--yes", "--set", f"clusters.a.token_file={tmp_path}/token") == 1
     assert "403" in capsys.readouterr().err
     (tmp_path / "token").write_text("right\n")
-    assert trimtab(server, "apply", path, "--yes", "--token-file", str(tmp_path / "token")) == 0
+    assert trimtab(server, "apply", path, "--yes", "--set", f"clusters.a.token_file={tmp_path}/token") == 0
     assert server.cluster.owners[FIRST] == two
 
 
@@ -210,7 +211,7 @@ def test_the_only_broker_that_was_named_may_die_on_the_way(
     path = write(tmp_path, bundle_plan_of(unload(FIRST, two, three), unload(SECOND, two, three)))
     sets = [part for word in (*QUICK, "execution.broker_timeout_seconds=0.3") for part in ("--set", word)]
     with pytest.raises(SystemExit) as ended:
-        main(["apply", path, "--yes", "--pulsar-admin", f"http://{one}", *sets])
+        main(["apply", path, "--yes", "--cluster", f"pulsar+http://{one}", *sets])
     assert not ended.value.code, capsys.readouterr().err
     assert (server.cluster.owners[FIRST], server.cluster.owners[SECOND]) == (three, three)
     assert server.cluster.overrides == {}

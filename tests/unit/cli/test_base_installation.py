@@ -24,17 +24,17 @@ from trimtab.cli.app import COMMANDS
 MANY = ROOT / "tests" / "support" / "many_verbs.py"
 
 ROWS: Final = """
-check --bootstrap 127.0.0.1:1            |             | can be reached
-collect --bootstrap 127.0.0.1:1 --ticks 1 |            | can be reached
-collect --pulsar-admin http://127.0.0.1:1 --ticks 1 | pulsar |
+check --cluster kafka://127.0.0.1:1            |             | can be reached
+collect --cluster kafka://127.0.0.1:1 --ticks 1 |            | can be reached
+collect --cluster pulsar+http://127.0.0.1:1 --ticks 1 | pulsar |
 pipeline run                             | spark       |
 pipeline stream                          | spark       |
 pipeline compact                         |             | tables compacted
 pipeline export --delta delta            | delta       |
 pipeline accuracy nothing                   |             | nothing
 status                                   |             | orders
-status --bootstrap 127.0.0.1:1           |             | can be reached
-status --pulsar-admin http://127.0.0.1:1 | pulsar      |
+status --cluster kafka://127.0.0.1:1           |             | can be reached
+status --cluster pulsar+http://127.0.0.1:1 | pulsar      |
 snapshot export --out snapshot.json      |             | snapshot.json
 plan replicas --snapshot snapshot.json --out plan.json --set replicas.epsilon=0.95 | | written to plan.json
 plan bundles                             |             | no snapshot
@@ -43,7 +43,7 @@ plan keys                                |             | no snapshot
 plan masters                             |             | no snapshot
 plan show plan.json                      |             | Plan by
 plan diff plan.json plan.json            |             | the same
-apply plan.json --bootstrap 127.0.0.1:1 --dry-run |    | can be reached
+apply plan.json --cluster kafka://127.0.0.1:1 --dry-run |    | can be reached
 execution list                           |             | no executions
 execution show                           |             | no executions
 execution resume                         |             | no executions
@@ -56,10 +56,10 @@ replay bundles --reports reports.jsonl --spark --out decisions | spark |
 replay queues                            |             | nothing to replay
 replay keys                              |             | nothing to replay
 masters node --config none.json          |             | none.json
-masters publish map.json --paxos none.json |           | none.json
-queues dead-letters --queues redis://127.0.0.1:1/0 | | can be reached
-queues show 1-1 --queues redis://127.0.0.1:1/0 | | can be reached
-queues requeue --all --queues redis://127.0.0.1:1/0 | | can be reached
+masters publish map.json --cluster paxos:none.json |           | none.json
+queues dead-letters --cluster redis://127.0.0.1:1/0 | queues |
+queues show 1-1 --cluster redis://127.0.0.1:1/0 | queues    |
+queues requeue --all --cluster redis://127.0.0.1:1/0 | queues |
 simulate bundles                         |             | fullest
 simulate recording --ticks 2 --bundles 50 --out recording.jsonl | | recording.jsonl
 simulate weeks --weeks 1 --out weeks     |             | weeks

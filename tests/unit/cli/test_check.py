@@ -16,7 +16,7 @@ from simulate.kafka.server import SimulatedKafkaServer
 from simulate.pulsar_admin.faults import Fault, Trouble
 from support.pulsar_admin import loaded_server
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
-from trimtab.balancers import BALANCERS, systems
+from trimtab.balancers import BALANCERS
 from trimtab.cli.app import main
 from trimtab.extras import EXTRAS
 from trimtab.jars import fetch as jars_check
@@ -103,10 +103,10 @@ def test_without_anything_the_next_steps_are_named(
     code, found = checked(capsys)
     assert code == 1
     assert found["no file"] == ("fine", "all by default")
-    flags = " or ".join(one.address.flag for one in systems())
     assert found["cluster"] == (
         "missing",
-        f"none is named: nothing can be collected or applied; name one with {flags}",
+        "none is named: nothing can be collected or applied; add [clusters.NAME] to the settings, or give "
+        "--cluster kafka://host:9092,host:9092",
     )
     assert found["lake"] == ("fine", f"{tmp_path / 'lake'}: not there yet, made when first needed")
     assert found["state"] == ("fine", f"{tmp_path / 'state'}: not there yet, made when first needed")
@@ -121,7 +121,7 @@ def test_settings_of_all_sections_are_checked(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "trimtab.toml").write_text(
         "[replicas]\nthetta = 1\n[collect]\ninterval_seconds = 0\n[capacity]\ncores = 1\n"
         "[pipeline]\nwindow_seconds = -5\n[execution]\nthrottle = 'fast'\n[bundles]\nepsilon = 7\n"
-        "[pulsar]\nadmin = 'http://127.0.0.1:1'\ntokn = 'x'\n"
+        "[clusters.p]\naddress = 'pulsar+http://127.0.0.1:1'\ntokn = 'x'\n"
     )
     code, found = checked(capsys)
     told = found["fault"][1]
@@ -133,7 +133,7 @@ def test_settings_of_all_sections_are_checked(tmp_path: Path, capsys: pytest.Cap
         "pipeline.window_seconds",
         "throttle",
         "bundles.epsilon is 7",
-        "pulsar.tokn",
+        "clusters.p.tokn",
     ):
         assert subject in told, subject
 
@@ -256,7 +256,7 @@ def test_a_sound_kafka_cluster(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every address, all rights, an endpoint a broker that two readings confirm, a capacity each."""
-    code, found = checked(capsys, "--bootstrap", kafka[1])
+    code, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert {name for name, (grade, _) in found.items() if grade != "fine"} == {"replicas"}
     assert code == 1
     assert all(found[address][1] == "answers over PLAINTEXT" for address in kafka[1].split(","))
@@ -280,7 +280,7 @@ def test_an_idle_cluster_is_not_verified(
 ) -> None:
     """Counters that stand still beside logs that stand still prove nothing."""
     growing[0] = 0.0
-    code, found = checked(capsys, "--bootstrap", kafka[1])
+    code, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert found["metrics"] == (
         "missing",
         "not verified: no traffic on brokers 1, 2, 3; check again under load",
@@ -309,7 +309,7 @@ def test_counters_that_do_not_count(
         f"{BYTES_IN} {float(line.split()[1]) / 2}\n" if line.startswith(BYTES_IN) else f"{line}\n"
         for line in true().splitlines()
     )
-    code, found = checked(capsys, "--bootstrap", kafka[1])
+    code, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert code == 1
     assert "metrics" not in found
     gauge, hovering, half = (found[f"metrics of broker {broker}"][1] for broker in (1, 2, 3))
@@ -331,10 +331,10 @@ def test_topics_under_another_label(
             metered[f"/{broker}"], BYTES_IN, f'{BYTES_IN}{{kafka_topic="t"}} 10\n{BYTES_IN}'
         )
     metered["/2"] = changed(metered["/2"], 'kafka_topic="t"', 'kafka_topic="gone"')
-    _, found = checked(capsys, "--bootstrap", kafka[1])
+    _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert found["metrics"][1].startswith("2 of 3 endpoints: CPU time rises")
     assert "if it names the topic, set collect.topic_label" in found["metrics of broker 2"][1]
-    _, found = checked(capsys, "--bootstrap", kafka[1], "--set", "collect.topic_label=kafka_topic")
+    _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}", "--set", "collect.topic_label=kafka_topic")
     assert found["metrics"][1].startswith("3 of 3 endpoints: CPU time rises")
 
 
@@ -347,7 +347,7 @@ def test_one_address_for_all_brokers(
     """Split by a label with brokers' ids; refused where nothing tells them apart."""
     metered["/all"] = metered["/1"]
     (tmp_path / "trimtab.toml").write_text(f'[collect]\nprometheus = "{metered["address"]}/all"\n')
-    _, found = checked(capsys, "--bootstrap", kafka[1])
+    _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert "metrics" not in found
     assert (
         "is the endpoint of brokers 1, 2, 3, and no label tells their counters apart"
@@ -359,7 +359,7 @@ def test_one_address_for_all_brokers(
         for broker, page in pages.items()
         for line in page().splitlines()
     )
-    _, found = checked(capsys, "--bootstrap", kafka[1])
+    _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert found["metrics"][1].startswith("3 of 3 endpoints: CPU time rises")
 
 
@@ -368,10 +368,10 @@ def test_addresses_that_do_not_answer(
 ) -> None:
     """One of several is missing, all of them are broken."""
     dead = f"127.0.0.1:{closed_port()}"
-    code, found = checked(capsys, "--bootstrap", f"{kafka[1]},{dead}")
+    code, found = checked(capsys, "--cluster", f"kafka://{kafka[1]},{dead}")
     assert (code, found[dead][0]) == (1, "missing")
     assert "Connection refused" in found[dead][1]
-    code, found = checked(capsys, "--bootstrap", dead)
+    code, found = checked(capsys, "--cluster", f"kafka://{dead}")
     assert (code, found[dead][0]) == (2, "broken")
     assert "rights on topics" not in found
 
@@ -398,7 +398,7 @@ def test_rights_that_are_lacking(
 ) -> None:
     """Each by its name in kafka-acls, with what it is needed for."""
     kafka[0].rights = rights
-    _, found = checked(capsys, "--bootstrap", kafka[1])
+    _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert found["rights on the cluster"][0] == grade
     assert told in found["rights on the cluster"][1]
 
@@ -408,11 +408,11 @@ def test_rights_on_topics(kafka: tuple[SimulatedKafka, str], capsys: pytest.Capt
     kafka[0].rights = {8, 7}
     for name in "abcd":
         kafka[0].controller.create_topic(name, {0: [1, 2]}, size_bytes=1e6)
-    _, found = checked(capsys, "--bootstrap", kafka[1])
+    _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert "no DescribeConfigs on a, b, c and 2 more" in found["rights on topics"][1]
     assert "no AlterConfigs on a, b, c and 2 more" in found["rights on topics"][1]
     with SimulatedKafkaServer(cluster_of(2)) as empty:
-        _, found = checked(capsys, "--bootstrap", ",".join(empty.bootstrap))
+        _, found = checked(capsys, "--cluster", "kafka://" + ",".join(empty.bootstrap))
     assert found["rights on topics"] == (
         "missing",
         "no topic is seen: there is none, or none that this user may see; grant Describe on topics",
@@ -426,14 +426,14 @@ def test_metrics_that_are_lacking(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """None set; one that answers 404; one without CPU; a broker that the table leaves out."""
-    _, found = checked(capsys, "--bootstrap", kafka[1])
+    _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert found["metrics"][1].startswith("no endpoint is set: CPU is not balanced")
     assert found["metrics"][1].endswith("set collect.prometheus")
     exporter["/idle"] = metrics(kafka[0], 2)().partition("\n")[2]
     (tmp_path / "trimtab.toml").write_text(
         f'[collect.prometheus]\n1 = "{exporter["address"]}/nothing"\n2 = "{exporter["address"]}/idle"\n'
     )
-    code, found = checked(capsys, "--bootstrap", kafka[1])
+    code, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert code == 1
     assert "metrics" not in found
     assert "/nothing answers 404" in found["metrics of broker 1"][1]
@@ -451,7 +451,7 @@ def test_a_password_in_an_address_is_not_printed(
     """Neither that of an exporter nor that of the connection."""
     (tmp_path / "trimtab.toml").write_text(
         '[collect]\nprometheus = "http://ada:hunter2@127.0.0.1:1/metrics"\n'
-        f'[kafka]\nbootstrap = "{kafka[1]}"\nsecurity_protocol = "SASL_PLAINTEXT"\n'
+        f'[clusters.k]\naddress = "kafka://{kafka[1]}"\nsecurity_protocol = "SASL_PLAINTEXT"\n'
         'sasl_mechanism = "PLAIN"\nuser = "ada"\npassword = "hunter2"\n'
     )
     checked_text = str(checked(capsys))
@@ -460,7 +460,7 @@ def test_a_password_in_an_address_is_not_printed(
     (tmp_path / "trimtab.toml").write_text(
         '[collect]\nprometheus = "http://ada:hunter2@127.0.0.1:1/metrics"\n'
     )
-    checked_text = str(checked(capsys, "--bootstrap", kafka[1]))
+    checked_text = str(checked(capsys, "--cluster", f"kafka://{kafka[1]}"))
     assert "metrics of broker 1" in checked_text
     assert "hunter2" not in checked_text
 
@@ -470,7 +470,7 @@ def test_capacities_that_are_lacking(
 ) -> None:
     """Of all brokers, and of some by name."""
     (tmp_path / "trimtab.toml").write_text("[capacity.brokers.2]\ncpu_cores = 4\n")
-    _, found = checked(capsys, "--bootstrap", kafka[1])
+    _, found = checked(capsys, "--cluster", f"kafka://{kafka[1]}")
     assert found["capacity of CPU"][1].startswith("not known of brokers 1, 3: brokers are compared")
     assert found["capacity of network in"][1].startswith("not known of any broker: brokers are compared")
     assert found["capacity of network in"][1].endswith("set capacity.network_in_bytes_per_second")
@@ -483,7 +483,7 @@ def test_what_the_collector_finds_wrong_is_told(capsys: pytest.CaptureFixture[st
         bootstrap = ",".join(server.bootstrap)
         cluster.kill_broker(2)
         server.advance(60.0)
-        _, found = checked(capsys, "--bootstrap", bootstrap)
+        _, found = checked(capsys, "--cluster", f"kafka://{bootstrap}")
     assert found["samples"] == ("missing", "broker 2 is fenced: the controller counts it as dead")
 
 
@@ -493,7 +493,7 @@ def test_pulsar(capsys: pytest.CaptureFixture[str]) -> None:
         server.faults.append(Fault("GET", "/tenants", Trouble.REFUSED))
         dead = server.urls[1]
         server.kill(server.ids[1])
-        code, found = checked(capsys, "--pulsar-admin", ",".join(server.urls))
+        code, found = checked(capsys, "--cluster", "pulsar+" + ",".join(server.urls))
     assert code == 1
     assert found[server.urls[0]] == ("fine", "Pulsar 4.2.4 answers over plain HTTP")
     assert found[dead][0] == "missing"
@@ -502,7 +502,7 @@ def test_pulsar(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unreachable" in found["samples"][1]
     assert found["capacity of CPU"] == ("fine", "told by its report for 2")
     assert found["capacity of message rate"][1].startswith("not known of any broker: it is not balanced")
-    code, found = checked(capsys, "--pulsar-admin", dead)
+    code, found = checked(capsys, "--cluster", f"pulsar+{dead}")
     assert (code, found[dead][0]) == (2, "broken")
 
 
@@ -510,7 +510,13 @@ def test_a_token_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     """The remedy is the brokers' own; the token is not printed."""
     (tmp_path / "token").write_text("wrong-token")
     with loaded_server(token="right") as server:
-        code, found = checked(capsys, "--pulsar-admin", server.urls[0], "--token-file", "token")
+        code, found = checked(
+            capsys,
+            "--set",
+            f"clusters.a.address=pulsar+{server.urls[0]}",
+            "--set",
+            f"clusters.a.token_file={tmp_path}/token",
+        )
     assert code == 2
     assert "rights of a superuser" in found[server.urls[0]][1]
     assert "wrong-token" not in str(found)

@@ -49,7 +49,7 @@ def test_some_ticks_land_in_the_lake(
 ) -> None:
     """One file and one line of progress a tick; without endpoints it says that CPU is missing."""
     lake = str(tmp_path)
-    assert run("--bootstrap", bootstrap, "--lake", lake, "--interval", "1", "--ticks", "2") == 0
+    assert run("--cluster", f"kafka://{bootstrap}", "--lake", lake, "--interval", "1", "--ticks", "2") == 0
     err = capsys.readouterr().err
     assert err.count("3 of 3 brokers, 15 rows") == 2
     assert "no metrics endpoint is set" in err
@@ -61,7 +61,7 @@ def test_a_signal_ends_it_cleanly(bootstrap: str, tmp_path: Path) -> None:
     """SIGTERM between two ticks: it says what it did and ends with 0."""
     command = [sys.executable, "-c", "from trimtab.cli.app import main; main()", "collect", "--interval", "1"]
     with subprocess.Popen(
-        [*command, "--bootstrap", bootstrap, "--lake", str(tmp_path)],
+        [*command, "--cluster", f"kafka://{bootstrap}", "--lake", str(tmp_path)],
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"TRIMTAB_COLLECT_CLUSTER": "orders"},
@@ -84,7 +84,7 @@ def test_ticks_that_cannot_be_landed_are_lost_and_counted(
     """A lake that cannot be written: every tick is tried, the exit code says that none landed."""
     (tmp_path / "raw").write_text("in the way")
     lake = str(tmp_path)
-    assert run("--bootstrap", bootstrap, "--lake", lake, "--interval", "1", "--ticks", "2") == 1
+    assert run("--cluster", f"kafka://{bootstrap}", "--lake", lake, "--interval", "1", "--ticks", "2") == 1
     err = capsys.readouterr().err
     assert err.count("tick lost: samples cannot be written") == 2
     assert "0 ticks landed, 2 lost" in err
@@ -93,21 +93,21 @@ def test_ticks_that_cannot_be_landed_are_lost_and_counted(
 @pytest.mark.parametrize(
     ("arguments", "expected", "code"),
     [
-        (["--sink", "elsewhere"], "write lake, or kafka:TOPIC", 2),
+        (["--sink", "elsewhere"], "write lake, kafka:TOPIC or", 2),
         (["--interval", "0"], "collect.interval_seconds is 0", 2),
         (["--set", "collect.intervall=3"], "did you mean collect.interval_seconds", 2),
         (["--set", "collect.hosts.one=h1"], "keys are broker ids", 2),
         (["--set", "collect.cluster=' '"], "collect.cluster is empty", 2),
         (["--set", "collect.timeout_seconds=31"], "collect.timeout_seconds is 31", 2),
-        (["--bootstrap", "127.0.0.1:1"], "no Kafka broker can be reached", 1),
-        (["--bootstrap", "nowhere"], "is not host:port", 2),
+        (["--cluster", "kafka://127.0.0.1:1"], "no Kafka broker can be reached", 1),
+        (["--cluster", "kafka://nowhere"], "is not host:port", 2),
     ],
 )
 def test_what_cannot_work_is_one_sentence(
     arguments: list[str], expected: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bad settings and unreachable clusters end before the first tick, without a traceback."""
-    given = ["--bootstrap", "127.0.0.1:1", "--lake", str(tmp_path), "--ticks", "1", *arguments]
+    given = ["--cluster", "kafka://127.0.0.1:1", "--lake", str(tmp_path), "--ticks", "1", *arguments]
     assert run(*given) == code
     err = capsys.readouterr().err
     assert expected in err
@@ -123,7 +123,7 @@ def test_settings_may_come_from_a_file(
         json.dumps({"client": "c", "at": time.time(), "served_bytes_total": 5}) + "\n"
     )
     (tmp_path / "t.toml").write_text(
-        f'[kafka]\nbootstrap = "{bootstrap}"\n'
+        f'[clusters.k]\naddress = "kafka://{bootstrap}"\n'
         '[collect]\ninterval_seconds = 1\nclient_samples = ["*.jsonl"]\n'
         '[collect.prometheus]\n1 = "127.0.0.1:1"\n'
         "[capacity]\ncpu_cores = 8\n[capacity.brokers.2]\ncpu_cores = 16\n"
@@ -152,7 +152,7 @@ def exposed(bootstrap: str, tmp_path: Path) -> Iterator[tuple[dict[str, str], Pa
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         settings = tmp_path / "t.toml"
         settings.write_text(
-            f'[kafka]\nbootstrap = "{bootstrap}"\n[collect]\ninterval_seconds = 1\n'
+            f'[clusters.k]\naddress = "kafka://{bootstrap}"\n[collect]\ninterval_seconds = 1\n'
             f'prometheus = "http://127.0.0.1:{server.server_port}/{{id}}"\n'
         )
         yield pages, settings

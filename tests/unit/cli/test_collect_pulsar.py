@@ -47,7 +47,7 @@ def test_some_ticks_land_and_are_recorded(
 ) -> None:
     """Into the place of the balancer `bundles`, and into a file that a replay reads as it is."""
     record = tmp_path / "reports.jsonl"
-    given = ["--pulsar-admin", ",".join(server.urls), "--lake", str(tmp_path), "--record", str(record)]
+    given = ["--cluster", "pulsar+" + ",".join(server.urls), "--lake", str(tmp_path), "--record", str(record)]
     assert run("collect", *given, "--interval", "1", "--ticks", "2") == 0
     err = capsys.readouterr().err
     assert err.count("3 of 3 brokers, 18 rows") == 2
@@ -68,7 +68,7 @@ def test_a_silent_broker_is_told_once_and_so_is_that_it_is_over(
     """A sentence when it begins, none at every tick."""
     # A question whose connection breaks is asked once more; the first look, and two ticks.
     server.faults.append(Fault("GET", "load-report", Trouble.LOST, times=6, broker=server.ids[2]))
-    given = ["--pulsar-admin", ",".join(server.urls), "--lake", str(tmp_path)]
+    given = ["--cluster", "pulsar+" + ",".join(server.urls), "--lake", str(tmp_path)]
     assert run("collect", *given, "--interval", "1", "--ticks", "4") == 0
     lines = capsys.readouterr().err.splitlines()
     assert sum("is unreachable" in line and "over:" not in line for line in lines) == 1
@@ -101,7 +101,7 @@ def test_a_signal_ends_it_cleanly(server: PulsarAdminServer, tmp_path: Path) -> 
 def test_a_half_written_recording_is_mended(server: PulsarAdminServer, tmp_path: Path) -> None:
     """A collector killed in the middle of a line leaves a part of it, which the next one removes."""
     record = tmp_path / "reports.jsonl"
-    given = ["--pulsar-admin", server.urls[0], "--lake", str(tmp_path), "--record", str(record)]
+    given = ["--cluster", f"pulsar+{server.urls[0]}", "--lake", str(tmp_path), "--record", str(record)]
     assert run("collect", *given, "--interval", "1", "--ticks", "1") == 0
     record.write_bytes(record.read_bytes() * 1 + b'{"at": "2026-11-')
     assert run("collect", *given, "--interval", "1", "--ticks", "1") == 0
@@ -111,18 +111,30 @@ def test_a_half_written_recording_is_mended(server: PulsarAdminServer, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "expected", "code"),
     [
-        (["--pulsar-admin", "127.0.0.1:1"], "no Pulsar broker answers GET brokers", 1),
-        (["--pulsar-admin", "ftp://b"], "write it like http://broker1:8080", 2),
-        (["--bootstrap", "127.0.0.1:1", "--record", "r.jsonl"], "--record keeps load reports of Pulsar", 2),
+        (["--cluster", "pulsar+http://127.0.0.1:1"], "no Pulsar broker answers GET brokers", 1),
+        (["--cluster", "ftp://b"], "write it like kafka://", 2),
         (
-            ["--set", "kafka.bootstrap=b:1", "--set", "pulsar.admin=b:2"],
-            "say which one with --bootstrap or",
+            ["--cluster", "kafka://127.0.0.1:1", "--record", "r.jsonl"],
+            "--record keeps load reports of Pulsar",
             2,
         ),
-        (["--set", "pulsar.admin=127.0.0.1:1"], "no Pulsar broker answers", 1),
-        (["--pulsar-admin", "b:1", "--set", "collect.pulsar.usage=guessed"], "usage is 'guessed'", 2),
-        (["--pulsar-admin", "b:1", "--set", "pulsar.tokn=x"], "did you mean pulsar.token", 2),
-        (["--pulsar-admin", "b:1", "--sink", "elsewhere"], "write lake, or kafka:TOPIC", 2),
+        (
+            ["--set", "clusters.a.address=kafka://b:1", "--set", "clusters.b.address=pulsar+http://b:2"],
+            "the settings name 2 clusters: choose one with --cluster a or b",
+            2,
+        ),
+        (["--set", "clusters.a.address=pulsar+http://127.0.0.1:1"], "no Pulsar broker answers", 1),
+        (
+            ["--cluster", "pulsar+http://b:1", "--set", "collect.pulsar.usage=guessed"],
+            "usage is 'guessed'",
+            2,
+        ),
+        (
+            ["--set", "clusters.a.address=pulsar+http://b:1", "--set", "clusters.a.tokn=x"],
+            "did you mean clusters.a.token",
+            2,
+        ),
+        (["--cluster", "pulsar+http://b:1", "--sink", "elsewhere"], "write lake, kafka:TOPIC", 2),
     ],
 )
 def test_what_cannot_work_is_one_sentence(
@@ -142,7 +154,14 @@ def test_a_recording_is_not_made_of_another_file(
     """A mistyped name must not spoil what is there."""
     other = tmp_path / "notes.txt"
     other.write_text("do not touch\n")
-    given = ["--pulsar-admin", server.urls[0], "--lake", str(tmp_path / "lake"), "--record", str(other)]
+    given = [
+        "--cluster",
+        f"pulsar+{server.urls[0]}",
+        "--lake",
+        str(tmp_path / "lake"),
+        "--record",
+        str(other),
+    ]
     assert run("collect", *given, "--ticks", "1") == 2
     assert "is there and is no recording of load reports" in capsys.readouterr().err
     assert other.read_text() == "do not touch\n"

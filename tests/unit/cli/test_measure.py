@@ -363,8 +363,8 @@ def test_fresh_samples_say_nothing_of_an_execution_before_the_last(
         (["--duration", "3s"], "--duration is 3 s, and 12 s or more are needed: give 60s"),
         (["--duration", "soon"], "--duration is 'soon': write seconds, as 10s"),
         (
-            ["--pulsar-admin", "http://127.0.0.1:1"],
-            "the execution is of a Kafka cluster: name it with --bootstrap",
+            ["--cluster", "pulsar+http://127.0.0.1:1"],
+            "is a Pulsar cluster, and a Kafka cluster is needed",
         ),
     ],
 )

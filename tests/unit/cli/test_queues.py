@@ -29,7 +29,7 @@ def test_dead_letters_are_listed_shown_and_requeued(
 ) -> None:
     """Two workers die with three messages of a key; two come back behind what was sent since, one by one."""
     name = uuid4().hex
-    where = ("--queues", server.url, "--set", f"redis.name={name}")
+    where = ("--set", f"clusters.q.address={server.url}", "--set", f"clusters.q.name={name}")
 
     def broker_of() -> BalancedBroker:
         broker = BalancedBroker(
@@ -107,7 +107,7 @@ def test_dead_letters_are_listed_shown_and_requeued(
     told, metrics = asyncio.run(health())
     assert "3 messages are dead letters: trimtab queues dead-letters lists them" in told
     assert "\ntrimtab_queues_dead_letters 3\n" in metrics
-    code, status, _ = _trimtab(capsys, *where, command="status")
+    code, status, _ = _trimtab(capsys, "--live", *where, command="status")
     assert (code, "3 dead letters: trimtab queues dead-letters lists them" in status) == (0, True)
     letters = json.loads(_trimtab(capsys, "dead-letters", "--json", *where)[1])
     of_task = {one["task_id"]: one for one in letters}

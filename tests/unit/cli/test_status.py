@@ -94,9 +94,9 @@ def test_status_straight_from_the_brokers(capsys: pytest.CaptureFixture[str]) ->
     cluster.advance(10)
     with SimulatedKafkaServer(cluster) as server:
         bootstrap = ",".join(server.bootstrap)
-        assert run("status", "--bootstrap", bootstrap) == 0
+        assert run("status", "--cluster", f"kafka://{bootstrap}") == 0
         text = capsys.readouterr().out
-        assert run("status", "--bootstrap", bootstrap, "--json") == 0
+        assert run("status", "--cluster", f"kafka://{bootstrap}", "--json") == 0
         document = json.loads(capsys.readouterr().out)
     assert "3 brokers, 5 partitions, 360 MB on disk; placement only" in text
     assert "CPU and network need two samples" in text

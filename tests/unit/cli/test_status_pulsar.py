@@ -1,4 +1,4 @@
-"""`trimtab status --pulsar-admin`: one look at a Pulsar cluster, straight from its brokers."""
+"""`trimtab status --cluster pulsar+http://…`: the live status of a Pulsar cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(*arguments: str) -> int:
 
 def document(server: PulsarAdminServer, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     """What --json prints."""
-    assert run("--pulsar-admin", ",".join(server.urls), "--json") == 0
+    assert run("--cluster", "pulsar+" + ",".join(server.urls), "--json") == 0
     found: dict[str, object] = json.loads(capsys.readouterr().out)
     return found
 
@@ -39,7 +39,7 @@ def test_a_glance_shows_who_carries_what(
     server: PulsarAdminServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Brokers and leader, bundles and traffic, and what Pulsar does by itself."""
-    assert run("--pulsar-admin", ",".join(server.urls)) == 0
+    assert run("--cluster", "pulsar+" + ",".join(server.urls)) == 0
     out = capsys.readouterr().out
     assert "simulated: 3 brokers, 8 bundles" in out
     assert "Pulsar 4.2.4, load manager modular" in out
@@ -91,7 +91,7 @@ def test_switches_that_disagree_are_told(
     """One broker's own file says otherwise; a fourth of the cluster would go on shedding."""
     server.cluster.files[server.ids[2]]["loadBalancerSheddingEnabled"] = "false"
     server.cluster.overrides["loadBalancerAutoBundleSplitEnabled"] = "false"
-    assert run("--pulsar-admin", server.urls[0]) == 0
+    assert run("--cluster", f"pulsar+{server.urls[0]}") == 0
     out = capsys.readouterr().out
     assert "shedding: on in some brokers, off in others" in out
     assert "automatic splits: off" in out
@@ -102,7 +102,7 @@ def test_settings_may_be_hidden_from_us(
 ) -> None:
     """A role that may not see them sees everything else."""
     server.faults.append(Fault("GET", "configuration/runtime", Trouble.REFUSED, times=99, status=403))
-    assert run("--pulsar-admin", server.urls[0]) == 0
+    assert run("--cluster", f"pulsar+{server.urls[0]}") == 0
     out = capsys.readouterr().out
     assert "shedding: not told" in out
     assert "3 brokers" in out
@@ -119,8 +119,9 @@ def test_the_extensible_manager_is_looked_at_without_listening(capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("arguments", "said", "code"),
     [
-        (["--pulsar-admin", "127.0.0.1:1"], "no Pulsar broker answers", 1),
-        (["--pulsar-admin", "b:1", "--bootstrap", "b:2"], "name two clusters", 2),
+        (["--cluster", "pulsar+http://127.0.0.1:1"], "no Pulsar broker answers", 1),
+        (["--cluster", "ftp://b:1"], "--cluster is 'ftp://b:1': write it like kafka://", 2),
+        (["--live", "--cluster", "nowhere"], "the settings have no [clusters.NAME]", 2),
     ],
 )
 def test_what_cannot_be_looked_at_is_one_sentence(

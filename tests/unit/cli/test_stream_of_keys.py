@@ -63,7 +63,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str, most: in
     monkeypatch.setattr(pipeline, "stop_on_signals", lambda: told)
     monkeypatch.setattr(pipeline, "_print_quality", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
-        main(["pipeline", *words, "--keys=orders", "--bootstrap=b1:9092", f"--lake={tmp_path}"])
+        main(["pipeline", *words, "--keys=orders", "--cluster=kafka://b1:9092", f"--lake={tmp_path}"])
     assert ended.value.code in (0, None)
     return told
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.balancers.balancer import setting_overrides
+from trimtab.balancers.clusters import clusters_of
 from trimtab.balancers.replicas.options import PLAN
 from trimtab.balancers.settings import read_settings
 from trimtab.model.replicas.settings import ReplicasSettings
@@ -161,11 +162,17 @@ def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[kafka]\nbootstap = ['a:1']", "kafka.bootstap is not a setting; did you mean kafka.bootstrap?"),
-        ("[kafka]\ntimeout_seconds = 'soon'", "kafka.timeout_seconds is"),
-        ("[pulsar]\nadmn = 'http://a:1'", "did you mean pulsar.admin?"),
-        ("[redis]\npasword_file = 'p'", "did you mean redis.password_file?"),
-        ("[paxos]\nnod = 'n.json'", "did you mean paxos.node?"),
+        ("[clusters.a]\nadress = 'kafka://a:1'", "clusters.a.address is missing"),
+        ("[clusters.a]\naddress = 'a:1'", "clusters.a.address is 'a:1': write it like kafka://"),
+        ("[clusters.a]\naddress = 'kafka://a:1'\nusr = 'x'", "did you mean clusters.a.user?"),
+        ("[clusters.a]\naddress = 'kafka://a:1'\nbootstrap = 'x'", "write clusters.a.address"),
+        (
+            "[clusters.a]\naddress = 'redis://a:1'\npasword_file = 'p'",
+            "did you mean clusters.a.password_file?",
+        ),
+        ("[clusters]\na = 1", "clusters.a is a value, expected a table; write [clusters.a]"),
+        ("[clusters.'a b']\naddress = 'kafka://a:1'", "'a b' is not a name"),
+        ("[kafka]\nbootstrap = ['a:1']", "there is no section [kafka]"),
         ("[collect]\nintervall_seconds = 30", "did you mean collect.interval_seconds?"),
         ("[capacity]\ncpu_core = 8", "did you mean capacity.cpu_cores?"),
         ("[capacity.brokers.1]\ncpu_core = 8", "did you mean capacity.brokers.1.cpu_cores?"),
@@ -189,15 +196,15 @@ def test_slips_of_the_command_line_and_the_environment_are_named_in_any_section(
     """`--set` and variables are checked as the file is."""
     with pytest.raises(SettingsError, match=r"--set execution.throtle=3: .* did you mean execution.throttle"):
         read_settings(None, ["execution.throtle=3"], {})
-    with pytest.raises(SettingsError, match="did you mean TRIMTAB_KAFKA_BOOTSTRAP"):
-        read_settings(None, [], {"TRIMTAB_KAFKA_BOOTSTAP": "a:1"})
+    with pytest.raises(SettingsError, match="did you mean TRIMTAB_COLLECT_INTERVAL_SECONDS"):
+        read_settings(None, [], {"TRIMTAB_COLLECT_INTERVALL_SECONDS": "3"})
 
 
-def test_a_cluster_that_is_not_needed_may_be_told_in_part(tmp_path: Path) -> None:
-    """Without its address, with a secret in a file that is elsewhere, and keys of the user's own."""
-    text = "[kafka]\nuser = 'u'\npassword_file = 'not-here'\nx_note = 1\n"
-    found = read_settings(written(tmp_path, text), [], {"TRIMTAB_KAFKA_PASSWORD": "p"})
-    assert found.table("kafka")["user"] == "u"
+def test_the_secret_of_a_cluster_is_read_only_when_it_is_used(tmp_path: Path) -> None:
+    """A command that needs no cluster runs on a machine without the password file."""
+    text = "[clusters.a]\naddress = 'kafka://a:1'\npassword_file = 'not-here'\nx_note = 1\n"
+    found = read_settings(written(tmp_path, text), [], {})
+    assert list(clusters_of(found)) == ["a"]
 
 
 def test_an_option_is_named_as_it_was_typed() -> None:
@@ -207,15 +214,15 @@ def test_an_option_is_named_as_it_was_typed() -> None:
         read_settings(None, words, {})
 
 
-def test_a_room_may_take_its_section_raw(tmp_path: Path) -> None:
-    """Plain values, and each with the place it was given at."""
-    path = written(tmp_path, '[kafka]\nbootstrap = ["a:1"]\n')
-    settings = read_settings(path, ["kafka.timeout_seconds=3"], {"TRIMTAB_KAFKA_CLIENT_ID": "mine"})
-    assert settings.table("kafka") == {"bootstrap": ["a:1"], "client_id": "mine", "timeout_seconds": 3}
-    origins = [given.origin for given in settings.values("kafka").values() if isinstance(given, SettingValue)]
-    assert origins == [
-        *(str(path), "environment variable TRIMTAB_KAFKA_CLIENT_ID", "--set kafka.timeout_seconds=3")
-    ]
+def test_a_table_may_be_taken_raw(tmp_path: Path) -> None:
+    """Plain values, and each with its origin."""
+    path = written(tmp_path, '[clusters.a]\naddress = "kafka://a:1"\n')
+    settings = read_settings(path, ["clusters.a.timeout_seconds=3"], {})
+    assert settings.table("clusters") == {"a": {"address": "kafka://a:1", "timeout_seconds": 3}}
+    table = settings.values("clusters")["a"]
+    assert isinstance(table, dict)
+    origins = [given.origin for given in table.values() if isinstance(given, SettingValue)]
+    assert origins == [str(path), "--set clusters.a.timeout_seconds=3"]
     assert settings.folder == tmp_path
 
 

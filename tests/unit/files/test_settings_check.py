@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from trimtab.balancers import balancer_named
+from trimtab.balancers.clusters import CLUSTERS, cluster_named
 from trimtab.balancers.settings import SECTIONS
-from trimtab.balancers.systems import KAFKA
-from trimtab.files.settings_check import CheckedSection, bound
+from trimtab.files.settings_check import CheckedSection, bound, read_unchecked
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab_common.errors import SettingsError
-from trimtab_common.settings import read_unchecked
 
 
 def checked(
@@ -19,8 +18,8 @@ def checked(
     """The section of a settings file."""
     (folder / "trimtab.toml").write_text(text, encoding="utf-8")
     settings = read_unchecked(folder / "trimtab.toml", words, environ or {}, SECTIONS)
-    if section == KAFKA.name:
-        return bound(settings, section, KAFKA.connection())
+    if section == "collect":
+        return bound(settings, section, lambda one: one.section("collect", CollectSettings))
     return bound(settings, section, lambda one: one.bound(balancer_named(section, "test").settings()))
 
 
@@ -41,34 +40,44 @@ def test_words_and_variables_are_to_blame_too(tmp_path: Path) -> None:
     """A fault of the command line or the environment does not hide one of the file."""
     found = checked(
         tmp_path,
-        "[kafka]\nbootstrap = ['a:1']\nusr = 'x'\n",
-        "kafka",
-        ("kafka.timeout_seconds=soon",),
-        {"TRIMTAB_KAFKA_CLIENT_IDD": "x"},
+        "[collect]\ninterval_seconds = 20\ntimout_seconds = 3\n",
+        "collect",
+        ("collect.timeout_seconds=soon",),
+        {"TRIMTAB_COLLECT_INTERVALL_SECONDS": "3"},
     )
-    assert sorted(one.partition(": ")[2] or one for one in found.faults) == [
-        "kafka.client_idd is not a setting; did you mean kafka.client_id?",
-        'kafka.timeout_seconds is "soon", expected a number; correct it there',
-        "kafka.usr is not a setting; did you mean kafka.user?",
+    assert len(found.faults) == 3
+    assert {"did you mean" in one for one in found.faults} == {True, False}
+
+
+def clusters_checked(tmp_path: Path, text: str) -> CheckedSection:
+    """The cluster `a` of a settings file, made after every fault is left out."""
+    (tmp_path / "trimtab.toml").write_text(text, encoding="utf-8")
+    settings = read_unchecked(tmp_path / "trimtab.toml", [], {}, SECTIONS)
+    return bound(settings, CLUSTERS, lambda one: cluster_named(one, "a").connection())
+
+
+def test_what_is_missing_cannot_be_left_out(tmp_path: Path) -> None:
+    """No single value is to blame: the fault is named once, and there is no connection."""
+    found = clusters_checked(tmp_path, "[clusters.a]\nclient_id = 'x'\n")
+    assert found.faults[0].startswith("clusters.a.address is missing: write it like kafka://")
+    assert found.value is None
+
+
+def test_keys_of_a_cluster_that_are_none_are_named(tmp_path: Path) -> None:
+    """A slip is left out, and the connection is made of the rest."""
+    found = clusters_checked(tmp_path, "[clusters.a]\naddress = 'kafka://a:1'\nusr = 'x'\n")
+    assert [one.partition(": ")[2] for one in found.faults] == [
+        "clusters.a.usr is not a setting; did you mean clusters.a.user?"
     ]
     assert found.value.bootstrap == ("a:1",)
 
 
-def test_what_is_missing_cannot_be_left_out(tmp_path: Path) -> None:
-    """No single value is to blame: the fault is named once, after unknown keys; there is no connection."""
-    found = checked(tmp_path, "[kafka]\nclient_id = 'x'\nbootstap = ['y:1']\n", "kafka")
-    assert len(found.faults) == 2
-    assert found.faults[0].endswith("kafka.bootstap is not a setting; did you mean kafka.bootstrap?")
-    assert found.faults[1].startswith("kafka.bootstrap is missing")
-    assert found.value is None
-
-
 def test_two_keys_that_contradict_one_another_are_one_fault(tmp_path: Path) -> None:
     """A user and a mechanism without SASL: said once, and left out one after the other."""
-    text = "[kafka]\nbootstrap = ['a:1']\nuser = 'x'\nsasl_mechanism = 'PLAIN'\n"
-    found = checked(tmp_path, text, "kafka")
+    text = "[clusters.a]\naddress = 'kafka://a:1'\nuser = 'x'\nsasl_mechanism = 'PLAIN'\n"
+    found = clusters_checked(tmp_path, text)
     assert len(found.faults) == 1
-    assert found.faults[0].startswith("kafka.user or kafka.sasl_mechanism is set")
+    assert found.faults[0].startswith("clusters.a: user or sasl_mechanism is set")
 
 
 def test_sections_that_are_none_are_all_told(tmp_path: Path) -> None:

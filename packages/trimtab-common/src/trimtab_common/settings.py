@@ -397,6 +397,11 @@ class Settings:
         """
         return section.bound(self._merged(section.name, section.key_paths), self.folder)
 
+    @property
+    def environment(self) -> Mapping[str, SettingValue]:
+        """Environment variables that begin with `TRIMTAB_`."""
+        return self._environment
+
     def is_set(self, name: str) -> bool:
         """Whether any value is given for a section."""
         prefix = f"TRIMTAB_{name.upper()}_"

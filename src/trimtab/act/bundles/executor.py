@@ -182,7 +182,7 @@ def require_same_cluster(plan: BundlePlan, observation: BundlesObservation) -> N
         strange = ", ".join(sorted(named - observation.brokers)[:3])
         raise ActError(
             f"this plan is for cluster {planned}, this is {observation.name}, and {strange} "
-            f"{'is' if len(named - here) == 1 else 'are'} none of its brokers: check --pulsar-admin"
+            f"{'is' if len(named - here) == 1 else 'are'} none of its brokers: check --cluster"
         )
 
 

@@ -112,7 +112,7 @@ def observe(port: QueuesPort, plan: QueuesPlan) -> tuple[str, PublishedObservati
     if plan.snapshot.cluster != seen.name:
         raise ActError(
             f"the plan is for queues {plan.snapshot.cluster!r}, and the settings name {seen.name!r}: "
-            "correct redis.name, or apply another plan"
+            "correct the name in [clusters.NAME], or apply another plan"
         )
     return seen.cluster, seen
 

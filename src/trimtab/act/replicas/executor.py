@@ -139,7 +139,7 @@ def require_same_cluster(plan: Plan, observation: ClusterObservation) -> None:
     if planned != observation.cluster_id and (strange or KAFKA_CLUSTER_ID.fullmatch(planned)):
         none = f", which has none of the plan's {len(own)} partitions" if strange else ""
         raise ActError(
-            f"this plan is for cluster {planned}, this is {observation.cluster_id}{none}: check --bootstrap"
+            f"this plan is for cluster {planned}, this is {observation.cluster_id}{none}: check --cluster"
         )
     wanted = {broker for a in plan.assignments for broker in a.after if broker not in a.before}
     unknown = sorted(wanted - set(observation.brokers))

@@ -27,7 +27,7 @@ from trimtab.act.executor import (
     staleness_warnings,
 )
 from trimtab.act.journal import JOURNAL_FILE, ExecutionStore
-from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, System, systems
+from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer
 from trimtab.balancers.balancer import setting_overrides
 from trimtab.balancers.planning import opened_plan
 from trimtab.balancers.settings import execution_settings
@@ -57,7 +57,7 @@ def apply(
     level, document = opened_plan(path)
     plan = level.plan().from_document(document)
     system = level.system_of(plan)
-    _reject_options_of_other_systems(level, system, path, context.option_values)
+    _reject_options_of_other_balancers(level, path, context.option_values)
     if back:
         if level.back is None:
             raise InputError(
@@ -191,16 +191,8 @@ def _agreed() -> bool:
     return typer.confirm("carry it out?", default=False, err=True)
 
 
-def _reject_options_of_other_systems(
-    balancer: Balancer, own: System, path: Path, values: Mapping[str, Any]
-) -> None:
-    """Refuse the address of a cluster of another system, and options that only other balancers have."""
-    for system in systems():
-        if system is not own and values[system.address.name] is not None:
-            raise InputError(
-                f"{path} is a plan of {balancer.name}, for {own.title}: name its cluster with "
-                f"{own.address.flag}, not {system.address.flag}"
-            )
+def _reject_options_of_other_balancers(balancer: Balancer, path: Path, values: Mapping[str, Any]) -> None:
+    """Reject options that only other balancers have."""
     ours = {option.name for option in balancer.apply_options}
     for other in BALANCERS.values():
         for option in other.apply_options:

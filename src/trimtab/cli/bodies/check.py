@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import typer
 
 from trimtab.balancers import BALANCERS, System, systems
+from trimtab.balancers.clusters import CLUSTERS, cluster_named
 from trimtab.balancers.settings import SECTIONS, execution_table
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.files.folder_check import folder_findings
@@ -83,18 +84,22 @@ def _settings(context: CommandContext, done: Callable[[_ParsedSettings], None]) 
     except SettingsError as error:
         yield broken(PART, "file", str(error))
         return
-    asked = [one for one in systems() if context.option_values[one.address.name] is not None]
-    asked = asked or [one for one in systems() if settings.values(one.name)]
     kinds: dict[str, Callable[[Settings], Any]] = {
         name: partial(check_section, section=section() if callable(section) else section)
         for name, section in SECTIONS.items()
         if section is not None
     }
-    kinds |= {system.name: partial(context.connection, system) for system in asked}
-    made = {}
+    made: dict[str, Any] = {}
     for section, bind in kinds.items():
         found, made[section] = bound(settings, section, bind)
         faults += found
+    connections: list[tuple[System, Any]] = []
+    asked = [context.choice] if context.choice else [(name, "") for name in settings.values(CLUSTERS)]
+    for choice in asked:
+        found, connection = bound(settings, CLUSTERS, partial(_reached, choice=choice))
+        faults += [one for one in found if one not in faults]
+        if connection is not None:
+            connections.append(connection)
     for fault in faults:
         yield broken(PART, "fault", fault)
     if not faults:
@@ -102,18 +107,26 @@ def _settings(context: CommandContext, done: Callable[[_ParsedSettings], None]) 
         named = ", ".join(f"[{name}]" for name in SECTIONS if settings.values(name))
         yield fine(PART, str(file or "no file"), f"{named or 'all by default'}")
     if not asked:
-        flags = " or ".join(one.address.flag for one in systems())
         yield missing(
-            PART, "cluster", "none is named: nothing can be collected or applied", f"name one with {flags}"
+            PART,
+            "cluster",
+            "none is named: nothing can be collected or applied",
+            f"add [clusters.NAME] to the settings, or give --cluster {systems()[0].address.example}",
         )
     done(
         _ParsedSettings(
             made["collect"] or CollectSettings(),
             made["capacity"] or CapacitySettings(),
             (made["execution"] or execution_table()()).max_plan_age_seconds,
-            [(one, made[one.name]) for one in asked if made[one.name] is not None],
+            connections,
         )
     )
+
+
+def _reached(settings: Settings, choice: tuple[str, str]) -> tuple[System, Any]:
+    """The system of a cluster, and a connection to it."""
+    found = cluster_named(settings, *choice)
+    return found.system, found.connection()
 
 
 def _cluster(system: System, connection: Any, read: _ParsedSettings) -> Iterator[Finding]:

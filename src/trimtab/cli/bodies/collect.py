@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from trimtab.balancers import BALANCERS, System, systems
+from trimtab.balancers.clusters import cluster_named, only_cluster
 from trimtab.balancers.systems import KAFKA
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import stop_on_signals
@@ -27,24 +29,23 @@ def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int
     found = context.read()
     how = found.section("collect", CollectSettings)
     capacity = found.section("capacity", CapacitySettings)
-    system = context.system(found)
+    cluster = context.only(found)
+    system = cluster.system
     collecting = system.collecting()
     if record is not None and collecting.recorder is None:
         recorded = next(one for one in systems() if one.collecting().recorder is not None)
         raise SettingsError(
             f"--record keeps load reports of {recorded.title}, and a {system.title} cluster is named: leave "
-            f"it out, or name a {recorded.title} cluster with {recorded.address.flag}"
+            f"it out, or name a {recorded.title} cluster ({recorded.address.example})"
         )
-    target, _, topic = to.partition(":")
-    if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
-        raise SettingsError(f"--sink is {to!r}: write lake, or kafka:TOPIC")
-    if not topic:
+    topic = topic_of("--sink", to, context, found)
+    if topic is None:
         reach(context.lake)
     stop = stop_on_signals()
     landed = lost = 0
     with (
-        collecting.open(context.connection(system, found), how, capacity) as collector,
-        _sink(system, found, context, how, topic) as (below, place),
+        collecting.open(cluster.connection(), how, capacity) as collector,
+        _sink(system, context, how, topic) as (below, place),
         collecting.recording(below, record) as landing,
     ):
         print_progress(f"a tick every {how.interval_seconds:g} s into {place}; end with Ctrl-C")
@@ -63,19 +64,45 @@ def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int
 
 @contextmanager
 def _sink(
-    system: System, found: Settings, context: CommandContext, how: CollectSettings, topic: str
+    system: System, context: CommandContext, how: CollectSettings, topic: tuple[Any, str] | None
 ) -> Iterator[tuple[SampleSink, str]]:
     """The place where samples go, and its name: a topic, or the lake of the first level on the system."""
-    if topic:
+    if topic is not None:
         from trimtab.systems.kafka.topic_sink import topic_sink
 
-        with topic_sink(context.connection(KAFKA, found), topic, how) as landing:
-            yield landing, f"kafka:{topic}"
+        with topic_sink(*topic, how) as landing:
+            yield landing, f"kafka:{topic[1]}"
         return
     level = next(one for one in BALANCERS.values() if one.system is system)
     folder = Lake(context.lake, level.pipeline()).raw
     with sampler.lake_sink(folder, system.collecting().columns) as landing:
         yield landing, str(folder)
+
+
+def topic_of(flag: str, text: str, context: CommandContext, settings: Settings) -> tuple[Any, str] | None:
+    """The connection and the topic that an option names; None for the lake.
+
+    Raises
+    ------
+    SettingsError
+        If it names neither, or no Kafka cluster.
+    """
+    target, _, rest = text.partition(":")
+    if (target, bool(rest)) not in (("lake", False), ("kafka", True)):
+        raise SettingsError(f"{flag} is {text!r}: write lake, kafka:TOPIC or kafka:CLUSTER/TOPIC")
+    if not rest:
+        return None
+    name, _, topic = rest.rpartition("/")
+    chosen = context.chosen(settings)
+    if name:
+        cluster = cluster_named(settings, name, flag)
+    elif chosen is not None and chosen.system == KAFKA:
+        cluster = chosen
+    else:
+        cluster = only_cluster(settings, KAFKA, f"{flag} kafka:CLUSTER/{topic}, CLUSTER being")
+    if cluster.system != KAFKA:
+        raise SettingsError(f"{flag} is {text!r}: {name} is a {cluster.system.title} cluster, not Kafka")
+    return cluster.connection(), topic
 
 
 def target_kind(system: System) -> str:

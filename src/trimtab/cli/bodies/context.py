@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trimtab.balancers import System, systems
+from trimtab.balancers.clusters import (
+    CLUSTERS,
+    ENVIRONMENT_VARIABLE,
+    Cluster,
+    cluster_named,
+    clusters_of,
+    is_address,
+    only_cluster,
+)
 from trimtab.balancers.settings import read_settings
 from trimtab.files.store import Location
 from trimtab_common.errors import SettingsError
@@ -25,62 +35,123 @@ class CommandContext:
         The lake's folder.
     settings, overrides
         The settings file, None for the usual one, and the words of `--set`.
+    cluster
+        The value of `--cluster`: a name, an address, or the id of a cluster of the lake.
     option_values
-        Values of the options that name a cluster, and of those that levels add, by name.
+        Values of the options that balancers add, by name.
     """
 
     lake: Location
     settings: Path | None
     overrides: Overrides
-    option_values: Mapping[str, Any]
+    cluster: str | None = None
+    option_values: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, *overrides: str | Override) -> Settings:
         """The settings in force, with further settings that options stand for."""
         return read_settings(self.settings, (*self.overrides, *overrides), os.environ)
 
-    def connection(self, system: System, settings: Settings) -> Any:
-        """A connection to a cluster of a system: its section, with what the options say before its own.
+    @property
+    def choice(self) -> tuple[str, str] | None:
+        """The cluster that is chosen, and by what: the option, else the environment; None for none."""
+        if self.cluster is not None:
+            return self.cluster, "--cluster"
+        found = os.environ.get(ENVIRONMENT_VARIABLE)
+        return (found, ENVIRONMENT_VARIABLE) if found else None
+
+    def chosen(self, settings: Settings) -> Cluster | None:
+        """The cluster that is chosen; None where none is.
 
         Raises
         ------
         SettingsError
-            If no cluster is named, or a value is wrong.
+            If the settings have no such cluster, or an address is of no system.
         """
-        return system.connection()(
-            settings, *(self.option_values[option.name] for option in system.all_options)
-        )
+        return None if self.choice is None else cluster_named(settings, *self.choice)
 
-    def addressed(self) -> System | None:
-        """The system whose address an option gives; None where none is given.
+    def only(self, settings: Settings) -> Cluster:
+        """The cluster that is chosen, or the only one of the settings.
 
         Raises
         ------
         SettingsError
-            If options name clusters of two systems.
+            If none is chosen and the settings name none, or several.
         """
-        named = [system for system in systems() if self.option_values[system.address.name] is not None]
-        if len(named) > 1:
-            flags = " and ".join(system.address.flag for system in named)
-            raise SettingsError(f"{flags} name two clusters: look at one at a time")
-        return named[0] if named else None
-
-    def system(self, settings: Settings) -> System:
-        """The system that is meant: by an option, or else by the settings; the first where nothing tells.
-
-        Raises
-        ------
-        SettingsError
-            If the settings name clusters of several systems, and no option says which.
-        """
-        found = self.addressed()
+        found = self.chosen(settings)
         if found is not None:
             return found
-        address = {s.name: str(s.address.setting) for s in systems()}
-        named = [
-            s for s in systems() if settings.table(s.name).get(address[s.name].partition(".")[2]) is not None
-        ]
-        if len(named) > 1:
-            told = " and ".join(f"a {s.title} cluster ({address[s.name]})" for s in named)
-            flags = " or ".join(s.address.flag for s in named)
-            raise SettingsError(f"the settings name {told}: say which one with {flags}")
-        return named[0] if named else systems()[0]
+        known = clusters_of(settings)
+        if len(known) == 1:
+            return next(iter(known.values()))
+        raise SettingsError(
+            f"the settings name {len(known)} clusters: choose one with --cluster {' or '.join(known)}"
+            if known
+            else f"no cluster is named: give --cluster {' or '.join(s.address.example for s in systems())}, "
+            "or add [clusters.NAME] with its address to trimtab.toml"
+        )
+
+    def connection(self, system: System, settings: Settings) -> Any:
+        """A connection to the cluster of a system that is chosen, or the only one of the settings.
+
+        Raises
+        ------
+        SettingsError
+            If a cluster of another system is chosen, none is named, or a value is wrong.
+        """
+        found = self.chosen(settings)
+        if found is None:
+            return only_cluster(settings, system).connection()
+        if found.system != system:
+            assert self.choice is not None
+            raise SettingsError(
+                f"{self.choice[1]} {self.choice[0]} is a {found.system.title} cluster, and a {system.title} "
+                f"cluster is needed: write it like {system.address.example}"
+            )
+        return found.connection()
+
+    def names_an_address(self) -> bool:
+        """Whether the chosen cluster is an address, not a name or the id of a cluster of the lake."""
+        if self.choice is None:
+            return False
+        schemes = tuple(scheme for system in systems() for scheme in system.address.schemes)
+        return self.choice[0].startswith(schemes) or bool(re.match(r"[a-z+]+://", self.choice[0]))
+
+    def lake_cluster(self) -> str | None:
+        """The id of the cluster of the lake that is chosen; None where none is.
+
+        Raises
+        ------
+        SettingsError
+            If an address is given, or a name whose id the settings do not give.
+        """
+        return lake_cluster(self.choice, self.settings, self.overrides)
+
+
+def lake_cluster(choice: tuple[str, str] | None, settings: Path | None, overrides: Overrides) -> str | None:
+    """The id of a cluster in the lake: that of a name in the settings, or as it is given.
+
+    Raises
+    ------
+    SettingsError
+        If an address is given, or a name whose id the settings do not give.
+    """
+    if choice is None:
+        return None
+    name, subject = choice
+    if name.startswith(tuple(scheme for system in systems() for scheme in system.address.schemes)):
+        raise SettingsError(
+            f"{subject} is {name}: samples of a lake are named by the id of their cluster; give that id, or "
+            "a name of [clusters.NAME] with its id"
+        )
+    if is_address(name):
+        return name
+    found = read_settings(settings, overrides, os.environ)
+    if name not in found.values(CLUSTERS):
+        return name
+    cluster = cluster_named(found, name, subject)
+    if cluster.id is None:
+        raise SettingsError(
+            f"{subject} is {name}: to find its samples in a lake, add its id to [clusters.{name}] "
+            '(id = "..."; `trimtab status` shows the ids of a lake), or give the id itself'
+        )
+    return cluster.id

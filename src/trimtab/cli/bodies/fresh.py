@@ -41,11 +41,7 @@ def fresh_lake(balancer: Balancer, context: CommandContext, seconds: float) -> I
     TrimtabError
         If the cluster cannot be reached, or Spark does not start.
     """
-    system, addressed = balancer.system, context.addressed()
-    if addressed not in (None, system):
-        raise SettingsError(
-            f"the execution is of a {system.title} cluster: name it with {system.address.flag}"
-        )
+    system = balancer.system
     if seconds < MIN_SECONDS:
         raise SettingsError(
             f"--duration is {seconds:g} s, and {MIN_SECONDS:g} s or more are needed: give 60s"

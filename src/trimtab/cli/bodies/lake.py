@@ -82,7 +82,7 @@ def export_tables(delta: str, balancer: str | None, lake: Location) -> None:
     print_progress(f"{told}, all of manifest {tables.manifest.version}")
 
 
-def export(out: Path, cluster: str | None, lake: Location, balancer: str | None) -> None:
+def export(out: Path, context: CommandContext, balancer: str | None) -> None:
     """`trimtab snapshot export`.
 
     Raises
@@ -94,6 +94,7 @@ def export(out: Path, cluster: str | None, lake: Location, balancer: str | None)
     """
     if out.suffix and not out.name.endswith((".json", ".json.gz")) and not out.is_dir():
         raise InputError(f"--out is {out}: name it .json or .json.gz, or without an ending for a folder")
+    lake, cluster = context.lake, context.lake_cluster()
     clusters = {one.name: Lake(lake, one.pipeline()).clusters() for one in BALANCERS.values()}
     held = [name for name, names in clusters.items() if (names if cluster is None else cluster in names)]
     if balancer is None and len(held) > 1:

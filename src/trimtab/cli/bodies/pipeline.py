@@ -13,7 +13,7 @@ import typer
 from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, balancer_named
 from trimtab.balancers.settings import pipeline_table
 from trimtab.balancers.spark import spark_settings
-from trimtab.balancers.systems import KAFKA
+from trimtab.cli.bodies.collect import topic_of
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import stop_on_signals
 from trimtab.files.head import duration, instant
@@ -25,7 +25,6 @@ from trimtab.observe.spark.session import lake_session
 from trimtab.observe.steps.batch import lakes_with_samples, run_batches
 from trimtab.observe.steps.stream import StreamSource, run_stream, run_streams
 from trimtab.report.formats import print_progress
-from trimtab_common.errors import SettingsError
 from trimtab_common.settings import Settings
 
 
@@ -169,16 +168,14 @@ def _source(
     text: str, settings: Settings, context: CommandContext, most: int | None
 ) -> tuple[StreamSource, tuple[Path, ...]]:
     """The source that `--source` names, and the jars that Spark needs for it."""
-    target, _, topic = text.partition(":")
-    if (target, bool(topic)) not in (("lake", False), ("kafka", True)):
-        raise SettingsError(f"--source is {text!r}: write lake, or kafka:TOPIC")
-    if not topic:
+    found = topic_of("--source", text, context, settings)
+    if found is None:
         return StreamSource(max_per_batch=most), ()
     from trimtab.jars.fetch import spark_kafka_jars
     from trimtab.systems.kafka.settings import spark_options
 
-    options = spark_options(context.connection(KAFKA, settings))
-    return StreamSource(topic, options, most), tuple(spark_kafka_jars(print_progress))
+    connection, topic = found
+    return StreamSource(topic, spark_options(connection), most), tuple(spark_kafka_jars(print_progress))
 
 
 def _print_quality(lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None) -> None:

@@ -15,7 +15,8 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
-from trimtab.balancers import BALANCERS, Balancer, System
+from trimtab.balancers import BALANCERS, Balancer
+from trimtab.balancers.clusters import Cluster
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.files.store import Location
 from trimtab.model.errors import ObserveError
@@ -35,19 +36,18 @@ StatusSource = Callable[[], tuple[dict[str, Any], Iterable[RenderableType]]]
 """Gives what is to be shown now: as plain JSON values, and as text."""
 
 
-def status_source(context: CommandContext, cluster: str | None, *, every: bool) -> StatusSource:
+def status_source(context: CommandContext, *, live: bool, every: bool) -> StatusSource:
     """The look that is asked for: at brokers where a cluster is named, else at the lake."""
     for level in BALANCERS.values():
         if (
             level.direct_source_option is not None
             and (name := context.option_values.get(level.direct_source_option.name)) is not None
         ):
-            return _of_reading(level, str(name), context, cluster, every=every)
-    system = context.addressed()
-    if system is not None:
-        return _of_brokers(system, context, every=every)
-
+            return _of_reading(level, str(name), context, context.lake_cluster(), every=every)
     settings = context.read()
+    if live or context.names_an_address():
+        return _of_brokers(context.only(settings), settings, every=every)
+    cluster = context.lake_cluster()
 
     def from_lake() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         now = datetime.datetime.now(datetime.UTC)
@@ -107,19 +107,17 @@ def _missed_by_samples(
     return violations_not_in(seen.violations(status.goals), status.violations)
 
 
-def _of_brokers(system: System, context: CommandContext, *, every: bool) -> StatusSource:
-    """A look at the brokers of a system, by the first of its levels that knows how to look."""
+def _of_brokers(cluster: Cluster, settings: Settings, *, every: bool) -> StatusSource:
+    """The live status of a cluster, by the first balancer of its system that has one."""
+    system = cluster.system
     level = next(
         (one for one in BALANCERS.values() if one.system is system and one.live_status is not None), None
     )
     if level is None or level.live_status is None:
-        raise SettingsError(
-            f"{system.address.flag}: no balancer looks at {system.title} without a lake; leave it out"
-        )
+        raise SettingsError(f"--live: there is no live status of {system.title}; collect samples into a lake")
     glance, words = level.live_status(), level.renderer()
-    found = context.read()
-    connection = context.connection(system, found)
-    how = found.section("collect", CollectSettings)
+    connection = cluster.connection()
+    how = settings.section("collect", CollectSettings)
 
     def from_brokers() -> tuple[dict[str, Any], Iterable[RenderableType]]:
         seen = glance(connection, how)

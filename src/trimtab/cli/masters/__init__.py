@@ -4,6 +4,9 @@ from pathlib import Path
 
 import typer
 
+from trimtab.balancers.systems import PAXOS
+from trimtab.cli.options import CLUSTER, SET, SETTINGS, command_context
+
 app = typer.Typer(
     help="Run a node of a store of replicated groups, and publish preferred maps.", no_args_is_help=True
 )
@@ -29,13 +32,13 @@ def node(
 @app.command()
 def publish(
     map_file: Path = typer.Argument(..., metavar="MAP", help="Preferred map (trimtab/preferred-map/1)."),
-    paxos: Path = typer.Option(
-        ..., "--paxos", metavar="FILE", help="Configuration of any node of the store."
-    ),
+    cluster: str | None = CLUSTER,
+    settings: Path | None = SETTINGS,
+    overrides: list[str] = SET,
 ) -> None:
     """Publish a preferred map to the nodes' source, unless another was published meanwhile."""
     from trimtab.systems.paxos.nodes import PaxosNodes
-    from trimtab.systems.paxos.settings import PaxosConnection
 
-    nodes = PaxosNodes(PaxosConnection(paxos))
+    context = command_context(None, settings, overrides, cluster)
+    nodes = PaxosNodes(context.connection(PAXOS, context.read()))
     typer.echo(f"version {nodes.publish_file(map_file)} of the map of store {nodes.cluster} is published")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from trimtab.balancers.systems import REDIS
-from trimtab.cli.options import JSON, SET, SETTINGS, command_context, with_options
+from trimtab.cli.options import CLUSTER, JSON, SET, SETTINGS, command_context
 from trimtab_common.errors import InputError, TrimtabError
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ app = typer.Typer(
 )
 
 
+@app.command("dead-letters")
 def dead_letters(
     as_json: bool = JSON,
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
-    *,
-    values: dict[str, Any],
+    cluster: str | None = CLUSTER,
 ) -> None:
     """List the dead letters with the number of worker crashes of each."""
     from trimtab.report.tables import table_lines
 
-    with _server(settings, overrides, values) as server:
+    with _server(settings, overrides, cluster) as server:
         found = server.dead_letters()
     if as_json:
         typer.echo(json.dumps([_document(one) for one in found], indent=1))
@@ -57,26 +57,26 @@ def dead_letters(
         typer.echo("no dead letters")
 
 
+@app.command("show")
 def show(
     letter: str = typer.Argument(..., metavar="ID", help="Id in the list."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
-    *,
-    values: dict[str, Any],
+    cluster: str | None = CLUSTER,
 ) -> None:
     """Show one dead letter as JSON: arguments, labels, and each worker that crashed with it."""
-    with _server(settings, overrides, values) as server:
+    with _server(settings, overrides, cluster) as server:
         (found,) = _chosen(server.dead_letters(), [letter])
     typer.echo(json.dumps(_document(found), indent=1))
 
 
+@app.command("requeue")
 def requeue(
     letters: list[str] = typer.Argument(None, metavar="[ID]...", help="Ids in the list."),
     every: bool = typer.Option(False, "--all", help="All dead letters."),
     settings: Path | None = SETTINGS,
     overrides: list[str] = SET,
-    *,
-    values: dict[str, Any],
+    cluster: str | None = CLUSTER,
 ) -> None:
     """Enqueue dead letters again, behind waiting messages of their keys; resets the crash count.
 
@@ -84,7 +84,7 @@ def requeue(
     """
     if bool(letters) == every:
         raise InputError("requeue takes the ids of dead letters, or --all: write one of the two")
-    with _server(settings, overrides, values) as server:
+    with _server(settings, overrides, cluster) as server:
         found = server.dead_letters()
         chosen = found if every else _chosen(found, letters)
         gone = []
@@ -101,12 +101,10 @@ def requeue(
 
 
 @contextmanager
-def _server(
-    settings: Path | None, overrides: list[str], values: dict[str, Any]
-) -> Iterator[QueueServerClient]:
+def _server(settings: Path | None, overrides: list[str], cluster: str | None) -> Iterator[QueueServerClient]:
     from trimtab.systems.redis.server import open_server
 
-    where = command_context(None, settings, overrides, values)
+    where = command_context(None, settings, overrides, cluster)
     with open_server(where.connection(REDIS, where.read())) as server:
         yield server
 
@@ -144,12 +142,3 @@ def _message(body: bytes) -> Any:
 
 def _instant(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-
-
-def _register(command: Callable[..., None], name: str) -> None:
-    app.command(name)(with_options(command, REDIS.all_options))
-
-
-_register(dead_letters, "dead-letters")
-_register(show, "show")
-_register(requeue, "requeue")

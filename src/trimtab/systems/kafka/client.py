@@ -122,7 +122,7 @@ def _open(client: Any, connection: KafkaConnection, options: dict[str, Any]) -> 
         raise ConnectError(
             f"Kafka at {', '.join(connection.bootstrap)} accepts the connection but no request over "
             f"{connection.security_protocol} within {connection.timeout_seconds:g} s: check "
-            "kafka.security_protocol, and whether the addresses that brokers advertise can be reached "
+            "security_protocol, and whether the addresses that brokers advertise can be reached "
             "from here"
         ) from error
 
@@ -161,7 +161,7 @@ def reach(connection: KafkaConnection) -> None:
         except (ssl.SSLError, _NotKafkaError, ConnectionResetError, BrokenPipeError) as error:
             raise ConnectError(
                 f"what listens at {address} does not speak Kafka over {connection.security_protocol}: set "
-                "kafka.security_protocol to what its listener offers"
+                "security_protocol to what its listener offers"
             ) from error
         except TimeoutError:
             problems.append(f"{address}: no answer in {connection.timeout_seconds:g} s")
@@ -198,7 +198,7 @@ def _authenticate(link: socket.socket, connection: KafkaConnection, host: str) -
     if answer.error_code == UNSUPPORTED_MECHANISM:
         raise ConnectError(
             f"Kafka at {host} does not offer {connection.sasl_mechanism} but {', '.join(answer.mechanisms)}: "
-            "set kafka.sasl_mechanism to one of these"
+            "set sasl_mechanism to one of these"
         )
     if answer.error_code:
         raise _NotKafkaError(f"SaslHandshake is answered by error {answer.error_code}")
@@ -215,7 +215,7 @@ def _authenticate(link: socket.socket, connection: KafkaConnection, host: str) -
         if answer.error_code:
             raise ConnectError(
                 f"Kafka at {host} refuses user {connection.user!r} with {connection.sasl_mechanism}: "
-                "check kafka.user and the password"
+                "check user and password of the cluster"
             )
         mechanism.receive(answer.auth_bytes)
 

@@ -1,13 +1,11 @@
-"""The connection to a Kafka cluster: the `[kafka]` table of trimtab.toml, checked and frozen."""
+"""The connection to a Kafka cluster, checked and frozen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-from trimtab.systems.connection import Connection, connection_of
+from trimtab.systems.connection import ClusterTable, Connection, connection_of
 from trimtab_common.errors import SettingsError
-from trimtab_common.settings import Settings
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -36,8 +34,6 @@ class KafkaConnection(Connection):
         Time-out of the first response.
     """
 
-    section: ClassVar[str] = "kafka"
-
     bootstrap: tuple[str, ...]
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str | None = None
@@ -52,35 +48,37 @@ class KafkaConnection(Connection):
         for address in self.bootstrap:
             split_address(address)
         if not self.bootstrap:
-            raise SettingsError("kafka.bootstrap is empty: name at least one broker as host:port")
+            raise SettingsError(
+                "no bootstrap broker is named: write the address like kafka://broker1:9092,broker2:9092"
+            )
         _one_of("security_protocol", self.security_protocol, SECURITY_PROTOCOLS)
         if self.uses_sasl:
             if self.sasl_mechanism is None:
                 raise SettingsError(
-                    f"kafka.sasl_mechanism is missing, and {self.security_protocol} needs it: "
+                    f"sasl_mechanism is missing, and {self.security_protocol} needs it: "
                     f"set one of {', '.join(SASL_MECHANISMS)}"
                 )
             _one_of("sasl_mechanism", self.sasl_mechanism, SASL_MECHANISMS)
             if not self.user:
-                raise SettingsError(f"kafka.user is missing, and {self.security_protocol} needs it: set it")
+                raise SettingsError(f"user is missing, and {self.security_protocol} needs it: set it")
             if not self.password:
                 raise SettingsError(
-                    f"no password for Kafka user {self.user!r}: set kafka.password_file or kafka.password, "
+                    f"no password for Kafka user {self.user!r}: set password_file or password, "
                     f"or the environment variable {PASSWORD_VARIABLE}"
                 )
         elif self.sasl_mechanism or self.user:
             raise SettingsError(
-                "kafka.user or kafka.sasl_mechanism is set, but kafka.security_protocol is "
+                "user or sasl_mechanism is set, but security_protocol is "
                 f"{self.security_protocol}: set it to SASL_SSL (or SASL_PLAINTEXT), or leave the user out"
             )
         if not self.uses_tls and (self.tls_ca or self.tls_certificate or self.tls_key):
             raise SettingsError(
-                f"a kafka.tls_ file is set, but kafka.security_protocol is {self.security_protocol}: "
+                f"a tls_ file is set, but security_protocol is {self.security_protocol}: "
                 "set it to SSL or SASL_SSL, or leave the tls_ keys out"
             )
         super().__post_init__()
         if not self.timeout_seconds > 0:
-            raise SettingsError(f"kafka.timeout_seconds is {self.timeout_seconds}: it must be above 0")
+            raise SettingsError(f"timeout_seconds is {self.timeout_seconds}: it must be above 0")
 
     @property
     def uses_tls(self) -> bool:
@@ -108,21 +106,9 @@ def split_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def kafka_connection(settings: Settings, bootstrap: str | None = None) -> KafkaConnection:
-    """The connection that the `[kafka]` table describes; errors as in `connection_of`.
-
-    Parameters
-    ----------
-    bootstrap
-        Comma-separated addresses, as `--bootstrap` takes them; they go before those of the table.
-    """
-    return connection_of(
-        settings,
-        KafkaConnection,
-        options={"bootstrap": bootstrap},
-        secret="password",
-        first=("bootstrap", "name a broker with --bootstrap host:port"),
-    )
+def kafka_connection(cluster: ClusterTable) -> KafkaConnection:
+    """The connection that the keys of a Kafka cluster describe; errors as in `connection_of`."""
+    return connection_of(cluster, KafkaConnection, system="kafka", secret="password")
 
 
 def spark_options(connection: KafkaConnection) -> dict[str, str]:
@@ -163,4 +149,4 @@ def _quoted(text: str) -> str:
 
 def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise SettingsError(f"kafka.{key} is {value!r}: write one of {', '.join(allowed)}")
+        raise SettingsError(f"{key} is {value!r}: write one of {', '.join(allowed)}")

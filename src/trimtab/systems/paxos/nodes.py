@@ -66,7 +66,9 @@ class PaxosNodes:
             self._keys = self.configuration.guard.opened()
             self._node_json = connection.node
         except (InputError, SettingsError) as error:
-            raise ConnectError(f"{error}; --paxos names the configuration of a node") from error
+            raise ConnectError(
+                f"{error}; the address of a store names the configuration of a node, like paxos:node.json"
+            ) from error
         self._timeout_seconds = connection.timeout_seconds
 
     @property
@@ -196,7 +198,7 @@ class PaxosNodes:
         if self.publish(newest, seen.preferred, seen.version) is None:
             raise ConnectError(
                 f"another map was published in store {self.cluster} over version {newest}: look at it with "
-                "`trimtab status --paxos`, build on it, and publish again"
+                "`trimtab status --live`, build on it, and publish again"
             )
         return seen.version
 

@@ -103,7 +103,7 @@ class PulsarAdmin:
         if found is None:
             raise PulsarAdminError(
                 f"cluster {self.cluster()} does not tell the address of its binary protocol: set "
-                "pulsar.service_url, like pulsar://broker1:6650",
+                "service_url, like pulsar://broker1:6650",
                 reason="no brokerServiceUrl",
             )
         return found

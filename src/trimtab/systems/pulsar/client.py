@@ -37,9 +37,7 @@ def pulsar_client(
 
     url = connection.service_url or service_url
     if url is None:
-        raise SettingsError(
-            "pulsar.service_url is not set: name the brokers' binary protocol as pulsar://host:6650"
-        )
+        raise SettingsError("service_url is not set: name the brokers' binary protocol as pulsar://host:6650")
     level = pulsar.LoggerLevel.Error
     secured = {
         "tls_trust_certs_file_path": connection.tls_ca,

@@ -22,10 +22,10 @@ PASSING = frozenset(
 what a load manager does not support."""
 
 _REMEDIES = {
-    HTTPStatus.UNAUTHORIZED: "set pulsar.token_file (or TRIMTAB_PULSAR_TOKEN, or a TLS certificate) to one "
-    "that the brokers know",
+    HTTPStatus.UNAUTHORIZED: "set the cluster's token_file (or TRIMTAB_PULSAR_TOKEN, or a certificate) to "
+    "one that the brokers know",
     HTTPStatus.FORBIDDEN: "give our role the rights of a superuser, or use the token of one that has them",
-    HTTPStatus.NOT_FOUND: "check that it exists, and that pulsar.admin is a broker's web address",
+    HTTPStatus.NOT_FOUND: "check that it exists, and that the address is a broker's web address",
     HTTPStatus.METHOD_NOT_ALLOWED: "this Pulsar is older or newer than the request; 4.0 and 4.2 are tried",
     HTTPStatus.CONFLICT: "look at the cluster as it is now, and ask again",
     HTTPStatus.PRECONDITION_FAILED: "look at the cluster as it is now, and ask again",
@@ -123,7 +123,7 @@ def unconnected(error: BaseException) -> NoAnswerError:
     if isinstance(cause, ssl.SSLError):
         return NoAnswerError(
             f"it does not speak TLS as we do ({cause.reason or cause}); check scheme and port in "
-            "pulsar.admin, and pulsar.tls_certificate",
+            "the address, and tls_certificate",
             sent=False,
             transient=False,
         )

@@ -112,7 +112,7 @@ class PulsarHttp:
         Parameters
         ----------
         base
-            The web address to ask; None: those of `pulsar.admin`, the last one that answered first.
+            The web address to ask; None: those of the connection, the last one that answered first.
 
         Raises
         ------
@@ -292,7 +292,7 @@ def _is_timeout(
     elif named:
         remedy = "check that this broker runs, and that its address can be reached from here"
     else:
-        remedy = "check that it runs, and that pulsar.admin is right"
+        remedy = "check that it runs, and that its address is right"
     return PulsarAdminError(
         f"no Pulsar broker answers {request.call} ({told}): {remedy}",
         reason=last.reason,

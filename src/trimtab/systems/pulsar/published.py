@@ -87,7 +87,7 @@ class PublishedLoads:
             return None
         self._attempt = self._pool.submit(self._subscribe)
         return (
-            f"load reports cannot be heard ({error}): check pulsar.service_url ({self._service_url}), and "
+            f"load reports cannot be heard ({error}): check service_url ({self._service_url}), and "
             "that we may consume from pulsar/system"
         )
 

@@ -57,7 +57,7 @@ class Response:
         """The error for an answer that says yes and makes no sense."""
         return PulsarAdminError(
             f"Pulsar at {self.base} answers GET {path} with something else than expected ({why}): check that "
-            "pulsar.admin is a broker's web address; Pulsar 4.0 and 4.2 are tried",
+            "the address is a broker's web address; Pulsar 4.0 and 4.2 are tried",
             reason=why,
             status=200,
         )

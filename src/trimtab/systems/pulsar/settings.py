@@ -1,15 +1,12 @@
-"""The connection to a Pulsar cluster: the `[pulsar]` table of trimtab.toml, checked and frozen."""
+"""The connection to a Pulsar cluster, checked and frozen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import ClassVar
 from urllib.parse import urlsplit
 
-from trimtab.systems.connection import Connection, connection_of
+from trimtab.systems.connection import ClusterTable, Connection, connection_of
 from trimtab_common.errors import SettingsError
-from trimtab_common.settings import Settings
 
 TOKEN_VARIABLE = "TRIMTAB_PULSAR_TOKEN"
 SERVICE_SCHEMES = ("pulsar", "pulsar+ssl")
@@ -37,8 +34,6 @@ class PulsarConnection(Connection):
         Time-out of an unload, a split or another change: brokers respond when it is done.
     """
 
-    section: ClassVar[str] = "pulsar"
-
     admin: tuple[str, ...]
     cluster: str | None = None
     service_url: str | None = None
@@ -53,11 +48,11 @@ class PulsarConnection(Connection):
         object.__setattr__(self, "admin", addresses)
         object.__setattr__(self, "token", None if self.token is None else self.token.strip())
         if not self.admin:
-            raise SettingsError("pulsar.admin is empty: name at least one broker as http://host:8080")
+            raise SettingsError("no broker is named: write the address like pulsar+http://broker1:8080")
         schemes = {_checked_url("admin", url, ("http", "https")) for url in self.admin}
         if len(schemes) > 1:
             raise SettingsError(
-                f"pulsar.admin mixes http and https ({', '.join(self.admin)}): a token sent to the first "
+                f"the address mixes http and https ({', '.join(self.admin)}): a token sent to the first "
                 "would be open to all; keep one of the two"
             )
         if self.service_url is not None:
@@ -65,18 +60,18 @@ class PulsarConnection(Connection):
                 _checked_url("service_url", one if "://" in one else f"pulsar://{one}", SERVICE_SCHEMES)
         if not self.uses_tls and (self.tls_ca or self.tls_certificate):
             raise SettingsError(
-                "a pulsar.tls_ file is set, but pulsar.admin is plain http: write https://, or leave the "
+                "a tls_ file is set, but the address is plain http: write pulsar+https://, or leave the "
                 "tls_ keys out"
             )
         super().__post_init__()
         if self.token is not None and (not self.token or not self.token.isascii() or " " in self.token):
             raise SettingsError(
                 "the token for Pulsar is empty or holds a space or a letter no token has: give the bare "
-                f"token in pulsar.token_file, pulsar.token or the environment variable {TOKEN_VARIABLE}"
+                f"token in token_file, token or the environment variable {TOKEN_VARIABLE}"
             )
         for key in ("timeout_seconds", "change_timeout_seconds"):
             if not 0 < getattr(self, key) < float("inf"):
-                raise SettingsError(f"pulsar.{key} is {getattr(self, key)}: it must be above 0")
+                raise SettingsError(f"{key} is {getattr(self, key)}: it must be above 0")
 
     @property
     def uses_tls(self) -> bool:
@@ -84,25 +79,9 @@ class PulsarConnection(Connection):
         return self.admin[0].startswith("https://")
 
 
-def pulsar_connection(
-    settings: Settings, admin: str | None = None, token_file: Path | None = None
-) -> PulsarConnection:
-    """The connection that the `[pulsar]` table describes; errors as in `connection_of`.
-
-    Parameters
-    ----------
-    admin
-        Comma-separated addresses, as `--pulsar-admin` takes them; they go before those of the table.
-    token_file
-        A file with the token; it goes before any other token.
-    """
-    return connection_of(
-        settings,
-        PulsarConnection,
-        options={"admin": admin, "token_file": None if token_file is None else str(token_file.absolute())},
-        secret="token",
-        first=("admin", "name a broker with --pulsar-admin http://host:8080"),
-    )
+def pulsar_connection(cluster: ClusterTable) -> PulsarConnection:
+    """The connection that the keys of a Pulsar cluster describe; errors as in `connection_of`."""
+    return connection_of(cluster, PulsarConnection, system="pulsar", secret="token")
 
 
 def _checked_url(key: str, url: str, schemes: tuple[str, ...]) -> str:
@@ -115,7 +94,6 @@ def _checked_url(key: str, url: str, schemes: tuple[str, ...]) -> str:
     if not sound or parts.username or parts.query or parts.fragment or parts.path not in ("", "/"):
         shown = "an address with a password in it" if parts.username else repr(url)
         raise SettingsError(
-            f"pulsar.{key} holds {shown}: write it like {schemes[0]}://broker1:"
-            f"{8080 if key == 'admin' else 6650}"
+            f"{key} holds {shown}: write it like {schemes[0]}://broker1:{8080 if key == 'admin' else 6650}"
         )
     return parts.scheme

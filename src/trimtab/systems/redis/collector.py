@@ -46,7 +46,8 @@ class QueuesCollector:
         if not counters.queues:
             name = server.connection.name
             problems.append(
-                f"no queues named {name!r} lie there: start a broker of that name, or correct redis.name"
+                f"no queues named {name!r} lie there: start a broker of that name, or correct the name in "
+                "[clusters.NAME]"
             )
         elif not reports:
             problems.append("no process has told anything of late: is one of this version at work?")

@@ -311,5 +311,5 @@ def open_server(connection: RedisConnection) -> Iterator[QueueServerClient]:
 def _translate_errors(connection: RedisConnection, error: Exception) -> ConnectError:
     return ConnectError(
         f"the server of the queues at {connection.safe_url} does not answer as it should: {error}; "
-        "start it, or correct redis.url and the password"
+        "start it, or correct the cluster's address and password"
     )

@@ -1,14 +1,13 @@
-"""The connection to a server of queues: the `[redis]` table of trimtab.toml, checked and frozen."""
+"""The connection to a server of queues, checked and frozen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from trimtab.systems.connection import Connection, connection_of
+from trimtab.systems.connection import ClusterTable, Connection, connection_of
 from trimtab_common.errors import InputError, SettingsError
-from trimtab_common.settings import Settings
 from trimtab_queues.format.address import CLUSTER, full_address, is_cluster, nodes_of, without_password
 
 SCHEMES: Final = ("redis", "rediss")
@@ -31,8 +30,6 @@ class RedisConnection(Connection):
         Time-out of a response.
     """
 
-    section: ClassVar[str] = "redis"
-
     url: str
     name: str = "queues"
     password: str | None = field(default=None, repr=False)
@@ -49,17 +46,17 @@ class RedisConnection(Connection):
         if not sound:
             example = f"{CLUSTER}://host:6379,host:6380" if parts.scheme == CLUSTER else "redis://host:6379/0"
             shown = "an address with a password in it" if parts.password else repr(self.url)
-            raise SettingsError(f"redis.url is {shown}: write it like {example}")
+            raise SettingsError(f"the address is {shown}: write it like {example}")
         if parts.scheme != "rediss" and (self.tls_ca or self.tls_certificate):
             raise SettingsError(
-                "a redis.tls_ file is set, but redis.url is not over TLS: write rediss://, or leave the "
+                "a tls_ file is set, but the address is not over TLS: write rediss://, or leave the "
                 "tls_ keys out"
             )
         if not self.name:
-            raise SettingsError("redis.name is empty: name the set of queues as its brokers do")
+            raise SettingsError("name is empty: name the set of queues as its brokers do")
         super().__post_init__()
         if not 0 < self.timeout_seconds < float("inf"):
-            raise SettingsError(f"redis.timeout_seconds is {self.timeout_seconds}: it must be above 0")
+            raise SettingsError(f"timeout_seconds is {self.timeout_seconds}: it must be above 0")
 
     @property
     def safe_url(self) -> str:
@@ -85,18 +82,6 @@ def _names_a_server(parts: SplitResult) -> bool:
     return parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
 
 
-def redis_connection(settings: Settings, url: str | None = None) -> RedisConnection:
-    """The connection that the `[redis]` table describes; errors as in `connection_of`.
-
-    Parameters
-    ----------
-    url
-        As `--queues` takes it; it goes before that of the table.
-    """
-    return connection_of(
-        settings,
-        RedisConnection,
-        options={"url": url},
-        secret="password",
-        first=("url", "name the server with --queues redis://host:6379/0"),
-    )
+def redis_connection(cluster: ClusterTable) -> RedisConnection:
+    """The connection that the keys of a set of queues describe; errors as in `connection_of`."""
+    return connection_of(cluster, RedisConnection, system="redis", secret="password")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from trimtab.balancers.balancer import Balancer, LazyImport, Option, System
+from trimtab.balancers.balancer import AddressForm, Balancer, LazyImport, System
 
 BOXES = System(
     name="boxes",
     title="Boxes",
-    address=Option(
-        "--boxes", "The file of boxes; goes before boxes.path.", Path | None, setting="boxes.path"
-    ),
-    options=(),
+    address=AddressForm(("boxes:",), "path", "boxes:FILE", lambda address: address.removeprefix("boxes:")),
     connection=LazyImport("trimtab.systems.boxes.settings:boxes_connection"),
     collecting=LazyImport("trimtab.systems.boxes.sampler:SAMPLER"),
 )

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab_common.errors import SettingsError
-from trimtab_common.settings import Settings
+from trimtab.systems.connection import ClusterTable, connection_of
 
 
 @dataclass(frozen=True)
@@ -14,9 +13,6 @@ class BoxesConnection:
     path: Path
 
 
-def boxes_connection(settings: Settings, path: Path | None = None) -> BoxesConnection:
-    """The file, by the option or the key `boxes.path`."""
-    told = settings.table("boxes").get("path") if path is None else path
-    if told is None:
-        raise SettingsError("no cluster of boxes is named: set boxes.path, or give --boxes")
-    return BoxesConnection(Path(str(told)))
+def boxes_connection(cluster: ClusterTable) -> BoxesConnection:
+    """The file that the address names."""
+    return connection_of(cluster, BoxesConnection, system="boxes")

@@ -155,7 +155,7 @@ def test_a_plan_of_a_cluster_named_by_its_operator_is_told_by_its_partitions(clu
         prepare(EXECUTOR, cluster, plan)
     assert str(refused.value) == (
         "this plan is for cluster fake, this is fake-cluster, which has none of the plan's 1 partitions: "
-        "check --bootstrap"
+        "check --cluster"
     )
     same = replace(plan, snapshot=replace(plan.snapshot, cluster="fake-cluster"))
     with pytest.raises(ActError, match="parcels-0: deleted since the plan was made"):

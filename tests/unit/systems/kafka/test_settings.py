@@ -1,10 +1,10 @@
-"""The `[kafka]` table: what it may hold, and what it answers to what it may not."""
+"""The keys of a Kafka cluster: valid values, and errors for others."""
 
 from pathlib import Path
 
 import pytest
 
-from support.settings import settings_of
+from support.settings import cluster_table
 from trimtab.systems.kafka.settings import (
     KafkaConnection,
     kafka_connection,
@@ -14,8 +14,8 @@ from trimtab_common.errors import SettingsError
 
 
 def connection_from_table(table, environment=None, folder=Path()):
-    """The connection of a settings file in `folder` that holds the table `[kafka]`."""
-    return kafka_connection(settings_of("kafka", table, environment, folder))
+    """The connection of a settings file in `folder` with the table `[clusters.prod]`."""
+    return kafka_connection(cluster_table(table, environment, folder))
 
 
 SCRAM = {
@@ -26,9 +26,9 @@ SCRAM = {
 }
 
 
-def test_bootstrap_option_takes_several_brokers():
+def test_an_address_takes_several_brokers():
     """An operator passes the same comma-separated list as to Kafka's own tools."""
-    assert kafka_connection(settings_of("kafka", {}, None, Path()), "a:1, b:2").bootstrap == ("a:1", "b:2")
+    assert connection_from_table({"bootstrap": "a:1, b:2"}).bootstrap == ("a:1", "b:2")
 
 
 def test_bootstrap_may_be_a_list():
@@ -81,13 +81,12 @@ def test_relative_files_count_from_the_settings_file(tmp_path):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({}, "bootstrap is missing"),
-        ({"bootstrap": []}, "bootstrap is empty"),
+        ({"bootstrap": []}, "no bootstrap broker is named"),
         ({"bootstrap": "broker"}, "'broker' is not host:port"),
         ({"bootstrap": "broker:0"}, "is not host:port"),
         ({"bootstrap": "broker:99999"}, "is not host:port"),
         ({"bootstrap": 9092}, "bootstrap is 9092"),
-        ({"bootstrap": "b:1", "bootstrp": "x"}, "did you mean kafka.bootstrap"),
+        ({"bootstrap": "b:1", "bootstrp": "x"}, "did you mean clusters.prod.bootstrap"),
         ({"bootstrap": "b:1", "security_protocol": "TLS"}, "PLAINTEXT, SSL"),
         ({"bootstrap": "b:1", "security_protocol": 3}, "security_protocol is 3, expected text in quotes"),
         ({"bootstrap": "b:1", "user": "ann"}, "security_protocol is PLAINTEXT"),
@@ -111,7 +110,7 @@ def test_what_cannot_work_is_refused_with_its_remedy(table, said, tmp_path):
     with pytest.raises(SettingsError) as caught:
         connection_from_table(table, {}, tmp_path)
     assert said in str(caught.value)
-    assert "kafka" in str(caught.value) or "bootstrap address" in str(caught.value)
+    assert "clusters.prod" in str(caught.value)
 
 
 def test_a_secret_of_the_wrong_type_is_not_quoted():

@@ -288,7 +288,7 @@ def test_a_question_is_asked_again_when_a_kept_connection_was_closed():
 @pytest.mark.parametrize(
     ("status", "said", "transient"),
     [
-        (401, "set pulsar.token_file", False),
+        (401, "set the cluster's token_file", False),
         (403, "rights of a superuser", False),
         (404, "check that it exists", False),
         (409, "look at the cluster as it is now", False),

@@ -1,18 +1,17 @@
-"""The `[pulsar]` table: what it may hold, and what it answers to what it may not."""
+"""The keys of a Pulsar cluster: valid values, and errors for others."""
 
 from pathlib import Path
 
 import pytest
 
-from support.settings import settings_of
-from trimtab.balancers.settings import read_settings
+from support.settings import cluster_table
 from trimtab.systems.pulsar.settings import PulsarConnection, pulsar_connection
 from trimtab_common.errors import SettingsError
 
 
 def pulsar_connection_from_table(table, environment=None, folder=Path()):
-    """The connection of a settings file in `folder` that holds the table `[pulsar]`."""
-    return pulsar_connection(settings_of("pulsar", table, environment, folder))
+    """The connection of a settings file in `folder` with the table `[clusters.prod]`."""
+    return pulsar_connection(cluster_table(table, environment, folder))
 
 
 TLS = {"admin": "https://b:8443"}
@@ -34,28 +33,11 @@ def test_token_comes_from_the_environment_the_file_or_the_table(tmp_path: Path):
     assert pulsar_connection_from_table(admin, {}).token is None
 
 
-def test_token_from_the_environment_goes_before_the_file(tmp_path: Path):
+def test_token_from_the_environment_overrides_the_file(tmp_path: Path):
     """As with every setting."""
     (tmp_path / "secret").write_text("old")
-    (tmp_path / "t.toml").write_text('[pulsar]\nadmin = "http://b:1"\ntoken_file = "secret"\n')
-    environment = {"TRIMTAB_PULSAR_TOKEN": "12345"}
-    settings = read_settings(tmp_path / "t.toml", [], environment)
-    assert pulsar_connection(settings).token == "12345"
-
-
-def test_a_token_file_that_an_option_names_goes_before_the_table_and_the_environment(tmp_path: Path):
-    """`--token-file` is what the operator says now."""
-    (tmp_path / "now").write_text("new\n")
-    (tmp_path / "t.toml").write_text('[pulsar]\nadmin = "http://b:1"\ntoken = "old"\n')
-    settings = read_settings(tmp_path / "t.toml", [], {"TRIMTAB_PULSAR_TOKEN": "older"})
-    assert pulsar_connection(settings, None, tmp_path / "now").token == "new"
-
-
-def test_option_goes_before_the_table(tmp_path: Path):
-    """`--pulsar-admin` names another cluster than the settings file; the rest of the table holds."""
-    (tmp_path / "t.toml").write_text('[pulsar]\nadmin = "http://b:1"\ntimeout_seconds = 2\n')
-    found = pulsar_connection(read_settings(tmp_path / "t.toml", [], {}), "c:2")
-    assert (found.admin, found.timeout_seconds) == (("http://c:2",), 2.0)
+    table = {"admin": "http://b:1", "token_file": "secret"}
+    assert pulsar_connection_from_table(table, {"TRIMTAB_PULSAR_TOKEN": "12345"}, tmp_path).token == "12345"
 
 
 def test_token_is_not_shown():
@@ -75,24 +57,23 @@ def test_relative_files_count_from_the_settings_file(tmp_path: Path):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({}, "--pulsar-admin http://host:8080"),
-        ({"admin": []}, "pulsar.admin is empty"),
-        ({"admin": 8080}, "pulsar.admin is 8080"),
+        ({"admin": []}, "no broker is named"),
+        ({"admin": 8080}, "clusters.prod.admin is 8080"),
         ({"admin": "ftp://b:1"}, "'ftp://b:1': write it like http://broker1:8080"),
         ({"admin": "http://b:99999"}, "write it like"),
         ({"admin": "http://b:1/admin"}, "write it like"),
         ({"admin": "http://u:hush@b:1"}, "an address with a password in it"),
         ({"admin": "http://a:1,https://b:2"}, "mixes http and https"),
-        ({"admin": "b:1", "service_url": "http://b:6650"}, "pulsar.service_url holds 'http://b:6650'"),
-        ({"admin": "b:1", "admn": "x"}, "did you mean pulsar.admin"),
+        ({"admin": "b:1", "service_url": "http://b:6650"}, "service_url holds 'http://b:6650'"),
+        ({"admin": "b:1", "admn": "x"}, "did you mean clusters.prod.admin"),
         ({"admin": "b:1", "token": 5}, "a secret of the wrong type"),
         ({"admin": "b:1", "token": ""}, "the token for Pulsar is empty"),
         ({"admin": "b:1", "token": "Bearer x"}, "give the bare token"),
         ({"admin": "b:1", "token_file": "gone"}, "there is no such file"),
-        ({"admin": "b:1", "tls_ca": __file__}, "pulsar.admin is plain http"),
+        ({"admin": "b:1", "tls_ca": __file__}, "the address is plain http"),
         (TLS | {"tls_key": __file__}, "go together"),
         (TLS | {"tls_verify_hostname": "yes"}, 'is "yes", expected true or false'),
-        ({"admin": "b:1", "timeout_seconds": 0}, "pulsar.timeout_seconds is 0.0"),
+        ({"admin": "b:1", "timeout_seconds": 0}, "timeout_seconds is 0.0"),
         (
             {"admin": "b:1", "change_timeout_seconds": "soon"},
             'change_timeout_seconds is "soon", expected a number',

@@ -66,7 +66,7 @@ def test_a_first_map_is_missed_and_published_by_a_command(
         def typed(version: int, *preferred: int) -> str:
             write_map(tmp_path / "map.json", MapChanged(version, preferred))
             done = CliRunner().invoke(
-                app, ["publish", str(tmp_path / "map.json"), "--paxos", str(connection.node)]
+                app, ["publish", str(tmp_path / "map.json"), "--cluster", f"paxos:{connection.node}"]
             )
             return done.output if done.exception is None else str(done.exception)
 

@@ -70,7 +70,7 @@ class KafkaSandboxState(SandboxState):
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of the brokers that were started, as `--bootstrap` takes them."""
+        """Addresses of the brokers that were started: `host:port,host:port`."""
         started = [node for node in self.brokers if node.id in self.processes]
         return ",".join(f"127.0.0.1:{node.port}" for node in started or self.brokers)
 

@@ -25,8 +25,8 @@ from trimtab_common.files import write_atomically
 MEMORY_PER_NODE_MB = 80
 
 SETTINGS = """\
-[redis]
-url = "{url}"
+[clusters.queues]
+address = "{url}"
 
 [queues]
 queues = {workers}

@@ -47,7 +47,7 @@ class QueuesSandboxState(SandboxState):
 
     @property
     def url(self) -> str:
-        """Address of the server, as `--queues` takes it."""
+        """Address of the server, as `--cluster` takes it."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     @property
