@@ -84,7 +84,8 @@ def test_a_signal_ends_it_cleanly(server: PulsarAdminServer, tmp_path: Path) -> 
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env=os.environ | {"TRIMTAB_COLLECT_CLUSTER": "orders", "TRIMTAB_PULSAR_ADMIN": ",".join(server.urls)},
+        env=os.environ
+        | {"TRIMTAB_COLLECT_CLUSTER": "orders", "TRIMTAB_CLUSTER": "pulsar+" + ",".join(server.urls)},
     ) as child:
         assert child.stderr is not None
         deadline = time.monotonic() + 60
