@@ -34,7 +34,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from results import write_result
 
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import SqliteEffects
+from trimtab.lab.sandbox.keys.worker import SqliteEffects
 from trimtab_keys.clients import aiokafka as ours_aiokafka
 from trimtab_keys.clients import confluent as ours_confluent
 from trimtab_keys.clients import kafka_python as ours_kafka_python

@@ -22,10 +22,9 @@ from results import write_result
 
 from demos.replicas import CLUSTER, LIVE_BYTES, balanced_capacity, watched
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.kafka.accuracy import bytes_by_partition
-from trimtab.lab.sandbox.kafka.comparison import compare, ticks_between
-from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics, with_flat_disk
-from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.accuracy import bytes_by_partition, compare_measures, ticks_between
+from trimtab.lab.sandbox.kafka.runtime import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.topics import PROMPT_RETENTION, preload_topics, with_flat_disk
 from trimtab.lab.sandbox.kafka.workload import skewed
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.truth import read_truth
@@ -66,7 +65,7 @@ def main() -> None:
             run_batch(session, where, settings)
             known = ticks_between(where, CLUSTER, time.time() - 3600, time.time())[1:]
             produced, consumed = bytes_by_partition(list(read_truth(truth)), known[0], known[-1])
-            compared = compare(where, CLUSTER, produced, consumed, known[0], known[-1])
+            compared = compare_measures(where, CLUSTER, produced, consumed, known[0], known[-1])
             rows[name] = [one.summary() for one in compared]
             tell(name, rows[name])
     write_result("pipeline_accuracy", rows)

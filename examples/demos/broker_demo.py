@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from demos.sampling import MeasuredPeriod, SampledSandbox
-    from trimtab.lab.sandbox.client_task import WorkloadPlan
+    from trimtab.lab.sandbox.clients import WorkloadPlan
     from trimtab.lab.sandbox.cluster import Sandbox
     from trimtab.lab.sandbox.log_check import LogCheck
     from trimtab.lab.sandbox.processes import SandboxProcess

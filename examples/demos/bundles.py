@@ -18,15 +18,15 @@ from demos.screen import DemoOutput, bar
 from demos.turn import carry_out
 from trimtab.files.bundles.plan import bundle_plan_bytes
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
-from trimtab.lab.sandbox.interruptions import (
+from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
+from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
+from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload, skewed
+from trimtab.lab.sandbox.truth import (
     ClientInterruption,
     InterruptionSummary,
     interruptions,
     summarize_interruptions,
 )
-from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
-from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces
-from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload, skewed
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.range import namespace_of, parse_bundle, topic_hash
 from trimtab.model.bundles.receipt import BundlesReceipt

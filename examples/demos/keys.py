@@ -26,12 +26,12 @@ from trimtab.files.keys.snapshot import FORMAT as SNAPSHOTS
 from trimtab.history.keys.stream import Zipf, key_name
 from trimtab.jars.fetch import ProgressCallback, spark_kafka_jars
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.checking import KeysViolation
 from trimtab.lab.sandbox.keys.load import (
     GROUP,
     TICK_SECONDS,
     BacklogSample,
     KeyedLoad,
+    KeysViolation,
     LoadedTopic,
     checked_text,
 )

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from trimtab.lab.sandbox.masters.state import MastersSandboxState
+    from trimtab.lab.sandbox.masters.sandbox import MastersSandboxState
 
 
 class StoreLoad:

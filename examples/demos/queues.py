@@ -22,8 +22,7 @@ from trimtab.files.queues.plan import FORMAT as PLANS
 from trimtab.files.queues.snapshot import FORMAT as SNAPSHOTS
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
 from trimtab.lab.sandbox.queues import program
-from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox
-from trimtab.lab.sandbox.queues.state import QueuesSandboxState
+from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, QueuesSandboxState
 from trimtab.model.errors import ObserveError, SandboxError
 from trimtab.model.queues.plan import QueuesPlan
 from trimtab.model.queues.snapshot import QueuesSnapshot

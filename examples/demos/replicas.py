@@ -17,8 +17,8 @@ from trimtab.balancers.planning import planner_of
 from trimtab.files.replicas.plan import plan_bytes
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics, with_flat_disk
-from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.runtime import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.topics import PROMPT_RETENTION, preload_topics, with_flat_disk
 from trimtab.lab.sandbox.kafka.workload import skewed
 from trimtab.model.replicas.plan import Plan
 from trimtab.model.replicas.receipt import ReplicasReceipt

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from redis import Redis
 
-from trimtab.lab.sandbox.ports import free_ports
-from trimtab.lab.sandbox.processes import SandboxProcess, end, kill, running, spawn
+from trimtab.lab.sandbox.processes import SandboxProcess, end, free_ports, kill, running, spawn
 from trimtab.lab.sandbox.queues.server import RedisServerProcess
 from trimtab.model.errors import SandboxError
 

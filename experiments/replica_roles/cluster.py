@@ -12,8 +12,8 @@ from demos.replicas import balanced_capacity, watched
 from demos.sampling import SampledSandbox as World
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement
-from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics
-from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.runtime import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.topics import PROMPT_RETENTION, preload_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.observe.lake.lake import Lake

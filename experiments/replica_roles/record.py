@@ -16,8 +16,7 @@ import numpy as np
 
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement, draw_placement, record_placement
-from trimtab.lab.sandbox.kafka.preload import SEGMENT_BYTES
-from trimtab.lab.sandbox.kafka.topics import create_topics
+from trimtab.lab.sandbox.kafka.topics import SEGMENT_BYTES, create_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload, read_workload
 from trimtab.systems.kafka.client import admin_client
 

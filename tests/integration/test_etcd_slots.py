@@ -13,8 +13,7 @@ import pytest
 
 from simulate.masters.store import SimulatedLogStore
 from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_until_healthy
-from trimtab.lab.sandbox.ports import free_ports
-from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
+from trimtab.lab.sandbox.processes import SandboxProcess, free_ports, kill, spawn
 from trimtab.model.errors import SandboxError
 from trimtab_common.errors import ConnectError, InputError, NodeError
 from trimtab_store.core.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, entry_bytes

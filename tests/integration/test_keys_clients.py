@@ -22,8 +22,8 @@ from support.asking import ask
 from support.kafka_classes import sent_by_java
 from support.keys_place import FIRST_CLIENT_IN_TEST, TABLES, Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.checking import KeysViolation
-from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.lab.sandbox.keys.load import KeysViolation
+from trimtab.lab.sandbox.keys.worker import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
 from trimtab_common.errors import InputError
 from trimtab_keys.clients.metadata_connection import MetadataConnection
 from trimtab_keys.clients.settings import RoutingConfig

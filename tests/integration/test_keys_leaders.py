@@ -16,7 +16,7 @@ import pytest
 from support.asking import ask
 from support.keys_place import FIRST_CLIENT_IN_TEST, Place, effects_in_order, wait_until
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.lab.sandbox.keys.worker import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab_keys.core.murmur2 import POSITIVE, murmur2
 from trimtab_keys.core.routing import Route, RoutingTable, group_count
 

@@ -19,7 +19,7 @@ from kafka import KafkaConsumer
 from support.asking import ask
 from trimtab.files.keys.snapshot import FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.lab.sandbox.keys.worker import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.observe.keys.pipeline import PIPELINE
 from trimtab.observe.lake.lake import Lake
 from trimtab_keys.clients.settings import RoutingConfig

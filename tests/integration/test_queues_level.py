@@ -19,7 +19,7 @@ from support.pages import blocks_of
 from support.tls_front import tls_front
 from trimtab.balancers.clusters import clusters_of
 from trimtab.balancers.settings import read_settings
-from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import free_ports
 from trimtab.lab.sandbox.queues.server import RedisServerProcess
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab.systems.redis.live_status import read_status

@@ -16,8 +16,7 @@ from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.lab.sandbox.load import LoadSummary, SandboxLoad, failures_text
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
-from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
-from trimtab.lab.sandbox.pulsar.placing import place_unevenly
+from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces, place_unevenly
 from trimtab.lab.sandbox.pulsar.workload import skewed
 from trimtab.systems.pulsar.admin import PulsarAdmin
 

@@ -17,10 +17,8 @@ from trimtab.lab.sandbox.kafka.topics import create_topics, delete_topics
 from trimtab.lab.sandbox.kafka.workload import KafkaTopicLoad, KafkaWorkload
 from trimtab.lab.sandbox.load import SandboxLoad
 from trimtab.lab.sandbox.processes import SandboxProcess
-from trimtab.lab.sandbox.stamps import RecordRun
-from trimtab.lab.sandbox.state import sandboxes_folder
-from trimtab.lab.sandbox.teardown import sweep
-from trimtab.lab.sandbox.truth import TruthTick
+from trimtab.lab.sandbox.state import sandboxes_folder, stop_abandoned
+from trimtab.lab.sandbox.truth import RecordRun, TruthTick
 from trimtab.model.errors import SandboxError
 from trimtab.systems.kafka.client import admin_client, consumer, producer
 
@@ -234,7 +232,7 @@ def test_kill_9_of_the_owner_leaves_no_broker_and_no_data(own_state):
     owner.stdout.close()
     _wait_until(lambda: not any(node.alive for node in nodes))
     assert len(list(own_state.glob("*/"))) == 1
-    sweep()
+    stop_abandoned()
     assert not list(own_state.glob("*/"))
 
 

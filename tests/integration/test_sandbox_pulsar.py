@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab.lab.sandbox.interruptions import interruptions, summarize_interruptions
 from trimtab.lab.sandbox.load import SandboxLoad
-from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
-from trimtab.lab.sandbox.pulsar.placing import bundles_of, place_bundles
+from trimtab.lab.sandbox.pulsar.namespaces import (
+    bundles_of,
+    create_namespaces,
+    delete_namespaces,
+    place_bundles,
+)
 from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
 from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, PulsarWorkload
-from trimtab.lab.sandbox.stamps import RecordRun, stamped
-from trimtab.lab.sandbox.state import read_state
-from trimtab.lab.sandbox.teardown import sweep
-from trimtab.lab.sandbox.truth import TruthTick
+from trimtab.lab.sandbox.state import read_state, stop_abandoned
+from trimtab.lab.sandbox.truth import RecordRun, TruthTick, interruptions, stamped, summarize_interruptions
 from trimtab.model.errors import SandboxError
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
 from trimtab.systems.pulsar.client import pulsar_client
@@ -198,7 +199,7 @@ def test_a_secured_broker_lets_in_only_who_has_a_token_and_ends_with_its_owner(o
     owner.wait()
     owner.stdout.close()
     _wait_until(lambda: not any(node.alive for node in nodes))
-    sweep()
+    stop_abandoned()
     assert not list(own_state.glob("*/"))
     assert not any(group.exists() for group in state.control_groups)
 

@@ -13,7 +13,7 @@ from support.chains import QUICK, Reader, require_improved
 from support.kafka_truth import counters, endpoints_of, require_what_brokers_say
 from support.pages import Block, missing_lines, typed
 from support.terminal import Terminal
-from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import free_ports
 from trimtab.systems.kafka.settings import KafkaConnection
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(3600)]

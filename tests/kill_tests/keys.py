@@ -22,9 +22,8 @@ from kafka.admin import OffsetSpec
 
 from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.checking import KeysViolation, Stream, check
-from trimtab.lab.sandbox.keys.clients import CLIENTS
-from trimtab.lab.sandbox.keys.worker import HOT, ORDERING, TABLES, WorkerTask
+from trimtab.lab.sandbox.keys.load import KeysViolation, Stream, check_effects
+from trimtab.lab.sandbox.keys.worker import CLIENTS, HOT, ORDERING, TABLES, WorkerTask
 from trimtab_keys.core.murmur2 import key_group
 from trimtab_keys.core.routing import Route, RoutingTable
 from trimtab_keys.format import heartbeat
@@ -152,7 +151,7 @@ class KeysKillTest:
 
     def check(self) -> None:
         """Hold effects against what was acknowledged: order, loss, doubles, and runs of one producer."""
-        found = check(self._folder)
+        found = check_effects(self._folder)
         self.result.acknowledged, self.result.effects = found.counts
         for runs in self.runs.values():
             self._check_runs(runs, found.acknowledged, found.effects)

@@ -17,8 +17,7 @@ from typing import Final
 
 from kill_tests.proxy import FaultProxy
 from trimtab.lab.sandbox import processes
-from trimtab.lab.sandbox.masters.clients import StoreClients
-from trimtab.lab.sandbox.masters.ledger import StoreViolation
+from trimtab.lab.sandbox.masters.clients import StoreClients, StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab_common.errors import ConnectError
 from trimtab_store.clients.group_status import GroupStatusByNode, masters_of, query_group_status
@@ -340,7 +339,7 @@ class StoreKillTest:
             or len(ledger.log) < before[ledger.topic]
         ]:
             self._check_masterships(work)
-            self._sandbox._require_running()
+            self._sandbox.require_running()
             if time.monotonic() > until:
                 raise StoreViolation(f"{missing} went neither in nor out for {TIMEOUT_SECONDS:g} s")
             await asyncio.sleep(0.1)

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from simulate.checkers.pulsar_world import always, at_rest
-from trimtab.lab.simulate.pulsar.leader import LeaderSettings, UnloadOrder
-from trimtab.lab.simulate.pulsar.sequences import lookup, unload
-from trimtab.lab.simulate.pulsar.settings import WorldSettings
-from trimtab.lab.simulate.pulsar.topics import ClusterTopics, topics_at
-from trimtab.lab.simulate.pulsar.world import PulsarWorld
+from trimtab.lab.simulate.pulsar.leader import LeaderSettings, UnloadOrder, WorldSettings
+from trimtab.lab.simulate.pulsar.state import ClusterTopics, topics_at
+from trimtab.lab.simulate.pulsar.world import PulsarWorld, lookup, unload
 from trimtab.model.bundles.range import initial_boundaries
 from trimtab.plan.pulsar.options import make_options
 

@@ -3,7 +3,7 @@
 import pytest
 
 from simulate.checkers.pulsar_world import at_rest
-from trimtab.lab.simulate.pulsar.leader import LeaderSettings
+from trimtab.lab.simulate.pulsar.leader import LeaderSettings, WorldSettings
 from trimtab.lab.simulate.pulsar.scenarios import (
     broker_joins,
     broker_overloaded,
@@ -11,7 +11,6 @@ from trimtab.lab.simulate.pulsar.scenarios import (
     outcome,
     owner_dies,
 )
-from trimtab.lab.simulate.pulsar.settings import WorldSettings
 
 IDLE = "broker-9:8080"
 

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from simulate.checkers.pulsar_world import always, at_rest, only_bundles_are_served
-from trimtab.lab.simulate.pulsar.leader import LeaderSettings
-from trimtab.lab.simulate.pulsar.sequences import lookup
-from trimtab.lab.simulate.pulsar.settings import WorldSettings
-from trimtab.lab.simulate.pulsar.topics import ClusterTopics, one_topic_a_bundle, topics_at
-from trimtab.lab.simulate.pulsar.world import PulsarWorld
+from trimtab.lab.simulate.pulsar.leader import LeaderSettings, WorldSettings
+from trimtab.lab.simulate.pulsar.state import ClusterTopics, one_topic_a_bundle, topics_at
+from trimtab.lab.simulate.pulsar.world import PulsarWorld, lookup
 from trimtab.model.bundles.range import BundleRange, initial_boundaries
 from trimtab.plan.pulsar.options import make_options
 

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from support.asking import ask
 from trimtab.lab.sandbox.kafka import KafkaSandbox
-from trimtab.lab.sandbox.keys.clients import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
+from trimtab.lab.sandbox.keys.worker import CLIENTS, AnyConsumer, AnyProducer, SqliteEffects
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.core.routing import RoutingTable
 from trimtab_keys.format.heartbeat import PARTITION as BEATS

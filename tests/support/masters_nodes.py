@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.lab.sandbox.masters.sandbox import settings_for
-from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import free_ports
 from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.core.messages import Promised
 from trimtab_store.core.rejoin import ALL_RESTARTED

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import free_ports
 from trimtab.model.errors import SandboxError
 
 START_SECONDS: Final = 60.0

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_key_and_certificates
 
 from trimtab.jars.fetch import find_java
-from trimtab.lab.sandbox.certificates import CERTIFICATE, KEYSTORE, make_certificate
+from trimtab.lab.sandbox.cluster import CERTIFICATE, KEYSTORE, make_certificate
 
 
 @asynccontextmanager

@@ -8,8 +8,44 @@ from typing import Any
 
 import typer
 
-from trimtab.lab.commands import sandbox_masters
 from trimtab.report.formats import print_progress
+
+MASTERS_NAME = typer.Option("masters", "--name", help="Name of the sandbox, if there are several.")
+NODE = typer.Argument(..., min=0, help="Number of the node, from 0.")
+
+
+def load_masters(
+    name: str = MASTERS_NAME,
+    seed: int = typer.Option(5, "--seed", help="Seed of the times of messages."),
+    rate: float = typer.Option(200.0, "--rate", min=0.1, max=20_000.0, help="Total messages per second."),
+    size: int = typer.Option(128, "--size", min=0, max=65_536, help="Bytes per message."),
+    seconds: float = typer.Option(0.0, "--seconds", min=0.0, help="Duration; 0: until Ctrl-C."),
+) -> None:
+    """Send to a topic of every group and read it until stopped; then check every message."""
+    text, held = _act("masters", name, "load", seed, rate, seconds or None, size, print_progress)
+    typer.echo(text)
+    if not held:
+        raise typer.Exit(1)
+
+
+def kill_masters(node: int = NODE, name: str = MASTERS_NAME) -> None:
+    """Kill a node with -9."""
+    typer.echo(_act("masters", name, "kill", node, runs=False))
+
+
+def restart_masters(node: int = NODE, name: str = MASTERS_NAME) -> None:
+    """Restart a killed node."""
+    typer.echo(_act("masters", name, "restart", node, runs=False))
+
+
+def move_masters(
+    group: int = typer.Argument(..., min=0, help="Number of the group, from 0."),
+    node: int = NODE,
+    name: str = MASTERS_NAME,
+) -> None:
+    """Transfer the mastership of a group to a node, by a new version of the map."""
+    typer.echo(_act("masters", name, "move", group, node, runs=False))
+
 
 app = typer.Typer(help="Run a real cluster on this machine, to try and test.", no_args_is_help=True)
 
@@ -160,9 +196,8 @@ def load_kafka(
         return
     from trimtab.history.keys.stream import parse_zipf
     from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
-    from trimtab.lab.sandbox.keys.checking import KeysViolation
-    from trimtab.lab.sandbox.keys.load import KeyedLoad, run_keyed_load
-    from trimtab.lab.sandbox.names import require_named
+    from trimtab.lab.sandbox.keys.load import KeyedLoad, KeysViolation, run_keyed_load
+    from trimtab.lab.sandbox.systems import require_named
 
     load = KeyedLoad(topic, parse_zipf(keys), rate=records, consumer_rate=consumer_rate)
     try:
@@ -207,34 +242,21 @@ def load_queues(
     """Send short votes and long reports with the same declared weight until stopped; then wait until all are
     processed.
     """
-    from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.queues.state import QueuesSandboxState
-    from trimtab.lab.sandbox.queues.system import load
-
-    state = require_named(name, QueuesSandboxState)
-    typer.echo(load(state, seed, rate or None, seconds or None, slow, print_progress))
+    typer.echo(_act("queues", name, "load", seed, rate or None, seconds or None, slow, print_progress))
 
 
 def kill_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
     """Kill a worker with -9."""
-    from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.queues.state import QueuesSandboxState
-    from trimtab.lab.sandbox.queues.system import kill
-
-    typer.echo(kill(require_named(name, QueuesSandboxState), worker))
+    typer.echo(_act("queues", name, "kill", worker))
 
 
 def restart_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
     """Restart a killed worker."""
-    from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.queues.state import QueuesSandboxState
-    from trimtab.lab.sandbox.queues.system import restart
-
-    typer.echo(restart(require_named(name, QueuesSandboxState), worker))
+    typer.echo(_act("queues", name, "restart", worker))
 
 
 def up_masters(
-    name: str = sandbox_masters.NAME,
+    name: str = MASTERS_NAME,
     nodes: int = typer.Option(
         3,
         "--nodes",
@@ -271,9 +293,16 @@ def up_masters(
     )
 
 
+def _act(system: str, name: str, verb: str, *words: Any, runs: bool = True) -> Any:
+    """Carry out a command of one system alone; `runs` as `require_named` takes it."""
+    from trimtab.lab.sandbox.systems import require_named, system_of
+
+    row = system_of(system)
+    return row.verbs[verb](require_named(name, row.state, runs=runs), *words)
+
+
 def _up(system: str, name: str, **options: Any) -> None:
-    from trimtab.lab.sandbox.names import start_named
-    from trimtab.lab.sandbox.systems import command, system_of
+    from trimtab.lab.sandbox.systems import command, start_named, system_of
 
     row = system_of(system)
     state, fresh = start_named(
@@ -292,8 +321,7 @@ def _up(system: str, name: str, **options: Any) -> None:
 
 
 def _skew(system: str, name: str, draw: int, rate: float, remove: bool, **options: Any) -> None:
-    from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.systems import command, system_of
+    from trimtab.lab.sandbox.systems import command, require_named, system_of
 
     row = system_of(system)
     state = require_named(name, row.state)
@@ -321,8 +349,7 @@ def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer
     @group.command()
     def down(name: str = of_name) -> None:
         """Stop all processes and delete the data."""
-        from trimtab.lab.sandbox.names import stop_named
-        from trimtab.lab.sandbox.systems import system_of
+        from trimtab.lab.sandbox.systems import stop_named, system_of
 
         stopped = stop_named(name, system_of(system).state, print_progress)
         told = f"the sandbox {name} is stopped and its data deleted"
@@ -330,8 +357,7 @@ def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer
 
     @group.command("status", help=status)
     def show(name: str = of_name) -> None:
-        from trimtab.lab.sandbox.names import known_named
-        from trimtab.lab.sandbox.systems import system_of
+        from trimtab.lab.sandbox.systems import known_named, system_of
 
         row = system_of(system)
         state = known_named(name, row.state)
@@ -353,8 +379,7 @@ def _load(
     truth: Path | None,
 ) -> None:
     from trimtab.lab.sandbox.load import failures_text, run_load
-    from trimtab.lab.sandbox.names import require_named
-    from trimtab.lab.sandbox.systems import system_of
+    from trimtab.lab.sandbox.systems import require_named, system_of
 
     row = system_of(system)
     state = require_named(name, row.state)
@@ -403,7 +428,7 @@ _masters = _add(
     up_masters,
     "Show the nodes and the master of each group.",
 )
-_masters.command("load")(sandbox_masters.load)
-_masters.command("kill")(sandbox_masters.kill)
-_masters.command("restart")(sandbox_masters.restart)
-_masters.command("move")(sandbox_masters.move)
+_masters.command("load")(load_masters)
+_masters.command("kill")(kill_masters)
+_masters.command("restart")(restart_masters)
+_masters.command("move")(move_masters)

@@ -47,8 +47,13 @@ def bundles(
     """
     import json
 
-    from trimtab.lab.simulate.pulsar.catalogue import SCENARIOS, played, strategies_named
-    from trimtab.lab.simulate.pulsar.scenario_text import scenario_document, scenario_text
+    from trimtab.lab.simulate.pulsar.scenarios import (
+        SCENARIOS,
+        played,
+        scenario_document,
+        scenario_text,
+        strategies_named,
+    )
 
     found = played(
         scenarios or list(SCENARIOS),

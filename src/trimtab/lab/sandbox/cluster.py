@@ -1,9 +1,12 @@
-"""A running sandbox, whatever system it is of: its state on disk, its processes, its end."""
+"""A running sandbox of any system: what it needs, its processes and their logs, its certificate, its end."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
+import subprocess
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
@@ -13,12 +16,109 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-from trimtab.lab.sandbox.node_log import exit_reason
+from trimtab.jars.fetch import Java
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, running, spawn, wait_for_starts
-from trimtab.lab.sandbox.requirements import require_resources
-from trimtab.lab.sandbox.state import State, sandboxes_folder
-from trimtab.lab.sandbox.teardown import stop, sweep
+from trimtab.lab.sandbox.state import State, sandboxes_folder, stop_abandoned, stop_sandbox
 from trimtab.model.errors import SandboxError
+
+# What a sandbox's clients do needs room, too.
+OTHER_MEMORY_MB = 300
+DISK_MB = 2_000
+
+
+def require_resources(what: str, memory_mb: int, folder: Path) -> None:
+    """Make sure that memory and disk suffice.
+
+    Parameters
+    ----------
+    what
+        Is to be started, as the error names it.
+    memory_mb
+        What its nodes need together.
+    folder
+        Where its data will lie.
+
+    Raises
+    ------
+    SandboxError
+        If either does not.
+    """
+    needed = memory_mb + OTHER_MEMORY_MB
+    free = free_memory_mb()
+    if free is not None and free < needed:
+        raise SandboxError(
+            f"{what} need {needed} MB of memory, and {free} MB are free: close something, or start fewer "
+            "brokers"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    disk = shutil.disk_usage(folder.parent).free // 1_000_000
+    if disk < DISK_MB:
+        raise SandboxError(
+            f"a sandbox needs {DISK_MB} MB of disk, and {folder.parent} has {disk} MB: free some, or name "
+            "another place with the environment variable TRIMTAB_STATE"
+        )
+
+
+def free_memory_mb(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """Memory that programs may still take, None where the system does not tell."""
+    try:
+        match = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(match.group(1)) // 1000 if match else None
+
+
+LOGGING = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %m (%c{1})%n%throwable{short.message}%n
+"""
+
+
+def exit_reason(node: str, log: Path) -> str:
+    """One sentence on a node that ended by itself, from its log."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    if any("Address already in use" in line or "BindException" in line for line in lines):
+        ports = re.findall(r"127\.0\.0\.1:(\d+)", "\n".join(lines))
+        which = f"port {ports[-1]}" if ports else "one of its ports"
+        return f"{node} cannot listen: {which} was taken while it started; try again"
+    if any("insufficient memory" in line.lower() for line in lines):
+        return f"{node} cannot start: this machine has no memory left; close something and try again"
+    worst = [line for line in lines if re.search(r"\b(ERROR|FATAL|Error|Exception)\b", line)]
+    last = (worst or lines or ["it wrote nothing"])[-1].strip()
+    return f"{node} ended while it started: {last} (whole log: {log})"
+
+
+KEYSTORE, CERTIFICATE = "keystore.p12", "ca.pem"
+
+
+def make_certificate(java: Java, folder: Path, password: str) -> None:
+    """Write a key store for the brokers and, for clients, the certificate it holds.
+
+    Raises
+    ------
+    SandboxError
+        If Java's keytool is missing or refuses.
+    """
+    store = ["-keystore", str(folder / KEYSTORE), "-storetype", "PKCS12", "-storepass", password]
+    key = ["-keyalg", "EC", "-groupname", "secp256r1", "-validity", "30"]
+    name = ["-dname", "CN=trimtab sandbox", "-ext", "san=ip:127.0.0.1,dns:localhost"]
+    _keytool(java, ["-genkeypair", "-alias", "broker", *key, *name, *store])
+    _keytool(java, ["-exportcert", "-rfc", "-alias", "broker", "-file", str(folder / CERTIFICATE), *store])
+
+
+def _keytool(java: Java, arguments: list[str]) -> None:
+    try:
+        subprocess.run([java.keytool, *arguments], check=True, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise SandboxError(f"{java.keytool} is missing: install the whole of Java {java.version}") from error
+    except subprocess.CalledProcessError as error:
+        raise SandboxError(
+            f"keytool cannot make a certificate: {error.stdout.strip() or error.stderr}"
+        ) from error
 
 
 class SandboxNode(Protocol):
@@ -42,6 +142,11 @@ Key = TypeVar("Key", int, str)
 class Sandbox(Generic[State, NodeT, Key]):
     """A running sandbox cluster; leaving its `with` block stops it and deletes its data.
 
+    Each system has a class method `start`. Besides options of its own it takes `folder`, where the sandbox
+    lives (by default a new folder that no other sandbox uses), `detached`, whether it outlives this process,
+    and `print_progress`, which takes lines of progress. If something is lacking or a process ends before it
+    is ready, `start` leaves nothing running.
+
     Attributes
     ----------
     state
@@ -50,6 +155,8 @@ class Sandbox(Generic[State, NodeT, Key]):
 
     noun: ClassVar[str]
     ready_seconds: ClassVar[float]
+    remedy: ClassVar[str] = ", or start fewer brokers"
+    """Besides closing other programs, where the sandbox is not ready in time."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -110,7 +217,7 @@ class Sandbox(Generic[State, NodeT, Key]):
     def stop(self) -> None:
         """Stop everything and delete the sandbox's data; may be called again."""
         wait_for_starts()
-        stop(self.state)
+        stop_sandbox(self.state)
 
     def _node(self, key: Key) -> NodeT:
         known = self._declared
@@ -166,16 +273,15 @@ class Sandbox(Generic[State, NodeT, Key]):
         known = self._declared.items()
         return [(key, node) for key, node in known if node.role == "broker" and node.id in started]
 
-    def _wait(self, missing: Callable[[], Collection[Key]], timeout_seconds: float | None) -> None:
-        """Wait until no broker is missing; errors as in `wait_until_serving`."""
+    def _wait(self, missing: Callable[[], str], timeout_seconds: float | None) -> None:
+        """Wait until nothing is missing (an empty text); errors as in `wait_until_serving`."""
         patience = self.ready_seconds if timeout_seconds is None else timeout_seconds
         deadline = time.monotonic() + patience
         while waiting := missing():
-            self._require_running()
+            self.require_running()
             if time.monotonic() > deadline:
                 raise SandboxError(
-                    f"brokers {', '.join(map(str, waiting))} do not serve after {patience:g} s: close what "
-                    "else keeps the processors busy, or start fewer brokers"
+                    f"{waiting} after {patience:g} s: close what else keeps the processors busy{self.remedy}"
                 )
             time.sleep(0.1)
 
@@ -183,7 +289,14 @@ class Sandbox(Generic[State, NodeT, Key]):
     def _nodes(self) -> Collection[NodeT]:
         """All declared nodes, those below the brokers too."""
 
-    def _require_running(self) -> None:
+    def require_running(self) -> None:
+        """Make sure that no node has ended by itself.
+
+        Raises
+        ------
+        SandboxError
+            If one has; with what its log says.
+        """
         for node in self._nodes():
             process = self.state.processes.get(node.id)
             if process is not None and node.id not in self._dismissed and not running(process):
@@ -192,13 +305,18 @@ class Sandbox(Generic[State, NodeT, Key]):
                 )
 
 
+def not_serving(brokers: Collection[object]) -> str:
+    """The brokers that are still waited for, in words; empty without any."""
+    return f"brokers {', '.join(map(str, brokers))} do not serve" if brokers else ""
+
+
 def place_for(what: str, memory_mb: int, folder: Path | None) -> Path:
     """A folder for a new sandbox, by default one that no other uses, on a machine that has room for it.
 
     Leftovers of sandboxes whose owners ended without stopping them are cleared away. Errors as in
     `require_resources`, which takes `what` and `memory_mb`.
     """
-    sweep()
+    stop_abandoned()
     folder = folder or sandboxes_folder() / f"run-{os.getpid()}-{secrets.token_hex(3)}"
     require_resources(what, memory_mb, folder)
     return folder

@@ -16,12 +16,11 @@ from types import TracebackType
 from typing import Self
 
 from trimtab.jars.fetch import ProgressCallback
-from trimtab.lab.sandbox.client_task import ClientTask, WorkloadPlan
+from trimtab.lab.sandbox.clients import ClientTask, WorkloadPlan, clients_of
 from trimtab.lab.sandbox.log_check import LogCheck, check_log
 from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
-from trimtab.lab.sandbox.stamps import RecordRun
 from trimtab.lab.sandbox.state import SandboxState, read_state
-from trimtab.lab.sandbox.truth import TruthTick, read_truth
+from trimtab.lab.sandbox.truth import RecordRun, TruthTick, read_truth
 from trimtab.model.errors import SandboxError
 
 STOP_TIMEOUT_SECONDS = 20.0
@@ -162,7 +161,7 @@ class SandboxLoad:
             sent.update({key: part.records for key, part in tick.planned.items()})
             for key, stretches in tick.stamps.items():
                 (confirmed if tick.client == "producer" else read)[key] += stretches
-        system = import_module(f"trimtab.lab.sandbox.{self._workload.system}.read_back")
+        system = import_module(clients_of(self._workload))
         return check_log(sent, confirmed, read, system.read_back(self._connection, self.run, confirmed))
 
     def _wait_until(self, truths: Sequence[Path], holds: Callable[[Path], bool]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.lab.sandbox.stamps import RecordRun
+from trimtab.lab.sandbox.truth import RecordRun
 
 Numbers = NDArray[np.int64]
 

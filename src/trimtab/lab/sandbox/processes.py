@@ -1,19 +1,24 @@
-"""Child processes that are found again from another process and that never outlive their owner by mistake."""
+"""Child processes that others find again and that do not outlive their owner, and free ports for them."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.lab.sandbox import launcher
+from trimtab.model.errors import SandboxError
 
 # Linux sends the death signal when the *thread* that forked ends, so all children come from one thread
 # that lives as long as this process.
@@ -160,3 +165,63 @@ def _stat(pid: int) -> list[str] | None:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
+
+
+# Below the range that systems hand out to outgoing connections, so that none of those gets between our
+# choice and the broker's start.
+LOWEST, HIGHEST = 19_000, 31_999
+
+
+def free_ports(count: int, without: Collection[int] = ()) -> list[int]:
+    """Ports on which nothing listens, all different and none of `without`.
+
+    Raises
+    ------
+    SandboxError
+        If so many cannot be found.
+    """
+    candidates = [port for port in range(LOWEST, HIGHEST + 1) if port not in without]
+    random.SystemRandom().shuffle(candidates)
+    found: list[int] = []
+    with ExitStack() as held:
+        for port in candidates:
+            if len(found) == count:
+                break
+            probe = held.enter_context(socket.socket())
+            if _bind(probe, port):
+                found.append(port)
+            else:
+                probe.close()
+    if len(found) < count:
+        raise SandboxError(
+            f"{count} free ports are needed between {LOWEST} and {HIGHEST}, and {len(found)} were found: "
+            "stop what listens there"
+        )
+    return found
+
+
+def require_free(port: int) -> None:
+    """Make sure that nothing listens on a port.
+
+    Raises
+    ------
+    SandboxError
+        If something does, or the port may not be used.
+    """
+    with socket.socket() as probe:
+        if not _bind(probe, port):
+            raise SandboxError(
+                f"port {port} on 127.0.0.1 is in use: stop what listens there, or let trimtab choose"
+            )
+
+
+def _bind(probe: socket.socket, port: int) -> bool:
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind(("127.0.0.1", port))
+        probe.listen(1)
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            return False
+        raise
+    return True

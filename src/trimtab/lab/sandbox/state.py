@@ -1,17 +1,95 @@
-"""A running sandbox on disk: a folder with `sandbox.json`, readable from any other process."""
+"""A sandbox on disk: a folder with `sandbox.json`, which any process can read and stop it by."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import msgspec
 
 from trimtab.files.locations import state_folder
-from trimtab.lab.sandbox.documents import decode, encode
-from trimtab.lab.sandbox.processes import SandboxProcess
+from trimtab.lab.sandbox.cgroups import remove
+from trimtab.lab.sandbox.processes import SandboxProcess, kill
 from trimtab.model.errors import SandboxError
+
+T = TypeVar("T")
+
+
+def encode(value: object) -> dict[str, Any]:
+    """A dataclass as a JSON object; paths become text."""
+    document: dict[str, Any] = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+    return document
+
+
+def decode(document: object, kind: type[T]) -> T:
+    """The dataclass that `encode` wrote; keys that it does not have are passed over.
+
+    Raises
+    ------
+    ValueError
+        If the document does not have its form.
+    """
+    return msgspec.convert(document, kind, dec_hook=lambda hint, text: hint(text), str_keys=True)
+
+
+@dataclass(frozen=True)
+class SandboxJsonFormat(Generic[T]):
+    """A file that users keep, apart from any sandbox.
+
+    Parameters
+    ----------
+    kind
+        The dataclass in it.
+    name
+        Stands in the file as its `format`.
+    noun, remedy
+        A file of another kind is refused by: this is not NOUN; REMEDY.
+    """
+
+    kind: type[T]
+    name: str
+    noun: str
+    remedy: str
+
+    def text(self, value: T) -> str:
+        """The value as a document."""
+        return json.dumps({"format": self.name} | encode(value), indent=1)
+
+    def parse(self, text: str) -> T:
+        """The value of a document.
+
+        Raises
+        ------
+        SandboxError
+            If it is not one.
+        """
+        try:
+            document = json.loads(text)
+            if document.pop("format") != self.name:
+                raise ValueError(f"its format is not {self.name}")
+            value = decode(document, self.kind)
+            if unknown := document.keys() - encode(value).keys():
+                raise ValueError(f"it has an unknown key {min(unknown)!r}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SandboxError(f"this is not {self.noun} ({error}): {self.remedy}") from error
+        return value
+
+    def read(self, path: Path) -> T:
+        """The value of a file; errors as in `parse` with the file's name, and one if it cannot be read."""
+        try:
+            return self.parse(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SandboxError(
+                f"{path} cannot be read: {error.strerror}; it is not {self.noun}: {self.remedy}"
+            ) from error
+        except SandboxError as error:
+            raise SandboxError(f"{path}: {error}") from error
+
 
 FORMAT = "trimtab/sandbox/2"
 FILE = "sandbox.json"
@@ -123,3 +201,22 @@ def read_state(folder: Path, kind: type[State]) -> State | None:
         raise SandboxError(
             f"{file} is not a sandbox of this trimtab ({error}): delete the folder {folder}"
         ) from error
+
+
+def stop_sandbox(state: SandboxState) -> None:
+    """Stop the nodes of a sandbox, whoever started them, and delete its folder.
+
+    Nodes are killed, not asked: an orderly shutdown would write out data that is deleted right after.
+    """
+    kill(state.processes.values())
+    remove(state.control_groups)
+    shutil.rmtree(state.folder, ignore_errors=True)
+
+
+def stop_abandoned() -> None:
+    """Clear away sandboxes whose owners ended without stopping them."""
+    for folder in sorted(sandboxes_folder().glob("*/")):
+        with contextlib.suppress(SandboxError):
+            state = read_state(folder, SandboxState)
+            if state is not None and state.owner is not None and not state.owner.alive:
+                stop_sandbox(state)

@@ -1,19 +1,75 @@
-"""The deeds of a load, tick by tick: the figures that telemetry is held against.
-
-One JSON line per tick and client. Ticks begin at whole multiples of `TICK_SECONDS` of the system's clock,
-so that the lines of all clients fit together.
-"""
+"""The truth of a load: stamps of records, what clients did in each second, and interruptions they noticed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import statistics
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from trimtab.lab.sandbox.stamps import RecordRun
+STAMP_BYTES = 16
+"""Eight of the run, eight of the number; a record is never smaller."""
+
+
+def stamped(run: str, number: int, value: bytes) -> bytes:
+    """A value of the same size that begins with its stamp; `run` has 16 hexadecimal digits."""
+    return bytes.fromhex(run) + number.to_bytes(8) + value[STAMP_BYTES:]
+
+
+def number_of(run: str, value: bytes) -> int | None:
+    """The number in a value's stamp; None for a record that is not of this run."""
+    if len(value) < STAMP_BYTES or value[:8] != bytes.fromhex(run):
+        return None
+    return int.from_bytes(value[8:STAMP_BYTES])
+
+
+class RecordRun(NamedTuple):
+    """Records whose numbers, and whose places in the log, follow each other.
+
+    Parameters
+    ----------
+    first, last
+        Numbers, both included.
+    place
+        Of the first one: Kafka's offset, or `pulsar_place`; None where the broker did not tell.
+    """
+
+    first: int
+    last: int
+    place: int | None
+
+
+class RecordRuns:
+    """Stretches by stream, as records come."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, list[RecordRun]] = {}
+
+    def add(self, key: str, number: int, place: int | None) -> None:
+        """The next record of a stream."""
+        found = self._by_key.setdefault(key, [])
+        if found:
+            first, last, begin = found[-1]
+            follows = None if begin is None else begin + number - first
+            if number == last + 1 and place == follows:
+                found[-1] = RecordRun(first, number, begin)
+                return
+        found.append(RecordRun(number, number, place))
+
+    def take(self) -> dict[str, list[RecordRun]]:
+        """Those since the last call."""
+        taken, self._by_key = self._by_key, {}
+        return taken
+
+
+def pulsar_place(ledger: int, entry: int) -> int | None:
+    """A message's place as one number that grows along the topic; None for a duplicate that was dropped."""
+    return (ledger << 32) + entry if ledger >= 0 else None
+
 
 TICK_SECONDS = 1.0
 # An unload takes some tenths of a second: one pause a tick would let a longer one before it hide its own.
@@ -140,3 +196,77 @@ def traffic_between(
                 before = done.get(key, Traffic(0, 0))
                 done[key] = Traffic(before.records + part.records, before.bytes + part.bytes)
     return totals
+
+
+@dataclass(frozen=True)
+class ClientInterruption:
+    """The longest pause of one client at one topic or partition.
+
+    Parameters
+    ----------
+    client
+        `producer`, or the name of a reader.
+    key
+        The topic, or `topic:partition`.
+    begin, end
+        The last confirmation (or record read) before it and the first after it, seconds since the epoch.
+    """
+
+    client: str
+    key: str
+    begin: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """Its length; the usual time between two records is in it."""
+        return self.end - self.begin
+
+
+@dataclass(frozen=True)
+class InterruptionSummary:
+    """Median and longest of interruptions: how many there are, `p50_seconds` and `max_seconds`."""
+
+    count: int
+    p50_seconds: float
+    max_seconds: float
+
+
+def interruptions(
+    ticks: Iterable[TruthTick], keys: Collection[str], begin: float, end: float
+) -> tuple[ClientInterruption, ...]:
+    """The interruptions that clients of some topics noticed between two times.
+
+    Parameters
+    ----------
+    ticks
+        Of a load that went on for a while after `end`: a pause is known when it is over, or with the last
+        tick of its client.
+    keys
+        Topics (of Pulsar, by their full names) or partitions of Kafka.
+    begin, end
+        Seconds since the epoch; pauses that touch this span count, in full.
+
+    Returns
+    -------
+    tuple[Interruption, ...]
+        The longest for each client and key, ordered by client and key. A client that was not at work there,
+        or whose pause goes on, is not in it.
+    """
+    longest: dict[tuple[str, str], ClientInterruption] = {}
+    wanted = set(keys)
+    for tick in ticks:
+        for key in wanted & tick.pauses.keys():
+            for pause_begin, pause_end in tick.pauses[key]:
+                found = ClientInterruption(tick.client, key, pause_begin, pause_end)
+                before = longest.get((tick.client, key))
+                touches = pause_begin <= end and pause_end >= begin
+                if touches and (before is None or found.seconds > before.seconds):
+                    longest[tick.client, key] = found
+    return tuple(longest[place] for place in sorted(longest))
+
+
+def summarize_interruptions(found: Iterable[ClientInterruption]) -> InterruptionSummary | None:
+    """Median and maximum over clients and topics; None where there were none."""
+    seconds = [one.seconds for one in found]
+    return InterruptionSummary(len(seconds), statistics.median(seconds), max(seconds)) if seconds else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trimtab.files.replicas.recording import write_recording
-from trimtab.lab.sandbox.kafka.placement_formulas import kafka_formula
+from trimtab.lab.sandbox.kafka.placement import kafka_formula
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.lab.sandbox.kafka.declare import declare
-from trimtab.lab.sandbox.kafka.properties import format_folders, new_id, server_properties
-from trimtab.lab.sandbox.kafka.state import KafkaNode, ScramSecurity
-from trimtab.lab.sandbox.node_log import exit_reason
-from trimtab.lab.sandbox.ports import free_ports, require_free
-from trimtab.lab.sandbox.requirements import free_memory_mb, require_resources
+from trimtab.lab.sandbox.cluster import exit_reason, free_memory_mb, require_resources
+from trimtab.lab.sandbox.kafka.runtime import format_folders, server_properties
+from trimtab.lab.sandbox.kafka.state import KafkaNode, ScramSecurity, declare_nodes, new_id
+from trimtab.lab.sandbox.processes import free_ports, require_free
 from trimtab.model.errors import SandboxError
 
 BROKER = KafkaNode(1, "broker", "h1", "r1", 7001, 7101)
@@ -81,7 +79,7 @@ def test_folders_are_formatted_as_kafka_does(tmp_path):
 
 def test_a_broker_has_as_many_log_dirs_as_are_declared(tmp_path):
     """Three dirs, on one of two hosts: in its properties and as formatted folders."""
-    state = declare(4, tmp_path, None, False, False, hosts=2, log_dirs=3)
+    state = declare_nodes(4, tmp_path, None, False, False, hosts=2, log_dirs=3)
     assert [node.host for node in state.brokers] == ["h1", "h1", "h2", "h2"]
     node = state.brokers[0]
     assert _properties(node)["log.dirs"] == "/s/node-1/d0,/s/node-1/d1,/s/node-1/d2"
@@ -99,14 +97,14 @@ def test_identifiers_look_like_kafkas():
 
 def test_too_little_memory_is_told_before_anything_starts(tmp_path, monkeypatch):
     """Better one sentence than brokers that are killed half-way."""
-    monkeypatch.setattr("trimtab.lab.sandbox.requirements.free_memory_mb", lambda: 900)
+    monkeypatch.setattr("trimtab.lab.sandbox.cluster.free_memory_mb", lambda: 900)
     with pytest.raises(SandboxError, match="7 Kafka nodes need 1560 MB of memory, and 900 MB are free"):
         require_resources("7 Kafka nodes", 1260, tmp_path / "sandbox")
 
 
 def test_too_little_disk_is_told_before_anything_starts(tmp_path, monkeypatch):
     """The place that is full is named, and how to choose another."""
-    monkeypatch.setattr("trimtab.lab.sandbox.requirements.DISK_MB", 10**12)
+    monkeypatch.setattr("trimtab.lab.sandbox.cluster.DISK_MB", 10**12)
     with pytest.raises(SandboxError, match=r"MB of disk, and .* TRIMTAB_STATE"):
         require_resources("a node", 180, tmp_path / "sandbox")
 

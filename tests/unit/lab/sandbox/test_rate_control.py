@@ -4,9 +4,15 @@ import random
 import threading
 import time
 
-from trimtab.lab.sandbox.interruptions import ClientInterruption, interruptions, summarize_interruptions
-from trimtab.lab.sandbox.rate_control import ProducerTick, RecordStream, send_on_time
-from trimtab.lab.sandbox.truth import LongestPauses, TruthTick, read_truth
+from trimtab.lab.sandbox.clients import ProducerTick, RecordStream, send_on_time
+from trimtab.lab.sandbox.truth import (
+    ClientInterruption,
+    LongestPauses,
+    TruthTick,
+    interruptions,
+    read_truth,
+    summarize_interruptions,
+)
 
 
 def test_every_record_is_sent_in_its_turn_and_told(tmp_path):

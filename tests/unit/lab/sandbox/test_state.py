@@ -15,11 +15,11 @@ import pytest
 
 from trimtab.lab.sandbox.cluster import Sandbox
 from trimtab.lab.sandbox.kafka.state import KafkaNode, KafkaSandboxState, ScramSecurity
-from trimtab.lab.sandbox.masters.state import MastersSandboxState
-from trimtab.lab.sandbox.names import known_named, require_named
+from trimtab.lab.sandbox.masters.sandbox import MastersSandboxState
 from trimtab.lab.sandbox.processes import SandboxProcess, this_process
 from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
 from trimtab.lab.sandbox.state import FILE, SandboxState, read_state, sandboxes_folder
+from trimtab.lab.sandbox.systems import known_named, require_named
 from trimtab.model.errors import SandboxError
 
 DEAD = SandboxProcess(this_process().pid, "long ago")

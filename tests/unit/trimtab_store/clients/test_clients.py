@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.lab.sandbox.masters.sandbox import settings_for
-from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import free_ports
 from trimtab_common.errors import ConnectError, InputError, NodeError
 from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.clients.consumer import Consumer

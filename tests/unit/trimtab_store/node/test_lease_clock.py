@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trimtab.lab.sandbox.masters.sandbox import settings_for
-from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import free_ports
 from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.clients.producer import Producer
 from trimtab_store.core.messages import DescribeGroup, FetchRequest, FetchResponse, GroupStatus, Received

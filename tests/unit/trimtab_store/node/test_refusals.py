@@ -16,7 +16,7 @@ import pytest
 
 from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab.lab.sandbox.masters.sandbox import settings_for
-from trimtab.lab.sandbox.ports import free_ports
+from trimtab.lab.sandbox.processes import free_ports
 from trimtab_common.errors import InputError
 from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.clients.consumer import Consumer

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.jars.fetch import ProgressCallback, ignore_progress
-from trimtab.lab.sandbox.certificates import make_certificate
-from trimtab.lab.sandbox.cluster import Sandbox, place_for
-from trimtab.lab.sandbox.kafka.declare import CONTROLLER_ID, HOSTS, declare
-from trimtab.lab.sandbox.kafka.properties import format_folders, server_properties
-from trimtab.lab.sandbox.kafka.runtime import KafkaRuntime, prepare, write_node_files
-from trimtab.lab.sandbox.kafka.state import KafkaNode, KafkaSandboxState
+from trimtab.lab.sandbox.cluster import Sandbox, make_certificate, not_serving, place_for
+from trimtab.lab.sandbox.kafka.runtime import (
+    KafkaRuntime,
+    format_folders,
+    prepare_runtime,
+    server_properties,
+    write_node_files,
+)
+from trimtab.lab.sandbox.kafka.state import CONTROLLER_ID, HOSTS, KafkaNode, KafkaSandboxState, declare_nodes
 from trimtab.model.errors import SandboxError
 from trimtab.systems.kafka.client import admin_client
 from trimtab.systems.kafka.settings import KafkaConnection
@@ -69,24 +72,19 @@ class KafkaSandbox(Sandbox[KafkaSandboxState, KafkaNode, int]):
             Whether each broker carries a metrics endpoint (costs a second of start-up).
         properties
             Kafka's own names, added to the server.properties of every node.
-        folder
-            Where it lives; by default a new folder that no other sandbox uses.
         first_port
             Brokers listen on this port and those after it; by default on any free ones.
         hosts
             How many hosts the brokers are declared on, in equal shares: h1, h2 and so on, a rack r1, r2 each.
         log_dirs
             How many each broker has; they share this machine's disk.
-        detached
-            Whether it outlives this process.
-        print_progress
-            Takes lines of progress.
+        folder, detached, print_progress
+            As in `Sandbox`.
 
         Raises
         ------
         SandboxError
-            If Java, jars, memory, disk or ports are lacking, or a node ends before it is ready; nothing is
-            left running then.
+            If Java, jars, memory, disk or ports are lacking, or a node ends before it is ready.
         """
         if not 1 <= brokers <= 90:
             raise SandboxError(f"{brokers} brokers cannot be started: choose 1 to 90")
@@ -94,8 +92,8 @@ class KafkaSandbox(Sandbox[KafkaSandboxState, KafkaNode, int]):
             raise SandboxError(f"{hosts} hosts with {log_dirs} log dirs a broker: choose 1 or more of each")
         nodes = brokers + 1 - len(absent)
         folder = place_for(f"{nodes} Kafka nodes", nodes * MEMORY_PER_NODE_MB, folder)
-        runtime = prepare(print_progress)
-        sandbox = cls(declare(brokers, folder, first_port, scram, prometheus, hosts, log_dirs), runtime)
+        runtime = prepare_runtime(print_progress)
+        sandbox = cls(declare_nodes(brokers, folder, first_port, scram, prometheus, hosts, log_dirs), runtime)
         with sandbox._starting(detached=detached):
             sandbox._format(dict(properties or {}))
             print_progress(f"starting {brokers - len(absent)} brokers and a controller")
@@ -154,13 +152,14 @@ class KafkaSandbox(Sandbox[KafkaSandboxState, KafkaNode, int]):
         admin: Any = None
         with contextlib.ExitStack() as closing:
 
-            def missing() -> Collection[int]:
+            def missing() -> str:
                 nonlocal admin
                 if admin is None:
                     with contextlib.suppress(ConnectError):
                         admin = admin_client(replace(self.connection, timeout_seconds=2.0))
                         closing.callback(admin.close)
-                return sorted(expected - serving_brokers(admin)) if admin is not None else sorted(expected)
+                waiting = expected - serving_brokers(admin) if admin is not None else expected
+                return not_serving(sorted(waiting))
 
             self._wait(missing, timeout_seconds)
 

@@ -8,10 +8,9 @@ from typing import Any
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.kafka.cluster import KafkaSandbox, serving_brokers
 from trimtab.lab.sandbox.kafka.placement import choose_placement, record_placement
-from trimtab.lab.sandbox.kafka.preload import PROMPT_RETENTION, preload_topics, with_flat_disk
-from trimtab.lab.sandbox.kafka.properties import LOAD_DRIVEN_CPU
+from trimtab.lab.sandbox.kafka.runtime import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
-from trimtab.lab.sandbox.kafka.topics import delete_topics
+from trimtab.lab.sandbox.kafka.topics import PROMPT_RETENTION, delete_topics, preload_topics, with_flat_disk
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload, skewed
 from trimtab.lab.sandbox.systems import BrokerSystem
 from trimtab.systems.kafka.client import open_admin

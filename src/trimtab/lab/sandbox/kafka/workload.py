@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from trimtab.lab.sandbox.documents import SandboxJsonFormat
+from trimtab.lab.sandbox.state import SandboxJsonFormat
 from trimtab.model.errors import SandboxError
 
 

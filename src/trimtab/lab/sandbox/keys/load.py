@@ -1,12 +1,15 @@
-"""A load of keyed records on one topic: wrapped producers, and consumers that can do so much and no more."""
+"""A load of keyed records on one topic, and the check of every effect: in order, once, none lost."""
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +17,6 @@ from trimtab.history.keys.stream import Zipf
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.kafka.state import KafkaSandboxState
 from trimtab.lab.sandbox.keys import worker
-from trimtab.lab.sandbox.keys.checking import VerifiedRecords, check
 from trimtab.lab.sandbox.keys.worker import TABLES, WorkerTask
 from trimtab.lab.sandbox.processes import SandboxProcess, end, running, spawn
 from trimtab.model.errors import SandboxError
@@ -23,6 +25,64 @@ from trimtab.systems.kafka.keyed_topic import TOPIC, KeyedTopic
 from trimtab.systems.kafka.settings import KafkaConnection
 from trimtab_common.errors import ConnectError
 from trimtab_keys.core.order.settings import OrderingConfig
+
+Stream = tuple[str, bytes]
+"""A run of a producer, and a key."""
+
+
+class KeysViolation(AssertionError):
+    """Something was promised and did not hold."""
+
+
+@dataclass(frozen=True)
+class VerifiedRecords:
+    """What processes left behind, after it was seen to be in order.
+
+    Attributes
+    ----------
+    acknowledged
+        By stream, the numbers of records that brokers had confirmed.
+    effects
+        By stream, number and place among all effects, in the order of those.
+    """
+
+    acknowledged: dict[Stream, set[int]]
+    effects: dict[Stream, list[tuple[int, int]]]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Records acknowledged, and effects."""
+        return sum(map(len, self.acknowledged.values())), sum(map(len, self.effects.values()))
+
+
+def check_effects(folder: Path) -> VerifiedRecords:
+    """Hold the effects in a folder against what was acknowledged.
+
+    Raises
+    ------
+    Violation
+        If a record of a stream took effect out of its order, twice, or, acknowledged, not at all.
+    """
+    acknowledged: dict[Stream, set[int]] = defaultdict(set)
+    for path in folder.glob("acknowledged-*"):
+        for line in path.read_bytes().splitlines():
+            key, _, number = line.rpartition(b" ")
+            acknowledged[path.name.removeprefix("acknowledged-"), key].add(int(number))
+    effects: dict[Stream, list[tuple[int, int]]] = defaultdict(list)
+    with sqlite3.connect(folder / "effects") as database:
+        for place, key, value in database.execute("SELECT place, key, value FROM effects ORDER BY place"):
+            run, number, *_ = value.decode().split(" ")
+            effects[run, key].append((int(number), place))
+    for (run, key), numbers in effects.items():
+        order = [number for number, _ in numbers]
+        if any(later <= earlier for earlier, later in pairwise(order)):
+            raise KeysViolation(f"{run}, {key!r}: effects {order} are out of order or doubled")
+    for name, confirmed in acknowledged.items():
+        lost = confirmed - {number for number, _ in effects[name]}
+        if lost:
+            raise KeysViolation(f"{name}: {len(lost)} acknowledged records had no effect, first {min(lost)}")
+    return VerifiedRecords(acknowledged, effects)
+
 
 GROUP: Final = "billing"
 TIMEOUT_SECONDS: Final = 180.0
@@ -171,7 +231,7 @@ class LoadedTopic:
         end([self._processes.pop(name) for name in sending], 60)
         self.until(lambda: not any(self.backlog().waiting), "everything that was sent to take effect")
         self.close(20)
-        return check(self.folder)
+        return check_effects(self.folder)
 
     def close(self, timeout_seconds: float = 5.0) -> None:
         """End all processes."""

@@ -1,15 +1,14 @@
-"""Nodes of a store of groups as real processes on this machine."""
+"""The nodes of a store of groups, and members of etcd, as real processes on this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import sys
-import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 from uuid import uuid4
 
 import msgspec
@@ -24,17 +23,112 @@ from trimtab.lab.sandbox.masters.etcd import (
     member_command,
     wait_until_healthy,
 )
-from trimtab.lab.sandbox.masters.state import MastersSandboxState, StoreNodeProcess
-from trimtab.lab.sandbox.ports import free_ports, require_free
-from trimtab.lab.sandbox.processes import this_process
+from trimtab.lab.sandbox.processes import free_ports, require_free, this_process
+from trimtab.lab.sandbox.state import SandboxState
 from trimtab.model.errors import SandboxError
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.settings import PaxosConnection
 from trimtab_common.files import write_atomically
+from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.clients.group_status import masters_of, query_group_status
 from trimtab_store.core.engines import EMBEDDED, ENGINES, ETCD
 from trimtab_store.core.settings import StoreSettings, TransferScheme
 from trimtab_store.format.configuration import FORMAT, STORE, NodeConfiguration
+from trimtab_store.format.transport_security import TransportSecurity
+
+
+@dataclass(frozen=True)
+class StoreNodeProcess:
+    """One declared process.
+
+    Parameters
+    ----------
+    id
+        Its number, from 0; members of etcd come behind the nodes.
+    role
+        `node`, which may be master, or `etcd`.
+    """
+
+    id: int
+    role: str = "node"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MastersSandboxState(SandboxState):
+    """A sandbox of groups and masters.
+
+    Parameters
+    ----------
+    ports
+        Of the nodes, on 127.0.0.1.
+    groups
+        How many.
+    lease_seconds
+        The lease of a mastership.
+    secret
+        Whether nodes and clients have one.
+    map_in_store
+        Whether the preferred map is published in the store itself, not in a file.
+    etcd_program, etcd_ports
+        What the members of etcd are started with, and two ports each: for clients, and for one another; none
+        if the nodes choose themselves.
+    """
+
+    system: ClassVar[str] = "masters"
+    restarts: ClassVar[bool] = True
+
+    ports: tuple[int, ...]
+    groups: int
+    lease_seconds: float
+    secret: bool = False
+    map_in_store: bool = False
+    etcd_program: str = ""
+    etcd_ports: tuple[int, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[StoreNodeProcess, ...]:
+        """All nodes."""
+        return tuple(map(StoreNodeProcess, range(len(self.ports))))
+
+    @property
+    def members(self) -> tuple[StoreNodeProcess, ...]:
+        """All members of etcd."""
+        first = len(self.ports)
+        return tuple(StoreNodeProcess(first + number, "etcd") for number in range(len(self.etcd_ports) // 2))
+
+    @property
+    def election_seconds(self) -> float:
+        """Of etcd: its own default, or as much shorter as a short lease asks for."""
+        return min(1.0, self.lease_seconds / 8)
+
+    @property
+    def engine(self) -> str:
+        """What chooses."""
+        return "etcd" if self.etcd_ports else "embedded"
+
+    @property
+    def cluster(self) -> StoreConfig:
+        """As its clients know it."""
+        addresses = tuple(f"127.0.0.1:{port}" for port in self.ports)
+        secret_file = str(self.secret_file) if self.secret else ""
+        return StoreConfig(
+            self.cluster_id, addresses, self.groups, TransportSecurity(secret_file=secret_file)
+        )
+
+    @property
+    def secret_file(self) -> Path:
+        """The secret of nodes and clients, if there is one."""
+        return self.folder / "secret"
+
+    @property
+    def map(self) -> Path:
+        """The file of the preferred map, watched by all nodes, unless it is in the store."""
+        return self.folder / "map.json"
+
+    def configuration(self, node: int) -> Path:
+        """The configuration of a node, as `trimtab masters node --config` takes it."""
+        return self.node_folder(node) / "node.json"
+
 
 MEMORY_PER_NODE_MB = 50
 MAX_GROUPS = 200
@@ -83,7 +177,7 @@ def settings_for(lease_seconds: float, scheme: TransferScheme = TransferScheme.E
 class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
     """Running nodes; they go by their numbers, from 0."""
 
-    noun, ready_seconds = "node", 120.0
+    noun, ready_seconds, remedy = "node", 120.0, ""
     proxy: NetworkProxy | None = None
     """Between all processes, if it was asked for."""
 
@@ -124,18 +218,13 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         proxy
             Makes the proxy of this process through which nodes reach one another, and members of etcd, from
             the ports of those that are called. Clients never use it, nor do members among themselves.
-        folder
-            Where it lives; by default a new folder that no other sandbox uses.
-        detached
-            Whether it outlives this process.
-        print_progress
-            Takes lines of progress.
+        folder, detached, print_progress
+            As in `Sandbox`.
 
         Raises
         ------
         SandboxError
-            If memory, disk or ports are lacking, or a process ends before it is ready; nothing is left
-            running then.
+            If memory, disk or ports are lacking, or a process ends before it is ready.
         """
         if engine not in ENGINES:
             raise SandboxError(f"engine {engine!r} is not known: choose {' or '.join(sorted(ENGINES))}")
@@ -180,7 +269,7 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
                 sandbox.proxy = proxy(sandbox._connections())
             if members:
                 print_progress(f"starting {members} members of etcd")
-                wait_until_healthy(state.etcd_ports[::2], cls.ready_seconds, sandbox._require_running)
+                wait_until_healthy(state.etcd_ports[::2], cls.ready_seconds, sandbox.require_running)
             print_progress(
                 f"starting {nodes} nodes; the first masters come after a lease of {lease_seconds:g} s"
             )
@@ -239,16 +328,12 @@ class MastersSandbox(Sandbox[MastersSandboxState, StoreNodeProcess, int]):
         SandboxError
             If a node ends instead, or time is up.
         """
-        patience = self.ready_seconds if timeout_seconds is None else timeout_seconds
-        deadline = time.monotonic() + patience
-        while -1 in (masters := self.masters()):
-            self._require_running()
-            if time.monotonic() > deadline:
-                raise SandboxError(
-                    f"{masters.count(-1)} groups have no master after {patience:g} s: close what else keeps "
-                    "the processors busy"
-                )
-            time.sleep(0.2)
+
+        def missing() -> str:
+            lacking = self.masters().count(-1)
+            return f"{lacking} groups have no master" if lacking else ""
+
+        self._wait(missing, timeout_seconds)
 
     def _connections(self) -> dict[Pair, int]:
         """Node to whatever it calls, by number, and where that listens."""

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trimtab.jars.fetch import ProgressCallback
-from trimtab.lab.sandbox.masters.clients import StoreClients
-from trimtab.lab.sandbox.masters.ledger import StoreViolation
-from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab.lab.sandbox.masters.state import MastersSandboxState
+from trimtab.lab.sandbox.masters.clients import StoreClients, StoreViolation
+from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, MastersSandboxState
 from trimtab.lab.sandbox.systems import SandboxSystem, command
 from trimtab.model.errors import SandboxError
 from trimtab_common.errors import ConnectError
@@ -219,4 +217,5 @@ MASTERS: Final = SandboxSystem(
         ("kill 1", "kill a node while that goes on"),
         ("move 0 2", "give the mastership of group 0 to node 2"),
     ),
+    verbs={"load": load, "kill": kill, "restart": restart, "move": move},
 )

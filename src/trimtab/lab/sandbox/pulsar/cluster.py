@@ -1,27 +1,88 @@
-"""A running Pulsar sandbox: one metadata store, one bookie, and brokers under either load manager."""
+"""A real Pulsar cluster on this machine: brokers, a bookie and a metadata store."""
 
 from __future__ import annotations
 
 import signal
 import socket
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.jars.fetch import ProgressCallback, ignore_progress
-from trimtab.lab.sandbox.certificates import make_certificate
-from trimtab.lab.sandbox.cluster import Sandbox, place_for
-from trimtab.lab.sandbox.processes import running
-from trimtab.lab.sandbox.pulsar.configuration import LOAD_MANAGERS
-from trimtab.lab.sandbox.pulsar.declare import declare, with_control_groups
-from trimtab.lab.sandbox.pulsar.nodes import command_of, set_up_cluster, write_node_files
-from trimtab.lab.sandbox.pulsar.runtime import DEFAULT_VERSION, PulsarRuntime, lock_of, prepare
-from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarSandboxState
-from trimtab.lab.sandbox.pulsar.warm_up import record_archives
+from trimtab.jars.fetch import ProgressCallback, exclusive_lock, ignore_progress, scratch_sibling
+from trimtab.lab.sandbox.cluster import Sandbox, make_certificate, not_serving, place_for
+from trimtab.lab.sandbox.processes import end, running
+from trimtab.lab.sandbox.pulsar.runtime import (
+    DEFAULT_VERSION,
+    LOAD_MANAGERS,
+    PulsarRuntime,
+    command_of,
+    lock_of,
+    prepare_runtime,
+    set_up_cluster,
+    write_node_files,
+)
+from trimtab.lab.sandbox.pulsar.state import (
+    PulsarNode,
+    PulsarSandboxState,
+    declare_nodes,
+    with_control_groups,
+)
 from trimtab.model.errors import SandboxError
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
+
+DONE = "archived"
+# A process writes its archive when it ends, on a busy machine for half a minute.
+END_TIMEOUT_SECONDS = 120.0
+
+
+def record_archives(
+    runtime: PulsarRuntime,
+    bring_up: Callable[[PulsarSandboxState, PulsarRuntime], Sandbox[PulsarSandboxState, PulsarNode, str]],
+    print_progress: ProgressCallback,
+) -> None:
+    """Make the archives of a runtime unless they are there.
+
+    Parameters
+    ----------
+    runtime
+        Whose folder in the cache gets them.
+    bring_up
+        Starts a declared cluster and waits until it serves.
+    print_progress
+        Takes lines of progress.
+    """
+    folder = runtime.folder
+    if (folder / DONE).exists():
+        return
+    with exclusive_lock(folder.with_name(f"{folder.name}.lock")):
+        if (folder / DONE).exists():
+            return
+        print_progress("preparing Pulsar for fast starts (once)")
+        with scratch_sibling(folder) as scratch:
+            recorded = scratch / "archives"
+            recorded.mkdir()
+            state = declare_nodes(
+                1,
+                scratch / "sandbox",
+                first_port=None,
+                has_bed=runtime.has_bed,
+                version=runtime.version,
+                load_manager="modular",
+                secured=False,
+            )
+            sandbox = bring_up(state, replace(runtime, recorded=recorded))
+            try:
+                # Brokers first: what they stand on must outlive them, or they would not end in order.
+                for node in reversed(sandbox.state.nodes):
+                    end([sandbox.state.processes[node.id]], END_TIMEOUT_SECONDS)
+            finally:
+                sandbox.stop()
+            for archive in recorded.glob("*.jsa"):
+                archive.replace(folder / archive.name)
+        (folder / DONE).touch()
+
 
 # Measured: 280-300 MB resident per broker under load, 210 MB for what they stand on.
 MEMORY_PER_BROKER_MB, MEMORY_BELOW_MB = 320, 300
@@ -73,20 +134,15 @@ class PulsarSandbox(Sandbox[PulsarSandboxState, PulsarNode, str]):
             no groups: then every broker reports the CPU of the whole machine.
         settings
             Pulsar's own names, added to the configuration of every broker.
-        folder
-            Where it lives; by default a new folder that no other sandbox uses.
         first_port
             Brokers listen on this port and those after it, two each; by default on any free ones.
-        detached
-            Whether it outlives this process.
-        print_progress
-            Takes lines of progress.
+        folder, detached, print_progress
+            As in `Sandbox`.
 
         Raises
         ------
         SandboxError
-            If Java, jars, memory, disk or ports are lacking, or a process ends before it is ready; nothing is
-            left running then.
+            If Java, jars, memory, disk or ports are lacking, or a process ends before it is ready.
         """
         if not 1 <= brokers <= 30:
             raise SandboxError(f"{brokers} brokers cannot be started: choose 1 to 30")
@@ -102,9 +158,9 @@ class PulsarSandbox(Sandbox[PulsarSandboxState, PulsarNode, str]):
         jars = lock_of(version)
         memory_mb = MEMORY_BELOW_MB + brokers * MEMORY_PER_BROKER_MB
         folder = place_for(f"{brokers} Pulsar brokers and what they stand on", memory_mb, folder)
-        runtime = prepare(version, jars, print_progress)
+        runtime = prepare_runtime(version, jars, print_progress)
         record_archives(runtime, cls._bring_up, print_progress)
-        state = declare(
+        state = declare_nodes(
             brokers,
             folder,
             first_port=first_port,
@@ -183,11 +239,11 @@ class PulsarSandbox(Sandbox[PulsarSandboxState, PulsarNode, str]):
         connection = replace(self.connection, timeout_seconds=10.0)
         with PulsarAdmin(connection) as admin, ThreadPoolExecutor(len(waiting) or 1) as threads:
 
-            def missing() -> Collection[str]:
+            def missing() -> str:
                 nonlocal waiting
                 healthy = threads.map(lambda broker: _is_healthy(admin, broker), waiting)
                 waiting = [broker for broker, serving in zip(waiting, healthy, strict=True) if not serving]
-                return waiting
+                return not_serving(waiting)
 
             self._wait(missing, timeout_seconds)
 
@@ -223,7 +279,7 @@ class PulsarSandbox(Sandbox[PulsarSandboxState, PulsarNode, str]):
     def _wait_until_listening(self, node: PulsarNode) -> None:
         deadline = time.monotonic() + self.ready_seconds
         while True:
-            self._require_running()
+            self.require_running()
             with socket.socket() as probe:
                 probe.settimeout(1.0)
                 if probe.connect_ex(("127.0.0.1", node.port)) == 0:

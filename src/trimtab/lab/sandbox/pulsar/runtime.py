@@ -1,11 +1,13 @@
-"""A Pulsar ready to start: jars of a lock list, and a small program of ours where Java can compile it."""
+"""Pulsar's programs on this machine: Java and jars, the settings of each process, and its command line."""
 
 from __future__ import annotations
 
 import hashlib
+import socket
 import subprocess
 import tempfile
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +22,15 @@ from trimtab.jars.fetch import (
     find_java,
     read_lock,
     scratch_sibling,
+)
+from trimtab.lab.sandbox.cgroups import NodeCgroup
+from trimtab.lab.sandbox.cluster import LOGGING
+from trimtab.lab.sandbox.pulsar.state import (
+    CLUSTER,
+    PulsarNode,
+    PulsarSandboxState,
+    metadata_port,
+    security_settings,
 )
 from trimtab.model.errors import SandboxError
 
@@ -134,7 +145,7 @@ def lock_of(version: str) -> tuple[Jar, ...]:
     return read_lock(text)
 
 
-def prepare(version: str, jars: tuple[Jar, ...], print_progress: ProgressCallback) -> PulsarRuntime:
+def prepare_runtime(version: str, jars: tuple[Jar, ...], print_progress: ProgressCallback) -> PulsarRuntime:
     """The runtime of a version and its jars (`lock_of`), from the cache or made now.
 
     Raises
@@ -187,3 +198,276 @@ def _compile(compiler: Path, class_path: list[str], source: str, jar: Path) -> N
             raise SandboxError(f"{compiler} does not compile Bed.java: {answer.stderr.strip()}")
         with zipfile.ZipFile(jar, "w") as archive:
             archive.write(scratch / "Bed.class", "Bed.class")
+
+
+LOAD_MANAGERS = {
+    "modular": {"loadManagerClassName": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"},
+    "extensible": {
+        "loadManagerClassName": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
+        "loadBalancerLoadSheddingStrategy": (
+            "org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder"
+        ),
+    },
+}
+
+# Few threads and small caches: three brokers share a laptop.
+SMALL_BROKER = {
+    "managedLedgerDefaultEnsembleSize": "1",
+    "managedLedgerDefaultWriteQuorum": "1",
+    "managedLedgerDefaultAckQuorum": "1",
+    "managedLedgerCacheSizeMB": "16",
+    "bookkeeperNumberOfChannelsPerBookie": "2",
+    "numIOThreads": "2",
+    "numOrderedExecutorThreads": "2",
+    "numHttpServerThreads": "8",
+    "numExecutorThreadPoolSize": "2",
+    "numCacheExecutorThreadPoolSize": "2",
+    "webSocketServiceEnabled": "false",
+    "functionsWorkerEnabled": "false",
+    "transactionCoordinatorEnabled": "false",
+    "brokerDeleteInactiveTopicsEnabled": "false",
+    "forceDeleteNamespaceAllowed": "true",
+    "forceDeleteTenantAllowed": "true",
+    "statusFilePath": "",
+}
+# A dead broker is gone after ten seconds instead of thirty, an asked one leaves as soon.
+SHORT_SESSIONS = {
+    "brokerShutdownTimeoutMs": "10000",
+    "metadataStoreSessionTimeoutMillis": "10000",
+    "zooKeeperSessionTimeoutMillis": "10000",
+}
+# Brokers publish their loads every five seconds, zero minutes being less than that; what they tell of CPU and
+# of the network they measure once a minute at most. Metrics of bundles and topics are what collectors read.
+FRESH_REPORTS = {
+    "loadBalancerEnabled": "true",
+    "loadBalancerOverrideBrokerNicSpeedGbps": "1",
+    "loadBalancerReportUpdateMaxIntervalMinutes": "0",
+    "loadBalancerHostUsageCheckIntervalMinutes": "1",
+    "statsUpdateInitialDelayInSecs": "5",
+    "statsUpdateFrequencyInSecs": "5",
+    "exposeBundlesMetricsInPrometheus": "true",
+    "exposeTopicLevelMetricsInPrometheus": "true",
+}
+SMALL_BOOKIE = {
+    "ledgerStorageClass": "org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage",
+    "dbStorage_writeCacheMaxSizeMb": "16",
+    "dbStorage_readAheadCacheMaxSizeMb": "8",
+    "dbStorage_rocksDB_blockCacheSize": "4194304",
+    "dbStorage_rocksDB_writeBufferSizeMB": "2",
+    "journalSyncData": "false",
+    "journalPreAllocSizeMB": "4",
+    "journalMaxSizeMB": "64",
+    "journalMaxBackups": "1",
+    "journalWriteBufferSizeKB": "64",
+    "gcWaitTime": "60000",
+    "flushInterval": "60000",
+    "diskUsageThreshold": "0.99",
+    "diskUsageWarnThreshold": "0.98",
+    "numAddWorkerThreads": "1",
+    "numReadWorkerThreads": "1",
+    "numJournalCallbackThreads": "1",
+    "serverNumIOThreads": "1",
+    "numLongPollWorkerThreads": "1",
+    "httpServerEnabled": "false",
+}
+
+
+def metadata_store_configuration(home: Path, port: int) -> str:
+    """`zoo.cfg` of a metadata store that runs by itself."""
+    return _text(
+        {
+            "tickTime": "2000",
+            "dataDir": str(home / "metadata"),
+            "clientPort": str(port),
+            "clientPortAddress": "127.0.0.1",
+            "admin.enableServer": "false",
+            "maxClientCnxns": "200",
+            "forceSync": "no",
+        }
+    )
+
+
+def bookie_configuration(home: Path, port: int, metadata_port: int, loopback: str) -> str:
+    """`bookkeeper.conf` of the one bookie.
+
+    Parameters
+    ----------
+    home
+        Of its process.
+    port, metadata_port
+        Its own, and the metadata store's.
+    loopback
+        Name of the loopback network interface.
+    """
+    return _text(
+        {
+            "metadataServiceUri": f"zk://127.0.0.1:{metadata_port}/ledgers",
+            "bookiePort": str(port),
+            "listeningInterface": loopback,
+            "allowLoopback": "true",
+            "advertisedAddress": "127.0.0.1",
+            "journalDirectories": str(home / "journal"),
+            "ledgerDirectories": str(home / "ledgers"),
+            "indexDirectories": str(home / "ledgers"),
+        }
+        | SMALL_BOOKIE
+    )
+
+
+def broker_configuration(
+    node: PulsarNode,
+    metadata_port: int,
+    load_manager: str,
+    security: Mapping[str, str],
+    overrides: Mapping[str, str],
+) -> str:
+    """`broker.conf` of one broker.
+
+    Parameters
+    ----------
+    node
+        Whose.
+    metadata_port
+        Of the metadata store.
+    load_manager
+        A key of `LOAD_MANAGERS`.
+    security
+        From `security_settings`; empty for a broker that lets everybody in.
+    overrides
+        Pulsar's own names; win over everything here.
+    """
+    return _text(
+        {
+            "metadataStoreUrl": f"zk:127.0.0.1:{metadata_port}",
+            "configurationMetadataStoreUrl": f"zk:127.0.0.1:{metadata_port}",
+            "clusterName": CLUSTER,
+            "bindAddress": "127.0.0.1",
+            "advertisedAddress": "127.0.0.1",
+        }
+        | _ports(node, secured=bool(security))
+        | SMALL_BROKER
+        | SHORT_SESSIONS
+        | FRESH_REPORTS
+        | LOAD_MANAGERS[load_manager]
+        | dict(security)
+        | dict(overrides)
+    )
+
+
+def parse_settings(values: Sequence[str]) -> dict[str, str]:
+    """Settings as a command line has them, `NAME=VALUE` each.
+
+    Raises
+    ------
+    SandboxError
+        If one is not of that form.
+    """
+    settings = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or "\n" in text:
+            raise SandboxError(f"{text!r} is not a setting of Pulsar: write NAME=VALUE, as in broker.conf")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _ports(node: PulsarNode, *, secured: bool) -> dict[str, str]:
+    """A broker listens with TLS or without, never both: a port left open would let everybody in."""
+    service, web = str(node.port), str(node.web_port)
+    plain, tls = ("", "Tls") if not secured else ("Tls", "")
+    return {
+        f"brokerServicePort{plain}": service,
+        f"webServicePort{plain}": web,
+        f"brokerServicePort{tls}": "",
+        f"webServicePort{tls}": "",
+    }
+
+
+def setup_arguments(metadata_port: int, broker: PulsarNode, *, secured: bool) -> list[str]:
+    """Arguments of Pulsar's own cluster set-up, which writes a cluster's first entries."""
+    store = f"zk:127.0.0.1:{metadata_port}"
+    web, service = f"127.0.0.1:{broker.web_port}", f"127.0.0.1:{broker.port}"
+    arguments = {
+        "--cluster": CLUSTER,
+        "--metadata-store": store,
+        "--configuration-metadata-store": store,
+        # Pulsar asks for an address without TLS in any case.
+        "--web-service-url": f"http://{web}",
+    }
+    if secured:
+        arguments |= {
+            "--web-service-url-tls": f"https://{web}",
+            "--broker-service-url-tls": f"pulsar+ssl://{service}",
+        }
+    else:
+        arguments["--broker-service-url"] = f"pulsar://{service}"
+    return [part for pair in arguments.items() for part in pair]
+
+
+def _text(properties: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def write_node_files(state: PulsarSandboxState, settings: Mapping[str, str]) -> None:
+    """Write every file that a process of the sandbox reads; `settings` go to all brokers."""
+    metadata = metadata_port(state)
+    loopback = "lo" if "lo" in (name for _, name in socket.if_nameindex()) else "lo0"
+    for node in state.nodes:
+        home = state.node_folder(node.id)
+        home.mkdir()
+        (home / "log4j2.properties").write_text(LOGGING)
+        if node.role in ("bed", "bookie"):
+            text = bookie_configuration(home, node.port, metadata, loopback)
+            (home / "bookkeeper.conf").write_text(text)
+        if node.role in ("bed", "metadata-store"):
+            (home / "metadata").mkdir()
+            (home / "zoo.cfg").write_text(metadata_store_configuration(home, metadata))
+        if node.role == "broker":
+            security = security_settings(state.security, state.folder) if state.security else {}
+            text = broker_configuration(node, metadata, state.load_manager, security, settings)
+            (home / "broker.conf").write_text(text)
+            (home / "broker.conf").chmod(0o600)
+
+
+def command_of(runtime: PulsarRuntime, state: PulsarSandboxState, node: PulsarNode) -> list[str]:
+    """The command line of a node, in its control group where it has one."""
+    command = runtime.command(node.role, state.node_folder(node.id), _arguments(state, node))
+    return NodeCgroup(node.control_group).entering(command) if node.control_group else command
+
+
+def set_up_cluster(runtime: PulsarRuntime, state: PulsarSandboxState, store: PulsarNode) -> None:
+    """Write a cluster's first entries into a metadata store that runs by itself.
+
+    Raises
+    ------
+    SandboxError
+        If Pulsar's own set-up fails.
+    """
+    home = state.node_folder(store.id)
+    answer = subprocess.run(
+        runtime.command(
+            "setup", home, setup_arguments(store.port, state.brokers[0], secured=state.security is not None)
+        ),
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode != 0:
+        lines = (answer.stdout + answer.stderr).strip().splitlines() or ["no reason given"]
+        raise SandboxError(f"Pulsar cannot set up its cluster: {lines[-1]}")
+
+
+def _arguments(state: PulsarSandboxState, node: PulsarNode) -> list[str]:
+    home = state.node_folder(node.id)
+    match node.role:
+        case "bed":
+            metadata = metadata_port(state)
+            setup = setup_arguments(metadata, state.brokers[0], secured=state.security is not None)
+            return [str(home / "metadata"), str(metadata), str(home / "bookkeeper.conf"), *setup]
+        case "metadata-store":
+            return [str(home / "zoo.cfg")]
+        case "bookie":
+            return ["--conf", str(home / "bookkeeper.conf")]
+        case _:
+            return ["--broker-conf", str(home / "broker.conf")]

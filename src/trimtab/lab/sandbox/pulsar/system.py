@@ -7,9 +7,8 @@ from typing import Any
 
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.pulsar.cluster import PulsarSandbox
-from trimtab.lab.sandbox.pulsar.configuration import parse_settings
-from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces
-from trimtab.lab.sandbox.pulsar.placing import place_unevenly
+from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_namespaces, place_unevenly
+from trimtab.lab.sandbox.pulsar.runtime import parse_settings
 from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
 from trimtab.lab.sandbox.pulsar.workload import PulsarWorkload, read_workload, skewed
 from trimtab.lab.sandbox.systems import BrokerSystem

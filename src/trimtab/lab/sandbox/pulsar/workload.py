@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.lab.sandbox.documents import SandboxJsonFormat
+from trimtab.lab.sandbox.state import SandboxJsonFormat
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,86 @@
-"""A real server of queues with real workers on this machine."""
+"""A real queue server with real workers on this machine."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 from uuid import uuid4
 
 from trimtab.jars.fetch import ProgressCallback, ignore_progress
 from trimtab.lab.sandbox.cluster import Sandbox, place_for
-from trimtab.lab.sandbox.ports import free_ports, require_free
-from trimtab.lab.sandbox.processes import this_process
+from trimtab.lab.sandbox.processes import free_ports, require_free, this_process
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.server import server_command, wait_for_answer
-from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesNode, QueuesSandboxState
+from trimtab.lab.sandbox.state import SandboxState
 from trimtab.model.errors import SandboxError
 from trimtab.systems.redis.server import open_server
+from trimtab.systems.redis.settings import RedisConnection
 from trimtab_common.errors import ConnectError
 from trimtab_common.files import write_atomically
+
+SERVER_ID = 0
+
+
+@dataclass(frozen=True)
+class QueuesNode:
+    """One declared process: the server, whose id is 0, or a worker.
+
+    Parameters
+    ----------
+    id
+        Its number.
+    role
+        `server` or `worker`.
+    """
+
+    id: int
+    role: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuesSandboxState(SandboxState):
+    """A sandbox of queues.
+
+    Parameters
+    ----------
+    port
+        Of the server, on 127.0.0.1.
+    workers
+        How many there are; as many queues.
+    """
+
+    system: ClassVar[str] = "queues"
+
+    port: int
+    workers: int
+
+    @property
+    def url(self) -> str:
+        """Address of the server, as `--cluster` takes it."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def connection(self) -> RedisConnection:
+        """The connection of a client to the server."""
+        return RedisConnection(self.url)
+
+    @property
+    def settings(self) -> Path:
+        """File that workers and senders read, and commands by `--settings`."""
+        return self.folder / "trimtab.toml"
+
+    @property
+    def nodes(self) -> tuple[QueuesNode, ...]:
+        """All declared processes, the server first."""
+        return (
+            QueuesNode(SERVER_ID, "server"),
+            *(QueuesNode(one, "worker") for one in range(1, self.workers + 1)),
+        )
+
 
 # Measured: 74 MB resident for a worker, 11 for the server.
 MEMORY_PER_NODE_MB = 80
@@ -38,7 +99,7 @@ enqueue_timeout_seconds = -1       # senders wait for room
 class QueuesSandbox(Sandbox[QueuesSandboxState, QueuesNode, int]):
     """A running server with its workers; they go by their numbers, the server is 0."""
 
-    noun, ready_seconds = "process", 90.0
+    noun, ready_seconds, remedy = "process", 90.0, ", or start fewer workers"
 
     @classmethod
     def start(
@@ -58,18 +119,13 @@ class QueuesSandbox(Sandbox[QueuesSandboxState, QueuesNode, int]):
             How many, a queue each.
         first_port
             Of the server; any free one if None.
-        folder
-            Where it lives; by default a new folder that no other sandbox uses.
-        detached
-            Whether it outlives this process.
-        print_progress
-            Takes lines of progress.
+        folder, detached, print_progress
+            As in `Sandbox`.
 
         Raises
         ------
         SandboxError
-            If memory, disk or the port are lacking, or a process ends before it is ready; nothing is left
-            running then.
+            If memory, disk or the port are lacking, or a process ends before it is ready.
         """
         if not 1 <= workers <= 60:
             raise SandboxError(f"{workers} workers cannot be started: choose 1 to 60")
@@ -103,21 +159,12 @@ class QueuesSandbox(Sandbox[QueuesSandboxState, QueuesNode, int]):
         SandboxError
             If one ends instead, or time is up.
         """
-        patience = self.ready_seconds if timeout_seconds is None else timeout_seconds
-        deadline = time.monotonic() + patience
-        while waiting := self._without_queue():
-            self._require_running()
-            if time.monotonic() > deadline:
-                raise SandboxError(
-                    f"workers {', '.join(map(str, waiting))} have no queue after {patience:g} s: close what "
-                    "else keeps the processors busy, or start fewer workers"
-                )
-            time.sleep(0.1)
+        self._wait(self._without_queue, timeout_seconds)
 
-    def _without_queue(self) -> list[int]:
-        started = {key: one for key, one in self.state.processes.items() if key not in self._dismissed}
-        queues = queues_of(self.state)
-        return [key for key in started if key != SERVER_ID and key not in queues]
+    def _without_queue(self) -> str:
+        started = self.state.processes.keys() - self._dismissed - {SERVER_ID}
+        waiting = sorted(started - queues_of(self.state).keys())
+        return f"workers {', '.join(map(str, waiting))} have no queue" if waiting else ""
 
     @property
     def _declared(self) -> dict[int, QueuesNode]:

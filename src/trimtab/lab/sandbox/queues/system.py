@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.queues import program
-from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, queues_of
-from trimtab.lab.sandbox.queues.state import SERVER_ID, QueuesSandboxState
+from trimtab.lab.sandbox.queues.sandbox import SERVER_ID, QueuesSandbox, QueuesSandboxState, queues_of
 from trimtab.lab.sandbox.systems import SandboxSystem
 from trimtab.systems.redis.server import open_server
 
@@ -118,4 +117,5 @@ QUEUES: Final = SandboxSystem(
         ("load", "send short votes and long reports, until Ctrl-C"),
         ("kill 2", "kill a worker while they are at it"),
     ),
+    verbs={"load": load, "kill": kill, "restart": restart},
 )

@@ -1,13 +1,10 @@
-"""The leader of a simulated Pulsar: takes reports in, sheds, finds splits, and chooses brokers.
+"""The leader of a simulated Pulsar, which decides with Pulsar's own balancer, and the settings of a run."""
 
-Everything that it decides is decided by `trimtab.plan.pulsar`; what is here is its memory, and who is asked
-when.
-"""
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.reports import BrokerReport
@@ -28,6 +25,9 @@ from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.split.modular import BundleSplit, find_splits
 from trimtab.plan.pulsar.strategies import placer
 from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -151,3 +151,63 @@ class SimulatedLeader:
         found, self.view, assignment = assign(bundle, self.view, rules, self._memory.assignment, self.chance)
         self._memory = with_assignment(self._memory, assignment, self._rules)
         return found.broker
+
+
+@dataclass(frozen=True)
+class WorldSettings:
+    """The settings of a simulated world.
+
+    Attributes
+    ----------
+    leader
+        By what rules its leader decides.
+    seed
+        Of all chance.
+    round_seconds
+        From one round of reports, shedding and splits to the next.
+    session_seconds
+        How long a dead broker's locks stand (`metadataStoreSessionTimeoutMillis`).
+    hop_seconds, closing_seconds
+        Means, exponentially distributed: of a message's travel, and of closing a bundle's topics.
+    back_off_seconds, longest_back_off_seconds
+        A client's first pause before it tries again, which doubles each time, and its longest; up to a tenth
+        less by chance. Defaults are those of Pulsar's Java client.
+    lookups
+        How many clients of a bundle look their topics up at once; the others follow.
+    """
+
+    leader: LeaderSettings = field(default_factory=LeaderSettings)
+    seed: int = 0
+    round_seconds: float = 60.0
+    session_seconds: float = 30.0
+    hop_seconds: float = 0.005
+    closing_seconds: float = 0.1
+    back_off_seconds: float = 0.1
+    longest_back_off_seconds: float = 60.0
+    lookups: int = 2
+
+
+@dataclass(frozen=True)
+class WorldEvent:
+    """Something that came to pass.
+
+    Attributes
+    ----------
+    at
+        Virtual seconds.
+    what
+        `assigned`, `connected`, `closed`, `released`, `split`, `died`, `expired` or `elected`.
+    bundle, broker
+        Whom it is about; empty where it is not about any.
+    topics
+        Whose clients were connected or closed.
+    seconds
+        For `connected`: how long they had been without their broker.
+    """
+
+    at: float
+    what: str
+    bundle: str = ""
+    broker: str = ""
+    topics: int = 0
+    seconds: float = 0.0

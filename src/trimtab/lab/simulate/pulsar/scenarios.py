@@ -1,18 +1,29 @@
-"""Scenarios that show what Pulsar's strategies do: one joins, dies or is too full; a hot bundle.
+"""Scenarios of a simulated Pulsar (a broker joins, dies, is overloaded), and figures for each strategy."""
 
-Traffic is of made-up, even bundles, so that what comes of it can be followed by hand.
-"""
+from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.lab.simulate.pulsar.settings import WorldEvent, WorldSettings
-from trimtab.lab.simulate.pulsar.topics import ClusterTopics, one_topic_a_bundle, topics_named
+from trimtab.lab.simulate.pulsar.leader import LeaderSettings, WorldEvent, WorldSettings
+from trimtab.lab.simulate.pulsar.state import ClusterTopics, one_topic_a_bundle, topics_named
 from trimtab.lab.simulate.pulsar.world import PulsarWorld
 from trimtab.model.bundles.range import BundleRange, bundles_between, initial_boundaries, topic_hash
+from trimtab.plan.bundles.strategies import SHEDDERS
+from trimtab.plan.bundles.strategies import shedder as strategy
+from trimtab_common.errors import SettingsError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
 
 NAMESPACE = "public/default"
 MEBIBYTE = 1024 * 1024
@@ -188,3 +199,160 @@ def _named_below(count: int, limit: int) -> list[str]:
             found.append(name)
         number += 1
     return found
+
+
+@dataclass(frozen=True)
+class SimulationScenario:
+    """A scenario.
+
+    Attributes
+    ----------
+    text
+        What happens in it, in a few words.
+    run
+        The world at its end.
+    """
+
+    text: str
+    run: Callable[[WorldSettings], PulsarWorld]
+
+
+SCENARIOS: Final = {
+    "broker-joins": SimulationScenario("an idle broker joins nine at 60 %; 20 minutes", broker_joins),
+    "owner-dies": SimulationScenario("one of four brokers dies, not the leader; 5 minutes", owner_dies),
+    "broker-overloaded": SimulationScenario(
+        "one broker at 95 %, one at 29 %, eight at 30 %; 15 minutes", partial(broker_overloaded, minutes=15)
+    ),
+    "hot-bundle": SimulationScenario(
+        "one bundle of 200 topics makes its broker 90 % full; 10 minutes",
+        partial(lone_hot_bundle, topics=200),
+    ),
+    "hot-topic": SimulationScenario("the same with a single topic", partial(lone_hot_bundle, topics=1)),
+}
+
+
+@dataclass(frozen=True)
+class ScenarioOutcome:
+    """The result of a scenario under one shedder.
+
+    Attributes
+    ----------
+    scenario, shedder
+        Their names.
+    outcome
+        The figures at its end.
+    """
+
+    scenario: str
+    shedder: str
+    outcome: ScenarioResult
+
+
+def staged(name: str) -> SimulationScenario:
+    """The scenario of this name.
+
+    Raises
+    ------
+    SettingsError
+        If there is none.
+    """
+    if name not in SCENARIOS:
+        raise SettingsError(f"scenario {name} is not known: choose of {', '.join(SCENARIOS)}")
+    return SCENARIOS[name]
+
+
+def strategies_named(names: Sequence[str]) -> Sequence[str]:
+    """The strategies to play: those named, or all of Pulsar's.
+
+    Raises
+    ------
+    PlanError
+        If one is not known.
+    """
+    # Ours is compiled before it first decides, which takes a minute; who wants it asks for it.
+    chosen = names or [name for name in SHEDDERS if name.endswith("Shedder")]
+    for name in chosen:
+        strategy(name)
+    return chosen
+
+
+def played(
+    scenarios: Sequence[str], shedders: Sequence[str], *, destination_first: bool = True, seed: int = 0
+) -> Iterator[ScenarioOutcome]:
+    """Every scenario under every shedder, each in a world of its own.
+
+    Parameters
+    ----------
+    scenarios, shedders
+        By name.
+    destination_first
+        As `LeaderSettings.destination_first`.
+    seed
+        Of all chance in each of them.
+
+    Raises
+    ------
+    TrimtabError
+        If a scenario or a shedder is not known.
+    """
+    chosen = {name: staged(name) for name in scenarios}
+    for name, scenario in chosen.items():
+        for shedder in shedders:
+            # AvgShedder plans where its bundles go, and has to be asked for it.
+            placer = "AvgShedder" if shedder == "AvgShedder" else "LeastLongTermMessageRate"
+            leader = LeaderSettings(shedder, placer, destination_first=destination_first)
+            world = scenario.run(WorldSettings(leader, seed=seed))
+            yield ScenarioOutcome(name, shedder, outcome(world))
+
+
+HEADINGS = (
+    "emptiest",
+    "fullest",
+    "unloads",
+    "came back",
+    "splits",
+    "clients closed",
+    "longest gap",
+    "waiting",
+)
+
+
+def scenario_text(outcomes: Iterable[ScenarioOutcome]) -> Iterator[RenderableType]:
+    """A table for each scenario, with a row for each shedder, as soon as it has been played."""
+    for name, played in groupby(outcomes, key=lambda one: one.scenario):
+        yield f"[bold]{name}[/]: {SCENARIOS[name].text}"
+        yield _table(played)
+    yield (
+        "[dim]emptiest, fullest: usage of living brokers at the end; clients closed: producer and consumer "
+        "of every topic, as often as they were; waiting: bundles whose clients have no broker yet[/]"
+    )
+
+
+def _table(played: Iterable[ScenarioOutcome]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("  strategy", no_wrap=True, min_width=22)
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
+    for one in played:
+        found = one.outcome
+        table.add_row(
+            f"  {one.shedder}",
+            *(f"{share:.0%}" for share in (min(found.usage.values()), max(found.usage.values()))),
+            str(found.unloads),
+            str(found.returned),
+            str(found.splits),
+            f"{2 * found.topics_interrupted:,}",
+            f"{found.longest_gap_seconds:.1f} s" if found.longest_gap_seconds else "–",
+            str(found.waiting),
+        )
+    return table
+
+
+def scenario_document(outcomes: Iterable[ScenarioOutcome]) -> list[dict[str, Any]]:
+    """The same as plain JSON values."""
+    return [
+        {"scenario": one.scenario, "strategy": one.shedder, **dataclasses.asdict(one.outcome)}
+        for one in outcomes
+    ]

@@ -1,20 +1,330 @@
-"""A simulated Pulsar in virtual time: brokers, their leader, and the clients of their bundles.
+"""A simulated Pulsar cluster in virtual time: brokers, clients, and the steps of lookups, unloads, splits."""
 
-Chance is seeded and the clock is a number: the same settings give the same run.
-"""
+from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping, Sequence
+from itertools import count
 
-from trimtab.lab.simulate.pulsar.clients import SimulatedClients
-from trimtab.lab.simulate.pulsar.leader import SimulatedLeader, UnloadOrder
-from trimtab.lab.simulate.pulsar.sequences import expire, split, unload
-from trimtab.lab.simulate.pulsar.settings import WorldSettings
-from trimtab.lab.simulate.pulsar.store import BrokerSession
-from trimtab.lab.simulate.pulsar.topics import ClusterTopics
-from trimtab.lab.simulate.pulsar.world_protocol import Steps
+import numpy as np
+
+from trimtab.lab.simulate.pulsar.leader import SimulatedLeader, UnloadOrder, WorldEvent, WorldSettings
+from trimtab.lab.simulate.pulsar.state import (
+    BrokerSession,
+    ClusterTopics,
+    MetadataStore,
+    PulsarWorldProtocol,
+    Steps,
+    VirtualTime,
+    cut,
+)
 from trimtab.model.bundles.policies import ClusterMetadata
-from trimtab.model.bundles.range import BundleRange, parse_bundle
+from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
+from trimtab.model.bundles.reports import BrokerReport, ResourceUsage
+from trimtab.model.errors import PlanError
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.split.algorithms import split_positions
 from trimtab.plan.pulsar.split.modular import BundleSplit
+
+SPLIT_ATTEMPTS = 7
+"""A split is tried so often if others write the namespace's boundaries (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
+
+
+def lookup(world: PulsarWorldProtocol, namespace: str, topic_hash: int) -> Steps:
+    """A client finds the owner of its topic, and is the cause of there being one.
+
+    It asks any broker; that one redirects to the owner, or asks the leader for a broker, which takes the
+    ephemeral lock. Whoever comes second finds the lock taken and is redirected to its holder. Whatever fails
+    on the way is tried again a little later.
+    """
+    for failures in count(1):
+        yield world.hop()
+        asked = world.any_broker()
+        if asked is not None:
+            bundle = world.store.bundle_of(namespace, topic_hash)
+            owner = world.store.owners.get(bundle.key)
+            if owner is None:
+                owner = yield from _assigned(world, asked, bundle)
+            if owner is not None:
+                yield world.hop()
+                if world.serves(owner, bundle.key):
+                    world.connect(bundle, owner)
+                    return
+        yield world.back_off(failures)
+
+
+def _assigned(
+    world: PulsarWorldProtocol, request: BrokerSession, bundle: BundleRange
+) -> Generator[float, None, BrokerSession | None]:
+    """Who owns a bundle after the leader has chosen a broker for it; None if something went wrong."""
+    leader = world.store.leader
+    yield world.hop()
+    if leader is None or not world.is_alive(leader) or not world.is_alive(request):
+        return None
+    chosen = world.choose(bundle.key)
+    yield world.hop()
+    target = None if chosen is None else world.living.get(chosen)
+    # Somebody else may have been faster, and may have split it since.
+    if target is None or not world.store.has(bundle):
+        return None
+    if world.store.lock(bundle.key, target):
+        world.begin_serving(bundle, target)
+    return world.store.owners.get(bundle.key)
+
+
+def unload(world: PulsarWorldProtocol, order: UnloadOrder) -> Steps:
+    """A bundle's owner closes its clients, and then releases its lock.
+
+    An order that comes when the bundle is gone (moved, split, or its broker has died) does nothing.
+    """
+    yield world.hop()
+    owner = world.living.get(order.owner)
+    if owner is None or not world.serves(owner, order.bundle):
+        return
+    bundle = parse_bundle(order.bundle)
+    # It serves no more before it releases: the next owner may begin at once.
+    world.end_serving(bundle, owner)
+    yield world.closing()
+    if world.is_alive(owner):
+        world.store.release(order.bundle, owner)
+        world.note("released", order.bundle, order.owner)
+
+
+def split(world: PulsarWorldProtocol, order: BundleSplit) -> Steps:
+    """A bundle's owner finds out where to cut, takes the locks of the halves, and writes the boundaries.
+
+    From then on it serves the halves instead, whose clients stay connected, and releases the lock of what was
+    cut; the halves are unloaded if the leader wants it. If others have written the namespace's boundaries
+    meanwhile, they are read again. Whatever stops it leaves no lock of a half.
+
+    References
+    ----------
+    Pulsar 4.0, `NamespaceService.splitAndOwnBundle`.
+    """
+    yield world.hop()
+    owner = world.living.get(order.broker)
+    if owner is None or not world.serves(owner, order.bundle):
+        return
+    bundle = parse_bundle(order.bundle)
+    positions = split_positions(bundle, world.options, world.topics.flows(bundle))
+    if not positions:
+        return
+    for _ in range(SPLIT_ATTEMPTS):
+        version = world.store.versions[bundle.namespace]
+        try:
+            boundaries = cut(world.store.boundaries[bundle.namespace], bundle, positions)
+        except PlanError:
+            return
+        halves = bundles_between(bundle.namespace, (bundle.low, *sorted(positions), bundle.high))
+        yield world.hop()
+        # Another split of the same bundle may be on its way, whose locks must not be given back here.
+        taken = [half.key for half in halves if world.store.lock(half.key, owner)]
+        yield world.hop()
+        if len(taken) < len(halves) or not world.serves(owner, order.bundle):
+            _give_back(world, taken, owner)
+            return
+        if world.store.write_boundaries(bundle.namespace, boundaries, version):
+            world.replace_by_halves(bundle, halves, owner)
+            yield world.hop()
+            world.store.release(order.bundle, owner)
+            if order.unload:
+                for half in halves:
+                    world.begin(unload(world, UnloadOrder(half.key, owner.broker, None)))
+            return
+        _give_back(world, taken, owner)
+
+
+def _give_back(world: PulsarWorldProtocol, bundles: Sequence[str], owner: BrokerSession) -> None:
+    for bundle in bundles:
+        world.store.release(bundle, owner)
+
+
+def expire(world: PulsarWorldProtocol, session: BrokerSession, seconds: float) -> Steps:
+    """A dead broker's session ends after a while: its locks are free, and there is a leader again."""
+    yield seconds
+    world.end_session(session)
+
+
+class SimulatedBrokers(VirtualTime):
+    """Those that are up, and what all of them see alike.
+
+    Attributes
+    ----------
+    living
+        The session of each broker that is up.
+    serving
+        What each of these serves, in the order of acquisition: its own belief, apart from the locks.
+    history
+        What has come to pass.
+    """
+
+    def __init__(
+        self,
+        topics: ClusterTopics,
+        boundaries: Mapping[str, tuple[int, ...]],
+        capacities: Mapping[str, float],
+        settings: WorldSettings,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.topics = topics
+        self.store = MetadataStore(boundaries)
+        self.capacities = dict(capacities)
+        self.chance = np.random.default_rng(settings.seed)
+        self.living: dict[str, BrokerSession] = {}
+        self.serving: dict[BrokerSession, dict[str, BundleRange]] = {}
+        self.history: list[WorldEvent] = []
+
+    @property
+    def options(self) -> PulsarBrokerConfig:
+        """Pulsar's options."""
+        return self.settings.leader.options
+
+    def hop(self) -> float:
+        """Seconds that a message takes."""
+        return float(self.chance.exponential(self.settings.hop_seconds))
+
+    def closing(self) -> float:
+        """Seconds that it takes to close the topics of a bundle."""
+        return float(self.chance.exponential(self.settings.closing_seconds))
+
+    def back_off(self, failures: int) -> float:
+        """Seconds after which a client tries again that has failed so often."""
+        # The power is bounded, so that a client that waits for years does not overflow.
+        pause = self.settings.back_off_seconds * 2.0 ** min(failures - 1, 60)
+        longest = self.settings.longest_back_off_seconds
+        return min(pause, longest) * float(self.chance.uniform(0.9, 1.0))
+
+    def note(
+        self, what: str, bundle: str = "", broker: str = "", topics: int = 0, seconds: float = 0.0
+    ) -> None:
+        """Write down what has come to pass."""
+        self.history.append(WorldEvent(self.now, what, bundle, broker, topics, seconds))
+
+    def is_alive(self, session: BrokerSession) -> bool:
+        """True if a broker has not died since."""
+        return self.living.get(session.broker) == session
+
+    def any_broker(self) -> BrokerSession | None:
+        """The broker that a client happens to ask."""
+        names = tuple(self.living)
+        return self.living[names[int(self.chance.integers(len(names)))]] if names else None
+
+    def serves(self, session: BrokerSession, bundle: str) -> bool:
+        """True if a broker lives and serves a bundle."""
+        return self.is_alive(session) and bundle in self.serving[session]
+
+    def report(self, session: BrokerSession) -> BrokerReport:
+        """The report of a broker now; one that has died reports that it does nothing."""
+        held = self.serving.get(session, {})
+        stats = {key: self.topics.stats(bundle) for key, bundle in held.items()}
+        bytes_in = sum(one.msg_throughput_in for one in stats.values())
+        bytes_out = sum(one.msg_throughput_out for one in stats.values())
+        capacity = self.capacities[session.broker]
+        return BrokerReport(
+            cpu=ResourceUsage((bytes_in + bytes_out) / capacity * 50, 100.0),
+            bandwidth_in=ResourceUsage(bytes_in, capacity),
+            bandwidth_out=ResourceUsage(bytes_out, capacity),
+            msg_throughput_in=bytes_in,
+            msg_throughput_out=bytes_out,
+            msg_rate_in=sum(one.msg_rate_in for one in stats.values()),
+            msg_rate_out=sum(one.msg_rate_out for one in stats.values()),
+            bundles=tuple(stats),
+            last_stats=stats,
+        )
+
+    def usage(self) -> dict[str, float]:
+        """The share of its most used resource, of each living broker."""
+        weights = self.options.weights
+        return {
+            broker: self.report(session).weighted_usage(weights) for broker, session in self.living.items()
+        }
+
+
+class SimulatedClients(SimulatedBrokers, ABC):
+    """Brokers with the clients of their bundles.
+
+    Attributes
+    ----------
+    connected
+        The broker that the clients of each bundle are connected to.
+    waiting
+        Since when the clients of each of the other bundles have been without.
+    """
+
+    def __init__(
+        self,
+        topics: ClusterTopics,
+        boundaries: Mapping[str, tuple[int, ...]],
+        capacities: Mapping[str, float],
+        settings: WorldSettings,
+    ) -> None:
+        super().__init__(topics, boundaries, capacities, settings)
+        self.connected: dict[str, BrokerSession] = {}
+        self.waiting: dict[str, float] = {}
+
+    @abstractmethod
+    def choose(self, bundle: str) -> str | None:
+        """The broker that the leader wants a bundle on."""
+
+    @abstractmethod
+    def end_session(self, session: BrokerSession) -> None:
+        """The store takes a dead broker's locks away."""
+
+    def open(self, namespace: str | None = None) -> None:
+        """The clients of every bundle that has no owner come up and look their topics up."""
+        for name in self.store.boundaries if namespace is None else (namespace,):
+            for bundle in bundles_between(name, self.store.boundaries[name]):
+                if bundle.key not in self.connected and bundle.key not in self.waiting:
+                    self._wait(bundle)
+
+    def begin_serving(self, bundle: BundleRange, session: BrokerSession) -> None:
+        """A broker that has just taken a bundle's lock begins to serve it."""
+        self.serving[session][bundle.key] = bundle
+        self.note("assigned", bundle.key, session.broker)
+
+    def end_serving(self, bundle: BundleRange, session: BrokerSession) -> None:
+        """A bundle's broker closes it, with its clients."""
+        del self.serving[session][bundle.key]
+        self.disconnect(bundle, session)
+
+    def replace_by_halves(
+        self, bundle: BundleRange, halves: tuple[BundleRange, ...], session: BrokerSession
+    ) -> None:
+        """A bundle's broker serves its halves instead; the clients stay where they are."""
+        del self.serving[session][bundle.key]
+        self.note("split", bundle.key, session.broker, self.topics.stats(bundle).topics)
+        owner = self.connected.pop(bundle.key, None)
+        since = self.waiting.pop(bundle.key, None)
+        for half in halves:
+            self.begin_serving(half, session)
+            if owner is not None:
+                self.connected[half.key] = owner
+            elif since is not None:
+                self._wait(half, since)
+
+    def connect(self, bundle: BundleRange, session: BrokerSession) -> None:
+        """The clients of a bundle have found its owner."""
+        if self.connected.get(bundle.key) != session:
+            self.connected[bundle.key] = session
+            since = self.waiting.pop(bundle.key, self.now)
+            topics = self.topics.stats(bundle).topics
+            self.note("connected", bundle.key, session.broker, topics, self.now - since)
+
+    def disconnect(self, bundle: BundleRange, session: BrokerSession) -> None:
+        """The clients of a bundle lose the broker that they were connected to."""
+        if self.connected.get(bundle.key) == session:
+            del self.connected[bundle.key]
+            self.note("closed", bundle.key, session.broker, self.topics.stats(bundle).topics)
+            self._wait(bundle)
+
+    def _wait(self, bundle: BundleRange, since: float | None = None) -> None:
+        hashes = self.topics.hashes(bundle)
+        if hashes:
+            self.waiting[bundle.key] = self.now if since is None else since
+            asking = min(self.settings.lookups, len(hashes))
+            for number in self.chance.integers(len(hashes), size=asking).tolist():
+                self.begin(lookup(self, bundle.namespace, hashes[number]))
 
 
 class PulsarWorld(SimulatedClients):

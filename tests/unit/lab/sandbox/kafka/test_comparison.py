@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hand_written_tables import lake_with
-from trimtab.lab.sandbox.kafka.comparison import MeasureComparison, compare, ticks_between
+from trimtab.lab.sandbox.kafka.accuracy import MeasureComparison, compare_measures, ticks_between
 from trimtab.model.errors import ObserveError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def test_errors_are_those_of_the_period(tmp_path: Path) -> None:
     rows = [traffic(number, part, part + 1, 50 + 100 * number, 0) for number in range(3) for part in range(2)]
     lake = lake_with(tmp_path, {"traffic": rows, "rates": [size(1, 0, 1000), size(2, 1, 1900)]})
     assert ticks_between(lake, None, BEGIN, BEGIN + 20) == [BEGIN, BEGIN + 10, BEGIN + 20]
-    found = compare(lake, "c", {("t", 0): 500.0, ("t", 1): 300.0}, {}, BEGIN, BEGIN + 20)
+    found = compare_measures(lake, "c", {("t", 0): 500.0, ("t", 1): 300.0}, {}, BEGIN, BEGIN + 20)
     by_name = {(one.measure, one.scope): one for one in found}
     bytes_in = by_name[("bytes_in", "partition")]
     np.testing.assert_array_equal(bytes_in.found, [400, 400])
@@ -79,7 +79,9 @@ def test_cpu_is_judged_on_brokers_that_the_fit_has_not_seen(tmp_path: Path) -> N
     flow = [traffic(number, 0, 1, 100, 0) for number in range(9)]
     lake = lake_with(tmp_path, {"traffic": flow, "rates": [size(1, 0, 1000)], "windows": rows})
     cpu = next(
-        one for one in compare(lake, "c", {("t", 0): 800.0}, {}, BEGIN, BEGIN + 80) if one.measure == "cpu"
+        one
+        for one in compare_measures(lake, "c", {("t", 0): 800.0}, {}, BEGIN, BEGIN + 80)
+        if one.measure == "cpu"
     )
     assert cpu.found[5] / cpu.truth[5] == pytest.approx(0.5, abs=0.02)
 
@@ -88,7 +90,7 @@ def test_period_without_tables_is_refused(tmp_path: Path) -> None:
     """A truth of yesterday against tables of today would be all error."""
     lake = lake_with(tmp_path, {"traffic": [traffic(0, 0, 1, 1, 1)]})
     with pytest.raises(ObserveError, match="no traffic of that period"):
-        compare(lake, "c", {}, {}, BEGIN + 100, BEGIN + 200)
+        compare_measures(lake, "c", {}, {}, BEGIN + 100, BEGIN + 200)
 
 
 def test_nothing_true_has_no_relative_error() -> None:

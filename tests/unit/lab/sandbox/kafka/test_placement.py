@@ -4,8 +4,13 @@ import random
 
 import pytest
 
-from trimtab.lab.sandbox.kafka.placement import choose_placement, draw_placement, read_placement
-from trimtab.lab.sandbox.kafka.placement_formulas import kafka_formula, paper_formula
+from trimtab.lab.sandbox.kafka.placement import (
+    choose_placement,
+    draw_placement,
+    kafka_formula,
+    paper_formula,
+    read_placement,
+)
 from trimtab.lab.sandbox.kafka.workload import skewed
 from trimtab.model.errors import SandboxError
 

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from trimtab.lab.sandbox.keys import worker
-from trimtab.lab.sandbox.keys.checking import KeysViolation, check
-from trimtab.lab.sandbox.keys.load import BacklogSample, KeyedLoad, LoadedTopic, checked_text
+from trimtab.lab.sandbox.keys.load import (
+    BacklogSample,
+    KeyedLoad,
+    KeysViolation,
+    LoadedTopic,
+    check_effects,
+    checked_text,
+)
 from trimtab.lab.sandbox.keys.worker import RateLimitedWork, WorkerTask
 from trimtab.model.errors import SandboxError
 from trimtab.systems.kafka.settings import KafkaConnection
@@ -72,7 +78,7 @@ def left_behind(folder: Path, effects: list[str], acknowledged: str) -> Path:
 
 def test_a_check_goes_record_by_record(tmp_path: Path) -> None:
     """Keys have blanks, values more than a number; what is unconfirmed may take effect."""
-    good = check(left_behind(tmp_path / "good", ["a 1 0.5", "b 1 0.5", "a 2 0.6", "a 3 0.7"], "1 2"))
+    good = check_effects(left_behind(tmp_path / "good", ["a 1 0.5", "b 1 0.5", "a 2 0.6", "a 3 0.7"], "1 2"))
     assert good.counts == (2, 4)
     assert good.effects["a", b"user 1"] == [(1, 1), (2, 3), (3, 4)]
     assert checked_text(good).startswith("2 records of 1 keys were confirmed by brokers, 4 took effect")
@@ -82,7 +88,7 @@ def test_a_check_goes_record_by_record(tmp_path: Path) -> None:
         ("lost", ["a 2 0"], "1 acknowledged records had no effect, first 1"),
     ):
         with pytest.raises(KeysViolation, match=told):
-            check(left_behind(tmp_path / name, effects, "1 2"))
+            check_effects(left_behind(tmp_path / name, effects, "1 2"))
 
 
 def test_a_sandbox_with_users_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kill_tests import masters
 from kill_tests.masters import ReportedMasterships
-from trimtab.lab.sandbox.masters.ledger import MessageLedger, StoreViolation, payload
+from trimtab.lab.sandbox.masters.clients import MessageLedger, StoreViolation, payload
 from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.clients.consumer import StoredMessage
 from trimtab_store.clients.group_status import masters_of
@@ -131,7 +131,7 @@ def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masters, "TIMEOUT_SECONDS", 1.0)
     cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, masters.GROUPS, TransportSecurity())
     run = masters.StoreKillTest(
-        SimpleNamespace(state=SimpleNamespace(cluster=cluster), _require_running=lambda: None), seed=1
+        SimpleNamespace(state=SimpleNamespace(cluster=cluster), require_running=lambda: None), seed=1
     )  # type: ignore[arg-type]
 
     async def never(*words: object) -> None:

@@ -5,14 +5,19 @@ import re
 import pytest
 
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
-from trimtab.lab.sandbox.pulsar.configuration import (
+from trimtab.lab.sandbox.pulsar.runtime import (
     bookie_configuration,
     broker_configuration,
     metadata_store_configuration,
     setup_arguments,
 )
-from trimtab.lab.sandbox.pulsar.declare import declare, metadata_port, with_control_groups
-from trimtab.lab.sandbox.pulsar.state import PulsarNode, PulsarSandboxState
+from trimtab.lab.sandbox.pulsar.state import (
+    PulsarNode,
+    PulsarSandboxState,
+    declare_nodes,
+    metadata_port,
+    with_control_groups,
+)
 from trimtab.lab.sandbox.state import read_state
 from trimtab.model.errors import SandboxError
 
@@ -31,7 +36,7 @@ def _declared(folder, **changed) -> PulsarSandboxState:
         "load_manager": "modular",
         "secured": False,
     }
-    return declare(2, folder, **arguments | changed)
+    return declare_nodes(2, folder, **arguments | changed)
 
 
 def test_everything_listens_on_the_loopback_interface(tmp_path):
@@ -103,7 +108,7 @@ def test_without_permission_for_control_groups_the_sandbox_says_why(tmp_path, mo
     def refuse(name: str, cpus: float) -> None:
         raise SandboxError("not permitted here")
 
-    monkeypatch.setattr("trimtab.lab.sandbox.pulsar.declare.make_control_group", refuse)
+    monkeypatch.setattr("trimtab.lab.sandbox.pulsar.state.make_control_group", refuse)
     state = with_control_groups(_declared(tmp_path), 0.5)
     assert state.without_control_groups == "not permitted here"
     assert state.control_groups == ()

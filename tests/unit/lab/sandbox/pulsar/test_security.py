@@ -7,17 +7,20 @@ import json
 
 import pytest
 
-from trimtab.lab.sandbox.pulsar.configuration import broker_configuration, setup_arguments
-from trimtab.lab.sandbox.pulsar.declare import declare
-from trimtab.lab.sandbox.pulsar.security import new_security, security_settings
-from trimtab.lab.sandbox.pulsar.state import PulsarSandboxState
+from trimtab.lab.sandbox.pulsar.runtime import broker_configuration, setup_arguments
+from trimtab.lab.sandbox.pulsar.state import (
+    PulsarSandboxState,
+    declare_nodes,
+    new_security,
+    security_settings,
+)
 from trimtab.lab.sandbox.state import read_state
 
 
 @pytest.fixture
 def state(tmp_path) -> PulsarSandboxState:
     """A secured sandbox of two brokers."""
-    return declare(
+    return declare_nodes(
         2,
         tmp_path,
         first_port=None,

@@ -6,8 +6,8 @@ import pytest
 
 from trimtab.jars.fetch import Java
 from trimtab.lab.sandbox.processes import this_process
+from trimtab.lab.sandbox.pulsar.cluster import record_archives
 from trimtab.lab.sandbox.pulsar.runtime import PulsarRuntime
-from trimtab.lab.sandbox.pulsar.warm_up import record_archives
 
 
 @pytest.fixture

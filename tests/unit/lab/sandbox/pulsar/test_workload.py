@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.lab.sandbox.pulsar.placing import bundles_of, uneven_places
+from trimtab.lab.sandbox.pulsar.namespaces import bundles_of, uneven_places
 from trimtab.lab.sandbox.pulsar.workload import (
     NamespaceLoad,
     PulsarTopicLoad,

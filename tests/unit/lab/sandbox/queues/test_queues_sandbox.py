@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.lab.sandbox.documents import decode, encode
 from trimtab.lab.sandbox.processes import this_process
 from trimtab.lab.sandbox.queues import program, sandbox
-from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, queues_of
-from trimtab.lab.sandbox.queues.state import QueuesSandboxState
+from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, QueuesSandboxState, queues_of
+from trimtab.lab.sandbox.state import decode, encode
 from trimtab.model.errors import SandboxError
 from trimtab_queues.format.exchange import ProcessReport
 

@@ -1,10 +1,14 @@
-"""A producer's clock: every record at its due time, every tick with what was due and what was confirmed."""
+"""Client processes of a load on any system: their task, and sending records at their due times."""
 
 from __future__ import annotations
 
 import heapq
+import json
+import os
 import random
+import signal
 import statistics
+import sys
 import threading
 import time
 from collections import Counter, defaultdict, deque
@@ -12,9 +16,110 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import ClassVar, Generic, Protocol, TypeVar
 
-from trimtab.lab.sandbox.stamps import RecordRuns
-from trimtab.lab.sandbox.truth import TICK_SECONDS, LongestPauses, Traffic, TruthTick, tick_begin
+from trimtab.lab.sandbox.state import decode, encode
+from trimtab.lab.sandbox.truth import TICK_SECONDS, LongestPauses, RecordRuns, Traffic, TruthTick, tick_begin
+
+
+class WorkloadPlan(Protocol):
+    """A load as one system's workload describes it."""
+
+    system: ClassVar[str]
+
+    @property
+    def consumers(self) -> int:
+        """The number of clients that read: `reader-1` reads every topic with a reader, and so on."""
+        ...
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """Topics that must exist."""
+        ...
+
+    @property
+    def rates_text(self) -> str:
+        """Its rates, as a load announces them."""
+        ...
+
+
+Connection = TypeVar("Connection")
+Plan = TypeVar("Plan", bound=WorkloadPlan)
+
+
+def clients_of(workload: WorkloadPlan) -> str:
+    """The module with the clients of a workload's system: `produce`, `consume` and `read_back`."""
+    return f"trimtab.lab.sandbox.{workload.system}.clients"
+
+
+@dataclass(frozen=True)
+class ClientTask(Generic[Connection, Plan]):
+    """One client process: whom it talks to, what it does, where its truth goes.
+
+    Parameters
+    ----------
+    connection, workload
+        Of the load.
+    client
+        `producer`, or the name of a consumer group or subscription.
+    truth
+        The file of its ticks.
+    run
+        Of the load, 16 hexadecimal digits: what records are stamped with.
+    """
+
+    connection: Connection
+    workload: Plan
+    client: str
+    truth: Path
+    run: str
+
+    @property
+    def module(self) -> str:
+        """The module that the process runs."""
+        return clients_of(self.workload)
+
+    @property
+    def rank(self) -> int:
+        """The number in a reader's name."""
+        return int(self.client.rpartition("-")[2])
+
+    def write(self, path: Path) -> None:
+        """Save the task for the process; only its owner can read it, since it may hold a password."""
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(encode(self), file)
+
+
+def read_task(path: Path, connection: type[Connection], workload: type[Plan]) -> ClientTask[Connection, Plan]:
+    """The task that `ClientTask.write` saved, for a connection and a workload of these types."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return ClientTask(
+        decode(document["connection"], connection),
+        decode(document["workload"], workload),
+        document["client"],
+        Path(document["truth"]),
+        document["run"],
+    )
+
+
+def run_client(
+    connection: type[Connection],
+    workload: type[Plan],
+    produce: Callable[[ClientTask[Connection, Plan], threading.Event], None],
+    consume: Callable[[ClientTask[Connection, Plan], threading.Event], None],
+) -> None:
+    """Run the client of the task file that the command line names, until it is told to stop."""
+    task = read_task(Path(sys.argv[1]), connection, workload)
+    (produce if task.client == "producer" else consume)(task, stop_on_signals())
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGTERM and SIGINT set, so that a client can finish its tick."""
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    return stopped
+
 
 LATE_SECONDS = 1.0
 
