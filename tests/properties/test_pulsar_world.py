@@ -7,7 +7,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from simulate.checkers.pulsar_world import always, at_rest
+from simulate.checkers.pulsar import always, at_rest
 from trimtab.lab.simulate.pulsar.leader import LeaderSettings, UnloadOrder, WorldSettings
 from trimtab.lab.simulate.pulsar.state import ClusterTopics, topics_at
 from trimtab.lab.simulate.pulsar.world import PulsarWorld, lookup, unload

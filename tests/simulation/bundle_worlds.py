@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulate.checkers.bundle_deeds import (
+from simulate.checkers.pulsar import (
     balancing_given_back,
     balancing_off_while_unloading,
     no_bundle_half_split,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulate.checkers.ending import cordons_of
+from simulate.checkers.kafka import cordons_of
 from simulate.kafka.configs import ConfigOperation
 from simulation.worlds import ACTOR, World, random_world
 from tiers import by_tier

@@ -7,9 +7,8 @@ from random import Random
 import pytest
 
 from simulate.masters.checkers import StoreInvariantError
-from simulate.masters.disk import SimulatedDisk
 from simulate.masters.faults import FAULTS, end_all, schedule
-from simulate.masters.machine import SimulatedNode
+from simulate.masters.machine import SimulatedDisk, SimulatedNode
 from simulate.masters.world import StoreWorld
 from tiers import by_tier
 from trimtab_store.core.messages import Promised

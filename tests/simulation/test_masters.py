@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulate.masters import world
-from simulate.masters.clock import DriftingClock
+from simulate.masters.machine import DriftingClock
 from simulate.masters.run import run
 from tiers import by_tier
 from trimtab_store.core.engines import ENGINES

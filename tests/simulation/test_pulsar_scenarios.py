@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulate.checkers.pulsar_world import at_rest
+from simulate.checkers.pulsar import at_rest
 from trimtab.lab.simulate.pulsar.leader import LeaderSettings, WorldSettings
 from trimtab.lab.simulate.pulsar.scenarios import (
     broker_joins,

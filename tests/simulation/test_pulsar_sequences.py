@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulate.checkers.pulsar_world import always, at_rest, only_bundles_are_served
+from simulate.checkers.pulsar import always, at_rest, only_bundles_are_served
 from trimtab.lab.simulate.pulsar.leader import LeaderSettings, WorldSettings
 from trimtab.lab.simulate.pulsar.state import ClusterTopics, one_topic_a_bundle, topics_at
 from trimtab.lab.simulate.pulsar.world import PulsarWorld, lookup

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulate.checkers.deeds import never_both_at_once
+from simulate.checkers.kafka import never_both_at_once
 from simulate.faults import ControllerRestarted, FaultScript
 from simulate.kafka.port import SimulatedPort
 from simulation.worlds import ACTOR, World, random_world

@@ -8,18 +8,19 @@ from typing import NoReturn
 
 import numpy as np
 
-from simulate.checkers.deeds import foreign_work_respected, no_copy_sent_to_the_dead
-from simulate.checkers.ending import (
+from simulate.checkers.kafka import (
     Before,
+    Watch,
     cordons_as_they_should_be,
     every_step_accounted,
+    foreign_work_respected,
+    no_copy_sent_to_the_dead,
     no_lease_left,
     no_partition_offline,
     no_reassignment_left,
     no_throttle_left,
     replication_factor_kept,
 )
-from simulate.checkers.watch import Watch
 from simulate.faults import Fault, FaultScript, random_faults
 from simulate.flaky_port import FlakyPort
 from simulate.kafka.cluster import SimulatedKafka, cluster_of

@@ -6,9 +6,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from simulate.keys.checker import KeysInvariantError, SimulatedEffects
-from simulate.keys.clients import SimulatedKeyConsumer, SimulatedKeyProducer, SimulatedLogEntry
-from simulate.keys.pending_acks import PendingAcks
-from simulate.keys.places import SequencePositions
+from simulate.keys.clients import (
+    PendingAcks,
+    SequencePositions,
+    SimulatedKeyConsumer,
+    SimulatedKeyProducer,
+    SimulatedLogEntry,
+)
 from trimtab_keys.core.order.messages import (
     CommitOffset,
     DropRecord,

@@ -8,8 +8,7 @@ import time
 from collections import Counter
 from functools import partial
 
-from simulate.masters.run import FAULT_SECONDS, StoreSimulationResult, run
-from simulate.masters.times import table
+from simulate.masters.run import FAULT_SECONDS, StoreSimulationResult, run, table
 from simulate.seeds import add_seeds, played, selected_seeds
 from trimtab_store.core.engines import EMBEDDED, ENGINES
 

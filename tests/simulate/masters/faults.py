@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from simulate.masters.machine import SimulatedNode
-from simulate.masters.network import Address
+from simulate.masters.machine import Address, SimulatedNode
 from simulate.masters.world import STORE, StoreWorld
 
 MEAN_SECONDS: Final = 4.0

@@ -1,23 +1,173 @@
-"""A machine with one node on it, and what checkers and clients see of the world that it stands in."""
+"""A simulated node of a store: drifting clock, a disk that loses what was not synced, network, process."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from simulate.masters.clock import DriftingClock
-from simulate.masters.disk import SimulatedDisk
 from simulate.masters.histories import ClientHistories
-from simulate.masters.network import Address
 from simulate.masters.store import SimulatedLogStore
+from trimtab_store.core.log_retention import RetainedLog
 from trimtab_store.core.messages import FetchResponse, MapChanged, ProduceResponse, SendMessage
 from trimtab_store.core.node import StoreNode
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.state import GroupState
 from trimtab_store.core.store_messages import Event
+
+
+@dataclass(slots=True)
+class DriftingClock:
+    """A node's clock: true time at a rate that changes now and then.
+
+    Attributes
+    ----------
+    rate
+        Seconds of this clock in a true second.
+    wall_offset
+        What an operator or a time server has added to the wall clock, seconds; leaves the other alone.
+    reads_wall
+        Whether nodes read the wall clock: a mistake, by which checkers show that its jumps would be noticed.
+    """
+
+    rate: float = 1.0
+    wall_offset: float = 0.0
+    reads_wall: bool = False
+    _true: float = 0.0
+    _local: float = 0.0
+
+    def monotonic(self, true: float) -> float:
+        """Seconds since it was started; never goes back."""
+        return self._local + (true - self._true) * self.rate
+
+    def wall(self, true: float) -> float:
+        """The time of day, which jumps; nothing may hang on it."""
+        return self.monotonic(true) + self.wall_offset
+
+    def read(self, true: float) -> float:
+        """What nodes read, and so what their terms are counted in."""
+        return self.wall(true) if self.reads_wall else self.monotonic(true)
+
+    def true(self, local: float) -> float:
+        """When nodes will read that, if its rate stays and nobody sets it."""
+        if self.reads_wall:
+            local -= self.wall_offset
+        return self._true + (local - self._local) / self.rate
+
+    def drift(self, true: float, rate: float) -> None:
+        """Go at another rate from now on."""
+        self._local, self._true, self.rate = self.monotonic(true), true, rate
+
+
+class SimulatedDisk:
+    """The log of one node, over all its lives.
+
+    Attributes
+    ----------
+    lines
+        (group, written).
+    synced
+        How many of them would survive a power cut.
+    slow
+        Factor on the seconds of a sync.
+    failing
+        Whether syncs fail: the process ends then, for it cannot know what is on disk.
+    """
+
+    __slots__ = ("failing", "lines", "slow", "synced")
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, Any]] = []
+        self.synced = 0
+        self.slow = 1.0
+        self.failing = False
+
+    def cut_power(self, chance: Random) -> int:
+        """Lose what was not synced, or the end of it: a torn log. How many lines are lost."""
+        kept = chance.randint(self.synced, len(self.lines))
+        lost = len(self.lines) - kept
+        del self.lines[kept:]
+        self.synced = kept
+        return lost
+
+    def recovered(self) -> dict[int, list[Any]]:
+        """Group to what is needed of all that was written for it, as a node's log tells it; only that stays.
+
+        Read when a node starts: then nothing is on its way to the disk.
+        """
+        found: defaultdict[int, RetainedLog[Any]] = defaultdict(RetainedLog)
+        for group, written in self.lines:
+            found[group].absorb(written, written)
+        needed = {group: [*kept.places(), *kept.state_records()] for group, kept in found.items()}
+        self.lines = [(group, one) for group, lines in needed.items() for one in lines]
+        self.synced = len(self.lines)
+        return needed
+
+
+Address = int | str
+RETRANSMIT_SECONDS = 0.2
+
+
+def _place(address: Address) -> Address:
+    """Where it is: lives of one client follow one another in the same place."""
+    return address if isinstance(address, int) else address.partition("#")[0]
+
+
+class SimulatedNetwork:
+    """What becomes of messages.
+
+    Attributes
+    ----------
+    latency_seconds
+        Mean; each message draws its own, so that they overtake one another.
+    loss, double
+        Chances.
+    delay_seconds
+        The most that is added to one message in ten.
+    cut
+        Directions, each (sender, receiver), in which nothing gets through; of clients without their lives.
+    """
+
+    __slots__ = ("_chance", "cut", "delay_seconds", "double", "latency_seconds", "loss")
+
+    def __init__(self, chance: Random, latency_seconds: float) -> None:
+        self._chance, self.latency_seconds = chance, latency_seconds
+        self.loss = self.double = self.delay_seconds = 0.0
+        self.cut: set[tuple[Address, Address]] = set()
+
+    def heal(self) -> None:
+        """Work as it should."""
+        self.loss = self.double = self.delay_seconds = 0.0
+        self.cut.clear()
+
+    def delays(self, sender: Address, receiver: Address) -> tuple[float, ...]:
+        """Seconds until each copy of a message arrives; none if it is lost."""
+        if sender == receiver:
+            return (0.0,)
+        if self._cut_off(sender, receiver) or (self.loss and self._chance.random() < self.loss):
+            return ()
+        once = self._delay()
+        if self.double and self._chance.random() < self.double:
+            return once, self._delay()
+        return (once,)
+
+    def delay_of_connection(self, sender: Address, receiver: Address) -> float | None:
+        """Seconds until a message arrives over a connection, which sends again what is lost; None if cut."""
+        if self._cut_off(sender, receiver):
+            return None
+        lost = self.loss and self._chance.random() < self.loss
+        return self._delay() + (RETRANSMIT_SECONDS if lost else 0.0)
+
+    def _cut_off(self, sender: Address, receiver: Address) -> bool:
+        return bool(self.cut) and (_place(sender), _place(receiver)) in self.cut
+
+    def _delay(self) -> float:
+        delay = self.latency_seconds * (0.5 + self._chance.random())
+        if self.delay_seconds and self._chance.random() < 0.1:
+            delay += self._chance.random() * self.delay_seconds
+        return delay
 
 
 @dataclass(slots=True)

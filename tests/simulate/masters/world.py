@@ -9,14 +9,17 @@ from math import inf
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from simulate.masters.checkers import InvariantCheckers
+from simulate.masters.checkers import DeliveryChecker, InvariantCheckers
 from simulate.masters.clients import SimulatedStoreConsumer, SimulatedStoreProducer
-from simulate.masters.clock import DriftingClock
-from simulate.masters.deliveries import DeliveryChecker
-from simulate.masters.disk import SimulatedDisk
 from simulate.masters.histories import ClientHistories
-from simulate.masters.machine import SimulatedNode, SimulatedStoreClient
-from simulate.masters.network import Address, SimulatedNetwork
+from simulate.masters.machine import (
+    Address,
+    DriftingClock,
+    SimulatedDisk,
+    SimulatedNetwork,
+    SimulatedNode,
+    SimulatedStoreClient,
+)
 from simulate.masters.store import SimulatedLogStore
 from trimtab_store.core.bounds import entry_bytes
 from trimtab_store.core.engines import EMBEDDED

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from simulate.checkers import deeds, ending
-from simulate.checkers.watch import Watch
+from simulate.checkers import kafka
+from simulate.checkers.kafka import Watch
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.configs import FOLLOWER_REPLICAS, LEADER_RATE, ConfigOperation, ResourceType
 from simulate.kafka.port import SimulatedPort
@@ -36,68 +36,68 @@ def cluster() -> SimulatedKafka:
 def test_a_throttle_left_behind_is_seen(cluster: SimulatedKafka) -> None:
     """A rate that was not there before; one that was there is nobody's fault."""
     change = [(LEADER_RATE, ConfigOperation.SET, "1000")]
-    before = ending.Before.of(cluster)
+    before = kafka.Before.of(cluster)
     cluster.controller.alter_configs(ResourceType.BROKER, "", change)
-    assert ending.no_throttle_left(cluster, before)
-    assert not ending.no_throttle_left(cluster, ending.Before.of(cluster))
+    assert kafka.no_throttle_left(cluster, before)
+    assert not kafka.no_throttle_left(cluster, kafka.Before.of(cluster))
 
 
 def test_a_cordon_that_is_not_as_it_should_be_is_seen(cluster: SimulatedKafka) -> None:
     """Left by a cancel, lacking after a drain that says otherwise, or named by a note."""
-    before = ending.Before.of(cluster)
+    before = kafka.Before.of(cluster)
     drain = replace(one_step(ReplicaStepState.DONE), drained=(1,), notes=("broker 1 stays cordoned, ...",))
     cancelled, finished = (
         replace(drain, status=s) for s in (ExecutionStatus.CANCELLED, ExecutionStatus.FINISHED)
     )
-    assert not ending.cordons_as_they_should_be(cluster, before, cancelled)
-    assert ending.cordons_as_they_should_be(cluster, before, finished)
+    assert not kafka.cordons_as_they_should_be(cluster, before, cancelled)
+    assert kafka.cordons_as_they_should_be(cluster, before, finished)
     SimulatedPort(cluster).write_cordons({1: "*"})
-    assert ending.cordons_as_they_should_be(cluster, before, cancelled)
-    assert not ending.cordons_as_they_should_be(cluster, before, finished)
-    assert ending.cordons_as_they_should_be(cluster, before, replace(finished, notes=()))
+    assert kafka.cordons_as_they_should_be(cluster, before, cancelled)
+    assert not kafka.cordons_as_they_should_be(cluster, before, finished)
+    assert kafka.cordons_as_they_should_be(cluster, before, replace(finished, notes=()))
     left = replace(cancelled, notes=("broker 1 may still be cordoned, ...",))
-    assert not ending.cordons_as_they_should_be(cluster, before, left)
+    assert not kafka.cordons_as_they_should_be(cluster, before, left)
 
 
 def test_a_claim_left_behind_is_seen(cluster: SimulatedKafka) -> None:
     """Somebody who ended without saying so."""
-    assert not ending.no_lease_left(cluster)
+    assert not kafka.no_lease_left(cluster)
     SimulatedPort(cluster).write_claims(["me"], [])
-    assert ending.no_lease_left(cluster)
+    assert kafka.no_lease_left(cluster)
 
 
 def test_a_reassignment_of_ours_left_in_flight_is_seen(cluster: SimulatedKafka) -> None:
     """Others' may go on."""
     cluster.controller.reassign("t", 0, [1, 3], "operator")
-    assert not ending.no_reassignment_left(cluster, {US})
+    assert not kafka.no_reassignment_left(cluster, {US})
     cluster.controller.reassign("t", 1, [2, 4], US)
-    assert ending.no_reassignment_left(cluster, {US})
+    assert kafka.no_reassignment_left(cluster, {US})
 
 
 def test_a_lost_replica_is_seen(cluster: SimulatedKafka) -> None:
     """Fewer replicas than before, by nobody else's hand."""
-    before = ending.Before.of(cluster)
+    before = kafka.Before.of(cluster)
     cluster.controller.reassign("t", 0, [1], US)
-    assert ending.replication_factor_kept(cluster, before)
+    assert kafka.replication_factor_kept(cluster, before)
 
 
 def test_a_leaderless_partition_that_could_have_a_leader_is_seen(cluster: SimulatedKafka) -> None:
     """Offline only counts where somebody in sync is alive."""
     cluster.partition("t", 0).leader = None
-    assert ending.no_partition_offline(cluster)
+    assert kafka.no_partition_offline(cluster)
     for broker in (1, 2):
         cluster.brokers[broker].running = False
-    assert not ending.no_partition_offline(cluster)
+    assert not kafka.no_partition_offline(cluster)
 
 
 def test_replacing_and_cancelling_what_others_began_is_seen(cluster: SimulatedKafka) -> None:
     """Our own may be replaced and cancelled."""
     cluster.controller.reassign("t", 0, [1, 3], US)
     cluster.controller.reassign("t", 0, None, US)
-    assert not deeds.foreign_work_respected(cluster, {US})
+    assert not kafka.foreign_work_respected(cluster, {US})
     cluster.controller.reassign("t", 0, [1, 3], "operator")
     cluster.controller.reassign("t", 0, None, US)
-    assert deeds.foreign_work_respected(cluster, {US})
+    assert kafka.foreign_work_respected(cluster, {US})
 
 
 def test_a_copy_towards_a_broker_long_dead_is_seen(cluster: SimulatedKafka) -> None:
@@ -105,10 +105,10 @@ def test_a_copy_towards_a_broker_long_dead_is_seen(cluster: SimulatedKafka) -> N
     cluster.kill_broker(4)
     cluster.advance(6.5)
     cluster.controller.reassign("t", 0, [1, 4], US)
-    assert not deeds.no_copy_sent_to_the_dead(cluster, {US})
+    assert not kafka.no_copy_sent_to_the_dead(cluster, {US})
     cluster.advance(20)
     cluster.controller.reassign("t", 1, [2, 4], US)
-    assert deeds.no_copy_sent_to_the_dead(cluster, {US})
+    assert kafka.no_copy_sent_to_the_dead(cluster, {US})
 
 
 def test_two_that_act_by_turns_are_seen(cluster: SimulatedKafka) -> None:
@@ -116,9 +116,9 @@ def test_two_that_act_by_turns_are_seen(cluster: SimulatedKafka) -> None:
     cluster.controller.reassign("t", 0, [2, 1], US)
     cluster.controller.reassign("t", 0, [1, 2], US)
     cluster.controller.reassign("t", 1, [3, 2], "rival")
-    assert not deeds.never_both_at_once(cluster, [US, "rival"])
+    assert not kafka.never_both_at_once(cluster, [US, "rival"])
     cluster.controller.reassign("t", 0, [2, 1], US)
-    assert deeds.never_both_at_once(cluster, [US, "rival"])
+    assert kafka.never_both_at_once(cluster, [US, "rival"])
 
 
 def one_step(state: ReplicaStepState) -> ReplicasExecutionState:
@@ -133,11 +133,11 @@ def one_step(state: ReplicaStepState) -> ReplicasExecutionState:
 
 def test_a_step_that_left_something_else_than_it_says_is_seen(cluster: SimulatedKafka) -> None:
     """Done but not there, rolled back but in another order, still under way at the end."""
-    assert ending.every_step_accounted(cluster, one_step(ReplicaStepState.DONE))
-    assert ending.every_step_accounted(cluster, one_step(ReplicaStepState.MOVING))
-    assert not ending.every_step_accounted(cluster, one_step(ReplicaStepState.ROLLED_BACK))
+    assert kafka.every_step_accounted(cluster, one_step(ReplicaStepState.DONE))
+    assert kafka.every_step_accounted(cluster, one_step(ReplicaStepState.MOVING))
+    assert not kafka.every_step_accounted(cluster, one_step(ReplicaStepState.ROLLED_BACK))
     cluster.controller.reassign("t", 0, [2, 1], US)
-    assert ending.every_step_accounted(cluster, one_step(ReplicaStepState.ROLLED_BACK))
+    assert kafka.every_step_accounted(cluster, one_step(ReplicaStepState.ROLLED_BACK))
 
 
 def test_too_many_unthrottled_copies_and_full_disks_are_seen(cluster: SimulatedKafka) -> None:

@@ -293,12 +293,12 @@ def up_masters(
     )
 
 
-def _act(system: str, name: str, verb: str, *words: Any, runs: bool = True) -> Any:
+def _act(system: str, name: str, verb: str, *arguments: Any, runs: bool = True) -> Any:
     """Carry out a command of one system alone; `runs` as `require_named` takes it."""
     from trimtab.lab.sandbox.systems import require_named, system_of
 
     row = system_of(system)
-    return row.verbs[verb](require_named(name, row.state, runs=runs), *words)
+    return row.verbs[verb](require_named(name, row.state, runs=runs), *arguments)
 
 
 def _up(system: str, name: str, **options: Any) -> None:

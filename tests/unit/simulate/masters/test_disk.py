@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from simulate.masters.disk import SimulatedDisk
+from simulate.masters.machine import SimulatedDisk
 from trimtab_store.core.entries import NoOp
 from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
 

@@ -1,14 +1,19 @@
-"""Checks for the end of an execution, some of them against the cluster as it was before."""
+"""Checkers of executions on a simulated Kafka: each step, what holds meanwhile, what is left at the end."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 
-from simulate.checkers.ownership import owners
 from simulate.faults import OPERATOR
 from simulate.kafka.cluster import SimulatedKafka
-from simulate.kafka.configs import CORDONED, ResourceType
-from simulate.kafka.port import CLAIM
+from simulate.kafka.configs import CORDONED, FOLLOWER_REPLICAS, ResourceType, lists_replica
+from simulate.kafka.disks import usage
+from simulate.kafka.port import CLAIM, unhealthy_partitions
+from simulate.kafka.shared import Happening
 from simulate.kafka.state import PartitionName
 from trimtab.act.replicas.state import (
     ReplicasExecutionState,
@@ -16,6 +21,82 @@ from trimtab.act.replicas.state import (
     ReplicaStepRecord,
     ReplicaStepState,
 )
+
+
+def owners(history: Iterable[Happening]) -> dict[PartitionName, str]:
+    """Who began what is in flight after all this."""
+    begun: dict[PartitionName, str] = {}
+    for happening in history:
+        keep_owners(begun, happening)
+    return begun
+
+
+def keep_owners(begun: dict[PartitionName, str], happening: Happening) -> None:
+    """The change that one happening makes in who began what is in flight."""
+    name = happening.subject
+    if happening.verb == "delete_topic":
+        for known in [known for known in begun if known.topic == name]:
+            del begun[known]
+    if not isinstance(name, PartitionName):
+        return
+    if happening.verb == "reassign" and happening.detail[3]:
+        begun[name] = happening.actor
+    elif happening.verb in ("reassign", "finish", "cancel"):
+        begun.pop(name, None)  # a reassignment to the same brokers takes effect at once
+
+
+def foreign_work_respected(cluster: SimulatedKafka, actors: Collection[str]) -> list[str]:
+    """Trimtab neither replaces nor cancels what somebody else has in flight."""
+    found = []
+    begun: dict[PartitionName, str] = {}
+    for happening in cluster.history:
+        name = happening.subject
+        if isinstance(name, PartitionName) and happening.actor in actors:
+            other = begun.get(name)
+            if happening.verb in ("reassign", "cancel") and other is not None and other not in actors:
+                found.append(
+                    f"at {happening.at:.1f}: {happening.verb} of {name}, which {other} had in flight"
+                )
+        keep_owners(begun, happening)
+    return found
+
+
+def no_copy_sent_to_the_dead(
+    cluster: SimulatedKafka, actors: Collection[str], seconds: float = 10.0
+) -> list[str]:
+    """No replica is sent to a broker that has been known to be dead for so long."""
+    found = []
+    fenced_at: dict[int, float] = {}
+    for happening in cluster.history:
+        if happening.verb == "fence" and isinstance(happening.subject, int):
+            fenced_at[happening.subject] = happening.at
+        if happening.verb == "reassign" and happening.actor in actors:
+            dead = happening.detail[2]
+            assert isinstance(dead, tuple)
+            found += [
+                f"at {happening.at:.1f}: {happening.subject} sent to broker {broker}, "
+                f"dead since {fenced_at[broker]:.1f}"
+                for broker in dead
+                if happening.at - fenced_at[broker] >= seconds
+            ]
+    return found
+
+
+def never_both_at_once(cluster: SimulatedKafka, actors: Iterable[str]) -> list[str]:
+    """Of several trimtabs one acts from its first deed to its last before another begins."""
+    spans = {}
+    for actor in actors:
+        times = [
+            n for n, h in enumerate(cluster.history) if h.actor == actor and h.verb in ("reassign", "elect")
+        ]
+        if times:
+            spans[actor] = (times[0], times[-1])
+    ordered = sorted(spans.items(), key=lambda item: item[1])
+    return [
+        f"{earlier[0]} and {later[0]} acted by turns"
+        for earlier, later in pairwise(ordered)
+        if later[1][0] < earlier[1][1]
+    ]
 
 
 @dataclass(frozen=True)
@@ -28,7 +109,7 @@ class Before:
     cordons: Mapping[int, str | None]
 
     @classmethod
-    def of(cls, cluster: SimulatedKafka) -> "Before":
+    def of(cls, cluster: SimulatedKafka) -> Before:
         """Remember a cluster."""
         return cls(
             {resource: dict(values) for resource, values in cluster.configs.throttles().items()},
@@ -169,3 +250,69 @@ def _log_dirs_left(record: ReplicaStepRecord) -> tuple[tuple[int, str], ...]:
     if record.state is ReplicaStepState.DONE:
         return record.step.directories
     return record.step.old_directories if record.state is ReplicaStepState.ROLLED_BACK else ()
+
+
+UNWELL_SECONDS = 10.0
+"""For so long trimtab may not have noticed yet: it looks at the whole cluster every few seconds."""
+
+
+@dataclass
+class Watch:
+    """Looks at the cluster as time passes; call `look` often.
+
+    Attributes
+    ----------
+    actors
+        Under which names trimtab acts.
+    initial_copies_per_broker
+        The most copies that a broker may take part in as source or destination.
+    throttled
+        Whether copies of trimtab's must be held back by a throttle.
+    """
+
+    actors: Collection[str]
+    initial_copies_per_broker: int
+    throttled: bool = True
+    violations: list[str] = field(default_factory=list)
+    _well: frozenset[PartitionName] | None = None
+    _unwell_since: dict[PartitionName, float] = field(default_factory=dict)
+    _looked_at: int = 0
+
+    def look(self, cluster: SimulatedKafka) -> None:
+        """Note what is wrong at this instant."""
+        begun_by = owners(cluster.history)
+        ours = [
+            p for name, p in cluster.partitions.items() if p.reassigning and begun_by.get(name) in self.actors
+        ]
+        busy = Counter(broker for p in ours for broker in (*p.adding, *p.removing))
+        for broker, copies in busy.items():
+            if copies > self.initial_copies_per_broker:
+                self._note(cluster, f"broker {broker} takes part in {copies} copies")
+        for partition in ours if self.throttled else ():
+            topic = cluster.configs.of(ResourceType.TOPIC, partition.name.topic)
+            for broker in partition.adding:
+                if not lists_replica(topic.get(FOLLOWER_REPLICAS), partition.name.number, broker):
+                    self._note(cluster, f"{partition.name} is copied to {broker} without a throttle")
+        for (broker, path), used in usage(cluster.partitions.values()).items():
+            if used > cluster.brokers[broker].log_dirs[path].total_bytes:
+                self._note(cluster, f"broker {broker}: {path} is over-full")
+        for sentence in no_partition_offline(cluster):
+            self._note(cluster, sentence)
+        self._look_at_health(cluster)
+
+    def _look_at_health(self, cluster: SimulatedKafka) -> None:
+        """Nothing new is begun while a partition that was well has been unwell for a while."""
+        unwell = unhealthy_partitions(cluster)
+        if self._well is None:
+            self._well = frozenset(cluster.partitions) - unwell
+        since = self._unwell_since
+        self._unwell_since = {name: since.get(name, cluster.now) for name in unwell & self._well}
+        for happening in cluster.history[self._looked_at :]:
+            if happening.verb == "reassign" and happening.actor in self.actors and happening.detail[3]:
+                long = [n for n, at in self._unwell_since.items() if happening.at - at > UNWELL_SECONDS]
+                if long:
+                    self._note(cluster, f"{happening.subject} begun although {long[0]} is unwell")
+        self._looked_at = len(cluster.history)
+
+    def _note(self, cluster: SimulatedKafka, sentence: str) -> None:
+        self.violations.append(f"at {cluster.now:.1f}: {sentence}")
