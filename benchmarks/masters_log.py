@@ -17,8 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trimtab_store.core.entries import AppendMessages, MessageRecord
-from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
+from trimtab_store.core.messages import (
+    AcceptedAt,
+    AppendMessages,
+    ChosenUpTo,
+    GroupSnapshot,
+    MessageRecord,
+    Promised,
+)
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.state import GroupState
 from trimtab_store.format.log import SEGMENT_BYTES, NodeLog

@@ -49,7 +49,7 @@ from trimtab.systems.kafka.keyed_topic import TOPIC as KAFKA_TOPIC
 from trimtab.systems.kafka.offset_sampling import OffsetSampling
 from trimtab.systems.kafka.settings import KafkaConnection, spark_options
 from trimtab.systems.kafka.tables import open_port
-from trimtab_keys.core.murmur2 import POSITIVE, murmur2
+from trimtab_keys.core.hashes import POSITIVE, murmur2
 
 BROKERS: Final = 3
 PARTITIONS: Final = 4

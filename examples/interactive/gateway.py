@@ -26,7 +26,7 @@ from interactive.rules import Rules, read_rules
 from interactive.store import AWAY, Store
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_queues import BalancedBroker
-from trimtab_queues.broker.ending import ended
+from trimtab_queues.broker.backend import end_task
 
 BATCH_MAX = 1000
 BYTES_MAX = 512 * 1024
@@ -347,7 +347,7 @@ def make_app(gateway: Gateway) -> web.Application:
         await gateway.broker.startup()
         turns = asyncio.create_task(gateway.turns())
         yield
-        await ended(turns)
+        await end_task(turns)
         await gateway.broker.shutdown()
         await gateway.store.close()
 

@@ -23,7 +23,7 @@ from page import tell
 
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, settings_for
 from trimtab_common.files import write_atomically
-from trimtab_store.core.engines import ENGINES
+from trimtab_store.core.node import ENGINES
 from trimtab_store.core.settings import StoreSettings
 
 FOLDER = Path(__file__).parent

@@ -28,7 +28,7 @@ from page import tell
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab_common.files import write_atomically
 from trimtab_store.clients.producer import Producer
-from trimtab_store.core.engines import EMBEDDED, ETCD
+from trimtab_store.core.node import EMBEDDED, ETCD
 
 FOLDER = Path(__file__).parent
 RESULT = FOLDER / "latency.json"

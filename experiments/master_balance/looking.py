@@ -17,10 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab_store.clients.consumer import Consumer
 from trimtab_store.clients.producer import Producer
-from trimtab_store.connections.handshake import PeerIdentity
-from trimtab_store.connections.links import PeerLink
+from trimtab_store.connections import PeerIdentity, PeerLink
 from trimtab_store.core.messages import DescribeGroup, ProduceRequest, ProduceResponse, SendMessage
-from trimtab_store.format.frames import encoded
+from trimtab_store.format.wire import encoded
 
 LOOK_SECONDS = 0.001
 """From a node's answer to the next question to it."""

@@ -27,7 +27,7 @@ from page import tell
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab_common.files import write_atomically
 from trimtab_store.clients.producer import Producer
-from trimtab_store.core.engines import ETCD
+from trimtab_store.core.node import ETCD
 from trimtab_store.core.settings import TransferScheme
 
 FOLDER = Path(__file__).parent

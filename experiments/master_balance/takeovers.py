@@ -23,8 +23,8 @@ from page import tell
 
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab_common.files import write_atomically
-from trimtab_store.clients.group_status import masters_of, query_group_status
-from trimtab_store.core.engines import EMBEDDED, ENGINES
+from trimtab_store.clients.cluster import masters_of, query_group_status
+from trimtab_store.core.node import EMBEDDED, ENGINES
 from trimtab_store.core.settings import TransferScheme
 
 FOLDER = Path(__file__).parent

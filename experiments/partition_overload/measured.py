@@ -12,7 +12,7 @@ from streams import PARTITIONS
 
 from trimtab.history.keys.simulation import KeysSimulationRun
 from trimtab.history.keys.stream import KeyStream
-from trimtab_keys.core.consumption import repaired
+from trimtab_keys.core.load import repaired_consumption
 
 THRESHOLD, WEIGHT, HOLD_SECONDS, RATE_SECONDS = 0.6, 0.5, 10.0, 5.0
 """Θ, λ1, and how long every ISC has to stay at or below Θ; rates are smoothed over the last."""
@@ -39,7 +39,7 @@ def consumption(
         rate = 0.0
         for number, new in enumerate(np.diff(came, prepend=0)):
             rate = kept * rate + (1 - kept) * new / STEP_SECONDS
-            found[number, one] = repaired(rate, float(waiting[number]), capacity, WEIGHT)
+            found[number, one] = repaired_consumption(rate, float(waiting[number]), capacity, WEIGHT)
     return steps, found
 
 

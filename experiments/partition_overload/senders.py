@@ -29,8 +29,7 @@ from trimtab_keys.clients.confluent import Producer
 from trimtab_keys.clients.live_load import LiveLoad
 from trimtab_keys.clients.partitioners import PolicyPartitioner
 from trimtab_keys.clients.settings import LoadConfig, RoutingConfig
-from trimtab_keys.core.catalogue import KeyPolicyInputs
-from trimtab_keys.core.settings import IpooaSettings
+from trimtab_keys.core.policies import IpooaSettings, KeyPolicyInputs
 
 LOOK_SECONDS, RATE_SECONDS = 0.25, 5.0
 """As in virtual time: between two looks at backlogs, and over how long rates are smoothed."""

@@ -27,9 +27,8 @@ from trimtab.history.keys.ordered_simulation import (
 from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, simulate
 from trimtab.history.keys.stream import KeyStream
 from trimtab_common.files import write_atomically
-from trimtab_keys.core.catalogue import KeyPolicyInputs, policy_named
-from trimtab_keys.core.order.settings import OrderingConfig
-from trimtab_keys.core.settings import IpooaSettings
+from trimtab_keys.core.order.messages import OrderingConfig
+from trimtab_keys.core.policies import IpooaSettings, KeyPolicyInputs, policy_named
 
 FOLDER = Path(__file__).parent
 SEEDS = (1, 2, 3)

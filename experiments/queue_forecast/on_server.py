@@ -37,10 +37,10 @@ from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
 from trimtab.lab.sandbox.queues.server import RedisServerProcess
 from trimtab_common.files import write_atomically
 from trimtab_queues import BalancedBroker
-from trimtab_queues.broker.ending import ended
+from trimtab_queues.broker.backend import end_task
 from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.policies import DispatchPolicy
 from trimtab_queues.core.settings import SchedulingSettings
 
 FOLDER = Path(__file__).parent
@@ -153,7 +153,7 @@ async def _send(name: str, url: str, load: Load) -> tuple[list[float], dict[str,
         await task.kicker().with_labels(weight=one.weight).kiq(one.number, one.takes_seconds)
     sent = time.time() - begun
     await broker.drained()
-    await ended(watching)
+    await end_task(watching)
     totals, queues = await broker.backend.server_counts(), (await broker.backend.counts()).queues
     await broker.shutdown()
     return due, {

@@ -14,7 +14,7 @@ from simulate.arrivals import at_random, in_step
 from trimtab.history.queues.simulation import DispatchScheme, QueuesRun, QueuesWorld, ReplayedMessage
 from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.policies import DispatchPolicy
 from trimtab_queues.core.settings import SchedulingSettings
 
 QUEUES, CAPACITY = 5, 10_000

@@ -29,7 +29,7 @@ from trimtab.history.queues.simulation import DispatchScheme, QueuesWorld, Repla
 from trimtab_common.files import write_atomically
 from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.policies import DispatchPolicy
 from trimtab_queues.core.settings import SchedulingSettings
 
 FOLDER = Path(__file__).parent

@@ -97,7 +97,7 @@ def test_decisions_at_each_message_import_the_standard_library_only():
     loaded = answer.stdout.split()
     planes = {f"trimtab_{name}" for name in ("keys", "queues", "store")}
     ours = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("trimtab")}
-    common = {f"trimtab_common{part}" for part in ("", ".errors", ".lazy")}
+    common = {f"trimtab_common{part}" for part in ("", ".errors")}
     assert ours == {*common, *planes, *(f"{name}.core" for name in planes)}
     foreign = {name.split(".")[0] for name in loaded} - {"trimtab_common", *planes} - sys.stdlib_module_names
     assert not foreign

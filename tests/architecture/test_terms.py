@@ -26,7 +26,7 @@ STANDARD_PHRASES = re.compile(r"(log|top)_level")
 FLAG = re.compile(r"--[a-z][a-z-]+")
 
 STANDARD_NAMES = frozenset(
-    {("files.object_store", "tell"), ("trimtab_keys.clients.aiokafka_batches", "muted_partitions")}
+    {("files.object_store", "tell"), ("trimtab_keys.clients.aiokafka", "muted_partitions")}
 )
 """Names that others have given: `io.RawIOBase.tell`, and a parameter of aiokafka's accumulator."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trimtab_common.errors import SettingsError
 from trimtab_queues.core.catalogue import DEFAULT, POLICIES, DispatchInputs, policy_named
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.policies import DispatchPolicy
 
 CLASSES = ((1.0, 5.0), (2.0, 3.0), (7.0, 1.0))
 STEPS = st.lists(

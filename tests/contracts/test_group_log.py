@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from support.masters_logs import Logs, batch, be_master
-from trimtab_store.core.bounds import ENTRY_BYTES, PAYLOAD_BYTES, entry_bytes
-from trimtab_store.core.engines import ENGINES
-from trimtab_store.core.entries import AppendMessages, ClaimMastership, MessageRecord
 from trimtab_store.core.log import ConsensusEngine
+from trimtab_store.core.messages import (
+    ENTRY_BYTES,
+    PAYLOAD_BYTES,
+    AppendMessages,
+    ClaimMastership,
+    MessageRecord,
+    entry_bytes,
+)
+from trimtab_store.core.node import ENGINES
 
 SEEDS = 12
 BATCHES = 30

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab_common.errors import InputError, SettingsError
-from trimtab_keys.core.catalogue import POLICIES, KeyPolicyInputs, policy_named
 from trimtab_keys.core.load import PartitionLoadView
-from trimtab_keys.core.policy import KeyPolicy
+from trimtab_keys.core.policies import POLICIES, KeyPolicy, KeyPolicyInputs, policy_named
 from trimtab_keys.core.routing import Route, RoutingTable
 
 RECORDS = st.lists(

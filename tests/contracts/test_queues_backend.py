@@ -24,12 +24,11 @@ from support.queue_backends import (
 )
 from support.redis_server import Server, binaries
 from trimtab_queues import BalancedBroker
-from trimtab_queues.broker.backend import QueueClaim
+from trimtab_queues.broker.backend import QueueClaim, QueueOwnershipLostError, QueuesFullError
 from trimtab_queues.broker.balancing import MOVE_BATCH_SIZE, Scheduler
-from trimtab_queues.broker.errors import QueueOwnershipLostError, QueuesFullError
+from trimtab_queues.broker.in_process import WaitingMessages
 from trimtab_queues.broker.redis_streams.streams import RedisBackend
-from trimtab_queues.broker.waiting_messages import WaitingMessages
-from trimtab_queues.core.messages import MoveMessages
+from trimtab_queues.core.scheduling import MoveMessages
 from trimtab_queues.core.settings import SchedulingSettings
 
 SERVERS = binaries()

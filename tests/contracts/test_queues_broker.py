@@ -15,7 +15,7 @@ from support.queue_backends import checked, fence_of, message, redis_streams
 from support.redis_server import Server
 from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.balancing import Scheduler
-from trimtab_queues.core.policy import OwnQueue
+from trimtab_queues.core.policies import OwnQueue
 from trimtab_queues.core.settings import SchedulingSettings
 
 

@@ -16,17 +16,21 @@ from trimtab.lab.sandbox.masters.etcd import etcd_program, member_command, wait_
 from trimtab.lab.sandbox.processes import SandboxProcess, free_ports, kill, spawn
 from trimtab.model.errors import SandboxError
 from trimtab_common.errors import ConnectError, InputError, NodeError
-from trimtab_store.core.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, entry_bytes
-from trimtab_store.core.entries import AppendMessages, ClaimMastership, MessageRecord
-from trimtab_store.core.store_messages import (
+from trimtab_store.core.messages import (
+    ENTRY_BYTES,
+    NAME_BYTES,
+    PAYLOAD_BYTES,
+    AppendMessages,
+    ClaimMastership,
     CreateEntries,
+    MessageRecord,
     ReadEntries,
     StoreEvent,
     StoreRequest,
     StoreSnapshot,
+    entry_bytes,
 )
-from trimtab_store.node.etcd import CompactedError, EtcdClient
-from trimtab_store.node.slots import EtcdLog
+from trimtab_store.node.etcd import CompactedError, EtcdClient, EtcdLog
 
 A = AppendMessages(1, (MessageRecord("t", "p", 1, b"\x00\xff"),))
 B, C = ClaimMastership(0, (1, 1), 0), AppendMessages(2, ())

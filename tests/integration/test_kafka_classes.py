@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from support.kafka_classes import hashes_of
+from trimtab_keys.core.hashes import murmur2
 from trimtab_keys.core.load import PartitionLoadView
-from trimtab_keys.core.murmur2 import murmur2
-from trimtab_keys.core.policies.hashing import HashPartitioning
+from trimtab_keys.core.policies import HashPartitioning
 
 pytestmark = pytest.mark.kafka
 

@@ -14,7 +14,7 @@ from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
 from trimtab_store.clients.consumer import Consumer
 from trimtab_store.clients.producer import Producer
-from trimtab_store.core.engines import ETCD
+from trimtab_store.core.node import ETCD
 
 KILLS = 4
 

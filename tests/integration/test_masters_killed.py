@@ -9,9 +9,8 @@ from pathlib import Path
 from kill_tests.masters import GROUPS, LEASE_SECONDS, NODES, STRIKES, StoreKillTest
 from kill_tests.proxy import FaultProxy
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
-from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.cluster import StoreConfig, query_group_status
 from trimtab_store.clients.consumer import Consumer
-from trimtab_store.clients.group_status import query_group_status
 from trimtab_store.clients.producer import Producer
 
 KILLS, KILLS_CUT = 5, 4

@@ -19,8 +19,8 @@ from trimtab.model.errors import SandboxError
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.settings import PaxosConnection
 from trimtab_common.errors import ConnectError
-from trimtab_store.core.engines import ETCD
 from trimtab_store.core.messages import MapChanged
+from trimtab_store.core.node import ETCD
 
 PATIENCE_SECONDS = 60.0
 ROUNDS = 3

@@ -29,10 +29,10 @@ from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.balancing import Scheduler
 from trimtab_queues.broker.envelope import MICROSECONDS
 from trimtab_queues.broker.redis_streams.cluster import RedisClusterBackend
-from trimtab_queues.broker.redis_streams.connecting import owner
-from trimtab_queues.core.messages import MoveMessages
+from trimtab_queues.broker.redis_streams.connections import owner
+from trimtab_queues.core.scheduling import MoveMessages
 from trimtab_queues.core.settings import SchedulingSettings
-from trimtab_queues.format.address import nodes_of
+from trimtab_queues.format.server import nodes_of
 
 TESTS = Path(__file__).parents[1]
 

@@ -15,10 +15,9 @@ import pytest
 
 from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.model.errors import SandboxError
-from trimtab_store.clients.cluster import StoreConfig
-from trimtab_store.clients.group_status import query_group_status
-from trimtab_store.core.engines import ENGINES
-from trimtab_store.format.transport_security import TransportSecurity
+from trimtab_store.clients.cluster import StoreConfig, query_group_status
+from trimtab_store.core.node import ENGINES
+from trimtab_store.format.configuration import TransportSecurity
 
 
 @pytest.fixture

@@ -3,16 +3,13 @@
 import os
 import re
 import subprocess
-import sys
-import venv
 from collections.abc import Callable
-from importlib.metadata import distribution
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
 from simulate.instances import lognormal_skew, skewed_bundles
+from support.wheels import FOLDERS, build_wheels, install
 from trimtab.extras import EXTRAS
 from trimtab.files.bundles.snapshot import write_bundles_snapshot
 from trimtab.files.replicas.snapshot import write_snapshot
@@ -20,29 +17,6 @@ from trimtab.files.replicas.snapshot import write_snapshot
 ROOT = Path(__file__).parents[2]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def _needed(wheel: Path) -> set[str]:
-    """Distributions that the wheel's own metadata ask for, and what these ask for, without any extra."""
-    with ZipFile(wheel) as archive:
-        metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        asked = re.findall(r"^Requires-Dist: (.*)$", archive.read(metadata).decode(), re.MULTILINE)
-    found: set[str] = set()
-    while asked:
-        requirement, _, marker = asked.pop().partition(";")
-        name = re.split(r"[<>=!~\[( ]", requirement.strip())[0].lower()
-        if "extra" in marker or "win32" in marker or "Windows" in marker or name in found:
-            continue
-        found.add(name)
-        asked += distribution(name).requires or []
-    return found
-
-
-def _link(name: str, folder: Path) -> None:
-    """Put what a distribution installed into another environment's folder, without fetching it again."""
-    one = distribution(name)
-    for top in {file.parts[0] for file in one.files or () if file.parts[0] not in ("..", "__pycache__")}:
-        (folder / top).symlink_to(Path(str(one.locate_file(top))).resolve())
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +29,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("wheel")
     home = folder / "home"
     home.mkdir()
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    venv.create(folder / "fresh", with_pip=False)
-    packages = next((folder / "fresh" / "lib").glob("python3.*")) / "site-packages"
-    for name in _needed(wheel):
-        _link(name, packages)
-    python = folder / "fresh" / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--quiet", wheel]
-    subprocess.run([*install, "--disable-pip-version-check"], check=True, capture_output=True)
+    wheels = folder / "wheels"
+    build_wheels(wheels, *FOLDERS)
+    python = install(folder / "fresh", wheels, "trimtab")
     write_snapshot(lognormal_skew(brokers=6, replicas=120, seed=3), home / "replicas.json")
     write_bundles_snapshot(skewed_bundles(3, 24, 1, views=1), home / "bundles.json")
     own = {"HOME": str(home), "NUMBA_DISABLE_JIT": "1", "PATH": f"{python.parent}{os.pathsep}{os.defpath}"}
@@ -157,10 +124,9 @@ REPLAY = ["replay", "bundles", "--reports", str(ROOT / "docs" / "examples" / "pu
         (["collect", "--cluster", "pulsar+http://127.0.0.1:1", "--ticks", "1"], "pulsar"),
         ([*REPLAY, "--spark", "--out", "decisions"], "spark"),
         ([*REPLAY, "--mode", "simulated", "--chart", "chart.svg"], "plot"),
-        (["demo"], "lab"),
         (["sandbox", "kafka", "up"], "spark"),
     ],
-    ids=["status", "collect", "replay-in-spark", "chart", "demo", "sandbox"],
+    ids=["status", "collect", "replay-in-spark", "chart", "sandbox"],
 )
 def test_a_missing_extra_is_named(run: Run, words: list[str], extra: str) -> None:
     """One sentence with what to install, instead of a traceback."""

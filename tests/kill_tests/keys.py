@@ -24,7 +24,7 @@ from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.load import KeysViolation, Stream, check_effects
 from trimtab.lab.sandbox.keys.worker import CLIENTS, HOT, ORDERING, TABLES, WorkerTask
-from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.hashes import key_group
 from trimtab_keys.core.routing import Route, RoutingTable
 from trimtab_keys.format import heartbeat
 from trimtab_keys.format.table import PARTITION, PublishedTable, record_key, table_bytes

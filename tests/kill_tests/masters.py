@@ -20,9 +20,9 @@ from trimtab.lab.sandbox import processes
 from trimtab.lab.sandbox.masters.clients import StoreClients, StoreViolation
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab_common.errors import ConnectError
-from trimtab_store.clients.group_status import GroupStatusByNode, masters_of, query_group_status
-from trimtab_store.core.engines import EMBEDDED, ENGINES
+from trimtab_store.clients.cluster import GroupStatusByNode, masters_of, query_group_status
 from trimtab_store.core.messages import MapChanged
+from trimtab_store.core.node import EMBEDDED, ENGINES
 
 
 class ReportedMasterships:

@@ -25,7 +25,7 @@ from support.redis_server import Server, binaries
 from tiers import by_tier
 from trimtab_queues.broker.backend import Backend
 from trimtab_queues.broker.envelope import Delivery
-from trimtab_queues.core.messages import MoveMessages
+from trimtab_queues.core.scheduling import MoveMessages
 
 QUEUES, CAPACITY = 2, 7
 MESSAGES = st.tuples(st.integers(1, 9), st.sampled_from(("", "k", "l")), st.booleans())

@@ -12,7 +12,7 @@ from simulate.masters.machine import SimulatedDisk, SimulatedNode
 from simulate.masters.world import StoreWorld
 from tiers import by_tier
 from trimtab_store.core.messages import Promised
-from trimtab_store.core.rejoin import ALL_RESTARTED
+from trimtab_store.core.paxos import ALL_RESTARTED
 from trimtab_store.core.settings import StoreSettings, TransferScheme
 from trimtab_store.core.token import CLUSTER
 

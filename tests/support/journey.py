@@ -10,7 +10,7 @@ from typing import Any
 
 from trimtab_queues.broker.redis_streams.cluster import RedisClusterBackend
 from trimtab_queues.broker.redis_streams.streams import RedisBackend
-from trimtab_queues.core.messages import MoveMessages
+from trimtab_queues.core.scheduling import MoveMessages
 
 CAPACITY = [50] * 4
 SLOTS = 2

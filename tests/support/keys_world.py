@@ -26,7 +26,7 @@ from trimtab.act.lease import Lease
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.keys.plan import KeysPlan
 from trimtab.plan.keys.trim import plan_keys
-from trimtab_keys.core.murmur2 import POSITIVE, murmur2
+from trimtab_keys.core.hashes import POSITIVE, murmur2
 from trimtab_keys.core.routing import Route, RoutingTable
 
 CODECS = StateCodecs({"keys": EXECUTOR.codec}, unnamed="keys")

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from trimtab_store.core.messages import MapChanged, Received, SendMessage, TimerExpired, WriteLog
+from trimtab_store.core.messages import Event, MapChanged, Received, SendMessage, TimerExpired, WriteLog
 from trimtab_store.core.node import StoreNode
 from trimtab_store.core.settings import StoreSettings
-from trimtab_store.core.store_messages import Event
 
 Held = tuple[int | str, int | str, int, Any]
 """Sender, receiver, group and message."""

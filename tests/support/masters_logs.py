@@ -7,13 +7,20 @@ from random import Random
 from typing import Any
 
 from simulate.masters.store import SimulatedLogStore
-from trimtab_store.core.entries import AppendMessages, ClaimMastership, Entry, MessageRecord
 from trimtab_store.core.log import STORE, ConsensusEngine
-from trimtab_store.core.messages import SendMessage, WriteLog
+from trimtab_store.core.messages import (
+    AppendMessages,
+    ClaimMastership,
+    Entry,
+    MessageRecord,
+    SendMessage,
+    StoreEvent,
+    StoreRequest,
+    WriteLog,
+)
 from trimtab_store.core.node_context import NodeContext
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.state import GroupState
-from trimtab_store.core.store_messages import StoreEvent, StoreRequest
 
 GROUP = 0
 RENEWAL_SECONDS = 2.5

@@ -12,7 +12,7 @@ from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.processes import free_ports
 from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.core.messages import Promised
-from trimtab_store.core.rejoin import ALL_RESTARTED
+from trimtab_store.core.paxos import ALL_RESTARTED
 from trimtab_store.core.token import CLUSTER
 from trimtab_store.format.configuration import FORMAT, NodeConfiguration
 from trimtab_store.format.log import NodeLog

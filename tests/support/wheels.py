@@ -49,7 +49,7 @@ def install(folder: Path, wheels: Path, name: str, *extras: str) -> Path:
 
 
 def installed_bytes(python: Path, *without: str) -> int:
-    """Bytes on disk of all packages of an environment but some, bytecode included."""
+    """Bytes of all packages of an environment but some, as installed: without bytecode, which Python adds."""
     packages = next((python.parents[1] / "lib").glob("python3.*")) / "site-packages"
     left_out = {top for name in without for top in _tops(name)}
     return sum(
@@ -57,7 +57,7 @@ def installed_bytes(python: Path, *without: str) -> int:
         for top in packages.iterdir()
         if top.name not in left_out
         for file in (top.resolve().rglob("*") if top.is_dir() else [top])
-        if file.is_file()
+        if file.is_file() and file.suffix != ".pyc"
     )
 
 

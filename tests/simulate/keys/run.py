@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from simulate.keys.clients import SimulatedLogEntry
 from simulate.keys.world import KeysWorld
-from trimtab_keys.core.murmur2 import key_group
-from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.hashes import key_group
+from trimtab_keys.core.order.messages import OrderingConfig
 from trimtab_keys.core.routing import Route, RoutingTable
 
 

@@ -19,6 +19,7 @@ from trimtab_keys.core.order.messages import (
     FillGap,
     Flush,
     OrderedRecord,
+    OrderingConfig,
     ProbePartition,
     ReadCheckpoint,
     ReadEnds,
@@ -30,7 +31,6 @@ from trimtab_keys.core.order.messages import (
 )
 from trimtab_keys.core.order.receiver import OrderedReceiver
 from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.core.order.settings import OrderingConfig
 from trimtab_keys.core.routing import RoutingTable
 
 MAX_IDLE_ROUNDS = 100

@@ -10,7 +10,7 @@ from functools import partial
 
 from simulate.masters.run import FAULT_SECONDS, StoreSimulationResult, run, table
 from simulate.seeds import add_seeds, played, selected_seeds
-from trimtab_store.core.engines import EMBEDDED, ENGINES
+from trimtab_store.core.node import EMBEDDED, ENGINES
 
 
 def main() -> int:

@@ -8,10 +8,18 @@ from simulate.masters.clients import SimulatedStoreConsumer
 from simulate.masters.logs import AppliedLogs
 from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
 from simulate.masters.masterships import MastershipChecker
-from trimtab_store.core.entries import MessageRecord
-from trimtab_store.core.messages import FetchResponse, ProduceResponse, Received, SendMessage, TimerExpired
+from trimtab_store.core.messages import (
+    Event,
+    FetchResponse,
+    MessageRecord,
+    ProduceResponse,
+    Received,
+    SendMessage,
+    StoreEvent,
+    StoreRequest,
+    TimerExpired,
+)
 from trimtab_store.core.state import GroupState
-from trimtab_store.core.store_messages import Event, StoreEvent, StoreRequest
 from trimtab_store.core.token import CLUSTER
 
 

@@ -11,7 +11,7 @@ from math import inf
 from typing import Any, Final
 
 from simulate.masters.machine import StoreWorldProtocol
-from trimtab_store.core.consumer_session import ConsumerSession
+from trimtab_store.core.client_sessions import ConsumerSession, ProducerSession
 from trimtab_store.core.messages import (
     ClientDisconnected,
     FetchRequest,
@@ -23,7 +23,6 @@ from trimtab_store.core.messages import (
     RequestOffset,
     SendMessage,
 )
-from trimtab_store.core.producer_session import ProducerSession
 
 WINDOW: Final = 64
 """Messages of a producer that may be unacknowledged at once."""

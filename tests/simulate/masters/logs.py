@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from simulate.masters.machine import StoreWorldProtocol
-from trimtab_store.core.entries import (
+from trimtab_store.core.log import GroupLog
+from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
     Entry,
     MessageRecord,
     TransferMastership,
 )
-from trimtab_store.core.log import GroupLog
-from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.paxos import PaxosLog
 from trimtab_store.core.settings import TransferScheme
 from trimtab_store.core.state import GroupState
 

@@ -10,12 +10,11 @@ from typing import Any, Protocol
 
 from simulate.masters.histories import ClientHistories
 from simulate.masters.store import SimulatedLogStore
-from trimtab_store.core.log_retention import RetainedLog
-from trimtab_store.core.messages import FetchResponse, MapChanged, ProduceResponse, SendMessage
+from trimtab_store.core.messages import Event, FetchResponse, MapChanged, ProduceResponse, SendMessage
 from trimtab_store.core.node import StoreNode
+from trimtab_store.core.paxos import RetainedLog
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.state import GroupState
-from trimtab_store.core.store_messages import Event
 
 
 @dataclass(slots=True)

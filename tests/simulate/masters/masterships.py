@@ -7,23 +7,27 @@ from typing import Any
 
 from simulate.masters.logs import AppliedLogs
 from simulate.masters.machine import SimulatedNode, StoreWorldProtocol
-from trimtab_store.core.entries import ClaimMastership, Entry, Nonce, TransferMastership
 from trimtab_store.core.group import ReplicatedGroup
 from trimtab_store.core.log import GroupLog
 from trimtab_store.core.messages import (
     Accept,
     Ballot,
+    ClaimMastership,
+    CreateEntries,
+    Entry,
     FetchResponse,
+    Nonce,
     OffsetCommitted,
     ProduceResponse,
     SendMessage,
+    StoreRequest,
+    TransferMastership,
     TransferReady,
 )
-from trimtab_store.core.outgoing_transfer import OutgoingTransfer, TransferPhase
-from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.paxos import PaxosLog
 from trimtab_store.core.settings import TransferScheme
 from trimtab_store.core.state import NO_MASTER
-from trimtab_store.core.store_messages import CreateEntries, StoreRequest
+from trimtab_store.core.transfer import OutgoingTransfer, TransferPhase
 
 REPORTED_EVENTS = Accept, TransferReady, ProduceResponse, FetchResponse, OffsetCommitted
 """Messages that leave a node and are looked at."""

@@ -11,8 +11,8 @@ from simulate.masters.checkers import StoreInvariantError
 from simulate.masters.faults import FAULTS, end_all, schedule
 from simulate.masters.histories import LogModel
 from simulate.masters.world import FREE, ProcessingCost, StoreWorld
-from trimtab_store.core.engines import EMBEDDED
 from trimtab_store.core.log import ConsensusEngine
+from trimtab_store.core.node import EMBEDDED
 from trimtab_store.core.settings import StoreSettings, TransferScheme
 
 FAULT_SECONDS = 120.0

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from trimtab_store.core.bounds import entry_bytes
-from trimtab_store.core.entries import Entry
-from trimtab_store.core.messages import GroupSnapshot
-from trimtab_store.core.store_messages import (
+from trimtab_store.core.messages import (
     AppendConflict,
     AppendTimeout,
     CreateEntries,
     EntriesCreated,
     EntriesRead,
+    Entry,
+    GroupSnapshot,
     ReadEntries,
     SnapshotStored,
     StoreEvent,
     StoreRequest,
     StoreSnapshot,
+    entry_bytes,
 )
 
 REQUEST_BYTES = 1536 << 10

@@ -21,13 +21,13 @@ from simulate.masters.machine import (
     SimulatedStoreClient,
 )
 from simulate.masters.store import SimulatedLogStore
-from trimtab_store.core.bounds import entry_bytes
-from trimtab_store.core.engines import EMBEDDED
-from trimtab_store.core.entries import AppendMessages
 from trimtab_store.core.log import ConsensusEngine
 from trimtab_store.core.messages import (
     Accept,
+    AppendMessages,
     Chosen,
+    Effect,
+    Event,
     FetchResponse,
     ForwardMessage,
     MapChanged,
@@ -35,13 +35,15 @@ from trimtab_store.core.messages import (
     Promise,
     Received,
     SendMessage,
+    StoreEvent,
+    StoreRequest,
     TimerExpired,
     WriteLog,
+    entry_bytes,
 )
-from trimtab_store.core.node import StoreNode
+from trimtab_store.core.node import EMBEDDED, StoreNode
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.state import GroupState
-from trimtab_store.core.store_messages import Effect, Event, StoreEvent, StoreRequest
 
 SYNC_SECONDS = 0.001
 STORE: Final = "store"

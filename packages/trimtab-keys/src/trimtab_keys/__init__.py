@@ -6,7 +6,7 @@ The public API: the names of `__all__`, `Producer` and `Consumer` of the modules
 
 from typing import TYPE_CHECKING
 
-from trimtab_common.lazy import lazy_names
+from trimtab_common import lazy_names
 
 if TYPE_CHECKING:
     from trimtab_keys.clients.checkpoints import (
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from trimtab_keys.clients.live_load import LiveLoad
     from trimtab_keys.clients.partitioners import PolicyPartitioner
     from trimtab_keys.clients.settings import LoadConfig, RoutingConfig
-    from trimtab_keys.core.catalogue import KeyPolicyInputs, policy_named
-    from trimtab_keys.core.order.settings import OrderingConfig
+    from trimtab_keys.core.order.messages import OrderingConfig
+    from trimtab_keys.core.policies import KeyPolicyInputs, policy_named
 
 __all__ = [
     "CheckpointStore",
@@ -40,14 +40,14 @@ __getattr__ = lazy_names(
     {
         "CheckpointStore": "clients.checkpoints",
         "InMemoryCheckpointStore": "clients.checkpoints",
-        "KeyPolicyInputs": "core.catalogue",
+        "KeyPolicyInputs": "core.policies",
         "LiveLoad": "clients.live_load",
         "LoadConfig": "clients.settings",
-        "OrderingConfig": "core.order.settings",
+        "OrderingConfig": "core.order.messages",
         "PolicyPartitioner": "clients.partitioners",
         "PostgresCheckpointStore": "clients.checkpoints",
         "RoutingConfig": "clients.settings",
         "SqliteCheckpointStore": "clients.checkpoints",
-        "policy_named": "core.catalogue",
+        "policy_named": "core.policies",
     },
 )

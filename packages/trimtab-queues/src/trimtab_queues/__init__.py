@@ -6,14 +6,14 @@ second.
 
 from typing import TYPE_CHECKING
 
-from trimtab_common.lazy import lazy_names
+from trimtab_common import lazy_names
 
 if TYPE_CHECKING:
+    from trimtab_queues.broker.backend import QueuesFullError, retry_after_seconds
     from trimtab_queues.broker.broker import BalancedBroker
-    from trimtab_queues.broker.errors import QueuesFullError, retry_after_seconds
     from trimtab_queues.core.catalogue import DispatchInputs, policy_named
     from trimtab_queues.core.ledger import QueueLedger
-    from trimtab_queues.core.policy import DispatchPolicy
+    from trimtab_queues.core.policies import DispatchPolicy
     from trimtab_queues.core.settings import SchedulingSettings
 
 __all__ = [
@@ -32,11 +32,11 @@ __getattr__ = lazy_names(
     {
         "BalancedBroker": "broker.broker",
         "DispatchInputs": "core.catalogue",
-        "DispatchPolicy": "core.policy",
+        "DispatchPolicy": "core.policies",
         "QueueLedger": "core.ledger",
-        "QueuesFullError": "broker.errors",
+        "QueuesFullError": "broker.backend",
         "SchedulingSettings": "core.settings",
         "policy_named": "core.catalogue",
-        "retry_after_seconds": "broker.errors",
+        "retry_after_seconds": "broker.backend",
     },
 )

@@ -6,12 +6,11 @@ FILE` runs a node.
 
 from typing import TYPE_CHECKING
 
-from trimtab_common.lazy import lazy_names
+from trimtab_common import lazy_names
 
 if TYPE_CHECKING:
-    from trimtab_store.clients.cluster import StoreConfig
+    from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
     from trimtab_store.clients.consumer import Consumer, StoredMessage
-    from trimtab_store.clients.group_status import masters_of, query_group_status
     from trimtab_store.clients.producer import Producer
     from trimtab_store.core.settings import StoreSettings
     from trimtab_store.format.configuration import NodeConfiguration
@@ -38,8 +37,8 @@ __getattr__ = lazy_names(
         "StoreConfig": "clients.cluster",
         "StoreSettings": "core.settings",
         "StoredMessage": "clients.consumer",
-        "masters_of": "clients.group_status",
-        "query_group_status": "clients.group_status",
+        "masters_of": "clients.cluster",
+        "query_group_status": "clients.cluster",
         "run_node": "node.process",
     },
 )

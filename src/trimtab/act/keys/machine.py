@@ -36,7 +36,7 @@ from trimtab.act.keys.state import (
 )
 from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import Places, RoutingMoveKind
-from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.hashes import key_group
 from trimtab_keys.core.routing import Route, RoutingTable, group_count
 
 VOUCH = "--set execution.keys.allow_unverified=true"

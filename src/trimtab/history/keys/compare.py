@@ -20,10 +20,14 @@ from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSet
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.load import FloatArray
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.catalogue import POLICIES, KeyPolicyInputs, policy_named
-from trimtab_keys.core.policies.ipooa import OverloadOptimisation
-from trimtab_keys.core.policies.table import KeyGroups
-from trimtab_keys.core.settings import IpooaSettings
+from trimtab_keys.core.policies import (
+    POLICIES,
+    IpooaSettings,
+    KeyGroups,
+    KeyPolicyInputs,
+    OverloadOptimisation,
+    policy_named,
+)
 
 GUARD: Final = "guard"
 PLANS: Final = "plans"

@@ -23,11 +23,12 @@ from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.plan.keys.trim import plan_keys
-from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.hashes import key_group
 from trimtab_keys.core.order.messages import (
     CommitOffset,
     Flush,
     OrderedRecord,
+    OrderingConfig,
     ReadCheckpoint,
     ReadEnds,
     ReceiverOrder,
@@ -37,7 +38,6 @@ from trimtab_keys.core.order.messages import (
 )
 from trimtab_keys.core.order.receiver import OrderedReceiver
 from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.core.order.settings import OrderingConfig
 from trimtab_keys.core.routing import RoutingTable, group_count
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from trimtab.history.keys.stream import KeyStream
 from trimtab.model.load import FloatArray
 from trimtab_common.errors import InputError
+from trimtab_keys.core.hashes import key_group
 from trimtab_keys.core.load import PartitionLoadView, SentRecordCounts
-from trimtab_keys.core.murmur2 import key_group
-from trimtab_keys.core.policy import KeyPolicy
+from trimtab_keys.core.policies import KeyPolicy
 from trimtab_keys.core.routing import group_count
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from trimtab_common.errors import InputError
-from trimtab_keys.core.murmur2 import POSITIVE, murmur2
+from trimtab_keys.core.hashes import POSITIVE, murmur2
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,10 @@ from trimtab.model.imbalance import imbalance
 from trimtab.model.load import FloatArray
 from trimtab.model.queues.arrivals import Arrivals
 from trimtab_common.errors import SettingsError
-from trimtab_queues.core.catalogue import POLICIES, DispatchInputs
-from trimtab_queues.core.lanes import OVERTAKE_SECONDS
+from trimtab_queues.core.catalogue import POLICIES, CentralQueue, DispatchInputs, MinMin
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.policies.central import CentralQueue
-from trimtab_queues.core.policies.min_min import MinMin
-from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.ordering import OVERTAKE_SECONDS
+from trimtab_queues.core.policies import DispatchPolicy
 from trimtab_queues.core.settings import SchedulingSettings
 
 BALANCED: Final = "balanced"

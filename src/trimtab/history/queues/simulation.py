@@ -9,17 +9,20 @@ from heapq import heappop, heappush
 from itertools import chain
 from math import inf
 
-from trimtab_queues.core.affinity import KeyAffinity
-from trimtab_queues.core.forecast import QueueState
-from trimtab_queues.core.lanes import LaneClassifier, is_quick_first
+from trimtab_queues.core.catalogue import CentralQueue, MinMin, WorkStealing
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.messages import Effect, MessagesMoved, MoveMessages, PauseQueue, QueuesObserved
-from trimtab_queues.core.migration import chosen
-from trimtab_queues.core.policies.central import CentralQueue
-from trimtab_queues.core.policies.min_min import MinMin
-from trimtab_queues.core.policies.stealing import WorkStealing
-from trimtab_queues.core.policy import DispatchPolicy
-from trimtab_queues.core.scheduling import SchedulerState, handle
+from trimtab_queues.core.ordering import KeyAffinity, LaneClassifier, choose_messages, is_quick_first
+from trimtab_queues.core.policies import DispatchPolicy
+from trimtab_queues.core.scheduling import (
+    Effect,
+    MessagesMoved,
+    MoveMessages,
+    PauseQueue,
+    QueuesObserved,
+    QueueState,
+    SchedulerState,
+    handle,
+)
 from trimtab_queues.core.settings import SchedulingSettings
 
 
@@ -463,7 +466,7 @@ class QueuesSimulationRun:
         keys = {message.key for _, worker, message in self.ends if worker == order.source}
         room = ledger.capacity[target] - ledger.length[target]
         resting = self._resting(order) if order.rest_seconds else ()
-        places = set(chosen(list(source), order, in_work=keys, room=room, resting=resting))
+        places = set(choose_messages(list(source), order, in_work=keys, room=room, resting=resting))
         taken = source.remove(places) if places else []
         work = sum(message.weight for message, _ in taken)
         ledger.moved(order.source, target, len(taken), work)

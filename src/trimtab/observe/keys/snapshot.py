@@ -13,9 +13,14 @@ from trimtab.model.snapshot import Quality
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
-from trimtab_keys.core.consumption import literal, repaired
-from trimtab_keys.core.load import PartitionContent, PartitionLoadView
-from trimtab_keys.core.similarity import by_content, by_load
+from trimtab_keys.core.load import (
+    PartitionContent,
+    PartitionLoadView,
+    by_content,
+    by_load,
+    literal_consumption,
+    repaired_consumption,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,7 +134,7 @@ def _partitions(
         view.members[place] = int(own.get("member") is not None)
         view.connections[place] = view.members[place]
         view.content[place] = PartitionContent(_shares(own.get("groups")), _shares(own.get("sizes")))
-    printed = literal(view, WEIGHT)
+    printed = literal_consumption(view, WEIGHT)
     compared = range(len(loads)) if len(loads) <= MAX_COMPARED else ()
     halves, thirds = (0.5, 0.5), (1 / 3, 1 / 3, 1 / 3)
     return tuple(
@@ -139,7 +144,9 @@ def _partitions(
             backlog=row["backlog"] or 0,
             record_bytes=view.record_bytes[place],
             served_per_second=row["served_per_second"],
-            isc=None if capacity is None else repaired(view.rate[place], view.load[place], capacity, WEIGHT),
+            isc=None
+            if capacity is None
+            else repaired_consumption(view.rate[place], view.load[place], capacity, WEIGHT),
             isc_literal=printed[place],
             ps_content=tuple(by_content(view, place, other, halves, POWER) for other in compared),
             ps_load=tuple(by_load(view, place, other, thirds, POWER) for other in compared),

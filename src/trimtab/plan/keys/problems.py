@@ -9,7 +9,7 @@ from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
 from trimtab.model.plan import Problem
 from trimtab.plan.keys.rebalance import RoutingBoard, keyed_loads
 from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TABLE_BYTES
-from trimtab_keys.core.known_hashes import HASH_SOURCE
+from trimtab_keys.core.hashes import HASH_SOURCE
 
 
 def long_key(key: HotKey, size: int) -> Problem:

@@ -7,8 +7,15 @@ from dataclasses import replace
 from trimtab.model.queues.plan import QueueForecast, SchedulerOrder
 from trimtab.model.queues.snapshot import QueuesSnapshot
 from trimtab_common.errors import SettingsError
-from trimtab_queues.core.messages import Effect, MoveMessages, PauseQueue, QueuesObserved, ResumeQueue
-from trimtab_queues.core.scheduling import SchedulerState, handle
+from trimtab_queues.core.scheduling import (
+    Effect,
+    MoveMessages,
+    PauseQueue,
+    QueuesObserved,
+    ResumeQueue,
+    SchedulerState,
+    handle,
+)
 from trimtab_queues.core.settings import SchedulingSettings
 from trimtab_queues.format.settings import QueuesSettings
 

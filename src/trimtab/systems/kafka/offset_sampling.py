@@ -21,8 +21,7 @@ from trimtab.observe.keys.pipeline import COLUMNS, KeysPipelineSettings
 from trimtab.systems.kafka.groups import ConsumerGroup
 from trimtab.systems.kafka.keyed_topic import KeyedTopic, TopicState, keyed_topic
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.known_hashes import fitting
-from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.hashes import key_group, matching_partitioner
 from trimtab_keys.core.routing import Route, RoutingTable, group_count
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ class OffsetSampling:
         told: dict[str, Any] = {"version": table.version, "base": table.base}
         told["hashed"] = self._salt is not None
         told["placed_records"], told["keyed_records"] = placed(found, table)
-        told["partitioner"] = fitting(sample, count)
+        told["partitioner"] = matching_partitioner(sample, count)
         told["records"] = sum(one["records"] for one in found.values())
         told["routes"] = [table.group_route(group).partitions[0] for group in range(group_count(table.base))]
         return self._write(seen, consumers, told, found, [self._hot(one, table) for one in hot])

@@ -16,22 +16,31 @@ from typing import Any, Final, TypeVar
 from trimtab.systems.paxos.settings import PaxosConnection
 from trimtab_common.errors import ConnectError, InputError, SettingsError
 from trimtab_common.files import write_atomically
-from trimtab_store.core.bounds import CLAIM_BYTES, claims_bytes
-from trimtab_store.core.entries import Change, ChangeClaims, PublishMap
 from trimtab_store.core.messages import (
+    CLAIM_BYTES,
     AskMap,
+    Change,
+    ChangeClaims,
     ChangeMap,
     GroupReport,
     MapChanged,
     MapIs,
+    PublishMap,
     ReadGroupMetrics,
+    claims_bytes,
 )
 from trimtab_store.core.token import CLUSTER
 from trimtab_store.format.configuration import STORE, NodeConfiguration, read_configuration
-from trimtab_store.format.envelope import opened
-from trimtab_store.format.frames import HEAD, MAX_FRAME_BYTES, TornFrameError, decoded, encoded
 from trimtab_store.format.peer_authentication import HANDSHAKE_BYTES, answer_to, hello_of, verify_proof
 from trimtab_store.format.preferred_map import read_map, write_map
+from trimtab_store.format.wire import (
+    FRAME_HEAD,
+    MAX_FRAME_BYTES,
+    TornFrameError,
+    checked_message,
+    decoded,
+    encoded,
+)
 
 _T = TypeVar("_T")
 _NO_ANSWER: Final = (OSError, TornFrameError, InputError)
@@ -347,7 +356,7 @@ class _Line:
 
     def poll(self) -> tuple[int, Any]:
         """The next message."""
-        return opened(self.message(MAX_FRAME_BYTES))
+        return checked_message(self.message(MAX_FRAME_BYTES))
 
     def message(self, most_bytes: int) -> Any:
         """What the next frame holds."""
@@ -372,7 +381,7 @@ def _error_text(error: Exception) -> str:
 
 
 def _message(line: socket.socket, most_bytes: int, until: float) -> Any:
-    length, crc = HEAD.unpack(_bytes(line, HEAD.size, until))
+    length, crc = FRAME_HEAD.unpack(_bytes(line, FRAME_HEAD.size, until))
     if length > most_bytes:
         raise TornFrameError
     return decoded(_bytes(line, length, until), crc)

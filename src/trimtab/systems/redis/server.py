@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from trimtab.extras import missing_extra_named
 from trimtab.systems.redis.settings import RedisConnection
 from trimtab_common.errors import ConnectError
-from trimtab_queues.format.address import credentials_of, is_cluster, nodes_of
 from trimtab_queues.format.exchange import (
     HISTORY,
     RETENTION_SECONDS,
@@ -21,7 +20,7 @@ from trimtab_queues.format.exchange import (
     read_published,
     read_report,
 )
-from trimtab_queues.format.scripts import source
+from trimtab_queues.format.server import credentials_of, is_cluster, nodes_of, script_source
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
@@ -180,7 +179,9 @@ class QueueServerClient:
             default=slot,
         )  # fmt: skip
         words = (letter.id.rpartition("/")[2], str(queue // len(slots)))
-        return bool(self._request(lambda: self._client.eval(source("requeue"), 1, slots[slot].base, *words)))
+        return bool(
+            self._request(lambda: self._client.eval(script_source("requeue"), 1, slots[slot].base, *words))
+        )
 
     def reports(self) -> list[ProcessReport]:
         """The newest report of each process that told something of late, by name."""

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from trimtab.systems.connection import ClusterTable, Connection, connection_of
 from trimtab_common.errors import InputError, SettingsError
-from trimtab_queues.format.address import CLUSTER, full_address, is_cluster, nodes_of, without_password
+from trimtab_queues.format.server import CLUSTER, full_address, is_cluster, nodes_of, without_password
 
 SCHEMES: Final = ("redis", "rediss")
 

@@ -14,7 +14,7 @@ from trimtab.history.keys.compare import TABLES, KeysScenario, compare, default_
 from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationSettings, waiting
 from trimtab.history.keys.stream import KeyStream, Zipf, drawn_stream, parse_zipf
 from trimtab_common.errors import InputError, SettingsError
-from trimtab_keys.core.catalogue import POLICIES
+from trimtab_keys.core.policies import POLICIES
 
 STREAM = drawn_stream(Zipf(1.4, 200), 300.0, 8.0, 3, seed=2)
 SETTING = KeysScenario(

@@ -28,9 +28,9 @@ from trimtab.history.keys.simulation import (
 )
 from trimtab.history.keys.stream import KeyStream
 from trimtab_common.errors import InputError
-from trimtab_keys.core.catalogue import policy_named
-from trimtab_keys.core.murmur2 import POSITIVE, key_group, murmur2
-from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.hashes import POSITIVE, key_group, murmur2
+from trimtab_keys.core.order.messages import OrderingConfig
+from trimtab_keys.core.policies import policy_named
 from trimtab_keys.core.routing import RoutingTable
 
 HOT = b"hot"

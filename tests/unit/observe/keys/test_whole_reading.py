@@ -24,7 +24,7 @@ from trimtab.plan.keys.trim import plan_keys
 from trimtab.report.keys.renderer import plan_text, status_text
 from trimtab.systems.kafka import offset_sampling
 from trimtab.systems.kafka.keyed_topic import ConsumerGroup, PublishedRouting, TopicState
-from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.hashes import key_group
 
 if TYPE_CHECKING:
     from pathlib import Path

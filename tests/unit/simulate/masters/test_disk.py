@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from simulate.masters.machine import SimulatedDisk
-from trimtab_store.core.entries import NoOp
-from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
+from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, NoOp, Promised
 
 
 def test_what_a_snapshot_covers_goes_when_a_node_starts() -> None:

@@ -18,8 +18,7 @@ from simulate.masters.histories import (
     ReadStarted,
 )
 from simulate.masters.world import StoreWorld
-from trimtab_store.core.entries import MessageRecord
-from trimtab_store.core.messages import FetchResponse
+from trimtab_store.core.messages import FetchResponse, MessageRecord
 from trimtab_store.core.settings import StoreSettings
 
 

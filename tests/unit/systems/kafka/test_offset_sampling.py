@@ -12,7 +12,7 @@ from trimtab.observe.lake.lake import Lake
 from trimtab.systems.kafka import offset_sampling
 from trimtab.systems.kafka.groups import ConsumerGroup
 from trimtab.systems.kafka.keyed_topic import PublishedRouting, TopicState
-from trimtab_keys.core.murmur2 import key_group
+from trimtab_keys.core.hashes import key_group
 from trimtab_keys.core.routing import Route, RoutingTable, group_count
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 from aiokafka.producer.message_accumulator import MessageAccumulator
 from aiokafka.producer.transaction_manager import TransactionManager
 
-from trimtab_keys.clients import aiokafka_batches as module
-from trimtab_keys.clients.aiokafka_batches import DeadlineAccumulator
+from trimtab_keys.clients import aiokafka as module
+from trimtab_keys.clients.aiokafka import DeadlineAccumulator
 
 if TYPE_CHECKING:
     import pytest

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from trimtab_keys.clients import confluent as module
 from trimtab_keys.clients.confluent import Consumer
-from trimtab_keys.clients.confluent import consumer as module
 
 
 class Deaf:

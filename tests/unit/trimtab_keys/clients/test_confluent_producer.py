@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import KafkaError
 
 from trimtab_common.errors import SettingsError
+from trimtab_keys.clients import confluent as module
 from trimtab_keys.clients.confluent import Producer
-from trimtab_keys.clients.confluent import producer as module
 from trimtab_keys.clients.ordered_producer import OrderedProducer
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.murmur2 import POSITIVE, murmur2
+from trimtab_keys.core.hashes import POSITIVE, murmur2
 from trimtab_keys.core.order.messages import Stamp
 from trimtab_keys.core.order.sender import OrderedSender
 from trimtab_keys.core.routing import Route, RoutingTable, group_count

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
 from trimtab_keys.clients import aiokafka, confluent, kafka_python
-from trimtab_keys.clients.confluent import producer as confluent_module
+from trimtab_keys.clients import confluent as confluent_module
 from trimtab_keys.clients.ordered_producer import OrderedProducer
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.core.order.sender import OrderedSender

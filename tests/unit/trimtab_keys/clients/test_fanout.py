@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from trimtab_keys.clients import follower as module
-from trimtab_keys.clients.follower import RequestIntervals, TableFollower
+from trimtab_keys.clients import table_router as module
 from trimtab_keys.clients.metadata_connection import FETCH_SECONDS, TopicDescription
 from trimtab_keys.clients.ordered_consumer import HEARS_PER_SECOND, POLL_SECONDS
 from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.clients.table_router import RequestIntervals, TableFollower
 from trimtab_keys.format.heartbeat import EXPIRY_HEARTBEATS, LONGEST_SECONDS, ClientHeartbeat, read_heartbeat
 
 STEP_SECONDS = 1.0

@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from trimtab_common.errors import SettingsError
-from trimtab_keys.clients import follower as module
-from trimtab_keys.clients.follower import TableFollower
+from trimtab_keys.clients import table_router as module
 from trimtab_keys.clients.metadata_connection import MetadataConnection, TopicDescription
 from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.clients.table_router import TableFollower
 from trimtab_keys.core.routing import RoutingTable
 from trimtab_keys.format.heartbeat import ClientHeartbeat, read_heartbeat
 from trimtab_keys.format.table import PublishedTable, table_bytes

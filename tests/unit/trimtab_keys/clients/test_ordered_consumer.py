@@ -14,13 +14,12 @@ import pytest
 from trimtab_common.errors import InputError
 from trimtab_keys.clients import ordered_consumer as module
 from trimtab_keys.clients.checkpoints import InMemoryCheckpointStore
-from trimtab_keys.clients.follower import RequestIntervals
 from trimtab_keys.clients.ordered_consumer import OrderedConsumer
 from trimtab_keys.clients.ordered_producer import OrderedProducer
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.order.messages import Stamp
+from trimtab_keys.clients.table_router import RequestIntervals
+from trimtab_keys.core.order.messages import OrderingConfig, Stamp
 from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.core.order.settings import OrderingConfig
 from trimtab_keys.core.routing import Route, RoutingTable
 from trimtab_keys.format.stamp import HEADER, stamp_bytes, without_stamp
 

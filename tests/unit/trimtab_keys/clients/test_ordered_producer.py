@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from trimtab_keys.clients.ordered_producer import Headers, OrderedProducer
-from trimtab_keys.core.order.messages import PLAIN
+from trimtab_keys.core.order.messages import PLAIN, OrderingConfig
 from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.core.order.settings import OrderingConfig
 from trimtab_keys.core.routing import Route, RoutingTable
 from trimtab_keys.format.stamp import HEADER, read_stamp
 

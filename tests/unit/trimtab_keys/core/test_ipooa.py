@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.consumption import literal, repaired
-from trimtab_keys.core.load import PartitionContent, PartitionLoadView
-from trimtab_keys.core.policies.ipooa import OverloadOptimisation
-from trimtab_keys.core.settings import IpooaSettings
-from trimtab_keys.core.similarity import by_content, by_load, minkowski
+from trimtab_keys.core.load import (
+    PartitionContent,
+    PartitionLoadView,
+    by_content,
+    by_load,
+    literal_consumption,
+    minkowski,
+    repaired_consumption,
+)
+from trimtab_keys.core.policies import IpooaSettings, OverloadOptimisation
 
 KEY = b"21"
 """Without its sign 1173551340: partition 0 of 5, and of 4."""
@@ -26,9 +31,9 @@ def view_of(
 
 def test_repaired_consumption() -> None:
     """80 of 100 a second arrive and half a second of work waits: 0.4·0.8 + 0.6·0.5; both end at 1."""
-    assert repaired(80, 50, 100, 0.4) == pytest.approx(0.62)
-    assert repaired(900, 50, 100, 0.4) == pytest.approx(0.4 + 0.3)
-    assert repaired(80, 900, 100, 0.4) == pytest.approx(0.32 + 0.6)
+    assert repaired_consumption(80, 50, 100, 0.4) == pytest.approx(0.62)
+    assert repaired_consumption(900, 50, 100, 0.4) == pytest.approx(0.4 + 0.3)
+    assert repaired_consumption(80, 900, 100, 0.4) == pytest.approx(0.32 + 0.6)
 
 
 def test_literal_consumption_has_a_mean_of_one_over_the_partitions() -> None:
@@ -38,10 +43,10 @@ def test_literal_consumption_has_a_mean_of_one_over_the_partitions() -> None:
     """
     view = PartitionLoadView(3)
     view.keys[:], view.members[:], view.connections[:] = [6, 3, 1], [1, 2, 1], [1, 1, 5]
-    found = literal(view, 0.4)
+    found = literal_consumption(view, 0.4)
     assert found == pytest.approx([0.44176, 0.31319, 0.24505], abs=1e-5)
     assert sum(found) == pytest.approx(1)
-    assert literal(PartitionLoadView(3), 0.4) == [0, 0, 0]
+    assert literal_consumption(PartitionLoadView(3), 0.4) == [0, 0, 0]
 
 
 def test_the_literal_reading_does_not_see_load() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from trimtab_keys.core.known_hashes import HASH_SOURCE, HASHES, fitting
+from trimtab_keys.core.hashes import HASH_SOURCE, HASHES, matching_partitioner
 
 PARTITIONS = 4
 """Of a topic that librdkafka's cluster in memory makes when it is asked for."""
@@ -41,7 +41,7 @@ def test_the_partitioner_of_a_client_is_recognised(name: str) -> None:
     """Each key lies where its hash says, and no other known hash puts it there."""
     found = lying(name)
     assert found == {key: HASHES[name](key) % PARTITIONS for key in KEYS}
-    assert fitting(list(found.items()), PARTITIONS) == name
+    assert matching_partitioner(list(found.items()), PARTITIONS) == name
     assert name in HASH_SOURCE
 
 
@@ -49,8 +49,8 @@ def test_nine_of_ten_keys_are_enough_and_fewer_are_not() -> None:
     """Some keys may lie where a table before put them; keys at random fit no partitioner."""
     right = [(b"%d" % one, HASHES["fnv1a_random"](b"%d" % one) % 7) for one in range(90)]
     wrong = [(key, (place + 1) % 7) for key, place in right]
-    assert fitting(right + wrong[:10], 7) == "fnv1a_random"
-    assert fitting(right + wrong[:11], 7) is None
-    assert fitting(wrong, 7) is None
-    assert fitting([], 7) is None
-    assert fitting([(b"", 3)], 7) is None, "an empty key goes anywhere"
+    assert matching_partitioner(right + wrong[:10], 7) == "fnv1a_random"
+    assert matching_partitioner(right + wrong[:11], 7) is None
+    assert matching_partitioner(wrong, 7) is None
+    assert matching_partitioner([], 7) is None
+    assert matching_partitioner([(b"", 3)], 7) is None, "an empty key goes anywhere"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import murmur2 as of_the_client
 
-from trimtab_keys.core import murmur2 as module
-from trimtab_keys.core.murmur2 import Hashes, mixed, murmur2, places
+from trimtab_keys.core import hashes as module
+from trimtab_keys.core.hashes import Hashes, mix_bits, murmur2, partition_choices
 
 
 @pytest.mark.parametrize(
@@ -50,16 +50,16 @@ def test_neither_long_nor_many_keys_fill_the_memory(monkeypatch: pytest.MonkeyPa
 @given(st.integers(0, 2**31 - 1), st.integers(1, 40), st.integers(1, 40))
 def test_places_are_distinct_and_begin_with_the_hash(h: int, count: int, among: int) -> None:
     """Fewer places are the beginning of more."""
-    found = places(h, min(count, among), among)
+    found = partition_choices(h, min(count, among), among)
     assert found[0] == h % among
     assert len(set(found)) == len(found) == min(count, among)
     assert all(0 <= one < among for one in found)
-    assert places(h, 1, among) == found[:1]
+    assert partition_choices(h, 1, among) == found[:1]
 
 
 def test_each_place_comes_second_and_third_equally_often() -> None:
     """Over 7,000 keys in seven partitions each is expected 1,000 times, with a deviation of 29."""
-    found = [places(mixed(number) >> 1, 3, 7) for number in range(7000)]
+    found = [partition_choices(mix_bits(number) >> 1, 3, 7) for number in range(7000)]
     for turn in range(3):
         counts = Counter(one[turn] for one in found)
         assert all(abs(count - 1000) < 5 * 29 for count in counts.values())

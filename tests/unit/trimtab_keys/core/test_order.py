@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trimtab_common.errors import SettingsError
-from trimtab_keys.core.murmur2 import POSITIVE, murmur2
+from trimtab_keys.core.hashes import POSITIVE, murmur2
 from trimtab_keys.core.order.messages import (
     PLAIN,
     CommitOffset,
@@ -13,6 +13,7 @@ from trimtab_keys.core.order.messages import (
     FillGap,
     Flush,
     OrderedRecord,
+    OrderingConfig,
     ProbePartition,
     ReadCheckpoint,
     ReadEnds,
@@ -23,7 +24,6 @@ from trimtab_keys.core.order.messages import (
 )
 from trimtab_keys.core.order.receiver import OrderedReceiver
 from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.core.order.settings import OrderingConfig
 from trimtab_keys.core.routing import Route, RoutingTable
 
 KEY = b"21"

@@ -8,19 +8,22 @@ from itertools import cycle
 
 import pytest
 
-from trimtab_keys.core.heavy_hitters import SpaceSaving
+from trimtab_keys.core.hashes import POSITIVE, mix_bits, murmur2, partition_choices
 from trimtab_keys.core.load import PartitionLoadView, least_loaded
-from trimtab_keys.core.murmur2 import POSITIVE, mixed, murmur2, places
-from trimtab_keys.core.policies.bounded import BoundedLoads
-from trimtab_keys.core.policies.choices import DChoices, PartialKeyGrouping, WChoices, choices
-from trimtab_keys.core.policies.hashing import HashPartitioning
-from trimtab_keys.core.policies.keyless import (
+from trimtab_keys.core.policies import (
     AdaptivePartition,
+    BoundedLoads,
+    DChoices,
+    HashPartitioning,
+    KeyGroups,
+    PartialKeyGrouping,
     RandomPartition,
     RoundRobinPartition,
+    SpaceSaving,
     StickyPartition,
+    WChoices,
+    choices,
 )
-from trimtab_keys.core.policies.table import KeyGroups
 from trimtab_keys.core.routing import Route, RoutingTable
 
 
@@ -47,7 +50,7 @@ def key_in(partitions: int, home: int, second: int | None = None) -> bytes:
     for number in range(100_000):
         key = b"k%d" % number
         h = hash_of(key)
-        other = (home + 1 + mixed(h) % (partitions - 1)) % partitions if partitions > 1 else home
+        other = (home + 1 + mix_bits(h) % (partitions - 1)) % partitions if partitions > 1 else home
         if h % partitions == home and second in (None, other):
             return key
     raise AssertionError
@@ -176,7 +179,7 @@ def test_d_choices_go_to_d_places_of_the_key() -> None:
         policy.choose(b"hot" if number % 10 < 3 else b"cold %d" % number, view, random.Random(number).random)
     assert policy.d == 6
     went = {policy.choose(b"hot", view, random.Random(number).random) for number in range(500)}
-    assert went == set(places(hash_of(b"hot"), 6, 10))
+    assert went == set(partition_choices(hash_of(b"hot"), 6, 10))
 
 
 def test_bounded_loads_keep_every_partition_below_the_bound() -> None:
@@ -194,7 +197,7 @@ def test_bounded_loads_keep_every_partition_below_the_bound() -> None:
 def test_a_full_partition_hands_on_clockwise() -> None:
     """The ring as it is defined: a hundred hashes of "partition:point" each, the key's own stirred once."""
     ring = sorted((murmur2(b"%d:%d" % (place, point)), place) for place in range(4) for point in range(100))
-    at = mixed(hash_of(b"hot"))
+    at = mix_bits(hash_of(b"hot"))
     owners = [place for where, place in ring if where >= at] + [place for where, place in ring if where < at]
     policy, view = BoundedLoads(epsilon=0.25), PartitionLoadView(4)
     went = [policy.choose(b"hot", view, drawing(0.5)) for _ in range(3)]

@@ -15,13 +15,11 @@ from taskiq.exceptions import SendTaskError
 
 from trimtab_common.errors import ConnectError, InputError, SettingsError
 from trimtab_queues import BalancedBroker, QueuesFullError, retry_after_seconds
+from trimtab_queues.broker.broker import broker_arguments
 from trimtab_queues.broker.envelope import BODY_BYTES_MAX, Envelope
-from trimtab_queues.broker.settings import broker_arguments
+from trimtab_queues.core.catalogue import CentralQueue, WorkStealing
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.policies.central import CentralQueue
-from trimtab_queues.core.policies.round_robin import OpenRoundRobinQueue
-from trimtab_queues.core.policies.stealing import WorkStealing
-from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.policies import DispatchPolicy, OpenRoundRobinQueue
 
 TEN_LINES = """
 import asyncio
@@ -276,7 +274,7 @@ def test_work_is_level_where_counts_would_not_be() -> None:
         await broker.shutdown()
         return lengths
 
-    from trimtab_queues.core.policies.least_work import LeastWorkLeft
+    from trimtab_queues.core.policies import LeastWorkLeft
 
     assert asyncio.run(story(LeastWorkLeft)) == [1, 10]
     assert asyncio.run(story(OpenRoundRobinQueue)) == [6, 5]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from trimtab_common.errors import SettingsError
-from trimtab_queues.core.forecast import QueueState, forecast_length, forecast_work, state_of, trend
+from trimtab_queues.core.scheduling import QueueState, forecast_length, forecast_work, state_of, trend
 from trimtab_queues.core.settings import SchedulingSettings
 
 DEFAULT = SchedulingSettings()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab_queues.core.hang_detection import WorkerProgress
+from trimtab_queues.core.scheduling import WorkerProgress
 
 
 def test_who_finishes_nothing_hangs_after_a_while() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimtab_queues.core.lanes import LaneClassifier, is_quick_first
+from trimtab_queues.core.ordering import LaneClassifier, is_quick_first
 
 
 def test_alike_messages_stay_in_one_line() -> None:

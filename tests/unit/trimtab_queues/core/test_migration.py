@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab_queues.core.affinity import KeyAffinity
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.messages import MoveMessages
-from trimtab_queues.core.migration import MISFITS, chosen
-from trimtab_queues.core.policies.least_work import LeastWorkLeft
+from trimtab_queues.core.ordering import MISFITS, KeyAffinity, choose_messages
+from trimtab_queues.core.policies import LeastWorkLeft
+from trimtab_queues.core.scheduling import MoveMessages
 
 
 @dataclass(frozen=True)
@@ -32,45 +31,47 @@ def by_count(messages: int) -> MoveMessages:
 def test_the_last_go_first_and_never_more_than_ordered() -> None:
     """Of 3, 1, 2, 2 seconds four are ordered: the last two; three and a half take the last and the third."""
     waiting = [Waiting(weight) for weight in (3.0, 1.0, 2.0, 2.0)]
-    assert chosen(waiting, by_work(4.0)) == [2, 3]
-    assert chosen(waiting, by_work(3.5)) == [1, 3], "the second last does not fit, the one before it does"
-    assert chosen(waiting, by_work(0.5)) == []
-    assert chosen(waiting, by_count(3)) == [1, 2, 3]
+    assert choose_messages(waiting, by_work(4.0)) == [2, 3]
+    assert choose_messages(waiting, by_work(3.5)) == [1, 3], (
+        "the second last does not fit, the one before it does"
+    )
+    assert choose_messages(waiting, by_work(0.5)) == []
+    assert choose_messages(waiting, by_count(3)) == [1, 2, 3]
 
 
 def test_sums_of_fractions_do_not_leave_a_message_behind() -> None:
     """Three tenths are ordered; 0.1 + 0.1 + 0.1 is a hair more."""
-    assert chosen([Waiting(0.1)] * 5, by_work(0.3)) == [2, 3, 4]
+    assert choose_messages([Waiting(0.1)] * 5, by_work(0.3)) == [2, 3, 4]
 
 
 def test_no_more_goes_than_the_target_can_hold() -> None:
     """Work for all of them is ordered, and there is room for two."""
-    assert chosen([Waiting(1.0)] * 5, by_work(9.0), room=2) == [3, 4]
-    assert chosen([Waiting(1.0)] * 5, by_work(9.0), room=0) == []
+    assert choose_messages([Waiting(1.0)] * 5, by_work(9.0), room=2) == [3, 4]
+    assert choose_messages([Waiting(1.0)] * 5, by_work(9.0), room=0) == []
 
 
 def test_what_was_moved_lately_stays_and_its_key_with_it() -> None:
     """The last and the second were moved; Ann's other message stays with the second."""
     waiting = [Waiting(1.0, "ann"), Waiting(1.0, "ann"), Waiting(1.0), Waiting(1.0)]
-    assert chosen(waiting, by_work(9.0), resting={1, 3}) == [2]
-    assert chosen(waiting, by_work(9.0), resting={3}) == [0, 1, 2]
+    assert choose_messages(waiting, by_work(9.0), resting={1, 3}) == [2]
+    assert choose_messages(waiting, by_work(9.0), resting={3}) == [0, 1, 2]
 
 
 def test_messages_of_one_key_go_together_or_stay() -> None:
     """Ann has three seconds waiting: with two ordered she stays and Bob goes, with three she goes whole."""
     waiting = [Waiting(1.0, "ann"), Waiting(1.0, "bob"), Waiting(1.0, "ann"), Waiting(1.0, "ann")]
-    assert chosen(waiting, by_work(2.0)) == [1]
-    assert chosen(waiting, by_work(3.0)) == [0, 2, 3]
-    assert chosen(waiting, by_count(4)) == [0, 1, 2, 3]
-    assert chosen(waiting, by_count(4), in_work={"ann"}) == [1], "one of hers is in work"
+    assert choose_messages(waiting, by_work(2.0)) == [1]
+    assert choose_messages(waiting, by_work(3.0)) == [0, 2, 3]
+    assert choose_messages(waiting, by_count(4)) == [0, 1, 2, 3]
+    assert choose_messages(waiting, by_count(4), in_work={"ann"}) == [1], "one of hers is in work"
 
 
 def test_the_search_gives_up_among_messages_that_are_all_too_long() -> None:
     """A short one further on than that is not found, one nearer is."""
-    assert chosen([Waiting(1.0), *[Waiting(9.0)] * MISFITS], by_work(2.0)) == []
+    assert choose_messages([Waiting(1.0), *[Waiting(9.0)] * MISFITS], by_work(2.0)) == []
     some = [Waiting(1.0), *[Waiting(9.0)] * (MISFITS - 1)]
-    assert chosen(some, by_work(2.0)) == [0]
-    assert chosen([*some, *some], by_work(2.0)) == [0, MISFITS], "it gives up after so many in a row"
+    assert choose_messages(some, by_work(2.0)) == [0]
+    assert choose_messages([*some, *some], by_work(2.0)) == [0, MISFITS], "it gives up after so many in a row"
 
 
 @given(
@@ -85,7 +86,7 @@ def test_whatever_is_ordered_is_not_exceeded_and_keys_stay_whole(
     waiting: list[Waiting], work: float, in_work: set[str], room: int
 ) -> None:
     """Each place once, in order; within the work and the room; all of a key or none of it."""
-    places = chosen(waiting, by_work(work), in_work=in_work, room=room)
+    places = choose_messages(waiting, by_work(work), in_work=in_work, room=room)
     assert places == sorted(set(places))
     assert len(places) <= room
     assert sum(waiting[place].weight for place in places) <= work * (1 + 1e-9)

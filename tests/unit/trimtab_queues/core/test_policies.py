@@ -7,18 +7,25 @@ from math import inf
 import pytest
 
 from trimtab_common.errors import InputError
+from trimtab_queues.core.catalogue import (
+    CentralQueue,
+    CountThreshold,
+    JoinIdleQueue,
+    JoinShortestQueue,
+    MinMin,
+    PowerOfTwo,
+    WorkStealing,
+)
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.policies.central import CentralQueue
-from trimtab_queues.core.policies.idle import JoinIdleQueue
-from trimtab_queues.core.policies.least_work import FEW, LeastWorkLeft
-from trimtab_queues.core.policies.light_load import LightLoadFirst
-from trimtab_queues.core.policies.min_min import MinMin
-from trimtab_queues.core.policies.power_of_two import PowerOfTwo
-from trimtab_queues.core.policies.round_robin import OpenRoundRobinQueue, RoundRobinQueue
-from trimtab_queues.core.policies.shortest import JoinShortestQueue
-from trimtab_queues.core.policies.size_interval import SizeInterval, equal_work_limits
-from trimtab_queues.core.policies.stealing import WorkStealing
-from trimtab_queues.core.policies.threshold import CountThreshold
+from trimtab_queues.core.policies import (
+    FEW,
+    LeastWorkLeft,
+    LightLoadFirst,
+    OpenRoundRobinQueue,
+    RoundRobinQueue,
+    SizeInterval,
+    equal_work_limits,
+)
 from trimtab_queues.core.settings import SchedulingSettings
 
 

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab_queues.core.forecast import QueueState
-from trimtab_queues.core.messages import (
+from trimtab_queues.core.scheduling import (
     Effect,
     MessagesMoved,
     MoveMessages,
     PauseQueue,
     QueuesObserved,
+    QueueState,
     ResumeQueue,
+    SchedulerState,
+    handle,
 )
-from trimtab_queues.core.scheduling import SchedulerState, handle
 from trimtab_queues.core.settings import SchedulingSettings
 
 HUNDREDS = SchedulingSettings(

@@ -16,13 +16,11 @@ import pytest
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.processes import free_ports
 from trimtab_common.errors import ConnectError, InputError, NodeError
-from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
 from trimtab_store.clients.consumer import Consumer
-from trimtab_store.clients.group_status import masters_of, query_group_status
 from trimtab_store.clients.producer import Producer
-from trimtab_store.core.bounds import PAYLOAD_BYTES
-from trimtab_store.core.messages import MapChanged
-from trimtab_store.format import segments
+from trimtab_store.core.messages import PAYLOAD_BYTES, MapChanged
+from trimtab_store.format import log
 from trimtab_store.format.configuration import FORMAT, NodeConfiguration
 from trimtab_store.format.log import NodeLog
 from trimtab_store.format.preferred_map import write_map
@@ -278,7 +276,7 @@ def test_a_node_whose_disk_takes_nothing_more_ends(
         async with Producer(cluster, "t", timeout_seconds=4.0) as producer:
             await producer.send(b"kept")
             with monkeypatch.context() as patch:
-                patch.setattr(segments, "write_all", fails)
+                patch.setattr(log, "write_all", fails)
                 lost = await producer.post(b"lost")
                 with pytest.raises(
                     NodeError, match=f"^node 0 of cluster c ends: the disk of .* {sentence}.*again"
@@ -302,7 +300,7 @@ def test_a_running_node_keeps_its_log_bounded(tmp_path: Path, monkeypatch: pytes
             for number in range(1000):
                 await producer.post(b"%d" % number + b" " * 100)
             await producer.flush()
-            while segments.segments(tmp_path / "node" / "log")[0] == 1:
+            while log.segments(tmp_path / "node" / "log")[0] == 1:
                 await producer.send(b"0")
         async with running(given) as cluster, Consumer(cluster, "t", "reader") as consumer:
             found = [await consumer.receive() for _ in range(1000)]

@@ -5,22 +5,29 @@ from __future__ import annotations
 import pytest
 
 from support.masters_bench import Bench
-from trimtab_store.core import replica
-from trimtab_store.core.bounds import ENTRY_BYTES, NAME_BYTES, PAYLOAD_BYTES, UNFIT, entry_bytes
-from trimtab_store.core.entries import AppendMessages, Entry, MessageRecord, SyncOffsets
+from trimtab_store.core import paxos
 from trimtab_store.core.messages import (
+    ENTRY_BYTES,
+    NAME_BYTES,
+    PAYLOAD_BYTES,
+    UNFIT,
+    AppendMessages,
     CatchUp,
     Chosen,
+    Entry,
     ForwardMessage,
+    MessageRecord,
     OffsetCommitted,
     OffsetUpload,
     ProduceRequest,
     ProduceResponse,
+    SyncOffsets,
+    entry_bytes,
 )
 from trimtab_store.core.node_context import NodeContext
-from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.paxos import PaxosLog
 from trimtab_store.core.settings import StoreSettings
-from trimtab_store.format.frames import encoded
+from trimtab_store.format.wire import encoded
 
 LONG = "n" * NAME_BYTES
 
@@ -100,7 +107,7 @@ def test_an_entry_takes_no_more_than_is_reckoned(entry: AppendMessages | SyncOff
 
 def test_a_node_that_is_behind_is_told_so_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for the rest then; an answer larger than a frame could not be sent at all."""
-    monkeypatch.setattr(replica, "MAX_BATCH_BYTES", 1000)
+    monkeypatch.setattr(paxos, "MAX_BATCH_BYTES", 1000)
     station = NodeContext(0, 1, 1, StoreSettings(), now=100.0)
     one = PaxosLog(station, 0, lambda slot, entry: None, tuple, lambda state: None)
     entries = [AppendMessages(slot, (MessageRecord("t", "p", slot, bytes(300)),)) for slot in range(1, 8)]

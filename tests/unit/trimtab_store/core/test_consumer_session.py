@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from trimtab_store.core.consumer_session import ConsumerSession
-from trimtab_store.core.entries import MessageRecord
+from trimtab_store.core.client_sessions import ConsumerSession
 from trimtab_store.core.messages import (
     FetchRequest,
     FetchResponse,
+    MessageRecord,
     OffsetCommitted,
     OffsetUpload,
     RequestOffset,

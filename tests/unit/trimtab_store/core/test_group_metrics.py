@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from support.masters_bench import Bench
-from trimtab_store.core.entries import AppendMessages, MessageRecord
 from trimtab_store.core.messages import (
     Accept,
+    AppendMessages,
     FetchRequest,
     GroupReport,
+    MessageRecord,
     ProduceRequest,
     ProduceResponse,
     ReadGroupMetrics,

@@ -6,7 +6,6 @@ import pytest
 
 from support.masters_bench import Bench
 from trimtab_store.core.group import ReplicatedGroup
-from trimtab_store.core.incoming_transfer import IncomingTransfer
 from trimtab_store.core.messages import (
     ConfirmReady,
     ProbeTransfer,
@@ -15,6 +14,7 @@ from trimtab_store.core.messages import (
     TransferProbed,
     TransferReady,
 )
+from trimtab_store.core.transfer import IncomingTransfer
 
 INCUMBENT, IDEAL, ANOTHER = 0, 1, 2
 CYCLE = 7

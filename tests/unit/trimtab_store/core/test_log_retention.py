@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab_common.errors import InputError
-from trimtab_store.core.acceptor import LEARNT
-from trimtab_store.core.entries import ClaimMastership, NoOp
-from trimtab_store.core.log_retention import RetainedLog
-from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promise, Promised
+from trimtab_store.core.messages import (
+    AcceptedAt,
+    ChosenUpTo,
+    ClaimMastership,
+    GroupSnapshot,
+    NoOp,
+    Promise,
+    Promised,
+)
 from trimtab_store.core.node_context import NodeContext
-from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.paxos import LEARNT, PaxosLog, RetainedLog
 from trimtab_store.core.settings import StoreSettings
 
 MOVES = st.lists(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from support.masters_bench import Bench
-from trimtab_store.core.acceptor import NO_BALLOT
-from trimtab_store.core.entries import MessageRecord
 from trimtab_store.core.messages import (
     Accepted,
     Ballot,
     DescribeGroup,
     GroupStatus,
+    MessageRecord,
     ProduceRequest,
     ProduceResponse,
     Promise,
@@ -20,7 +19,7 @@ from trimtab_store.core.messages import (
     StartTransfer,
     WriteLog,
 )
-from trimtab_store.core.rejoin import ALL_RESTARTED, RESTARTED
+from trimtab_store.core.paxos import ALL_RESTARTED, NO_BALLOT, RESTARTED
 
 
 def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:

@@ -7,20 +7,21 @@ from typing import Any
 import pytest
 
 from support.masters_bench import Bench
-from trimtab_store.core.bounds import CLAIM_BYTES
-from trimtab_store.core.entries import AcquireToken, ChangeClaims, PublishMap
-from trimtab_store.core.map_versions import Registry
 from trimtab_store.core.messages import (
+    CLAIM_BYTES,
     Accept,
     Accepted,
+    AcquireToken,
     AskMap,
+    ChangeClaims,
     ChangeMap,
     Chosen,
     Commit,
     MapIs,
     Promise,
+    PublishMap,
 )
-from trimtab_store.core.token import CLUSTER
+from trimtab_store.core.token import CLUSTER, Registry
 
 
 def ready(groups: int = 1, **settings: Any) -> tuple[Bench, int, list[int]]:

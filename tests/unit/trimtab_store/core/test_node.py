@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from support.masters_bench import Bench
-from trimtab_store.core.entries import AcquireToken, AppendMessages, MessageRecord
 from trimtab_store.core.messages import (
     Accept,
+    AcquireToken,
+    AppendMessages,
     Chosen,
     Commit,
     MapChanged,
+    MessageRecord,
     NodeHeartbeat,
     ProbeTransfer,
     ProduceRequest,

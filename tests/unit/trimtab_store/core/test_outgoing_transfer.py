@@ -7,22 +7,25 @@ from typing import Any
 import pytest
 
 from support.masters_bench import Bench
-from trimtab_store.core.entries import AppendMessages, ClaimMastership, MessageRecord, TransferMastership
 from trimtab_store.core.group import ReplicatedGroup
 from trimtab_store.core.messages import (
     Accept,
+    AppendMessages,
+    ClaimMastership,
     FetchRequest,
+    MessageRecord,
     OffsetUpload,
     Prepare,
     ProduceRequest,
     ProduceResponse,
     Received,
     StartTransfer,
+    TransferMastership,
     TransferReady,
 )
-from trimtab_store.core.outgoing_transfer import TransferPhase
-from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.paxos import PaxosLog
 from trimtab_store.core.settings import TransferScheme
+from trimtab_store.core.transfer import TransferPhase
 
 MASTER, IDEAL, ANOTHER = 0, 1, 2
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimtab_store.core.acceptor import Acceptor
-from trimtab_store.core.entries import AppendMessages, ClaimMastership, NoOp
 from trimtab_store.core.messages import (
     Accept,
     Accepted,
     AcceptedAt,
+    AppendMessages,
     CatchUp,
     Chosen,
     ChosenUpTo,
+    ClaimMastership,
     Commit,
     GroupSnapshot,
+    NoOp,
     Prepare,
     Promise,
     Promised,
@@ -23,7 +24,7 @@ from trimtab_store.core.messages import (
     WriteLog,
 )
 from trimtab_store.core.node_context import NodeContext
-from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.paxos import Acceptor, PaxosLog
 from trimtab_store.core.settings import StoreSettings
 
 A, B, C = (AppendMessages(1, ()), AppendMessages(2, ()), AppendMessages(3, ()))

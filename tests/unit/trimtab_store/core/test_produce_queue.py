@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from support.masters_bench import Bench
-from trimtab_store.core.entries import AppendMessages, MessageRecord
 from trimtab_store.core.messages import (
     Accept,
+    AppendMessages,
     Chosen,
     GroupSnapshot,
+    MessageRecord,
     ProduceRequest,
     ProduceResponse,
     Received,

@@ -8,8 +8,8 @@ from math import inf
 
 import pytest
 
+from trimtab_store.core.client_sessions import ProducerSession
 from trimtab_store.core.messages import ProduceRequest, ProduceResponse, SendMessage
-from trimtab_store.core.producer_session import ProducerSession
 
 WINDOW = 256
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab_store.core.entries import (
+from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
     MessageRecord,

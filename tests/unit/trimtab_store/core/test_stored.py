@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimtab_store.core.entries import AppendMessages, ClaimMastership, Entry, MessageRecord
 from trimtab_store.core.log import STORE
-from trimtab_store.core.messages import GroupSnapshot
-from trimtab_store.core.node_context import NodeContext
-from trimtab_store.core.settings import StoreSettings
-from trimtab_store.core.store_messages import (
+from trimtab_store.core.messages import (
     AppendConflict,
+    AppendMessages,
     AppendTimeout,
+    ClaimMastership,
     CreateEntries,
     EntriesCreated,
     EntriesRead,
+    Entry,
+    GroupSnapshot,
+    MessageRecord,
     ReadEntries,
     SnapshotStored,
     StoreRequest,
     StoreSnapshot,
 )
+from trimtab_store.core.node_context import NodeContext
+from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.stored import StoreLog
 
 A, B, C, D = (AppendMessages(fence, ()) for fence in range(1, 5))

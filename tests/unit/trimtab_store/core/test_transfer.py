@@ -7,18 +7,13 @@ from typing import Any
 import pytest
 
 from support.masters_bench import Bench
-from trimtab_store.core.entries import (
-    AcquireToken,
-    AppendMessages,
-    ClaimMastership,
-    MessageRecord,
-    SyncOffsets,
-    TransferMastership,
-)
 from trimtab_store.core.messages import (
     Accept,
     Accepted,
+    AcquireToken,
+    AppendMessages,
     Chosen,
+    ClaimMastership,
     ClientDisconnected,
     Commit,
     ConfirmReady,
@@ -27,6 +22,7 @@ from trimtab_store.core.messages import (
     FetchResponse,
     ForwardMessage,
     GroupStatus,
+    MessageRecord,
     NodeHeartbeat,
     OffsetCommitted,
     OffsetUpload,
@@ -36,11 +32,13 @@ from trimtab_store.core.messages import (
     Received,
     RequestOffset,
     StartTransfer,
+    SyncOffsets,
+    TransferMastership,
 )
-from trimtab_store.core.outgoing_transfer import TransferPhase
-from trimtab_store.core.replica import PaxosLog
+from trimtab_store.core.paxos import PaxosLog
 from trimtab_store.core.settings import TransferScheme
 from trimtab_store.core.token import CLUSTER
+from trimtab_store.core.transfer import TransferPhase
 
 
 def publish(sequence: int) -> ProduceRequest:

@@ -6,7 +6,7 @@ import pytest
 
 from support.masters_bench import Bench
 from trimtab_store.core.messages import MapChanged
-from trimtab_store.core.transfer_backoff import TransferBackoff
+from trimtab_store.core.transfer import TransferBackoff
 
 
 def test_each_loss_in_a_row_makes_the_rest_longer_up_to_a_bound() -> None:

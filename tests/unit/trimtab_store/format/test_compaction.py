@@ -16,12 +16,17 @@ import pytest
 from tests.support.careful_disk import CarefulDisk, Stopped
 
 from trimtab_common.errors import InputError
-from trimtab_store.core.entries import AppendMessages, MessageRecord
-from trimtab_store.core.log_retention import RetainedLog
-from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promised
-from trimtab_store.format.frames import encoded
-from trimtab_store.format.log import NodeLog
-from trimtab_store.format.segments import FIRST_FORMAT, DiskError, segment, segments
+from trimtab_store.core.messages import (
+    AcceptedAt,
+    AppendMessages,
+    ChosenUpTo,
+    GroupSnapshot,
+    MessageRecord,
+    Promised,
+)
+from trimtab_store.core.paxos import RetainedLog
+from trimtab_store.format.log import FIRST_FORMAT, DiskError, NodeLog, segment_path, segments
+from trimtab_store.format.wire import encoded
 
 SEGMENT_BYTES = 500
 LEFT = [("all", 1.0), ("all", 0.0), ("none", 1.0), ("none", 0.0), ("all", 0.5), ("removals", 0.0)]
@@ -141,7 +146,7 @@ def test_a_start_may_be_stopped_everywhere_too(tmp_path: Path) -> None:
     prepared.mkdir()
     run(prepared, lines, [])
     first = segments(prepared / "log")[0]
-    shutil.copy(segment(prepared / "log", first), segment(prepared / "log", first - 2))
+    shutil.copy(segment_path(prepared / "log", first), segment_path(prepared / "log", first - 2))
     (prepared / "log.00000099.making").write_bytes(b"half")
 
     def do(folder: Path) -> None:
@@ -337,19 +342,19 @@ def test_what_is_missing_or_damaged_is_refused(tmp_path: Path, what: str) -> Non
     numbers = segments(path)
     match what:
         case "first":
-            segment(path, numbers[0]).unlink()
+            segment_path(path, numbers[0]).unlink()
         case "middle":
-            segment(path, numbers[2]).unlink()
+            segment_path(path, numbers[2]).unlink()
         case "all":
             for number in numbers:
-                segment(path, number).unlink()
+                segment_path(path, number).unlink()
         case "head":
             path.write_bytes(b"")
         case "torn":
-            os.truncate(segment(path, numbers[1]), segment(path, numbers[1]).stat().st_size - 1)
+            os.truncate(segment_path(path, numbers[1]), segment_path(path, numbers[1]).stat().st_size - 1)
         case "swapped":
-            segment(path, numbers[1]).replace(segment(path, numbers[2]))
-            shutil.copy(segment(path, numbers[2]), segment(path, numbers[1]))
+            segment_path(path, numbers[1]).replace(segment_path(path, numbers[2]))
+            shutil.copy(segment_path(path, numbers[2]), segment_path(path, numbers[1]))
     advice = (
         "start it with an empty folder, never with an older copy of this one: it votes again once all other "
     )

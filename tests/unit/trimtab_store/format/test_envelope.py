@@ -7,17 +7,19 @@ from typing import Any
 import pytest
 
 from trimtab_common.errors import InputError
-from trimtab_store.core.entries import AppendMessages, MessageRecord, NoOp
 from trimtab_store.core.messages import (
+    AppendMessages,
     ChosenUpTo,
     FetchRequest,
     GroupSnapshot,
+    MessageRecord,
     NodeHeartbeat,
+    NoOp,
     OffsetUpload,
     ProduceRequest,
 )
 from trimtab_store.core.state import GroupState
-from trimtab_store.format.envelope import opened
+from trimtab_store.format.wire import checked_message
 
 RECORD = MessageRecord("t", "p", 1, b"x")
 BEAT = NodeHeartbeat((), 0, 0)
@@ -42,9 +44,9 @@ def state() -> tuple[Any, ...]:
 def test_what_is_no_message_for_a_group_is_refused(told: Any) -> None:
     """Entries alone, and lines of a node's own log, are said to nobody."""
     with pytest.raises(InputError, match="no number of a group with a message for it"):
-        opened(told)
-    assert opened((0, ProduceRequest("c", RECORD))) == (0, ProduceRequest("c", RECORD))
-    assert opened((-1, NodeHeartbeat((1,), 0, 0))) == (-1, NodeHeartbeat((1,), 0, 0))
+        checked_message(told)
+    assert checked_message((0, ProduceRequest("c", RECORD))) == (0, ProduceRequest("c", RECORD))
+    assert checked_message((-1, NodeHeartbeat((1,), 0, 0))) == (-1, NodeHeartbeat((1,), 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -66,13 +68,13 @@ def test_what_is_no_message_for_a_group_is_refused(told: Any) -> None:
 def test_a_snapshot_that_no_log_could_restore_is_refused(group: int, wrong: tuple[Any, ...]) -> None:
     """A node would end in the middle of restoring it."""
     with pytest.raises(InputError, match=f"a snapshot of group {group} holds another state"):
-        opened((group, GroupSnapshot(3, wrong)))
+        checked_message((group, GroupSnapshot(3, wrong)))
     for right in (
         (0, GroupSnapshot(3, EMPTY)),
         (0, GroupSnapshot(3, state())),
         (-1, GroupSnapshot(3, (7, 1, (0,), ("a",)))),
     ):
-        assert opened(right) == right
+        assert checked_message(right) == right
 
 
 @pytest.mark.parametrize(
@@ -87,5 +89,5 @@ def test_a_snapshot_that_no_log_could_restore_is_refused(group: int, wrong: tupl
 def test_names_of_consumers_are_bounded(told: Any, what: str) -> None:
     """They are kept for good, so what is longer is refused where it comes in; in bytes, not letters."""
     with pytest.raises(InputError, match=f"the name of {what}, expected 255 or fewer"):
-        opened((0, told))
-    assert opened((0, FetchRequest("c", "n" * 255, "ä" * 127, 1, 0, 9)))
+        checked_message((0, told))
+    assert checked_message((0, FetchRequest("c", "n" * 255, "ä" * 127, 1, 0, 9)))

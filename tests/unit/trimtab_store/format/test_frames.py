@@ -10,20 +10,23 @@ import msgspec
 import pytest
 
 from trimtab_common.errors import InputError
-from trimtab_store.core.entries import AppendMessages, ClaimMastership, MessageRecord, NoOp
 from trimtab_store.core.messages import (
     Accept,
+    AppendMessages,
     Chosen,
+    ClaimMastership,
     ForwardMessage,
     GroupSnapshot,
+    MessageRecord,
     NodeHeartbeat,
+    NoOp,
     Prepare,
     ProduceRequest,
     Promise,
     TransferProbed,
 )
-from trimtab_store.format import frames
-from trimtab_store.format.frames import HEAD, NUMBERED, TornFrameError, decoded, encoded
+from trimtab_store.format import wire
+from trimtab_store.format.wire import FRAME_HEAD, NUMBERED, TornFrameError, decoded, encoded
 
 RECORD = MessageRecord("t", "p", 1, b"x")
 WRONG: tuple[Any, ...] = (None, {}, "x", 5, b"x", (), ((((1,),),),), RECORD, True)
@@ -32,7 +35,7 @@ WRONG: tuple[Any, ...] = (None, {}, "x", 5, b"x", (), ((((1,),),),), RECORD, Tru
 def read(value: Any) -> Any:
     """There and back, as a node of another version or language may write it."""
     frame = encoded(value)
-    return decoded(frame[HEAD.size :], crc32(frame[HEAD.size :]))
+    return decoded(frame[FRAME_HEAD.size :], crc32(frame[FRAME_HEAD.size :]))
 
 
 def raw(code: int, *fields: Any) -> Any:
@@ -144,9 +147,9 @@ def test_the_state_in_a_snapshot_comes_back_as_it_was() -> None:
 
 def test_a_message_too_large_to_be_read_again_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frame has a limit, beyond which its length is taken for damage."""
-    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
+    monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 100)
     assert encoded(b"x" * 98)
     with pytest.raises(InputError, match="a message has 101 bytes, expected 100 or fewer"):
         encoded(b"x" * 99)
     with pytest.raises(TornFrameError):
-        next(frames.frames(memoryview(HEAD.pack(101, 0) + bytes(101))))
+        next(wire.frames(memoryview(FRAME_HEAD.pack(101, 0) + bytes(101))))

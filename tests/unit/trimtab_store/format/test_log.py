@@ -10,19 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab_common.errors import InputError
-from trimtab_store.core.entries import (
+from trimtab_store.core.messages import (
+    AcceptedAt,
     AppendMessages,
+    ChosenUpTo,
     ClaimMastership,
+    GroupSnapshot,
     MessageRecord,
     NoOp,
+    Promise,
+    Promised,
     SyncOffsets,
     TransferMastership,
 )
-from trimtab_store.core.log_retention import RetainedLog
-from trimtab_store.core.messages import AcceptedAt, ChosenUpTo, GroupSnapshot, Promise, Promised
-from trimtab_store.format.frames import HEAD, NUMBERED, TornFrameError, decoded, encoded
-from trimtab_store.format.log import NodeLog
-from trimtab_store.format.segments import segment
+from trimtab_store.core.paxos import RetainedLog
+from trimtab_store.format.log import NodeLog, segment_path
+from trimtab_store.format.wire import FRAME_HEAD, NUMBERED, TornFrameError, decoded, encoded
 
 LINES = [
     (0, Promised((3, 1))),
@@ -49,11 +52,11 @@ LINES = [
 def written(path: Path) -> list[int]:
     """A log of these lines, and the size of its only segment after each sync."""
     log = NodeLog(path, "c", 1)
-    sizes = [segment(path, 1).stat().st_size]
+    sizes = [segment_path(path, 1).stat().st_size]
     for group, line in LINES:
         log.write(group, line)
         log.sync()
-        sizes.append(segment(path, 1).stat().st_size)
+        sizes.append(segment_path(path, 1).stat().st_size)
     log.close()
     return sizes
 
@@ -77,9 +80,9 @@ def test_a_crash_at_every_byte_leaves_the_lines_before_it(tmp_path: Path) -> Non
     """Wherever the file ends, whole lines are there, the rest is gone, and writing goes on behind them."""
     path = tmp_path / "log"
     sizes = written(path)
-    data = segment(path, 1).read_bytes()
+    data = segment_path(path, 1).read_bytes()
     for length in range(sizes[0], len(data) + 1):
-        segment(path, 1).write_bytes(data[:length])
+        segment_path(path, 1).write_bytes(data[:length])
         count = sum(size <= length for size in sizes) - 1
         assert recovered(path) == expected(max(count, 0)), length
         log = NodeLog(path, "c", 1)
@@ -93,18 +96,18 @@ def test_any_byte_changed_in_the_last_line_cuts_that_line_off(tmp_path: Path) ->
     """A sector of zeros or an old one where the last line should be: nobody was told of it."""
     path = tmp_path / "log"
     sizes = written(path)
-    data = segment(path, 1).read_bytes()
+    data = segment_path(path, 1).read_bytes()
     for at in range(sizes[-2], len(data)):
-        segment(path, 1).write_bytes(data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :])
+        segment_path(path, 1).write_bytes(data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :])
         assert recovered(path) == expected(len(LINES) - 1), at
 
 
 def test_damage_before_the_end_is_refused(tmp_path: Path) -> None:
     """Promises that were synced and are gone would let two values into one slot."""
     sizes = written(tmp_path / "log")
-    data = bytearray(segment(tmp_path / "log", 1).read_bytes())
-    data[sizes[1] + HEAD.size + 2] ^= 0xFF
-    segment(tmp_path / "log", 1).write_bytes(data)
+    data = bytearray(segment_path(tmp_path / "log", 1).read_bytes())
+    data[sizes[1] + FRAME_HEAD.size + 2] ^= 0xFF
+    segment_path(tmp_path / "log", 1).write_bytes(data)
     with pytest.raises(InputError, match="is damaged at byte .*, with more of the log behind it"):
         NodeLog(tmp_path / "log", "c", 1)
 
@@ -146,25 +149,34 @@ def test_messages_come_back_as_they_were(accepted: tuple[object, ...]) -> None:
     """Type by type, nested in one another: what is compared by the protocol must be the same value."""
     message = (3, Promise((4, 1), 2, accepted))  # type: ignore[arg-type]
     frame = encoded(message)
-    _, crc = HEAD.unpack_from(frame)
-    found = decoded(frame[HEAD.size :], crc)
+    _, crc = FRAME_HEAD.unpack_from(frame)
+    found = decoded(frame[FRAME_HEAD.size :], crc)
     assert found == message
     assert [type(one[2]) for one in found[1].accepted] == [type(one[2]) for one in accepted]  # type: ignore[index]
     with pytest.raises(TornFrameError):
-        decoded(frame[HEAD.size :] + b"x", crc)
+        decoded(frame[FRAME_HEAD.size :] + b"x", crc)
 
 
 def test_every_message_has_its_number() -> None:
     """A message without one could not be sent; two of one number would be taken for one another."""
-    from trimtab_store.core import entries, messages
+    from trimtab_store.core import messages
 
     told = {
         kind
-        for module in (messages, entries)
-        for kind in vars(module).values()
-        if isinstance(kind, type) and issubclass(kind, tuple) and kind.__module__ == module.__name__
+        for kind in vars(messages).values()
+        if isinstance(kind, type) and issubclass(kind, tuple) and kind.__module__ == messages.__name__
     }
     inside = {
+        messages.StoreRequest,
+        messages.CreateEntries,
+        messages.ReadEntries,
+        messages.StoreSnapshot,
+        messages.StoreEvent,
+        messages.EntriesCreated,
+        messages.AppendConflict,
+        messages.AppendTimeout,
+        messages.EntriesRead,
+        messages.SnapshotStored,
         messages.Received,
         messages.TimerExpired,
         messages.ClientDisconnected,

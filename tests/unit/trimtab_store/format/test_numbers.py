@@ -7,7 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from trimtab_store.format.frames import NUMBERED
+from trimtab_store.format.wire import NUMBERED
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "formats.md"
 HEAD = "| number | message | fields | what it says |"

@@ -14,9 +14,8 @@ import msgspec
 import pytest
 
 from support.masters_nodes import free_addresses, node_configuration, nodes_running
-from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
 from trimtab_store.clients.consumer import Consumer
-from trimtab_store.clients.group_status import masters_of, query_group_status
 from trimtab_store.clients.producer import Producer
 
 SMALL = 1

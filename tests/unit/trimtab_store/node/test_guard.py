@@ -14,15 +14,14 @@ from tests.support.authority import Authority
 
 from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab_common.errors import ConnectError, InputError
-from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
 from trimtab_store.clients.consumer import Consumer
-from trimtab_store.clients.group_status import masters_of, query_group_status
 from trimtab_store.clients.producer import Producer
-from trimtab_store.connections.handshake import PeerIdentity, introduce, message
-from trimtab_store.format.frames import encoded
+from trimtab_store.connections import PeerIdentity, introduce, message
+from trimtab_store.format.configuration import TransportSecurity, names_host
 from trimtab_store.format.peer_authentication import FORMAT as WIRE
 from trimtab_store.format.peer_authentication import HANDSHAKE_BYTES
-from trimtab_store.format.transport_security import TransportSecurity, names_host
+from trimtab_store.format.wire import encoded
 
 SECRET, OTHER = "correct horse battery", "wrong horse battery!"
 HOST = "127.0.0.1"

@@ -17,8 +17,8 @@ from trimtab_store.clients.producer import Producer
 from trimtab_store.core.messages import DescribeGroup, FetchRequest, FetchResponse, GroupStatus, Received
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.format.configuration import FORMAT, NodeConfiguration
-from trimtab_store.format.frames import HEAD, decoded
-from trimtab_store.node import clock
+from trimtab_store.format.wire import FRAME_HEAD, decoded
+from trimtab_store.node import process
 from trimtab_store.node.health_monitor import HealthMonitor
 from trimtab_store.node.process import NodeProcess
 
@@ -38,8 +38,8 @@ class Heard:
 
     def write(self, frame: bytes) -> None:
         """Take a frame in."""
-        _, crc = HEAD.unpack_from(frame)
-        self.messages.append(decoded(frame[HEAD.size :], crc)[1])
+        _, crc = FRAME_HEAD.unpack_from(frame)
+        self.messages.append(decoded(frame[FRAME_HEAD.size :], crc)[1])
 
 
 def sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_where_no_clock_counts_sleep_the_one_that_does_not_is_taken(
             patch.delattr(time, "CLOCK_BOOTTIME", raising=False)
         else:
             patch.setattr(time, "clock_gettime", refused)
-        assert clock.chosen_clock() is time.monotonic
+        assert process.chosen_clock() is time.monotonic
 
 
 def test_a_node_that_stood_still_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,15 +14,15 @@ import pytest
 
 from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab_common.errors import InputError
+from trimtab_store import connections
 from trimtab_store.clients import producer
 from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.clients.consumer import Consumer
 from trimtab_store.clients.producer import Producer
-from trimtab_store.connections import links
-from trimtab_store.connections.handshake import PeerIdentity, introduce
-from trimtab_store.core.bounds import PAYLOAD_BYTES, UNFIT
-from trimtab_store.core.entries import MessageRecord, NoOp
+from trimtab_store.connections import PeerIdentity, introduce
 from trimtab_store.core.messages import (
+    PAYLOAD_BYTES,
+    UNFIT,
     Accept,
     Chosen,
     Commit,
@@ -30,16 +30,17 @@ from trimtab_store.core.messages import (
     FetchRequest,
     FetchResponse,
     GroupSnapshot,
+    MessageRecord,
     NodeHeartbeat,
+    NoOp,
     Prepare,
     ProduceRequest,
     ProduceResponse,
     SendMessage,
 )
-from trimtab_store.format import frames
-from trimtab_store.format.configuration import NodeConfiguration
-from trimtab_store.format.frames import HEAD, encoded
-from trimtab_store.format.transport_security import TransportSecurity
+from trimtab_store.format import wire
+from trimtab_store.format.configuration import NodeConfiguration, TransportSecurity
+from trimtab_store.format.wire import FRAME_HEAD, encoded
 from trimtab_store.node import process
 from trimtab_store.node.process import NodeProcess
 
@@ -80,7 +81,7 @@ def played(story: Coroutine[Any, Any, None]) -> None:
 
 def framed(body: bytes, crc: int | None = None) -> bytes:
     """A frame of any bytes."""
-    return HEAD.pack(len(body), crc32(body) if crc is None else crc) + body
+    return FRAME_HEAD.pack(len(body), crc32(body) if crc is None else crc) + body
 
 
 def message_99() -> bytes:
@@ -108,8 +109,8 @@ WRONG: list[tuple[Callable[[], bytes], str]] = [
     (lambda: encoded(5), "what came is no number of a group with a message"),
     (message_99, "message 99 is not known here"),
     (lambda: framed(b"\x91" * 5000), "a frame is whole, and no MessagePack"),
-    (lambda: framed(encoded((0, DescribeGroup("cl")))[HEAD.size :], 7), "what came is no frame"),
-    (lambda: HEAD.pack(8 << 20, 0), "a frame has 8,388,608 bytes, expected 1,048,576 or fewer"),
+    (lambda: framed(encoded((0, DescribeGroup("cl")))[FRAME_HEAD.size :], 7), "what came is no frame"),
+    (lambda: FRAME_HEAD.pack(8 << 20, 0), "a frame has 8,388,608 bytes, expected 1,048,576 or fewer"),
 ]
 
 
@@ -144,7 +145,7 @@ def test_what_a_client_says_wrongly_ends_its_connection_and_no_node(
         (lambda: encoded((-1, GroupSnapshot(9, ("state",)))), "a snapshot of group -1 holds another state"),
         (lambda: encoded((0, NoOp())), "what came is no number of a group with a message"),
         (message_99, "message 99 is not known here"),
-        (lambda: framed(encoded((0, Commit((1, 2), 1, 1)))[HEAD.size :], 7), "what came is no frame"),
+        (lambda: framed(encoded((0, Commit((1, 2), 1, 1)))[FRAME_HEAD.size :], 7), "what came is no frame"),
     ],
 )
 def test_what_a_peer_says_wrongly_ends_its_connection_and_no_node(
@@ -178,7 +179,7 @@ def test_a_message_for_a_node_that_there_is_not_goes_nowhere(tmp_path: Path) -> 
 
 async def answer(reader: asyncio.StreamReader) -> Any:
     """The next message."""
-    async for _, message in links.messages_of(reader):
+    async for _, message in connections.messages_of(reader):
         return message
     raise AssertionError("the node closed the connection")
 
@@ -309,7 +310,7 @@ def test_an_answer_that_fits_into_no_frame_is_left_out(
             reader, writer = await begun(cluster)
             writer.write(encoded((0, FetchRequest("cl", "c", "t", 1, 0, 4))))
             assert len((await answer(reader)).records) == 1
-            monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 3000)
+            monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 3000)
             writer.write(encoded((0, FetchRequest("cl", "c", "t", 2, 0, 4))))
             writer.write(encoded((0, DescribeGroup("cl"))))
             assert (await answer(reader)).messages == 1

@@ -11,13 +11,19 @@ from typing import Any
 import pytest
 
 from trimtab_common.errors import InputError
-from trimtab_store.connections import links
-from trimtab_store.connections.handshake import PeerIdentity, message
-from trimtab_store.connections.links import IDLE_TIMEOUT_SECONDS, PeerLink, messages_of, watch
+from trimtab_store import connections
+from trimtab_store.connections import (
+    IDLE_TIMEOUT_SECONDS,
+    PeerIdentity,
+    PeerLink,
+    message,
+    messages_of,
+    watch,
+)
 from trimtab_store.core.messages import NodeHeartbeat, Prepare
-from trimtab_store.format.frames import MAX_FRAME_BYTES, encoded
+from trimtab_store.format.configuration import TransportSecurity
 from trimtab_store.format.peer_authentication import FORMAT, HANDSHAKE_BYTES
-from trimtab_store.format.transport_security import TransportSecurity
+from trimtab_store.format.wire import MAX_FRAME_BYTES, encoded
 
 HOST = "127.0.0.1"
 
@@ -44,8 +50,8 @@ async def taken_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 def test_what_comes_after_so_much_is_dropped(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     """By count and by bytes, whichever comes first; and once there is room, frames wait again, in order."""
     frames = [encoded((0, Prepare((number, 0), 1))) for number in range(12)]
-    monkeypatch.setattr(links, "WAITING_FRAMES", 5 if limit == "frames" else 1000)
-    monkeypatch.setattr(links, "WAITING_BYTES", 1 << 20 if limit == "frames" else 5 * len(frames[0]))
+    monkeypatch.setattr(connections, "WAITING_FRAMES", 5 if limit == "frames" else 1000)
+    monkeypatch.setattr(connections, "WAITING_BYTES", 1 << 20 if limit == "frames" else 5 * len(frames[0]))
 
     async def story() -> None:
         found: list[Any] = []
@@ -82,7 +88,7 @@ def test_a_frame_that_is_larger_than_the_bound_is_sent_if_it_is_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A snapshot would never come through otherwise; the next one is dropped while it waits."""
-    monkeypatch.setattr(links, "WAITING_BYTES", 10)
+    monkeypatch.setattr(connections, "WAITING_BYTES", 10)
 
     async def story() -> None:
         one = link()
@@ -95,8 +101,8 @@ def test_a_frame_that_is_larger_than_the_bound_is_sent_if_it_is_alone(
 
 def test_what_waited_for_a_node_that_is_away_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is thrown away with every failed try, and so are its bytes."""
-    monkeypatch.setattr(links, "WAITING_BYTES", 10)
-    monkeypatch.setattr(links, "RECONNECT_SECONDS", 0.01)
+    monkeypatch.setattr(connections, "WAITING_BYTES", 10)
+    monkeypatch.setattr(connections, "RECONNECT_SECONDS", 0.01)
 
     async def story() -> None:
         one = link()
@@ -123,7 +129,7 @@ def test_a_connection_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
             watch(writer)
             watched.set_result(writer.get_extra_info("socket"))
 
-        monkeypatch.setattr(links, "watch", watch_and_tell)
+        monkeypatch.setattr(connections, "watch", watch_and_tell)
         server = await asyncio.start_server(taken_in, HOST, 0)
         running = asyncio.create_task(link(server.sockets[0].getsockname()[1]).run())
         line = await watched
@@ -157,7 +163,7 @@ def test_watching_goes_without_what_a_platform_lacks(monkeypatch: pytest.MonkeyP
 
 def test_a_node_that_says_nothing_at_the_beginning_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """After HANDSHAKE_SECONDS, and called again."""
-    monkeypatch.setattr(links, "HANDSHAKE_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.1)
 
     async def story() -> None:
         calls = 0

@@ -23,8 +23,7 @@ from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.port import PaxosPort
 from trimtab.systems.paxos.settings import PaxosConnection
 from trimtab_common.errors import ConnectError, InputError
-from trimtab_store.core.bounds import CLAIM_BYTES
-from trimtab_store.core.messages import MapChanged
+from trimtab_store.core.messages import CLAIM_BYTES, MapChanged
 from trimtab_store.format.configuration import STORE, NodeConfiguration
 from trimtab_store.format.preferred_map import write_map
 

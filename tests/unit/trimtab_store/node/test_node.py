@@ -11,8 +11,8 @@ import pytest
 from trimtab_common.errors import InputError, SettingsError
 from trimtab_store.format.configuration import read_configuration
 from trimtab_store.format.peer_authentication import FORMAT, identify
+from trimtab_store.node.health_monitor import RateLimitedLogger
 from trimtab_store.node.process import NodeProcess
-from trimtab_store.node.rate_limited_log import RateLimitedLogger
 
 GOOD = {
     "format": "trimtab/masters-node/1", "cluster": "c", "node": 0, "groups": 2,

@@ -18,15 +18,12 @@ from support.masters_nodes import cluster_of, free_addresses, node_configuration
 from trimtab.lab.sandbox.masters.sandbox import settings_for
 from trimtab.lab.sandbox.processes import free_ports
 from trimtab_common.errors import InputError
-from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
 from trimtab_store.clients.consumer import Consumer
-from trimtab_store.clients.group_status import masters_of, query_group_status
 from trimtab_store.clients.producer import Producer
-from trimtab_store.connections.handshake import PeerIdentity, introduce, message
-from trimtab_store.connections.peer_registry import PeerRegistry
+from trimtab_store.connections import PeerIdentity, PeerRegistry, introduce, message
 from trimtab_store.core.settings import TransferScheme
-from trimtab_store.format.configuration import NodeConfiguration
-from trimtab_store.format.frames import encoded
+from trimtab_store.format.configuration import NodeConfiguration, TransportSecurity
 from trimtab_store.format.peer_authentication import FORMAT as WIRE
 from trimtab_store.format.peer_authentication import (
     HANDSHAKE_BYTES,
@@ -35,7 +32,7 @@ from trimtab_store.format.peer_authentication import (
     differences,
     rejection_frame,
 )
-from trimtab_store.format.transport_security import TransportSecurity
+from trimtab_store.format.wire import encoded
 
 HOST = "127.0.0.1"
 STORY_SECONDS = 30.0

@@ -14,8 +14,7 @@ from trimtab_store.core.settings import StoreSettings
 from trimtab_store.format.configuration import FORMAT, NodeConfiguration
 from trimtab_store.format.log import NodeLog
 from trimtab_store.node import process
-from trimtab_store.node.process import NodeProcess
-from trimtab_store.node.terms import NAME, outlast
+from trimtab_store.node.process import TERMS_FILE, NodeProcess, wait_for_old_terms
 
 LONG = StoreSettings()
 SHORT = StoreSettings(lease_seconds=7.0, cycle_seconds=15.5)
@@ -25,27 +24,27 @@ def test_a_longer_term_of_the_last_process_runs_out_first(tmp_path: Path) -> Non
     """Once, and by as much as the longer of its terms was longer; a longer one now needs no wait."""
     waited: list[float] = []
     for settings in (LONG, LONG, SHORT, SHORT, LONG, replace(LONG, lease_seconds=8.0)):
-        outlast(tmp_path, settings, waited.append)
+        wait_for_old_terms(tmp_path, settings, waited.append)
     assert waited == [4.5, 2.0]
 
 
 def test_a_wait_that_is_broken_off_begins_anew(tmp_path: Path) -> None:
     """The new terms are written behind it."""
-    outlast(tmp_path, LONG)
+    wait_for_old_terms(tmp_path, LONG)
 
     def killed(seconds: float) -> None:
         raise KeyboardInterrupt
 
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            outlast(tmp_path, SHORT, killed)
+            wait_for_old_terms(tmp_path, SHORT, killed)
 
 
 def test_terms_that_cannot_be_read_are_no_shorter_ones(tmp_path: Path) -> None:
     """What has been promised is not known."""
-    (tmp_path / NAME).write_text("[]")
+    (tmp_path / TERMS_FILE).write_text("[]")
     with pytest.raises(InputError, match=r"terms.json cannot be read .*: remove it once all nodes"):
-        outlast(tmp_path, LONG)
+        wait_for_old_terms(tmp_path, LONG)
 
 
 def test_a_node_waits_before_its_own_term_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +65,7 @@ def test_a_node_waits_before_its_own_term_begins(tmp_path: Path, monkeypatch: py
         story.append("begun")
         return begun(*told)
 
-    monkeypatch.setattr(process, "outlast", waits)
+    monkeypatch.setattr(process, "wait_for_old_terms", waits)
     monkeypatch.setattr(NodeProcess, "_started", begins)
     NodeProcess(given)._log.close()
     assert story == ["waited", "begun"]

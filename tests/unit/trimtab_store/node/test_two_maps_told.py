@@ -11,7 +11,7 @@ from trimtab_store.core.node import StoreNode
 from trimtab_store.core.settings import StoreSettings
 from trimtab_store.core.token import CLUSTER
 from trimtab_store.format.configuration import FORMAT, NodeConfiguration
-from trimtab_store.format.frames import HEAD, decoded, encoded
+from trimtab_store.format.wire import FRAME_HEAD, decoded, encoded
 from trimtab_store.node.health_monitor import HealthMonitor
 from trimtab_store.node.process import NodeProcess
 
@@ -44,8 +44,8 @@ def test_a_node_names_both_the_version_and_the_remedy(
         for seen in (MapChanged(1, (1,)), MapChanged(3, (0,))):
             node._process_event(seen)
         frame = encoded((CLUSTER, NodeHeartbeat((), 3, 7)))
-        _, crc = HEAD.unpack_from(frame)
-        group, beat = decoded(frame[HEAD.size :], crc)
+        _, crc = FRAME_HEAD.unpack_from(frame)
+        group, beat = decoded(frame[FRAME_HEAD.size :], crc)
         for _ in range(3):
             node._process_event(Received(1, group, beat))
         assert node._timer is not None and node._failure is None

@@ -20,11 +20,10 @@ from kafka.structs import OffsetAndMetadata
 
 from trimtab_common.errors import InputError
 from trimtab_keys.clients.checkpoints import CheckpointStore
-from trimtab_keys.clients.client_config import check_consumer_config, check_producer_config
 from trimtab_keys.clients.ordered_consumer import Handler, OrderedConsumer
 from trimtab_keys.clients.ordered_producer import STEP_SECONDS, Headers, OrderedProducer, SerializedKey
 from trimtab_keys.clients.partitioners import PolicyPartitioner
-from trimtab_keys.clients.settings import RoutingConfig
+from trimtab_keys.clients.settings import RoutingConfig, check_consumer_config, check_producer_config
 from trimtab_keys.clients.table_router import TableRouter
 from trimtab_keys.core.order.messages import PLAIN
 from trimtab_keys.format.stamp import without_stamp

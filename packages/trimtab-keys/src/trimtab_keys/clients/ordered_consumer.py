@@ -16,10 +16,10 @@ from uuid import uuid4
 
 from trimtab_common.errors import InputError
 from trimtab_keys.clients.checkpoints import CheckpointStore, mark_name
-from trimtab_keys.clients.follower import TableFollower
 from trimtab_keys.clients.metadata_connection import MetadataConnection
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.murmur2 import Hashes
+from trimtab_keys.clients.table_router import TableFollower
+from trimtab_keys.core.hashes import Hashes
 from trimtab_keys.core.order.messages import (
     PLAIN,
     CommitOffset,

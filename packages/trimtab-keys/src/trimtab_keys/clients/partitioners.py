@@ -10,11 +10,9 @@ from typing import Protocol
 
 from trimtab_common.errors import InputError, SettingsError
 from trimtab_keys.clients.settings import LoadConfig
-from trimtab_keys.core.catalogue import KeyPolicyInputs, policy_named
+from trimtab_keys.core.hashes import Hashes
 from trimtab_keys.core.load import PartitionLoadView, SentRecordCounts, TopicLoad
-from trimtab_keys.core.murmur2 import Hashes
-from trimtab_keys.core.policies.ipooa import OverloadOptimisation
-from trimtab_keys.core.policy import Chance, KeyPolicy
+from trimtab_keys.core.policies import Chance, KeyPolicy, KeyPolicyInputs, OverloadOptimisation, policy_named
 from trimtab_keys.core.routing import group_count
 
 

@@ -1,19 +1,288 @@
-"""What a producer of any client goes by: its `OrderedProducer`, kept up to date by a `TableFollower`."""
+"""Routing tables in a client: a follower reads the newest table, and a router sends records by it.
+
+The follower also writes the heartbeats by which the publisher of tables knows who follows which version.
+"""
 
 from __future__ import annotations
 
+import logging
+import queue
 import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from math import inf
 from typing import Final
 from uuid import uuid4
 
+from kafka.errors import KafkaError
+
 from trimtab_common.errors import InputError
-from trimtab_keys.clients.follower import TableFollower
 from trimtab_keys.clients.metadata_connection import MetadataConnection, TopicDescription
 from trimtab_keys.clients.ordered_producer import OrderedProducer, ProducerAdapter
 from trimtab_keys.clients.settings import RoutingConfig
 from trimtab_keys.core.order.sender import OrderedSender
-from trimtab_keys.format.heartbeat import ClientHeartbeat
-from trimtab_keys.format.table import PublishedTable
+from trimtab_keys.format.heartbeat import LONGEST_SECONDS, PARTITION, ClientHeartbeat, heartbeat_bytes
+from trimtab_keys.format.heartbeat import record_key as beat_key
+from trimtab_keys.format.table import PublishedTable, read_table, read_table_file
+from trimtab_keys.format.table import record_key as table_key
+
+LOG = logging.getLogger("trimtab.keys")
+TURN_SECONDS = 0.2
+"""Longest pause between two looks at the topic of tables."""
+HEARTBEATS_PER_SECOND: Final = 50.0
+"""Heartbeats that all processes together write, as long as none waits `LONGEST_SECONDS`: up to 1,000."""
+POLLS_PER_SECOND: Final = 500.0
+"""Questions what the topic is, by all processes together."""
+
+Job = Callable[[MetadataConnection], None]
+
+
+class RequestIntervals:
+    """How often a process tells and asks: the more seldom, the more processes do.
+
+    Nobody reads others' heartbeats for it. The broker says at which offset a heartbeat was appended, so that
+    two of one process tell how many all processes have written in between. At one interval for all of them,
+    that rate times the interval is their number.
+
+    Parameters
+    ----------
+    least_seconds
+        Time between two heartbeats where processes are few.
+
+    Attributes
+    ----------
+    every_seconds
+        Time between two heartbeats.
+    processes
+        About how many write to the partition of heartbeats; 1 before anything is known.
+    """
+
+    def __init__(self, least_seconds: float) -> None:
+        self.every_seconds, self.processes = least_seconds, 1.0
+        self._least_seconds = least_seconds
+        self._started: tuple[int, float] | None = None
+        self._appended: tuple[int, float] | None = None
+
+    def appended(self, offset: int, at: float) -> None:
+        """A heartbeat has an offset, since this time; from any thread."""
+        self._appended = offset, at
+
+    def next_interval(self) -> float:
+        """The time until the next heartbeat, for the one that is told now.
+
+        It changes here only: whoever reads a heartbeat takes its process for gone by the time that it names.
+        """
+        begun, last = self._started, self._appended
+        if begun is None or last is None:
+            self._started = last
+        elif last[1] - begun[1] >= self.every_seconds:
+            self._started = last
+            rate = (last[0] - begun[0]) / (last[1] - begun[1])
+            self.processes = max(1.0, rate * self.every_seconds)
+            self.every_seconds = min(LONGEST_SECONDS, self.spread(self._least_seconds, HEARTBEATS_PER_SECOND))
+        return self.every_seconds
+
+    def spread(self, least_seconds: float, per_second: float) -> float:
+        """The time between two requests of this process, so that all together send so many a second."""
+        return max(least_seconds, self.processes / per_second)
+
+
+class TableFollower:
+    """The thread.
+
+    Parameters
+    ----------
+    settings
+        Where tables are.
+    topic
+        Of the records.
+    turn
+        Called after each look with the table (None before there is one) and the topic as it was last seen; it
+        says what stands against following the table.
+    heartbeat
+        What to tell, but for the topic and why the plain hash is followed.
+    clock
+        Seconds, from any beginning.
+
+    Attributes
+    ----------
+    table
+        The newest that was read; None before there is one.
+    description
+        The topic as it was when this began; None before anybody said so.
+    recreated
+        Its new id, if it was deleted and made anew since.
+    trouble
+        Why no table can be read or followed; None where it can, or where none is asked for.
+    intervals
+        How often it tells and asks.
+    """
+
+    def __init__(
+        self,
+        settings: RoutingConfig,
+        topic: str,
+        turn: Callable[[PublishedTable | None, TopicDescription, MetadataConnection], str | None],
+        heartbeat: Callable[[], ClientHeartbeat],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.table: PublishedTable | None = None
+        self.description: TopicDescription | None = None
+        self.recreated: str | None = None
+        self.trouble: str | None = None
+        self._settings, self._topic, self._turn, self._make_heartbeat = settings, topic, turn, heartbeat
+        self._clock, self.intervals = clock, RequestIntervals(settings.heartbeat_interval_seconds)
+        self._side = MetadataConnection(settings.connection, topic, settings.tables_topic)
+        self._jobs: queue.Queue[Job | None] = queue.Queue()
+        self._polled_at, self._stopping = threading.Event(), threading.Event()
+        self._reported_at, self._observed = -inf, -inf
+        self._reported: tuple[object, ...] = ()
+        self._timeout_error: str | None = None
+        self._thread = threading.Thread(target=self._run, name=f"trimtab-keys-{topic}", daemon=True)
+
+    def start(self) -> None:
+        """Begin, and wait for the first look, for `start_seconds` at most."""
+        self._thread.start()
+        if not self._polled_at.wait(self._settings.start_seconds):
+            self._log(f"nothing was heard of the cluster within {self._settings.start_seconds:g} s")
+
+    def submit(self, job: Job) -> None:
+        """Have something asked on the side connection, by this thread."""
+        self._jobs.put(job)
+
+    def stop(self) -> None:
+        """End the thread; its last word deletes its heartbeat."""
+        self._stopping.set()
+        self._jobs.put(None)
+        if self._thread.is_alive():
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._poll_and_report()
+            self._work()
+        with suppress(KafkaError, OSError):
+            if self._reported:
+                self._side.write_record(
+                    beat_key(self._topic, self._make_heartbeat().process), None, lambda _: None
+                )
+        self._side.close()
+
+    def _poll_and_report(self) -> None:
+        self._log(self._poll_error())
+        self._polled_at.set()
+        with suppress(KafkaError, OSError):
+            self._send_heartbeat()
+
+    def _poll_error(self) -> str | None:
+        """Look, and let the table be followed; what stands against it."""
+        against = [self._tried(self._poll)]
+        if self.description is not None:
+            # Also by a table that was read before: what failed is filled in this turn too.
+            against.append(self._tried(partial(self._turn, self.table, self.description, self._side)))
+        return "; ".join(why for why in against if why) or None
+
+    def _tried(self, step: Callable[[], str | None]) -> str | None:
+        """What a step says, or what it failed with."""
+        try:
+            return step()
+        except (InputError, KafkaError, OSError) as error:
+            return str(error) or type(error).__name__
+
+    def _work(self) -> None:
+        """Do what is asked, or wait a little for it; tables and heartbeats wait for no long queue of it."""
+        with suppress(queue.Empty):
+            self._do(self._jobs.get(timeout=TURN_SECONDS))
+            until = time.monotonic() + TURN_SECONDS
+            while time.monotonic() < until:
+                self._do(self._jobs.get_nowait())
+
+    def _do(self, job: Job | None) -> None:
+        if job is not None:
+            try:
+                job(self._side)
+            except (KafkaError, OSError, InputError) as error:
+                # Whoever asked asks again: what waits goes on waiting.
+                LOG.warning("keys of %s: %s", self._topic, error)
+
+    def _poll(self) -> str | None:
+        now = self._clock()
+        due = now - self._observed >= self.intervals.spread(self._settings.read_seconds, POLLS_PER_SECOND)
+        if due:
+            self._refresh_topic(now)
+        if self.description is None:
+            return self._timeout_error
+        data = self._read(due)
+        if data is not None and (self.table is None or data.table.version > self.table.table.version):
+            self.table = data
+            if not due and data.table.partitions > self.description.partitions:
+                self._refresh_topic(now)
+        if 0 < self.description.tables <= PARTITION:
+            return (
+                f"topic {self._settings.tables_topic} of routing tables has 1 partition, expected 2: "
+                "heartbeats have none, so that trimtab apply does not see this process; apply adds it"
+            )
+        return self._timeout_error
+
+    def _refresh_topic(self, now: float) -> None:
+        if self.description is not None:
+            self._observed = now  # also where brokers do not answer: all ask them at once then
+        try:
+            found = self._side.topic()
+        except (InputError, KafkaError, OSError) as error:
+            self._timeout_error = str(error) or type(error).__name__
+            return
+        self._observed, self._timeout_error = now, None
+        if self.description is None or found.topic_id == self.description.topic_id:
+            self.description = found
+        else:
+            self.recreated = found.topic_id
+
+    def _read(self, deadline: bool) -> PublishedTable | None:
+        settings, topic_id = self._settings, self.description.topic_id if self.description else None
+        if settings.tables_topic is not None:
+            if self.description is not None and not self.description.tables:
+                raise InputError(
+                    f"topic {settings.tables_topic} of routing tables: is not there; publish with trimtab "
+                    "apply, or create it with 2 partitions, cleanup.policy=compact and segment.ms=60000"
+                )
+            data = self._side.read(table_key(self._topic))
+            if data is None:
+                return None
+            return read_table(
+                data, f"table of {self._topic} on {settings.tables_topic}", self._topic, topic_id
+            )
+        if settings.table_file is not None and (deadline or self.table is None):
+            return read_table_file(settings.table_file, self._topic, topic_id)
+        return None
+
+    def _log(self, why: str | None) -> None:
+        if self.trouble != why:
+            version = self._make_heartbeat().version
+            goes_by = f"table {version}" if version else "the plain hash"
+            told = "the routing table can be read and followed" if why is None else why
+            LOG.warning("keys of %s: going by %s: %s", self._topic, goes_by, told)
+            self.trouble = why
+
+    def _send_heartbeat(self) -> None:
+        if self.description is None or self.description.tables <= PARTITION:
+            return
+        beat, now = self._make_heartbeat(), self._clock()
+        changed = (beat.version, tuple(beat.assigned), beat.partitions, beat.member)
+        if now - self._reported_at < self.intervals.every_seconds and changed == self._reported:
+            return
+        beat.topic_id = self.description.topic_id
+        beat.at, beat.every_seconds = time.time(), self.intervals.next_interval()
+        beat.plain_because = None if beat.version else self.trouble
+        self._side.write_record(
+            beat_key(self._topic, beat.process),
+            heartbeat_bytes(beat),
+            lambda offset: self.intervals.appended(offset, self._clock()),
+        )
+        self._reported_at, self._reported = now, changed
+
 
 CLOSE_SECONDS: Final = 5.0
 """A client that refuses fills as it is closed gets so long to make room; who waits for them has its gap."""

@@ -1,10 +1,11 @@
-"""The load of a topic's partitions, as a producer sees it: what was last seen, and what it sent since."""
+"""Load of partitions as a partitioner sees it: records sent, records that wait, and likeness."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, inf
+from operator import sub
 from typing import Final
 
 from trimtab_common.errors import InputError
@@ -341,3 +342,71 @@ def least_loaded(load: Sequence[float], among: Sequence[int], draw: float) -> in
         return among[loads.index(lowest)]
     equals = [one for one, its in zip(among, loads, strict=True) if its == lowest]
     return equals[int(draw * count)]
+
+
+def repaired_consumption(rate: float, backlog: float, capacity: float, weight: float) -> float:
+    """ISC of a partition, 0 to 1: λ1·min(1, rate / capacity) + λ2·min(1, backlog / (capacity · 1 s)).
+
+    Parameters
+    ----------
+    rate
+        Records a second that arrive.
+    backlog
+        Records that wait.
+    capacity
+        Records a second that the consumer can do.
+    weight
+        λ1; λ2 is the rest.
+    """
+    return weight * min(1.0, rate / capacity) + (1 - weight) * min(1.0, backlog / capacity)
+
+
+def literal_consumption(view: PartitionLoadView, weight: float) -> list[float]:
+    """ISC of every partition by the printed sum over its keys, λ1·Num(k)/N1 + λ2·Con(k)/N2.
+
+    Num(k) are the memberships of consumer groups that read the key's partition, Con(k) the connections that
+    fetch it, N1 and N2 what these come to over all keys. The sum over all partitions is 1, their mean one
+    over their number: it is above a threshold of one half only where one partition holds half of everything.
+    """
+    num = [keys * one for keys, one in zip(view.keys, view.members, strict=True)]
+    con = [keys * one for keys, one in zip(view.keys, view.connections, strict=True)]
+    all_num, all_con = sum(num) or 1, sum(con) or 1
+    return [
+        weight * one / all_num + (1 - weight) * other / all_con for one, other in zip(num, con, strict=True)
+    ]
+
+
+def minkowski(differences: Sequence[float], weights: Sequence[float], power: int) -> float:
+    """The distance (Σ θi·|xi(a) - xi(b)|^p)^(1/p)."""
+    return float(
+        sum(weight * abs(one) ** power for weight, one in zip(weights, differences, strict=True))
+        ** (1 / power)
+    )
+
+
+def by_content(view: PartitionLoadView, one: int, other: int, weights: Sequence[float], power: int) -> float:
+    """PS of what lies in two partitions: key groups and record sizes.
+
+    The two features are histograms; they differ by half the sum of what their shares differ by, which is 0
+    for equal and 1 for disjoint ones. The paper's θ, each 0.1 or more and together 1, can weigh nine features
+    at most, so that they cannot stand for a thousand shares.
+    """
+    a, b = view.content[one], view.content[other]
+    return minkowski((_apart(a.groups, b.groups), _apart(a.sizes, b.sizes)), weights, power)
+
+
+def by_load(view: PartitionLoadView, one: int, other: int, weights: Sequence[float], power: int) -> float:
+    """PS of two partitions' rates, backlogs and record sizes, each as a share of the greatest of all."""
+    differences = [
+        abs(values[one] - values[other]) / (max(values) or 1)
+        for values in (view.rate, view.load, view.record_bytes)
+    ]
+    return minkowski(differences, weights, power)
+
+
+def _apart(one: Sequence[float], other: Sequence[float]) -> float:
+    if not one or not other:
+        return 0.0 if len(one) == len(other) else 1.0
+    # Without a loop of Python's own: a thousand shares, for each pair of partitions at each look.
+    total: float = sum(map(abs, map(sub, one, other)))
+    return total / 2

@@ -1,15 +1,66 @@
-"""What a broker asks of the place where its queues lie; every back-end keeps the same promises."""
+"""What a broker asks of the place where its queues are, and the errors that it raises.
+
+`in_process` and `redis_streams` implement it; each method does all of its change or nothing.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from trimtab_common.errors import TrimtabError
 from trimtab_queues.broker.envelope import MICROSECONDS, Delivery, Envelope
-from trimtab_queues.core.lanes import LaneClassifier
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.messages import MessagesMoved, MoveMessages, QueuesObserved
+from trimtab_queues.core.ordering import LaneClassifier
+from trimtab_queues.core.scheduling import MessagesMoved, MoveMessages, QueuesObserved
+
+
+class QueuesFullError(TrimtabError):
+    """No queue may receive the message now: back-pressure.
+
+    Attributes
+    ----------
+    retry_after_seconds
+        When it is worth trying again; what a web layer puts into Retry-After.
+    """
+
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class QueueOwnershipLostError(TrimtabError):
+    """The worker's queue belongs to another worker now: this one was silent for too long."""
+
+
+def retry_after_seconds(error: BaseException) -> float | None:
+    """Seconds of the back-pressure behind an error; None where it is another error.
+
+    taskiq raises `SendTaskError` from whatever a broker raised, so that is looked into.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, QueuesFullError):
+            return seen.retry_after_seconds
+        seen = seen.__cause__
+    return None
+
+
+AGAIN_SECONDS = 0.1
+
+
+async def end_task(task: asyncio.Task[None]) -> None:
+    """Cancel a task, again and again until it is over; what it raised is not told.
+
+    redis-py 8.1 loses a cancellation that comes while it has a connection checked: once is not enough.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=AGAIN_SECONDS)
+    if not task.cancelled():
+        task.exception()
 
 
 @dataclass(frozen=True, slots=True)

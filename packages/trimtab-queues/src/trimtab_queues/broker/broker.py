@@ -1,16 +1,21 @@
-"""A taskiq broker that dispatches by work: `kick` chooses a queue, `listen` is one worker's own."""
+"""`BalancedBroker`: a broker for taskiq whose queues are balanced by work.
+
+It chooses a queue for each message by a dispatch policy, delivers messages to workers, and balances queues
+every second. Its arguments may come from the sections `[queues]` and `[redis]` of the settings.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import getpid
 from pathlib import Path
 from socket import gethostname
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 from uuid import uuid4
 
 from taskiq import AckableMessage, AsyncBroker, BrokerMessage, TaskiqEvents
@@ -18,10 +23,10 @@ from taskiq.brokers.inmemory_broker import InmemoryResultBackend
 from taskiq.receiver import Receiver
 from taskiq.utils import maybe_awaitable
 
-from trimtab_common.errors import ConnectError, InputError
-from trimtab_queues.broker.backend import Backend, lightest
+from trimtab_common.errors import ConnectError, InputError, SettingsError
+from trimtab_common.settings import read_unchecked
+from trimtab_queues.broker.backend import Backend, QueuesFullError, end_task, lightest
 from trimtab_queues.broker.balancing import Scheduler
-from trimtab_queues.broker.ending import ended
 from trimtab_queues.broker.envelope import (
     MICROSECONDS,
     AcceptedIds,
@@ -32,21 +37,101 @@ from trimtab_queues.broker.envelope import (
     microseconds,
     origin_of,
 )
-from trimtab_queues.broker.errors import QueuesFullError
 from trimtab_queues.broker.in_process import InProcessBackend
 from trimtab_queues.broker.listener import WorkerListener
-from trimtab_queues.broker.metrics import exposition, unhealthy
-from trimtab_queues.broker.reporter import MetricsReporter, apply_published, own_queues
-from trimtab_queues.broker.settings import broker_arguments
-from trimtab_queues.core.hang_detection import HANG_SECONDS
-from trimtab_queues.core.lanes import OVERTAKE_SECONDS
+from trimtab_queues.broker.reporter import MetricsReporter, apply_published, exposition, own_queues, unhealthy
+from trimtab_queues.core.catalogue import DispatchInputs, policy_named
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.policies.least_work import LeastWorkLeft
-from trimtab_queues.core.policy import DispatchPolicy
+from trimtab_queues.core.ordering import OVERTAKE_SECONDS
+from trimtab_queues.core.policies import DispatchPolicy, LeastWorkLeft
+from trimtab_queues.core.scheduling import HANG_SECONDS
 from trimtab_queues.core.settings import SchedulingSettings
-from trimtab_queues.format.address import is_cluster
 from trimtab_queues.format.exchange import CLASSES_MAX, PublishedWeights
-from trimtab_queues.format.settings import check_numbers
+from trimtab_queues.format.server import full_address, is_cluster
+from trimtab_queues.format.settings import SECTION, QueuesSettings, check_numbers
+
+CLUSTERS: Final = "clusters"
+"""The table with a table for each cluster; commands read it too."""
+SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://")
+
+
+def broker_arguments(
+    file: Path | None, environ: Mapping[str, str], cluster: str | None = None
+) -> dict[str, Any]:
+    """Arguments of `BalancedBroker` from the settings: `[queues]` and a server in `[clusters.NAME]`.
+
+    Parameters
+    ----------
+    cluster
+        The name of the server, if the settings name several.
+
+    Raises
+    ------
+    SettingsError
+        If the file or a value in these tables is wrong, or several servers are named and none is chosen.
+    """
+    read = read_unchecked(file, (), environ, {SECTION.name: SECTION, CLUSTERS: None}, lambda fault: None)
+    settings: QueuesSettings = read.bound(SECTION)
+    server = _server(read.table(CLUSTERS), cluster)
+    weights = sorted(settings.weights.values())
+    given = DispatchInputs(random.Random().random, tuple((one, 1.0) for one in weights))
+    found: dict[str, Any] = {
+        "queues": settings.queues,
+        "capacity": settings.capacity,
+        "policy": lambda ledger: policy_named(settings.policy, ledger, given),
+        "weights": settings.weights,
+        "default_weight": settings.default_weight,
+        "scheduling": settings.scheduling,
+        "enqueue_timeout_seconds": None
+        if settings.enqueue_timeout_seconds < 0
+        else settings.enqueue_timeout_seconds,
+        "heartbeat_timeout_seconds": settings.heartbeat_timeout_seconds,
+        "max_worker_crashes": settings.max_worker_crashes,
+        "hang_timeout_seconds": settings.hang_timeout_seconds,
+        "max_overtake_seconds": settings.max_overtake_seconds,
+        "slots": settings.slots,
+        "max_async_tasks": settings.max_async_tasks,
+    }
+    if server:
+        password = server.get("password")
+        if password is None and "password_file" in server:
+            try:
+                password = (
+                    (read.folder / str(server["password_file"])).read_text(encoding="utf-8").rstrip("\r\n")
+                )
+            except OSError as error:
+                raise SettingsError(f"password_file cannot be read: {error}; correct it") from error
+        files = {
+            option: read.folder / str(server[key])
+            for key, option in {
+                "tls_ca": "ssl_ca_certs",
+                "tls_certificate": "ssl_certfile",
+                "tls_key": "ssl_keyfile",
+            }.items()
+            if key in server
+        }
+        found["url"] = full_address(
+            str(server["address"]), None if password is None else str(password), **files
+        )
+        found["name"] = str(server.get("name", "queues"))
+    return found
+
+
+def _server(clusters: Mapping[str, Any], name: str | None) -> Mapping[str, Any]:
+    """The table of the server that is chosen, or of the only one; empty if there is none."""
+    servers = {
+        one: table
+        for one, table in clusters.items()
+        if isinstance(table, dict) and str(table.get("address", "")).startswith(SCHEMES)
+    }
+    if name is not None and name not in servers:
+        raise SettingsError(
+            f"cluster {name!r} is none of the servers in [clusters.NAME]: {', '.join(servers) or 'none'}"
+        )
+    if name is None and len(servers) > 1:
+        raise SettingsError(f"the settings name several servers: pass cluster= {' or '.join(servers)}")
+    return servers[name] if name is not None else next(iter(servers.values()), {})
+
 
 HANDOVER_SECONDS = 0.02
 """Work that a worker of a server fetches at once: quick messages cost fewer commands, long ones can move."""
@@ -254,7 +339,7 @@ class BalancedBroker(AsyncBroker):
         await asyncio.gather(*workers)
         for task in (self._scheduling, self._reporting):
             if task is not None:
-                await ended(task)
+                await end_task(task)
         if self._reporting is not None:
             await self.reporter.exchange()
         for listener in self._listeners.values():

@@ -8,8 +8,8 @@ from math import isfinite
 from typing import Any, Final
 
 from trimtab_common.settings import RejectCallback, Section, check_fractions, check_idle_usage
-from trimtab_queues.core.hang_detection import HANG_SECONDS
-from trimtab_queues.core.lanes import OVERTAKE_SECONDS
+from trimtab_queues.core.ordering import OVERTAKE_SECONDS
+from trimtab_queues.core.scheduling import HANG_SECONDS
 from trimtab_queues.core.settings import SchedulingSettings
 
 

@@ -10,11 +10,9 @@ from typing import Any, Self
 
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_store.clients.cluster import StoreConfig
-from trimtab_store.connections.handshake import PeerIdentity
-from trimtab_store.connections.links import PeerLink
-from trimtab_store.core.bounds import NAME_BYTES, name_bytes
-from trimtab_store.core.messages import SendMessage
-from trimtab_store.format.frames import encoded
+from trimtab_store.connections import PeerIdentity, PeerLink
+from trimtab_store.core.messages import NAME_BYTES, SendMessage, name_bytes
+from trimtab_store.format.wire import encoded
 
 
 class StoreClient:

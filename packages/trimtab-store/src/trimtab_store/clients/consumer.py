@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from trimtab_store.clients.client import StoreClient, check_name
 from trimtab_store.clients.cluster import StoreConfig
-from trimtab_store.core.consumer_session import ConsumerSession
+from trimtab_store.core.client_sessions import ConsumerSession
 from trimtab_store.core.messages import FetchResponse, OffsetCommitted, SendMessage
 
 

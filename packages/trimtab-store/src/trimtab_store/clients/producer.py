@@ -10,10 +10,8 @@ from typing import Any
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_store.clients.client import StoreClient
 from trimtab_store.clients.cluster import StoreConfig
-from trimtab_store.core.bounds import PAYLOAD_BYTES
-from trimtab_store.core.entries import MessageRecord
-from trimtab_store.core.messages import ProduceResponse, SendMessage
-from trimtab_store.core.producer_session import ProducerSession
+from trimtab_store.core.client_sessions import ProducerSession
+from trimtab_store.core.messages import PAYLOAD_BYTES, MessageRecord, ProduceResponse, SendMessage
 
 
 class Producer(StoreClient):

@@ -5,40 +5,34 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from trimtab_store.core.consumer_sessions import ConsumerSessions
-from trimtab_store.core.entries import (
-    AppendMessages,
-    ClaimMastership,
-    Entry,
-    Nonce,
-    SyncOffsets,
-    TransferMastership,
-)
-from trimtab_store.core.group_metrics import GroupMetrics
-from trimtab_store.core.incoming_transfer import IncomingTransfer
+from trimtab_store.core.client_requests import ConsumerSessions, GroupMetrics, ProduceQueue
 from trimtab_store.core.lease import MastershipLease
 from trimtab_store.core.log import MakeLog
 from trimtab_store.core.messages import (
+    AppendMessages,
+    ClaimMastership,
     ConfirmReady,
     DescribeGroup,
+    Entry,
     FetchRequest,
     ForwardMessage,
     GroupReport,
     GroupStatus,
+    Nonce,
     OffsetUpload,
     ProbeTransfer,
     ProduceRequest,
     StartTransfer,
+    SyncOffsets,
     TransferEnded,
+    TransferMastership,
     TransferProbed,
     TransferReady,
 )
 from trimtab_store.core.node_context import NodeContext
-from trimtab_store.core.outgoing_transfer import OutgoingTransfer, TransferPhase
-from trimtab_store.core.produce_queue import ProduceQueue
 from trimtab_store.core.settings import TransferScheme
 from trimtab_store.core.state import NO_MASTER, GroupState
-from trimtab_store.core.transfer_backoff import TransferBackoff
+from trimtab_store.core.transfer import IncomingTransfer, OutgoingTransfer, TransferBackoff, TransferPhase
 
 
 class ReplicatedGroup:

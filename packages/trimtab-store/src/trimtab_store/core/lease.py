@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from trimtab_store.core.entries import Nonce
+from trimtab_store.core.messages import Nonce
 from trimtab_store.core.node_context import NodeContext
 
 

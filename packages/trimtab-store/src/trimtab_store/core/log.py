@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, Protocol
 
-from trimtab_store.core.entries import Entry
+from trimtab_store.core.messages import Entry
 from trimtab_store.core.node_context import NodeContext
 
 STORE: Final = -2

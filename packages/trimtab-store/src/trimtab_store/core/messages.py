@@ -1,10 +1,110 @@
-"""Messages between nodes and clients, entries of a node's log, and events and effects of a node."""
+"""Entries of logs, messages between nodes and clients, requests to a store of logs, and their sizes.
+
+A node's core takes events and gives effects. Both are values of this module; `trimtab_store.format.wire` has
+them as bytes.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
-from trimtab_store.core.entries import Change, Entry, MessageRecord, Nonce
+Nonce = tuple[int, int]
+"""Incarnation of a process (unique on its node), and a count within it."""
+
+
+class NoOp(NamedTuple):
+    """An empty slot."""
+
+
+class MessageRecord(NamedTuple):
+    """A message of a producer. Its sequence is one more than that of the producer's previous message in the
+    topic.
+    """
+
+    topic: str
+    producer: str
+    sequence: int
+    payload: bytes
+
+
+class AppendMessages(NamedTuple):
+    """A batch of messages from the writer of the fence; void under any other fence."""
+
+    fence: int
+    records: tuple[MessageRecord, ...]
+
+
+class SyncOffsets(NamedTuple):
+    """Offsets of consumers, each (consumer, topic, next offset); fenced like messages."""
+
+    fence: int
+    offsets: tuple[tuple[str, str, int], ...]
+
+
+class ClaimMastership(NamedTuple):
+    """Claim or renewal of a mastership; void unless the mastership last changed in slot `expected`."""
+
+    node: int
+    nonce: Nonce
+    expected: int
+
+
+class TransferMastership(NamedTuple):
+    """Handover by the current master; void unless the mastership last changed in slot `expected`.
+
+    `ready` is the nonce under which the preferred node recorded the time at which it was ready.
+    """
+
+    current_master: int
+    preferred: int
+    expected: int
+    scheme: int
+    ready: Nonce
+
+
+class AcquireToken(NamedTuple):
+    """Request of a node for the token of the cluster, for a transfer; with group -1 it returns the token."""
+
+    node: int
+    group: int
+    nonce: Nonce
+    expected: int
+
+
+class PublishMap(NamedTuple):
+    """A map for all nodes, in the log of the token; void unless `expected` is the version published there.
+
+    `preferred` has one node per group, or -1 for any. `version` is higher than `expected`, which is 0 if no
+    map is published.
+    """
+
+    expected: int
+    version: int
+    preferred: tuple[int, ...]
+
+
+class ChangeClaims(NamedTuple):
+    """Claims of programs that publish maps, in the log of the token: texts added and removed."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+Change = PublishMap | ChangeClaims
+"""A change of the map or of the claims published in the log of the token."""
+Entry = NoOp | AppendMessages | SyncOffsets | ClaimMastership | TransferMastership | AcquireToken | Change
+
+
+def counts_once(entry: Entry) -> bool:
+    """Whether an entry counts once, however often and late it is chosen: it may be proposed again.
+
+    A token may be given back late, too: by nobody else, and no term begins with it.
+    """
+    if isinstance(entry, AcquireToken):
+        return entry.group < 0
+    return isinstance(entry, AppendMessages | SyncOffsets | Change)
+
 
 Ballot = tuple[int, int]
 """Round and node."""
@@ -392,3 +492,150 @@ class SendMessage(NamedTuple):
     group: int
     message: Any
     synced: bool
+
+
+# ---------------------------------------------------------------- asked
+
+
+class CreateEntries(NamedTuple):
+    """Put entries into slots from `slot` on, all of them or none, in one transaction.
+
+    It succeeds only if none of the slots is taken, and the one before them is: so a log has no holes, and a
+    slot that was cut off behind a snapshot is never filled again by a node that is far behind.
+    """
+
+    number: Nonce
+    slot: int
+    entries: tuple[Entry, ...]
+
+
+class ReadEntries(NamedTuple):
+    """Tell all that stands in the slots from `slot` on, not less than at the time of the question."""
+
+    slot: int
+
+
+class StoreSnapshot(NamedTuple):
+    """Keep the state of the group after a slot, and drop slots up to `cut`, unless a later one is kept."""
+
+    slot: int
+    cut: int
+    state: tuple[Any, ...]
+
+
+# ---------------------------------------------------------------- told
+
+
+class EntriesCreated(NamedTuple):
+    """COMMITTED: the entries stand in their slots."""
+
+    number: Nonce
+
+
+class AppendConflict(NamedTuple):
+    """The write failed, unless the stored entries equal this node's own earlier attempt.
+
+    `entries` stand from that slot on, as many as are there of those that were asked for; none if the slots
+    are cut off, or the one before them is not there.
+    """
+
+    number: Nonce
+    slot: int
+    entries: tuple[Entry, ...]
+
+
+class AppendTimeout(NamedTuple):
+    """UNKNOWN: no answer in time, or a broken connection. It may be chosen, or be chosen later."""
+
+    number: Nonce
+
+
+class EntriesRead(NamedTuple):
+    """These entries stand in the slots from `slot` on."""
+
+    slot: int
+    entries: tuple[Entry, ...]
+
+
+class SnapshotStored(NamedTuple):
+    """The state after a slot is kept; earlier slots may be gone."""
+
+    slot: int
+
+
+class StoreRequest(NamedTuple):
+    """An order: ask the store, for a group."""
+
+    group: int
+    request: CreateEntries | ReadEntries | StoreSnapshot
+
+
+class StoreEvent(NamedTuple):
+    """A fact: the store tells something of a group."""
+
+    group: int
+    event: EntriesCreated | AppendConflict | AppendTimeout | EntriesRead | SnapshotStored | GroupSnapshot
+
+
+Event = Received | TimerExpired | MapChanged | ClientDisconnected | StoreEvent
+Effect = WriteLog | SendMessage | StoreRequest
+
+
+PAYLOAD_BYTES: Final = 1 << 16
+"""Of one message, at most."""
+NAME_BYTES: Final = 255
+"""Of a topic, a producer or a consumer, at most."""
+ENTRY_BYTES: Final = 1 << 20
+"""Of a batch of messages or offsets, at most: etcd takes 1.5 MiB at once, and would never take a larger
+one. The same with both engines."""
+CLAIM_BYTES: Final = 1 << 16
+"""Of all claims together, at most."""
+UNFIT: Final = "unfit"
+"""The verdict on a message that no node takes, however often it is sent."""
+_RECORD_BYTES: Final = 32
+_OFFSET_BYTES: Final = 16
+
+
+def name_bytes(name: str) -> int:
+    """What a name takes."""
+    return len(name) if name.isascii() else len(name.encode())
+
+
+def fits_entry(record: MessageRecord) -> bool:
+    """Whether a message may be stored: neither it nor its names are too large, and numbers begin at 1."""
+    return (
+        isinstance(record.payload, bytes)
+        and len(record.payload) <= PAYLOAD_BYTES
+        and name_bytes(record.topic) <= NAME_BYTES
+        and name_bytes(record.producer) <= NAME_BYTES
+        and record.sequence > 0
+    )
+
+
+def record_bytes(record: MessageRecord) -> int:
+    """What a message takes in a log, or a little more."""
+    return len(record.payload) + name_bytes(record.topic) + name_bytes(record.producer) + _RECORD_BYTES
+
+
+def offset_bytes(consumer: str, topic: str) -> int:
+    """What a consumer's offset takes in a log, or a little more."""
+    return name_bytes(consumer) + name_bytes(topic) + _OFFSET_BYTES
+
+
+def claims_bytes(claims: Iterable[str]) -> int:
+    """What claims take in a log, or a little more."""
+    return sum(name_bytes(claim) + _OFFSET_BYTES for claim in claims)
+
+
+def entry_bytes(entry: Entry) -> int:
+    """What an entry takes in a log, about."""
+    match entry:
+        case AppendMessages(_, records):
+            return sum(map(record_bytes, records))
+        case SyncOffsets(_, offsets):
+            return sum(offset_bytes(consumer, topic) for consumer, topic, _ in offsets)
+        case PublishMap(_, _, preferred):
+            return 64 + 9 * len(preferred)
+        case ChangeClaims(added, removed):
+            return 64 + claims_bytes(added) + claims_bytes(removed)
+    return 64

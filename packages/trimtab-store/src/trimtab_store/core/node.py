@@ -1,4 +1,7 @@
-"""A node: its groups, the token, and the one wrong group that is taken over next."""
+"""One node: it hosts a replica of every group, and each event goes to the group that it is for.
+
+`ENGINES` names what chooses the entries of logs: Paxos between the nodes, or a store such as etcd.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,32 @@ from math import inf
 from typing import Any, Final
 
 from trimtab_common.errors import SettingsError
-from trimtab_store.core.engines import EMBEDDED
 from trimtab_store.core.group import ReplicatedGroup
-from trimtab_store.core.incoming_transfer import IncomingTransfer
 from trimtab_store.core.log import STORE, ConsensusEngine
-from trimtab_store.core.map_versions import MapVersions
 from trimtab_store.core.messages import (
     ClientDisconnected,
+    Effect,
+    Event,
     MapChanged,
     NodeHeartbeat,
     ReadGroupMetrics,
     Received,
+    StoreEvent,
 )
 from trimtab_store.core.node_context import NodeContext
-from trimtab_store.core.settings import StoreSettings
+from trimtab_store.core.paxos import PaxosLog
+from trimtab_store.core.settings import MAX_VOTERS, StoreSettings
 from trimtab_store.core.state import NO_MASTER
-from trimtab_store.core.store_messages import Effect, Event, StoreEvent
-from trimtab_store.core.token import CLUSTER, TransferToken
+from trimtab_store.core.stored import StoreLog
+from trimtab_store.core.token import CLUSTER, MapVersions, TransferToken
+from trimtab_store.core.transfer import IncomingTransfer
+
+EMBEDDED: Final = ConsensusEngine("embedded", PaxosLog, MAX_VOTERS)
+"""Paxos among the nodes themselves, on their own disks."""
+ETCD: Final = ConsensusEngine("etcd", StoreLog, None)
+"""Slots are keys of an etcd cluster; nodes keep nothing."""
+ENGINES: Final = {engine.name: engine for engine in (EMBEDDED, ETCD)}
+
 
 CHECKS_PER_RENEWAL: Final = 4
 """So often a node is waited for that could take a group over, with half of R between."""

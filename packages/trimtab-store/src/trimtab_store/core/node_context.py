@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trimtab_common.errors import SettingsError
-from trimtab_store.core.entries import Nonce
-from trimtab_store.core.messages import SendMessage, WriteLog
+from trimtab_store.core.messages import Effect, Nonce, SendMessage, StoreRequest, WriteLog
 from trimtab_store.core.settings import StoreSettings
-from trimtab_store.core.store_messages import Effect, StoreRequest
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trimtab_store.core.entries import (
+from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
     Entry,

@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from trimtab_store.core.bounds import ENTRY_BYTES, entry_bytes
-from trimtab_store.core.entries import Entry, Nonce, counts_once
 from trimtab_store.core.log import STORE, CatchUpRetry
-from trimtab_store.core.messages import GroupSnapshot
-from trimtab_store.core.node_context import NodeContext
-from trimtab_store.core.store_messages import (
+from trimtab_store.core.messages import (
+    ENTRY_BYTES,
     AppendConflict,
     AppendTimeout,
     CreateEntries,
     EntriesCreated,
     EntriesRead,
+    Entry,
+    GroupSnapshot,
+    Nonce,
     ReadEntries,
     SnapshotStored,
     StoreRequest,
     StoreSnapshot,
+    counts_once,
+    entry_bytes,
 )
+from trimtab_store.core.node_context import NodeContext
 
 
 @dataclass(slots=True)

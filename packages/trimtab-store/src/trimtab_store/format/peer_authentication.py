@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from trimtab_common.errors import InputError
 from trimtab_store.format.configuration import Shared
-from trimtab_store.format.frames import encoded
+from trimtab_store.format.wire import encoded
 
 KIND: Final = "trimtab/masters-wire/"
 FORMAT: Final = KIND + "4"

@@ -1,15 +1,37 @@
-"""A client of an etcd cluster, around aetcd, which knows one member, no time limit and no broken watch."""
+"""Logs of groups in etcd: a slot is a key that is created once.
+
+`EtcdClient` turns to another member when one fails. `EtcdLog` carries out requests of the core: it creates
+entries, reads them, follows new ones, and stores snapshots.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
-from trimtab_common.errors import ConnectError
+from trimtab_common.errors import ConnectError, InputError, NodeError
 from trimtab_common.extras import Extras
-from trimtab_store.node.rate_limited_log import RateLimitedLogger
+from trimtab_store.core.messages import (
+    AppendConflict,
+    AppendTimeout,
+    CreateEntries,
+    EntriesCreated,
+    EntriesRead,
+    GroupSnapshot,
+    ReadEntries,
+    SnapshotStored,
+    StoreEvent,
+    StoreRequest,
+    StoreSnapshot,
+)
+from trimtab_store.format.configuration import Shared
+from trimtab_store.format.peer_authentication import differences
+from trimtab_store.format.wire import TornFrameError, encoded, frames
+from trimtab_store.node.health_monitor import RateLimitedLogger
 
 _EXTRAS: Final = Extras("trimtab-store", {"aetcd": "etcd"})
 OPTIONS: Final = {
@@ -195,3 +217,292 @@ class EtcdClient:
 def pair(found: Any) -> KeyValue:
     """A pair out of whatever aetcd calls one."""
     return KeyValue(bytes(found.key), bytes(found.value), found.create_revision, found.mod_revision)
+
+
+PAGE_SLOTS: Final = 64
+"""Read at once: a batch has 128 KiB at most, or so."""
+CHUNK_BYTES: Final = 512 << 10
+"""Of a snapshot; etcd takes 1.5 MiB at once."""
+RETRY_SECONDS: Final = 0.2
+
+
+class EtcdLog:
+    """What the core asks of the store, carried out; what happens there, told.
+
+    Slot N of group G is the key `/trimtab/CLUSTER/G/N`, N in 20 digits; G of the token is -1. The state of a
+    group after a slot lies in pieces under `/trimtab-snapshots/CLUSTER/G/`, which nobody watches, and
+    `/trimtab/CLUSTER/G/snapshot` says which they are. All values are frames with a CRC.
+
+    Parameters
+    ----------
+    report
+        Takes a fact.
+    shared
+        What all nodes must have alike: the first to start writes it to `/trimtab-settings/CLUSTER`. To ask
+        one another does not do: nodes that cannot reach each other write the same logs.
+    """
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        cluster: str,
+        groups: int,
+        report: Callable[[StoreEvent], None],
+        shared: Shared = (),
+    ) -> None:
+        self._client, self._groups, self._report = client, range(-1, groups), report
+        self._cluster, self._shared = cluster, shared
+        self._prefix = f"/trimtab/{cluster}/".encode()
+        self._states = f"/trimtab-snapshots/{cluster}/".encode()
+        self._revision = 0
+        self._last = dict.fromkeys(self._groups, 0)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: set[int] = set()
+        self._keeping = asyncio.Lock()
+
+    async def start(self) -> dict[int, list[Any]]:
+        """Group to what its log holds; waits for etcd as long as it takes.
+
+        Raises
+        ------
+        NodeError
+            If what stands there is none of ours.
+        InputError
+            If the nodes that use these logs go by other settings.
+        """
+        while True:
+            try:
+                await self._agree()
+                self._revision = await self._now()
+                return {group: await self._read(group, 1) for group in self._groups}
+            except ConnectError:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _agree(self) -> None:
+        """Write down what this node goes by, or compare it with what stands there."""
+        does, key = self._client.does, f"/trimtab-settings/{self._cluster}".encode()
+        made, answers = await self._client.transact(
+            [does.create(key) == 0], [does.put(key, encoded(self._shared))], [does.get(key)]
+        )
+        if made:
+            return
+        ((value, _),) = answers[0]
+        theirs = _value(key, bytes(value))
+        # What only one of two versions knows is not compared: it would have to be removed at each update.
+        known = {name for name, _ in theirs} & {name for name, _ in self._shared}
+        differs = differences(
+            *({name: one for name, one in side if name in known} for side in (self._shared, theirs))
+        )
+        if differs:
+            raise InputError(
+                f"settings of this node differ from those stored for cluster {self._cluster} in etcd "
+                f"({differs}): use the same on all nodes; to change them, stop all nodes, remove etcd's key "
+                f"{key.decode()}, and start them again"
+            )
+
+    async def run(self) -> None:
+        """Watch, for good; errors as in `start`."""
+        while True:
+            try:
+                async for found in self._client.watch(self._prefix, self._revision + 1):
+                    self._see(found)
+                    # All of a transaction has one revision: the next watch may begin behind it only when
+                    # the next one has come.
+                    self._revision = max(self._revision, found.changed - 1)
+            except CompactedError:
+                await self._read_all()
+            except ConnectError:
+                pass
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.close()
+
+    def submit(self, ask: StoreRequest) -> None:
+        """Begin to carry out an order; its outcome is told."""
+        group, asked = ask
+        match asked:
+            case CreateEntries():
+                self._begin(self._create(group, asked))
+            case ReadEntries(slot):
+                if group not in self._reading:
+                    self._reading.add(group)
+                    self._begin(self._read_and_report(group, slot))
+            case StoreSnapshot():
+                self._begin(self._keep(group, asked))
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            print(f"a question to etcd failed: {error!r}", file=sys.stderr, flush=True)
+
+    # ------------------------------------------------------------ slots
+
+    def _key(self, group: int, slot: int) -> bytes:
+        return self._prefix + b"%d/%020d" % (group, slot)
+
+    def _head(self, group: int) -> bytes:
+        return self._prefix + b"%d/snapshot" % group
+
+    async def _create(self, group: int, request: CreateEntries) -> None:
+        does, (number, slot, entries) = self._client.does, request
+        keys = [self._key(group, at) for at in range(slot, slot + len(entries))]
+        compare = [does.create(key) == 0 for key in keys]
+        # The slot before must be there: none is left out, and none that was cut off is filled again.
+        compare.append(
+            does.create(self._key(group, slot - 1)) > 0 if slot > 1 else does.create(self._head(group)) == 0
+        )
+        puts = [does.put(key, encoded(entry)) for key, entry in zip(keys, entries, strict=True)]
+        there = does.get(keys[0], self._key(group, slot + len(entries)))
+        try:
+            done, answers = await self._client.transact(compare, puts, [there])
+        except ConnectError:
+            self._report(StoreEvent(group, AppendTimeout(number)))
+            return
+        if done:
+            self._report(StoreEvent(group, EntriesCreated(number)))
+            return
+        found = sorted((bytes(one.key), bytes(value)) for value, one in answers[0])
+        begins = bool(found) and found[0][0] == keys[0]
+        taken = tuple(_value(*one) for one in found) if begins else ()
+        self._report(StoreEvent(group, AppendConflict(number, slot, taken)))
+
+    def _see(self, found: KeyValue) -> None:
+        """Tell what was put."""
+        of, _, which = found.key.removeprefix(self._prefix).partition(b"/")
+        group, value = int(of), _value(found.key, found.value)
+        if group not in self._last:
+            return
+        if which == b"snapshot":
+            self._report(StoreEvent(group, SnapshotStored(value[0])))
+        else:
+            slot = int(which)
+            self._last[group] = max(self._last[group], slot)
+            self._report(StoreEvent(group, EntriesRead(slot, (value,))))
+
+    async def _now(self) -> int:
+        """The revision of the store."""
+        return (await self._client.range(self._prefix, self._prefix + b"\0"))[0]
+
+    async def _read(self, group: int, since: int) -> list[Any]:
+        """What stands in the slots from one on, behind a snapshot if they are cut off there."""
+        told: list[Any] = []
+        while True:
+            until = self._key(group, since + PAGE_SLOTS)
+            _, page = await self._client.range(self._key(group, since), until)
+            if not page or page[0].key != self._key(group, since):
+                snapshot = await self._snapshot(group, since)
+                if snapshot is None:
+                    return told
+                told = [snapshot]
+                since = snapshot.slot + 1
+                continue
+            told.append(EntriesRead(since, tuple(_value(one.key, one.value) for one in page)))
+            since += len(page)
+            self._last[group] = max(self._last[group], since - 1)
+
+    async def _read_and_report(self, group: int, since: int) -> None:
+        try:
+            for told in await self._read(group, since) or [EntriesRead(since, ())]:
+                self._report(StoreEvent(group, told))
+        except ConnectError:
+            pass  # whoever misses something asks again
+        finally:
+            self._reading.discard(group)
+
+    async def _read_all(self) -> None:
+        """What a watch has missed."""
+        try:
+            revision = await self._now()
+            for group in self._groups:
+                for told in await self._read(group, self._last[group] + 1):
+                    self._report(StoreEvent(group, told))
+            self._revision = revision
+        except ConnectError:
+            pass
+
+    # ------------------------------------------------------------ snapshots
+
+    async def _snapshot(self, group: int, since: int) -> GroupSnapshot | None:
+        """The kept state of a group, if it goes as far as a slot."""
+        while True:
+            head = self._head(group)
+            _, found = await self._client.range(head, head + b"\0")
+            if not found:
+                return None
+            slot, name, pieces = _value(head, found[0].value)
+            if slot < since:
+                return None
+            data = b""
+            for piece in range(pieces):
+                key = self._read_chunk(group, name, piece)
+                _, part = await self._client.range(key, key + b"\0")
+                if not part:
+                    break  # a later one has taken its place meanwhile
+                data += part[0].value
+            else:
+                kept = _value(head, data)
+                assert isinstance(kept, GroupSnapshot)
+                return kept
+
+    def _read_chunk(self, group: int, name: str, part: int) -> bytes:
+        return self._states + f"{group}/{name}/{part:06d}".encode()
+
+    async def _keep(self, group: int, request: StoreSnapshot) -> None:
+        """Put the pieces, and then all at once: name them, cut off the slots, remove older ones."""
+        async with self._keeping:
+            # Pieces that are left go with the next ones; the core has it kept again.
+            with suppress(ConnectError):
+                await self._put_state(group, request)
+
+    async def _put_state(self, group: int, request: StoreSnapshot) -> None:
+        does, head = self._client.does, self._head(group)
+        _, found = await self._client.range(head, head + b"\0")
+        if found and _value(head, found[0].value)[0] >= request.slot:
+            return
+        # A name of its own: whoever keeps the same slot at the same time must not mix its pieces with these.
+        name, data = (
+            f"{request.slot:020d}-{secrets.token_hex(4)}",
+            encoded(GroupSnapshot(request.slot, request.state)),
+        )
+        pieces = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
+        for number, piece in enumerate(pieces):
+            await self._client.put(self._read_chunk(group, name, number), piece)
+        states = self._states + b"%d/" % group
+        own = states + name.encode()
+        await self._client.transact(
+            [does.mod(head) == (found[0].changed if found else 0)],
+            [
+                does.put(head, encoded((request.slot, name, len(pieces)))),
+                does.delete(self._key(group, 0), self._key(group, request.cut + 1)),
+                does.delete(states, own),
+                does.delete(own + b"0", states[:-1] + b"0"),
+            ],
+        )
+
+
+def _value(key: bytes, value: bytes) -> Any:
+    """The message of a frame.
+
+    Raises
+    ------
+    NodeError
+        If it is none, or one that is not known here.
+    """
+    try:
+        _, message = next(frames(memoryview(value)))
+    except (TornFrameError, InputError, StopIteration) as error:
+        raise NodeError(
+            f"etcd's key {key.decode(errors='replace')} holds no entry that is known here ({error}): give "
+            "this cluster a name of its own, or update this node"
+        ) from None
+    return message

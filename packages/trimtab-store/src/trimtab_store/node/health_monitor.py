@@ -1,13 +1,41 @@
-"""What a node says of itself on standard error while it runs, a line each, and few of them."""
+"""Warnings of a node about itself: groups without a master, lagging peers, a late event loop.
+
+A warning that repeats is logged once in a while.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import sys
+import time
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final, TypeVar
 
 from trimtab_store.core.node import StoreNode
 from trimtab_store.core.settings import StoreSettings
-from trimtab_store.node.rate_limited_log import RateLimitedLogger
+
+MAX_LINES: Final = 10
+SECONDS: Final = 60.0
+
+
+class RateLimitedLogger:
+    """At most so many lines in so many seconds; the next one says how many were left out."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._since, self._reported, self._left_out = clock, float("-inf"), 0, 0
+
+    def log(self, line: str) -> None:
+        """Write a line, or count it."""
+        now = self._clock()
+        if now - self._since >= SECONDS:
+            if self._left_out:
+                line += f" ({self._left_out:,} such lines were left out before)"
+            self._since, self._reported, self._left_out = now, 0, 0
+        if self._reported >= MAX_LINES:
+            self._left_out += 1
+            return
+        self._reported += 1
+        print(line, file=sys.stderr, flush=True)
+
 
 Subject = TypeVar("Subject", bound=Hashable)
 

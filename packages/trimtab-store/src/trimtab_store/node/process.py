@@ -1,41 +1,120 @@
-"""A node as a process: its log, its connections and its clock around the core."""
+"""The process of a node: one event loop that feeds the core and carries out its effects.
+
+Effects are writes to the log on disk, messages over TCP, and timers. A node that starts with shorter terms
+than before first waits until the promises of its last process have expired.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from trimtab_common.errors import InputError, NodeError
-from trimtab_store.connections.handshake import HANDSHAKE_SECONDS, PeerIdentity, meet
-from trimtab_store.connections.links import PeerLink, messages_of, watch
-from trimtab_store.connections.peer_registry import PeerRegistry
-from trimtab_store.core.engines import ENGINES
+from trimtab_common.files import write_atomically
+from trimtab_store.connections import (
+    HANDSHAKE_SECONDS,
+    PeerIdentity,
+    PeerLink,
+    PeerRegistry,
+    meet,
+    messages_of,
+    watch,
+)
 from trimtab_store.core.messages import (
     ClientDisconnected,
+    Effect,
+    Event,
     MapChanged,
     Received,
     SendMessage,
+    StoreRequest,
     TimerExpired,
     WriteLog,
 )
-from trimtab_store.core.node import StoreNode
-from trimtab_store.core.store_messages import Effect, Event, StoreRequest
+from trimtab_store.core.node import ENGINES, StoreNode
+from trimtab_store.core.settings import StoreSettings
 from trimtab_store.format.configuration import NodeConfiguration, read_configuration
-from trimtab_store.format.frames import MAX_FRAME_BYTES, TornFrameError, encoded
-from trimtab_store.format.log import NodeLog
+from trimtab_store.format.log import DiskError, NodeLog
 from trimtab_store.format.peer_authentication import called
 from trimtab_store.format.preferred_map import PreferredMapFile
-from trimtab_store.format.segments import DiskError
-from trimtab_store.node import clock
-from trimtab_store.node.etcd import EtcdClient
-from trimtab_store.node.health_monitor import HealthMonitor
-from trimtab_store.node.rate_limited_log import RateLimitedLogger
-from trimtab_store.node.slots import EtcdLog
-from trimtab_store.node.terms import outlast
+from trimtab_store.format.wire import MAX_FRAME_BYTES, TornFrameError, encoded
+from trimtab_store.node.etcd import EtcdClient, EtcdLog
+from trimtab_store.node.health_monitor import HealthMonitor, RateLimitedLogger
+
+
+def chosen_clock() -> Callable[[], float]:
+    """Seconds since the machine started: asleep or not where the system counts so, else while it was awake.
+
+    `time.monotonic` stands still on Linux while a machine is suspended: its node would be master of what
+    others have taken over long ago.
+    """
+    try:
+        boottime = time.CLOCK_BOOTTIME
+        time.clock_gettime(boottime)
+    except (AttributeError, OSError):
+        return time.monotonic
+    return lambda: time.clock_gettime(boottime)
+
+
+lease_clock: Final = chosen_clock()
+"""Chosen once: seconds of two clocks must never be compared."""
+
+
+TERMS_FILE: Final = "terms.json"
+
+
+def wait_for_old_terms(
+    folder: Path, settings: StoreSettings, wait: Callable[[float], None] = time.sleep
+) -> None:
+    """Wait as much longer as the terms of the last process were, and write down those of this one.
+
+    A node that begins leaves everybody alone for one term, since it may have helped somebody to become master
+    just before. By settings that were changed meanwhile that would be over while the old term still runs:
+    with a majority started anew, one node after another, there would be a second master.
+
+    Parameters
+    ----------
+    folder
+        Of the node's log, which this process has for itself.
+    wait
+        Takes seconds.
+
+    Raises
+    ------
+    InputError
+        If what stands there cannot be read.
+    """
+    path, own = (
+        folder / TERMS_FILE,
+        {"lease_seconds": settings.lease_seconds, "cycle_seconds": settings.cycle_seconds},
+    )
+    if path.exists():
+        try:
+            last = msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+        except msgspec.DecodeError as error:
+            raise InputError(
+                f"{path} cannot be read as the terms of this node's last process ({error}): remove it once "
+                "all nodes have been stopped for longer than a lease"
+            ) from None
+        if last == own:
+            return
+        longer = max(last.get(name, 0.0) - seconds for name, seconds in own.items())
+        if longer > 0:
+            print(
+                f"this node was last run with longer terms, and waits {longer:g} s more before it begins",
+                file=sys.stderr,
+                flush=True,
+            )
+            wait(longer)
+    write_atomically(path, msgspec.json.encode(own))
+
 
 CLIENT_BYTES: Final = 16 << 20
 """What waits for a client that reads nothing; answers beyond that are dropped, and asked for again."""
@@ -69,7 +148,7 @@ class NodeProcess:
         # A path that leads nowhere is a mistake: the node would go by no map, and hold up all others.
         self._first_map = None if self._map is None else self._map.changed()
         self._log = NodeLog(Path(configuration.folder) / "log", configuration.cluster, configuration.node)
-        outlast(Path(configuration.folder), configuration.settings)
+        wait_for_old_terms(Path(configuration.folder), configuration.settings)
         self._core = self._started(self._log.recovered)
         self._log.recovered.clear()
         self._store: EtcdLog | None = None
@@ -101,7 +180,7 @@ class NodeProcess:
             self._nodes,
             told.groups,
             incarnation=secrets.randbits(62),
-            now=clock.lease_clock(),
+            now=lease_clock(),
             settings=told.settings,
             written=written,
             engine=ENGINES[told.engine],
@@ -170,11 +249,11 @@ class NodeProcess:
 
     async def _rejoin(self) -> None:
         """Say when a node that began without a vote has one; and after a lease without one, why."""
-        until = clock.lease_clock() + self._configuration.settings.lease_seconds
+        until = lease_clock() + self._configuration.settings.lease_seconds
         told: list[str] = []
         without_vote = self._core.without_vote
         while without_vote:
-            if clock.lease_clock() >= until and without_vote != told:
+            if lease_clock() >= until and without_vote != told:
                 self._health.rejoins(without_vote)
                 told = without_vote
             await asyncio.sleep(REJOIN_SECONDS)
@@ -208,17 +287,17 @@ class NodeProcess:
             self._failed.set()
 
     def _handle(self, fact: Event) -> None:
-        self._health.record_progress(clock.lease_clock())
+        self._health.record_progress(lease_clock())
         facts = [fact]
         while facts:
-            for order in self._core.handle(clock.lease_clock(), facts.pop(0)):
+            for order in self._core.handle(lease_clock(), facts.pop(0)):
                 own = self._perform(order)
                 if own is not None:
                     facts.append(own)
         self._health.compared(self._core)
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0.0, self._core.next_deadline() - clock.lease_clock())
+        delay = max(0.0, self._core.next_deadline() - lease_clock())
         self._timer = asyncio.get_running_loop().call_later(delay, self._process_event, TimerExpired())
 
     def _perform(self, order: Effect) -> Event | None:

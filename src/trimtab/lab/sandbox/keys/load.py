@@ -24,7 +24,7 @@ from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.keyed_topic import TOPIC, KeyedTopic
 from trimtab.systems.kafka.settings import KafkaConnection
 from trimtab_common.errors import ConnectError
-from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.order.messages import OrderingConfig
 
 Stream = tuple[str, bytes]
 """A run of a producer, and a key."""

@@ -23,7 +23,7 @@ from trimtab.history.keys.stream import parse_zipf
 from trimtab_keys.clients import aiokafka, confluent, kafka_python
 from trimtab_keys.clients.checkpoints import SqliteCheckpointStore
 from trimtab_keys.clients.settings import RoutingConfig
-from trimtab_keys.core.order.settings import OrderingConfig
+from trimtab_keys.core.order.messages import OrderingConfig
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
 SESSION_MS = 6000

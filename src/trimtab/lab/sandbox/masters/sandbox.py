@@ -29,12 +29,10 @@ from trimtab.model.errors import SandboxError
 from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.settings import PaxosConnection
 from trimtab_common.files import write_atomically
-from trimtab_store.clients.cluster import StoreConfig
-from trimtab_store.clients.group_status import masters_of, query_group_status
-from trimtab_store.core.engines import EMBEDDED, ENGINES, ETCD
+from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
+from trimtab_store.core.node import EMBEDDED, ENGINES, ETCD
 from trimtab_store.core.settings import StoreSettings, TransferScheme
-from trimtab_store.format.configuration import FORMAT, STORE, NodeConfiguration
-from trimtab_store.format.transport_security import TransportSecurity
+from trimtab_store.format.configuration import FORMAT, STORE, NodeConfiguration, TransportSecurity
 
 
 @dataclass(frozen=True)

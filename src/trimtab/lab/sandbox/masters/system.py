@@ -14,7 +14,7 @@ from trimtab.lab.sandbox.masters.sandbox import MastersSandbox, MastersSandboxSt
 from trimtab.lab.sandbox.systems import SandboxSystem, command
 from trimtab.model.errors import SandboxError
 from trimtab_common.errors import ConnectError
-from trimtab_store.clients.group_status import masters_of, query_group_status
+from trimtab_store.clients.cluster import masters_of, query_group_status
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 SETTLE_SECONDS: Final = 120.0

@@ -10,11 +10,10 @@ import pytest
 from kill_tests import masters
 from kill_tests.masters import ReportedMasterships
 from trimtab.lab.sandbox.masters.clients import MessageLedger, StoreViolation, payload
-from trimtab_store.clients.cluster import StoreConfig
+from trimtab_store.clients.cluster import StoreConfig, masters_of
 from trimtab_store.clients.consumer import StoredMessage
-from trimtab_store.clients.group_status import masters_of
 from trimtab_store.core.messages import GroupStatus, MapChanged
-from trimtab_store.format.transport_security import TransportSecurity
+from trimtab_store.format.configuration import TransportSecurity
 
 
 def message(offset: int, sequence: int, producer: str = "p") -> StoredMessage:

@@ -12,6 +12,7 @@ from trimtab_keys.core.order.messages import (
     DropRecord,
     Fence,
     OrderedRecord,
+    OrderingConfig,
     ProbePartition,
     ReadCheckpoint,
     ReceiverOrder,
@@ -20,7 +21,6 @@ from trimtab_keys.core.order.messages import (
     SkipSequence,
     Stream,
 )
-from trimtab_keys.core.order.settings import OrderingConfig
 
 
 class HeldRecord(NamedTuple):

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from trimtab_keys.core.murmur2 import MAX_CACHED_KEY_BYTES, MAX_CACHED_KEYS, Hashes
-from trimtab_keys.core.order.messages import PLAIN, Fence, FillGap, Flush, ReadEnds, SenderOrder, Stamp
-from trimtab_keys.core.order.settings import OrderingConfig
-from trimtab_keys.core.policy import Chance
+from trimtab_keys.core.hashes import MAX_CACHED_KEY_BYTES, MAX_CACHED_KEYS, Hashes
+from trimtab_keys.core.order.messages import (
+    PLAIN,
+    Fence,
+    FillGap,
+    Flush,
+    OrderingConfig,
+    ReadEnds,
+    SenderOrder,
+    Stamp,
+)
+from trimtab_keys.core.policies import Chance
 from trimtab_keys.core.routing import Route, RoutingTable, group_count
 
 Name = int | bytes

@@ -26,9 +26,9 @@ from trimtab_queues.broker.backend import (
 )
 from trimtab_queues.broker.envelope import Delivery, Envelope
 from trimtab_queues.broker.redis_streams.streams import RedisBackend
-from trimtab_queues.core.lanes import LaneClassifier
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.messages import MessagesMoved, MoveMessages
+from trimtab_queues.core.ordering import LaneClassifier
+from trimtab_queues.core.scheduling import MessagesMoved, MoveMessages
 
 
 class RedisClusterBackend:

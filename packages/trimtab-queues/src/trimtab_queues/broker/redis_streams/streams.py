@@ -1,7 +1,4 @@
-"""Queues on a server, in the terms of `Backend`: a stream for each, changed by scripts alone.
-
-Written in the commands that Redis 6.2 has, which Valkey has too.
-"""
+"""A back-end on one Redis or Valkey server: a stream for each queue, changed by scripts."""
 
 from __future__ import annotations
 
@@ -10,30 +7,83 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import inf
+from threading import Event, Thread
 from time import monotonic, time
 from typing import Any, Final
 
-from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
+from redis.exceptions import NoScriptError, OutOfMemoryError, RedisError, ResponseError
 
 from trimtab_queues.broker.backend import (
     QueueClaim,
     QueueCounts,
+    QueueOwnershipLostError,
     QueuesCounts,
+    QueuesFullError,
     ServerCounts,
     bring_queue_up_to,
     bring_up_to,
 )
 from trimtab_queues.broker.envelope import MICROSECONDS, Delivery, Envelope
-from trimtab_queues.broker.errors import QueueOwnershipLostError, QueuesFullError
-from trimtab_queues.broker.redis_streams.answers import AWAY, no_answer, patiently
-from trimtab_queues.broker.redis_streams.connecting import async_client_of
-from trimtab_queues.broker.redis_streams.entries import QUICK, delivery_of, envelope_of_entry
-from trimtab_queues.broker.redis_streams.heartbeat import WorkerHeartbeat
-from trimtab_queues.core.lanes import OVERTAKE_SECONDS, LaneClassifier
+from trimtab_queues.broker.redis_streams.connections import (
+    AWAY,
+    QUICK,
+    async_client_of,
+    client_of,
+    delivery_of,
+    envelope_of_entry,
+    no_answer,
+    patiently,
+)
 from trimtab_queues.core.ledger import QueueLedger
-from trimtab_queues.core.messages import MessagesMoved, MoveMessages
+from trimtab_queues.core.ordering import OVERTAKE_SECONDS, LaneClassifier
+from trimtab_queues.core.scheduling import MessagesMoved, MoveMessages
 from trimtab_queues.format.exchange import RETENTION_SECONDS, RedisKeys
-from trimtab_queues.format.scripts import NAMES, ON_A_FULL_SERVER, source
+from trimtab_queues.format.server import ON_A_FULL_SERVER, SCRIPTS, script_source
+
+
+class WorkerHeartbeat:
+    """Says every so often that a worker lives, until it is stopped or the queue is another's.
+
+    Parameters
+    ----------
+    heartbeat_timeout_seconds
+        How long one sign counts; there are four in that time, and more while the server does not answer.
+    on_a_full_server
+        Whether the server knows scripts that it carries out without room.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        base: str,
+        worker: str,
+        queue: int,
+        heartbeat_timeout_seconds: float,
+        on_a_full_server: bool,
+    ) -> None:
+        self._client = client_of(url, base, heartbeat_timeout_seconds)
+        self._arguments = (str(queue), worker, str(round(heartbeat_timeout_seconds * 1000)))
+        self._source = script_source("beat", on_a_full_server)
+        self._base, self._pause, self._stop = base, heartbeat_timeout_seconds / 4, Event()
+        self._thread = Thread(target=self._send_heartbeat, name=f"heartbeat of {worker}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No further sign; returns at once."""
+        self._stop.set()
+
+    def _send_heartbeat(self) -> None:
+        beat, pause = self._client.register_script(self._source), self._pause
+        while not self._stop.wait(pause):
+            try:
+                if not beat(keys=[self._base], args=self._arguments):
+                    break
+                pause = self._pause
+            except RedisError:
+                # The server is away: when it is back, this sign must come before it is taken for missing.
+                pause = self._pause / 5
+        self._client.close()
+
 
 _FIELDS: Final = 9
 _UNTIL: Final = 7
@@ -95,7 +145,7 @@ class RedisBackend:
         self.queues = [QueueCounts()] * len(self.ledger)
         self._anyone, self._news = False, set[int]()
         self._requested_at = self._reported_at = -inf
-        self._scripts = {one: self._client.register_script(source(one)) for one in NAMES}
+        self._scripts = {one: self._client.register_script(script_source(one)) for one in SCRIPTS}
         self._on_a_full_server = False
         self._hearts: dict[str, WorkerHeartbeat] = {}
         self._hand_microseconds = round(hand_seconds * MICROSECONDS)
@@ -119,7 +169,7 @@ class RedisBackend:
         self._on_a_full_server = int(str(about["redis_version"]).partition(".")[0]) >= 7
         if self._on_a_full_server:
             for one in ON_A_FULL_SERVER:
-                self._scripts[one] = self._client.register_script(source(one, True))
+                self._scripts[one] = self._client.register_script(script_source(one, True))
 
     async def close(self) -> None:
         """Stop signs of life, and let go of connections."""

@@ -1,1 +1,0 @@
-"""The key policies, one class each."""

@@ -1,1 +1,0 @@
-"""Dispatch policies, one class each."""

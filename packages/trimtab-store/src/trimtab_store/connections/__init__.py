@@ -1,1 +1,0 @@
-"""Connections between nodes and clients: handshake, frames, peers."""
