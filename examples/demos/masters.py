@@ -36,10 +36,9 @@ from trimtab.plan.masters.trim import plan_masters
 from trimtab.report.charts import FAINT, INK, save_figure, style_axes
 from trimtab.report.masters.renderer import plan_text
 from trimtab.report.tables import table_lines
+from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab.systems.paxos.collector import COLLECTING, PaxosCollector
-from trimtab.systems.paxos.nodes import PaxosNodes
 from trimtab.systems.paxos.port import PaxosPort
-from trimtab.systems.paxos.settings import PaxosConnection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -34,10 +34,10 @@ from trimtab.plan.queues.trim import plan_queues
 from trimtab.report.charts import BASELINE, FAINT, INK, LINE, OVERLOADED, save_figure, style_axes
 from trimtab.report.queues.renderer import plan_text
 from trimtab.report.tables import table_lines
+from trimtab.systems.redis.client import QueueServerClient as Reader
+from trimtab.systems.redis.client import open_server
 from trimtab.systems.redis.collector import COLLECTING, QueuesCollector
 from trimtab.systems.redis.port import RedisPort
-from trimtab.systems.redis.server import QueueServerClient as Reader
-from trimtab.systems.redis.server import open_server
 from trimtab_queues.format.settings import QueuesSettings
 
 if TYPE_CHECKING:

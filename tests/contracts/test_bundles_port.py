@@ -6,7 +6,8 @@ import pytest
 
 from simulate.pulsar_admin.server import PulsarAdminServer
 from support.bundles_port_stories import STORIES, Stage
-from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
+from trimtab.systems.pulsar.admin import PulsarAdmin
+from trimtab.systems.pulsar.connection import PulsarConnection
 from trimtab.systems.pulsar.port import PulsarAdminPort
 
 NAMESPACE = "trimtab/port"

@@ -10,8 +10,7 @@ from simulate.kafka.cluster import cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
 from trimtab.act.execution.port import PortError
 from trimtab.act.replicas.port import TopicPartition
-from trimtab.systems.kafka.observer import METADATA_LAG_SECONDS
-from trimtab.systems.kafka.port import KafkaAdminPort
+from trimtab.systems.kafka.port import METADATA_LAG_SECONDS, KafkaAdminPort
 
 BROKERS = (1, 2, 3, 4)
 NAME = TopicPartition("t", 0)

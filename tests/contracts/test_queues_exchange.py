@@ -12,8 +12,7 @@ import pytest
 from redis import Redis
 
 from support.redis_server import Server
-from trimtab.systems.redis.server import QueueServerClient, open_server
-from trimtab.systems.redis.settings import RedisConnection
+from trimtab.systems.redis.client import QueueServerClient, RedisConnection, open_server
 from trimtab_common.errors import InputError
 from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.redis_streams.streams import RedisBackend

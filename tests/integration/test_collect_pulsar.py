@@ -16,7 +16,8 @@ from trimtab.lab.sandbox.pulsar.namespaces import create_namespaces, delete_name
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.recorded import recent_ticks
 from trimtab.observe.lake.lake import Lake
-from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
+from trimtab.systems.pulsar.admin import PulsarAdmin
+from trimtab.systems.pulsar.connection import PulsarConnection
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(600)]
 

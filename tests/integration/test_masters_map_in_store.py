@@ -16,8 +16,7 @@ import pytest
 from trimtab.lab.sandbox.masters.etcd import etcd_program
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
-from trimtab.systems.paxos.nodes import PaxosNodes
-from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab_common.errors import ConnectError
 from trimtab_store.core.messages import MapChanged
 from trimtab_store.core.node import ETCD

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
+from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab.systems.paxos.collector import map_problems
-from trimtab.systems.paxos.nodes import PaxosNodes
-from trimtab.systems.paxos.settings import PaxosConnection
 
 LATE = 2
 PATIENCE_SECONDS = 40.0

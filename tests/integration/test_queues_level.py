@@ -22,9 +22,8 @@ from trimtab.balancers.settings import read_settings
 from trimtab.lab.sandbox.processes import free_ports
 from trimtab.lab.sandbox.queues.server import RedisServerProcess
 from trimtab.observe.collect.settings import CollectSettings
-from trimtab.systems.redis.live_status import read_status
-from trimtab.systems.redis.server import open_server
-from trimtab.systems.redis.settings import RedisConnection
+from trimtab.systems.redis.client import RedisConnection, open_server
+from trimtab.systems.redis.status import read_status
 from trimtab_common.errors import ConnectError
 from trimtab_queues import BalancedBroker
 

@@ -20,7 +20,7 @@ from trimtab.lab.sandbox.state import read_state, stop_abandoned
 from trimtab.lab.sandbox.truth import RecordRun, TruthTick, interruptions, stamped, summarize_interruptions
 from trimtab.model.errors import SandboxError
 from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
-from trimtab.systems.pulsar.client import pulsar_client
+from trimtab.systems.pulsar.connection import pulsar_client
 
 TRIMTAB = [sys.executable, "-c", "from trimtab.cli.app import main; main()"]
 

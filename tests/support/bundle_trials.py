@@ -18,7 +18,8 @@ from trimtab.act.bundles.state import BundlesExecutionState, UnloadLimits, Unloa
 from trimtab.act.control import Runner
 from trimtab.act.journal import Journal
 from trimtab.model.bundles.plan import BundlePlan
-from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
+from trimtab.systems.pulsar.admin import PulsarAdmin
+from trimtab.systems.pulsar.connection import PulsarConnection
 from trimtab.systems.pulsar.port import PulsarAdminPort
 
 BROKERS = ("b1:8080", "b2:8080", "b3:8080")

@@ -12,8 +12,8 @@ from trimtab.lab.sandbox.pulsar.workload import NamespaceLoad, PulsarTopicLoad, 
 from trimtab.observe.collect import sampler
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.lake.lake import Lake
-from trimtab.systems.pulsar.admin import PulsarConnection
 from trimtab.systems.pulsar.collector import COLLECTING
+from trimtab.systems.pulsar.connection import PulsarConnection
 
 TICKS_MAXIMUM = 100
 """Of a second each: how long a busy machine may take for anything."""

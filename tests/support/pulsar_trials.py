@@ -25,8 +25,8 @@ from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.range import bundles_between, parse_bundle
 from trimtab.model.snapshot import SnapshotReference
 from trimtab.systems.pulsar.admin import PulsarAdmin
+from trimtab.systems.pulsar.connection import TOKEN_VARIABLE
 from trimtab.systems.pulsar.port import PulsarAdminPort, probe_topic
-from trimtab.systems.pulsar.settings import TOKEN_VARIABLE
 
 TENANT, NAMESPACE = "trimtab", "trimtab/act"
 IMPATIENT = {

@@ -22,7 +22,7 @@ KAFKA = System(
     address=AddressForm(("kafka://",), "bootstrap", "kafka://host:9092,host:9092", _after_scheme),
     connection=LazyImport("trimtab.systems.kafka.settings:kafka_connection"),
     collecting=LazyImport("trimtab.systems.kafka.collector:COLLECTING"),
-    checking=LazyImport("trimtab.systems.kafka.check:check"),
+    checking=LazyImport("trimtab.systems.kafka.status:cluster_findings"),
 )
 
 PULSAR = System(
@@ -31,9 +31,9 @@ PULSAR = System(
     address=AddressForm(
         ("pulsar+http://", "pulsar+https://"), "admin", "pulsar+http://host:8080", _web_addresses
     ),
-    connection=LazyImport("trimtab.systems.pulsar.settings:pulsar_connection"),
+    connection=LazyImport("trimtab.systems.pulsar.connection:pulsar_connection"),
     collecting=LazyImport("trimtab.systems.pulsar.collector:COLLECTING"),
-    checking=LazyImport("trimtab.systems.pulsar.check:check"),
+    checking=LazyImport("trimtab.systems.pulsar.status:cluster_findings"),
 )
 
 REDIS = System(
@@ -42,9 +42,9 @@ REDIS = System(
     address=AddressForm(
         ("redis://", "rediss://", "redis+cluster://"), "url", "redis://host:6379/0", lambda address: address
     ),
-    connection=LazyImport("trimtab.systems.redis.settings:redis_connection"),
+    connection=LazyImport("trimtab.systems.redis.client:redis_connection"),
     collecting=LazyImport("trimtab.systems.redis.collector:COLLECTING"),
-    checking=LazyImport("trimtab.systems.redis.check:check"),
+    checking=LazyImport("trimtab.systems.redis.status:server_findings"),
 )
 
 PAXOS = System(
@@ -53,7 +53,7 @@ PAXOS = System(
     address=AddressForm(
         ("paxos:",), "node", "paxos:node.json", lambda address: address.removeprefix("paxos:")
     ),
-    connection=LazyImport("trimtab.systems.paxos.settings:paxos_connection"),
+    connection=LazyImport("trimtab.systems.paxos.client:paxos_connection"),
     collecting=LazyImport("trimtab.systems.paxos.collector:COLLECTING"),
-    checking=LazyImport("trimtab.systems.paxos.check:check"),
+    checking=LazyImport("trimtab.systems.paxos.status:store_findings"),
 )

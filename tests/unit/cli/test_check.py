@@ -21,7 +21,7 @@ from trimtab.cli.app import main
 from trimtab.extras import EXTRAS
 from trimtab.jars import fetch as jars_check
 from trimtab.observe.lake.lake import Lake
-from trimtab.systems.kafka import check as kafka_check
+from trimtab.systems.kafka import status as kafka_check
 from trimtab_common.extras import MissingExtraError
 
 CAPACITY = (

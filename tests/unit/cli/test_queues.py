@@ -10,7 +10,7 @@ import pytest
 
 from support.redis_server import Server
 from trimtab.cli.app import main
-from trimtab.systems.redis.server import DeadLetter, QueueServerClient
+from trimtab.systems.redis.client import DeadLetter, QueueServerClient
 from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.redis_streams.streams import RedisBackend
 

@@ -12,7 +12,7 @@ BALANCER = Balancer(
     further_systems=(
         SystemBinding(
             KAFKA,
-            as_balancer_snapshot=LazyImport("trimtab.systems.kafka.masters_snapshot:leaders"),
+            as_balancer_snapshot=LazyImport("trimtab.systems.kafka.leaders:leaders"),
             open=LazyImport("trimtab.systems.kafka.leaders:open_leaders"),
         ),
     ),
@@ -25,7 +25,7 @@ BALANCER = Balancer(
     snapshot=LazyImport("trimtab.files.masters.snapshot:FORMAT"),
     plan=LazyImport("trimtab.files.masters.plan:FORMAT"),
     pipeline=LazyImport("trimtab.observe.masters.pipeline:PIPELINE"),
-    live_status=LazyImport("trimtab.systems.paxos.live_status:read_status"),
+    live_status=LazyImport("trimtab.systems.paxos.status:read_status"),
     planners={"trim": LazyImport("trimtab.plan.masters.trim:plan_masters")},
     plan_options=LazyImport("trimtab.balancers.masters.options:PLAN"),
     strategy_help="trim.",

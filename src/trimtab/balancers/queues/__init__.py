@@ -18,7 +18,7 @@ BALANCER = Balancer(
     snapshot=LazyImport("trimtab.files.queues.snapshot:FORMAT"),
     plan=LazyImport("trimtab.files.queues.plan:FORMAT"),
     pipeline=LazyImport("trimtab.observe.queues.pipeline:PIPELINE"),
-    live_status=LazyImport("trimtab.systems.redis.live_status:read_status"),
+    live_status=LazyImport("trimtab.systems.redis.status:read_status"),
     planners={"trim": LazyImport("trimtab.plan.queues.trim:plan_queues")},
     strategy_help="trim.",
     set_help="Setting, like queues.min_change=0.1; repeatable.",

@@ -17,7 +17,7 @@ BALANCER = Balancer(
     plan=LazyImport("trimtab.files.replicas.plan:FORMAT"),
     formats={"kafka": LazyImport("trimtab.files.replicas.plan:kafka_form")},
     pipeline=LazyImport("trimtab.observe.replicas.pipeline:PIPELINE"),
-    live_status=LazyImport("trimtab.systems.kafka.live_status:read_status"),
+    live_status=LazyImport("trimtab.systems.kafka.status:read_status"),
     planners={
         "trim": LazyImport("trimtab.plan.replicas.trim:plan"),
         "role_aware": LazyImport("trimtab.plan.replicas.role_aware:plan"),

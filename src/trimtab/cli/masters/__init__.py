@@ -37,7 +37,7 @@ def publish(
     overrides: list[str] = SET,
 ) -> None:
     """Publish a preferred map to the nodes' source, unless another was published meanwhile."""
-    from trimtab.systems.paxos.nodes import PaxosNodes
+    from trimtab.systems.paxos.client import PaxosNodes
 
     context = command_context(None, settings, overrides, cluster)
     nodes = PaxosNodes(context.connection(PAXOS, context.read()))

@@ -16,7 +16,7 @@ from trimtab.cli.options import CLUSTER, JSON, SET, SETTINGS, command_context
 from trimtab_common.errors import InputError, TrimtabError
 
 if TYPE_CHECKING:
-    from trimtab.systems.redis.server import DeadLetter, QueueServerClient
+    from trimtab.systems.redis.client import DeadLetter, QueueServerClient
 
 app = typer.Typer(
     help="List, show and re-queue dead letters: messages that were given up after worker crashes.",
@@ -102,7 +102,7 @@ def requeue(
 
 @contextmanager
 def _server(settings: Path | None, overrides: list[str], cluster: str | None) -> Iterator[QueueServerClient]:
-    from trimtab.systems.redis.server import open_server
+    from trimtab.systems.redis.client import open_server
 
     where = command_context(None, settings, overrides, cluster)
     with open_server(where.connection(REDIS, where.read())) as server:

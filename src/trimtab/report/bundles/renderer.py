@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trimtab.act.executor import PreparedPlan
     from trimtab.model.bundles.receipt import BundleOutcome
     from trimtab.model.imbalance import ImbalanceSummary
-    from trimtab.systems.pulsar.live_status import PulsarBroker, PulsarStatus
+    from trimtab.systems.pulsar.status import PulsarBroker, PulsarStatus
 
 
 def spent_text(receipt: BundlesReceipt | None) -> str:
@@ -247,7 +247,7 @@ def _broker(broker: PulsarBroker) -> str:
 
 def _notes(status: PulsarStatus) -> Iterator[str]:
     """Bundles without an owner, and what Pulsar does by itself."""
-    from trimtab.systems.pulsar.live_status import SHEDDER, SWITCHES
+    from trimtab.systems.pulsar.status import SHEDDER, SWITCHES
 
     if status.unowned:
         yield (
@@ -275,7 +275,7 @@ def _notes(status: PulsarStatus) -> Iterator[str]:
 
 def status_document(status: PulsarStatus) -> dict[str, Any]:
     """The same as plain JSON values."""
-    from trimtab.systems.pulsar.live_status import SHEDDER, SWITCHES
+    from trimtab.systems.pulsar.status import SHEDDER, SWITCHES
 
     facts = {
         "load_manager": status.load_manager,

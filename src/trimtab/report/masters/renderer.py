@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trimtab.act.executor import PreparedPlan
     from trimtab.act.masters.state import MastersExecutionState, TransferSettings, TransferStep
     from trimtab.model.masters.plan import MastersReceipt, TransferOutcome
-    from trimtab.systems.paxos.live_status import MastersStatus
+    from trimtab.systems.paxos.status import MastersStatus
 
 NODE: Final = "node"
 TRANSFER: Final = "transfer"

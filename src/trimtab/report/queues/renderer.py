@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trimtab.act.executor import PreparedPlan
     from trimtab.act.queues.state import PublishSettings, PublishStep, QueuesExecutionState
     from trimtab.model.queues.plan import PublicationOutcome, QueuesReceipt
-    from trimtab.systems.redis.live_status import QueuesStatus
+    from trimtab.systems.redis.status import QueuesStatus
 
 NOTHING: Final = "–"
 QUEUE: Final = "queue"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trimtab.act.replicas.overrides import NetworkPath
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
     from trimtab.model.replicas.receipt import ReplicaOutcome
-    from trimtab.systems.kafka.live_status import KafkaStatus
+    from trimtab.systems.kafka.status import KafkaStatus
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
-"""Calls through kafka-python's admin client: what it lacks, dynamic settings, every failure as a `PortError`.
+"""Calls by kafka-python's admin client: what it lacks, dynamic settings, claims, failures as `PortError`.
 
-Three calls go past the client's public methods, because those cannot say what is needed: reassignments that
-must not change the replication factor, but where that is meant (KIP-860), dynamic settings of the
+Three calls go past the client's public methods, because those cannot say what is needed: reassignments
+that must not change the replication factor, but where that is meant (KIP-860), dynamic settings of the
 cluster-wide default (the broker resource with the empty name), and errors per partition instead of one
-exception.
+exception. All balancers leave their claims in the same place of a cluster.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -220,3 +222,32 @@ def _operations(change: Change) -> dict[str, Any]:
         name: (AlterConfigOp.DELETE, None) if value is None else (AlterConfigOp.SET, value)
         for name, value in change.items()
     }
+
+
+CLAIM: Final = "trimtab.lease."
+
+
+class BrokerConfigClaims:
+    """Claims as settings of all brokers, see `ClaimPort`; for ports to inherit, by their `_calls`."""
+
+    claim_rights = "grant AlterConfigs and DescribeConfigs on the cluster"
+    _calls: AdminCalls
+
+    def read_claims(self) -> frozenset[str]:
+        """See `ClaimPort.read_claims`."""
+        # Kafka never shows the value of a setting that it does not know (it might be a secret), only the
+        # name: so the name carries the text.
+        return frozenset(
+            name.removeprefix(CLAIM)
+            for name in self._calls.settings_of_all_brokers()
+            if name.startswith(CLAIM)
+        )
+
+    def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
+        """See `ClaimPort.write_claims`."""
+        changes: dict[str, str | None] = {CLAIM + text: None for text in removed}
+        changes |= {CLAIM + text: "held" for text in added}
+        if not changes:
+            return
+        for failure in self._calls.change_settings(changes).values():
+            raise PortError(failure)

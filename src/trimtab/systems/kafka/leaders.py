@@ -1,19 +1,79 @@
-"""A Kafka cluster behind `trimtab.act.masters.state.MastersPort`: leaders, by preferred elections."""
+"""Kafka as a system of the balancer `masters`: leaders are masters, preferred replicas the preferred ones.
+
+Nothing else of a partition moves when its leader does, so that its load here is what a leader carries more
+than a follower. Transfers are preferred elections, behind `trimtab.act.masters.state.MastersPort`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from trimtab.act.execution.port import Failure
 from trimtab.act.masters.state import MastersObservation, TransferRequestResult
 from trimtab.act.replicas.port import ClusterObservation, TopicPartition
-from trimtab.systems.kafka.calls import AdminCalls
-from trimtab.systems.kafka.claims import BrokerConfigClaims
+from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
+from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.snapshot import ReplicaBrokerState
+from trimtab.systems.kafka.calls import AdminCalls, BrokerConfigClaims
 from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.port import KafkaAdminPort
 from trimtab.systems.kafka.settings import KafkaConnection
+
+if TYPE_CHECKING:
+    from trimtab.model.replicas.snapshot import ReplicasSnapshot
+
+
+STATES = {
+    ReplicaBrokerState.DEAD: NodeState.DEAD,
+    ReplicaBrokerState.DRAINING: NodeState.DRAINING,
+    ReplicaBrokerState.NO_LEADERS: NodeState.EXCLUDED,
+}
+
+
+def leaders(snapshot: ReplicasSnapshot) -> MastersSnapshot:
+    """The leaders of all partitions that are led, or could be, as masterships.
+
+    A partition can only be given to its preferred replica, while that is in sync: by what an election does.
+    Of queries nothing is known, so that leaderships are counted there.
+    """
+    brokers, partitions = snapshot.brokers, snapshot.partitions
+    moved = np.maximum(partitions.leader_load - partitions.follower_load, 0.0)
+    network = [place for place, name in enumerate(RESOURCES) if name.startswith("network")]
+    rate = moved[:, network].sum(axis=1)
+    groups = []
+    for row in range(len(partitions)):
+        first, leader = int(partitions.replicas[row, 0]), int(partitions.leader[row])
+        able = (first,) if bool(partitions.in_sync[row, 0]) and bool(brokers.may_lead[first]) else ()
+        groups.append(
+            MasterGroupLoad(
+                group=f"{partitions.topics[partitions.topic[row]]}-{partitions.number[row]}",
+                master=NO_MASTER if leader < 0 else leader,
+                preferred=first,
+                able=able,
+                queries_per_second=0.0,
+                bytes_per_second=float(rate[row]),
+            )
+        )
+    return MastersSnapshot(
+        reference=snapshot.reference,
+        quality=snapshot.quality,
+        system="kafka",
+        version=0,
+        nodes=tuple(
+            NodeLoad(
+                str(brokers.id[row]),
+                brokers.host[row],
+                STATES.get(ReplicaBrokerState(brokers.state[row]), NodeState.ALIVE),
+            )
+            for row in range(len(brokers))
+        ),
+        groups=tuple(groups),
+    )
+
 
 ELECTED = 1
 """Nothing is published here, so that every election counts as the first version."""

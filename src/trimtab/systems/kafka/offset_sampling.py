@@ -18,8 +18,7 @@ from trimtab.model.errors import ObserveError
 from trimtab.model.keys.naming import HASHED, key_text
 from trimtab.observe.collect.sinks import LakeSink, RowBatch, RowBatchBuilder
 from trimtab.observe.keys.pipeline import COLUMNS, KeysPipelineSettings
-from trimtab.systems.kafka.groups import ConsumerGroup
-from trimtab.systems.kafka.keyed_topic import KeyedTopic, TopicState, keyed_topic
+from trimtab.systems.kafka.keyed_topic import ConsumerGroup, KeyedTopic, TopicState, keyed_topic
 from trimtab_common.errors import SettingsError
 from trimtab_keys.core.hashes import key_group, matching_partitioner
 from trimtab_keys.core.routing import Route, RoutingTable, group_count

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from trimtab.act.execution.port import Failure, PortError, calling
 from trimtab.act.keys.state import KeyClient, KeyConsumerGroup, KeysObservation, TableLocation
-from trimtab.systems.kafka.calls import AdminCalls
-from trimtab.systems.kafka.claims import BrokerConfigClaims
+from trimtab.systems.kafka.calls import AdminCalls, BrokerConfigClaims
 from trimtab.systems.kafka.client import open_admin
 from trimtab.systems.kafka.keyed_topic import KeyedTopic
 from trimtab.systems.kafka.settings import KafkaConnection

@@ -12,8 +12,7 @@ from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSam
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
 from trimtab.observe.masters.pipeline import COLUMNS
-from trimtab.systems.paxos.nodes import PaxosNodes
-from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab_common.errors import ConnectError
 from trimtab_store.core.messages import GroupReport, MapChanged
 

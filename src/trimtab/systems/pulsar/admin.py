@@ -14,18 +14,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from trimtab.model.bundles.policies import BundlePolicies
-from trimtab.systems.pulsar.errors import PulsarAdminError
-from trimtab.systems.pulsar.http import PulsarHttp, PulsarRequest, Query, path_part, path_parts, topic_path
-from trimtab.systems.pulsar.responses import (
+from trimtab.systems.pulsar.connection import PulsarConnection
+from trimtab.systems.pulsar.http import (
     BundleBoundaries,
     FailureDomain,
     IsolationPolicyData,
     LeaderBroker,
     Lookup,
     OwnedBundle,
+    PulsarAdminError,
+    PulsarHttp,
+    PulsarRequest,
+    Query,
     Response,
+    path_part,
+    path_parts,
+    topic_path,
 )
-from trimtab.systems.pulsar.settings import PulsarConnection
 
 if TYPE_CHECKING:
     import httpx

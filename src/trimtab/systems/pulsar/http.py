@@ -1,27 +1,255 @@
-"""Requests to the web services of a Pulsar cluster: brokers asked in turn, redirects, deadlines.
+"""Requests to the web services of a Pulsar cluster: brokers asked in turn, redirects, deadlines, errors.
 
-Brokers redirect (307) to whoever is responsible: to the leader for an unload with a destination, else to the
-bundle's owner. We follow by ourselves, since a general client drops the token on the way to another port and
-would carry it to whatever host an answer names.
+Brokers redirect (307) to whoever is responsible: to the leader for an unload with a destination, else to
+the bundle's owner. We follow by ourselves, since a general client drops the token on the way to another
+port and would carry it to whatever host an answer names. Each error says whether to try again.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import msgspec
 
-from trimtab.systems.pulsar.errors import NoAnswerError, PulsarAdminError, request_error, unconnected
-from trimtab.systems.pulsar.responses import Response
-from trimtab.systems.pulsar.settings import PulsarConnection
+from trimtab.model.bundles.policies import IsolationPolicy
+from trimtab.systems.pulsar.connection import PulsarConnection
+from trimtab_common.errors import ConnectError
 
 if TYPE_CHECKING:
     import httpx
+
+
+TRANSIENT_STATUSES = frozenset(
+    {
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+"""Answers that the same request may not get a moment later; 500 is none of them: Pulsar gives it for good to
+what a load manager does not support."""
+
+_REMEDIES = {
+    HTTPStatus.UNAUTHORIZED: "set the cluster's token_file (or TRIMTAB_PULSAR_TOKEN, or a certificate) to "
+    "one that the brokers know",
+    HTTPStatus.FORBIDDEN: "give our role the rights of a superuser, or use the token of one that has them",
+    HTTPStatus.NOT_FOUND: "check that it exists, and that the address is a broker's web address",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this Pulsar is older or newer than the request; 4.0 and 4.2 are tried",
+    HTTPStatus.CONFLICT: "look at the cluster as it is now, and ask again",
+    HTTPStatus.PRECONDITION_FAILED: "look at the cluster as it is now, and ask again",
+}
+_LONGEST_REASON = 300
+
+
+class NoAnswerError(Exception):
+    """A broker gave no answer.
+
+    Attributes
+    ----------
+    reason
+        In the words of the operating system or of TLS.
+    sent
+        Whether it may have got the request.
+    transient
+        Whether a later try may succeed.
+    """
+
+    def __init__(self, reason: str, *, sent: bool, transient: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.sent = sent
+        self.transient = transient
+
+
+class PulsarAdminError(ConnectError):
+    """A request that was not answered, or not as asked.
+
+    Attributes
+    ----------
+    reason
+        In the broker's words, or in ours where it said nothing.
+    status
+        Of HTTP; None where there was no answer.
+    transient
+        Whether the same request may well succeed a little later: nobody answered, a broker that is gone is
+        still believed in, the cluster is busy.
+    """
+
+    def __init__(
+        self, message: str, *, reason: str, status: int | None = None, transient: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.status = status
+        self.transient = transient
+
+
+def request_error(call: str, url: str, status: int, body: bytes) -> PulsarAdminError:
+    """The error for an answer that says no."""
+    known = HTTPStatus(status) if status in set(HTTPStatus) else None
+    reason = response_reason(body) or (known.phrase if known is not None else "no reason given")
+    remedy = _REMEDIES.get(known) if known is not None else None
+    if remedy is None:
+        remedy = "try again in a moment" if status in TRANSIENT_STATUSES else "the broker's log tells more"
+    return PulsarAdminError(
+        f"Pulsar at {url} answers {call} with {status} ({reason}): {remedy}",
+        reason=reason,
+        status=status,
+        transient=status in TRANSIENT_STATUSES,
+    )
+
+
+def response_reason(body: bytes) -> str:
+    """The words of a broker that refuses: the field `reason` of a JSON object, or text without its markup."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    if isinstance(told, dict):
+        text = str(told.get("reason") or told.get("message") or "")
+    elif text.startswith("<"):
+        text = re.sub(r"<style.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    # A broker may send its stack trace along; what happened stands in front of it.
+    first = " ".join(line for line in lines[:6] if line and not line.startswith(("at ", "---", "Stacktrace")))
+    return first if len(first) <= _LONGEST_REASON else f"{first[:_LONGEST_REASON]}..."
+
+
+def unconnected(error: BaseException) -> NoAnswerError:
+    """The error where there is no connection, in the words of the operating system or of TLS."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return NoAnswerError(
+            f"its certificate is not trusted ({cause.verify_message}); name the authority that signed it "
+            "with pulsar.tls_ca",
+            sent=False,
+            transient=False,
+        )
+    if isinstance(cause, ssl.SSLError):
+        return NoAnswerError(
+            f"it does not speak TLS as we do ({cause.reason or cause}); check scheme and port in "
+            "the address, and tls_certificate",
+            sent=False,
+            transient=False,
+        )
+    text = getattr(cause, "strerror", None) or str(cause or error) or type(error).__name__
+    return NoAnswerError(text, sent=False)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Response:
+    """The body that came back; `base` is the web address of the broker that answered."""
+
+    base: str
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """A bare word or sentence, quoted or not."""
+        return self.body.decode("utf-8", "replace").strip().strip('"')
+
+    def decoded(self, path: str, kind: type[T]) -> T:
+        """The JSON as a type.
+
+        Raises
+        ------
+        PulsarAdminError
+            If it is something else.
+        """
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self.unreadable(path, str(error)) from error
+
+    def statistics(self, path: str) -> dict[str, Any]:
+        """An object of unknown soundness: brokers may write NaN, which JSON does not have."""
+        try:
+            found = msgspec.json.decode(self.body)
+        except msgspec.MsgspecError:
+            try:
+                found = json.loads(self.body)
+            except (ValueError, RecursionError) as error:
+                raise self.unreadable(path, str(error)) from error
+        if not isinstance(found, dict):
+            raise self.unreadable(path, f"a {type(found).__name__} in place of an object")
+        return found
+
+    def unreadable(self, path: str, why: str) -> PulsarAdminError:
+        """The error for an answer that says yes and makes no sense."""
+        return PulsarAdminError(
+            f"Pulsar at {self.base} answers GET {path} with something else than expected ({why}): check that "
+            "the address is a broker's web address; Pulsar 4.0 and 4.2 are tried",
+            reason=why,
+            status=200,
+        )
+
+
+class OwnedBundle(msgspec.Struct):
+    """One entry of `ownedNamespaces`."""
+
+    is_active: bool = True
+
+
+class BundleBoundaries(msgspec.Struct):
+    """The answer to `namespaces/.../bundles`."""
+
+    boundaries: list[str]
+
+
+class LeaderBroker(msgspec.Struct, rename="camel"):
+    """The answer to `brokers/leaderBroker`; Pulsar 3 gave no id."""
+
+    service_url: str
+    broker_id: str | None = None
+
+
+class Lookup(msgspec.Struct, rename="camel"):
+    """The answer to `lookup/v2/topic`."""
+
+    http_url: str | None = None
+    http_url_tls: str | None = None
+
+
+class FailureDomain(msgspec.Struct):
+    """A failure domain."""
+
+    brokers: list[str] = []
+
+
+class IsolationPolicyData(msgspec.Struct):
+    """A namespace isolation policy."""
+
+    namespaces: list[str] = []
+    primary: list[str] = []
+    secondary: list[str] = []
+    auto_failover_policy: dict[str, Any] = {}
+
+    def policy(self) -> IsolationPolicy:
+        """The planners' own value; a limit that is no number counts as 1."""
+        parameters: Mapping[str, Any] = self.auto_failover_policy.get("parameters") or {}
+        try:
+            fewest = int(parameters.get("min_limit", 1))
+        except ValueError:
+            fewest = 1
+        return IsolationPolicy(tuple(self.namespaces), tuple(self.primary), tuple(self.secondary), fewest)
+
 
 MAX_REDIRECTS = 5
 """Two are usual at most (to the leader, to the owner)."""

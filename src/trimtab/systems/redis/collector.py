@@ -13,8 +13,7 @@ from trimtab.observe.collect.sampler import RequestError, SystemSampler, TickSam
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.collect.sinks import RowBatch, RowBatchBuilder
 from trimtab.observe.queues.pipeline import COLUMNS
-from trimtab.systems.redis.server import QueueCounters, QueueServerClient, open_server
-from trimtab.systems.redis.settings import RedisConnection
+from trimtab.systems.redis.client import QueueCounters, QueueServerClient, RedisConnection, open_server
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_queues.format.exchange import ProcessReport, PublishedWeights
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from trimtab.act.execution.port import calling
 from trimtab.act.queues.state import PublishedObservation, Table, Value
-from trimtab.systems.redis.server import QueueServerClient, open_server
-from trimtab.systems.redis.settings import RedisConnection
+from trimtab.systems.redis.client import QueueServerClient, RedisConnection, open_server
 from trimtab_queues.format.exchange import PublishedWeights
 
 

@@ -18,7 +18,7 @@ from trimtab.act.journal import Journal
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.report.bundles.renderer import RENDERER, receipt_text
-from trimtab.systems.pulsar.traffic import bundle_traffic
+from trimtab.systems.pulsar.port import bundle_traffic
 
 ONE, TWO, THREE = BROKERS
 MESSAGES = RESOURCES.index("message_rate")

@@ -9,7 +9,7 @@ import pytest
 
 from trimtab.act.execution.port import PortError
 from trimtab.model.masters.naming import group_name
-from trimtab.systems.paxos.nodes import PaxosNodes
+from trimtab.systems.paxos.client import PaxosNodes
 from trimtab.systems.paxos.port import PaxosPort
 from trimtab_common.errors import ConnectError
 from trimtab_store.core.messages import GroupReport, MapChanged

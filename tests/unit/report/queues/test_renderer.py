@@ -9,7 +9,7 @@ from rich.console import Console
 
 from trimtab.report.formats import counted
 from trimtab.report.queues.renderer import status_text
-from trimtab.systems.redis.live_status import QueuesStatus, QueueStatus
+from trimtab.systems.redis.status import QueuesStatus, QueueStatus
 
 
 def shown(processes: int) -> str:

@@ -3,7 +3,7 @@
 import datetime
 
 from support.fake_broker import FakeAsker, committed, groups, log_dirs, offsets
-from trimtab.systems.kafka.broker_sample import KafkaBrokerSample, sample_broker
+from trimtab.systems.kafka.samples import KafkaBrokerSample, sample_broker
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 CLUSTER_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED = 31, 30

@@ -17,7 +17,7 @@ from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.replicas.pipeline import KEYS, OF_MANY
 from trimtab.systems.kafka.collector import KafkaCollector
-from trimtab.systems.kafka.requests import AdminRequestSender
+from trimtab.systems.kafka.samples import AdminRequestSender
 
 Row = dict[str, object]
 

@@ -4,14 +4,14 @@ import datetime
 
 import pytest
 
-from trimtab.systems.kafka.counter_check import (
-    CAUSE,
+from trimtab.systems.kafka.collector import (
+    NOT_COUNTING,
     CounterCheck,
     CounterCheckResult,
     TrafficReading,
-    compare,
+    compare_readings,
 )
-from trimtab.systems.kafka.exposition import BrokerCounters
+from trimtab.systems.kafka.metrics import BrokerCounters
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 MB = 1_000_000
@@ -66,7 +66,7 @@ def test_two_readings_decide(
     before: TrafficReading, after: TrafficReading, outcome: CounterCheckResult
 ) -> None:
     """Within a quarter they agree; what does not rise while logs do is no counter."""
-    assert compare(before, after).outcome is outcome
+    assert compare_readings(before, after).outcome is outcome
 
 
 def test_sizes_that_are_not_told_prove_nothing() -> None:
@@ -75,7 +75,7 @@ def test_sizes_that_are_not_told_prove_nothing() -> None:
         TrafficReading(one.sampled_at, one.counters, one.start_offsets, one.end_offsets, {})
         for one in (reading(0, 7, 5 * MB), reading(1, 7 + MB, 6 * MB))
     )
-    assert compare(before, after).outcome is CounterCheckResult.UNKNOWN
+    assert compare_readings(before, after).outcome is CounterCheckResult.UNKNOWN
 
 
 def test_a_rate_is_left_out_from_the_first_comparison_on() -> None:
@@ -86,7 +86,7 @@ def test_a_rate_is_left_out_from_the_first_comparison_on() -> None:
     assert all("cpu_time_ns" in one.broker for one in kept)
     assert "messages_in_total" not in kept[-1].broker
     assert kept[-1].topics == {}
-    assert f"bytes_in_total ({CAUSE})" in kept[-1].lacking()
+    assert f"bytes_in_total ({NOT_COUNTING})" in kept[-1].lacking()
 
 
 def test_a_burst_between_scrape_and_sizes_costs_a_true_counter_nothing() -> None:

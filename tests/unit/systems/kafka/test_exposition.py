@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from trimtab.systems.kafka.exposition import BrokerCounters, ClusterNames, read_exposition
+from trimtab.systems.kafka.metrics import BrokerCounters, ClusterNames, read_exposition
 
 BY_RULES = """\
 # HELP kafka_server_brokertopicmetrics_bytesin_total Attribute exposed for management

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.fake_keyed_topic import CONNECTION, TABLES, FakeGroup, FakeKafka
-from trimtab.systems.kafka.groups import ConsumerGroup
-from trimtab.systems.kafka.keyed_topic import KeyedTopic, PublishedRouting
+from trimtab.systems.kafka.keyed_topic import ConsumerGroup, KeyedTopic, PublishedRouting
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_keys.core.routing import Route, RoutingTable
 from trimtab_keys.format.heartbeat import ClientHeartbeat

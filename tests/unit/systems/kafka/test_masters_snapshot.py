@@ -11,7 +11,7 @@ from trimtab.files.masters.settings import MastersSettings
 from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeState
 from trimtab.model.plan import Verdict
 from trimtab.plan.masters.trim import plan_masters
-from trimtab.systems.kafka.masters_snapshot import leaders
+from trimtab.systems.kafka.leaders import leaders
 
 
 def seen(*partitions: Any, **states: str) -> MastersSnapshot:

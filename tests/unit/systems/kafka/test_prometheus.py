@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from trimtab.observe.collect.sampler import RequestError
-from trimtab.systems.kafka.placement import KafkaBroker
-from trimtab.systems.kafka.prometheus import endpoints, full_url, scrape, topic_batch
+from trimtab.systems.kafka.metrics import endpoints, full_url, scrape, topic_batch
+from trimtab.systems.kafka.samples import KafkaBroker
 from trimtab_common.errors import SettingsError
 
 Serve = Callable[[Callable[[BaseHTTPRequestHandler], None]], str]

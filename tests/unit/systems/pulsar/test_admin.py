@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from trimtab.model.bundles.policies import BundlePolicies
-from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
-from trimtab.systems.pulsar.errors import response_reason
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.systems.pulsar.connection import PulsarConnection
+from trimtab.systems.pulsar.http import response_reason
 
 BUNDLE = "t/n/0x00000000_0x40000000"
 BROKERS = ["b1:8080", "b2:8080", "b3:8080"]

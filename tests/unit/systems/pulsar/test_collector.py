@@ -22,9 +22,9 @@ from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings, PulsarCollectSettings
 from trimtab.observe.collect.sinks import LakeSink, arrow_schema
 from trimtab.observe.lake.lake import Lake
-from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarConnection
-from trimtab.systems.pulsar.collector import PulsarCollector
-from trimtab.systems.pulsar.recording import RecordingSink
+from trimtab.systems.pulsar.admin import PulsarAdmin
+from trimtab.systems.pulsar.collector import PulsarCollector, RecordingSink
+from trimtab.systems.pulsar.connection import PulsarConnection
 
 Row = dict[str, Any]
 ORDERS = f"persistent://{NAMESPACE}/orders-0"

@@ -1,8 +1,6 @@
 """What brokers publish under the extensible load manager, message by message."""
 
-from trimtab.systems.pulsar.figures import SampleErrors
-from trimtab.systems.pulsar.published import LatestValues
-from trimtab.systems.pulsar.report import published_bundles, published_report
+from trimtab.systems.pulsar.reports import LatestValues, SampleErrors, published_bundles, published_report
 
 BROKER = (
     b'{"cpu":{"usage":184.9,"limit":200.0},"memory":{"usage":71.5,"limit":247.5},"directMemory":{"usage":8.0,'

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.settings import cluster_table
-from trimtab.systems.pulsar.settings import PulsarConnection, pulsar_connection
+from trimtab.systems.pulsar.connection import PulsarConnection, pulsar_connection
 from trimtab_common.errors import SettingsError
 
 

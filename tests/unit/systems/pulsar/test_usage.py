@@ -1,6 +1,6 @@
 """Whether brokers report their own CPU or their host's, told from what they report."""
 
-from trimtab.systems.pulsar.usage import APART_SECONDS, DECLARED, MEASURED, UsageSource, undeclared
+from trimtab.systems.pulsar.collector import APART_SECONDS, DECLARED, MEASURED, UsageSource, undeclared
 
 ALIKE = {"h:1": (134.9, 200.0), "h:2": (134.2, 200.0), "h:3": (135.5, 200.0)}
 OWN = {"h:1": (20.6, 30.0), "h:2": (8.4, 30.0), "h:3": (8.5, 30.0)}

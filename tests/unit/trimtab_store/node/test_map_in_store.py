@@ -18,10 +18,9 @@ from trimtab.act.lease import Lease
 from trimtab.cli.masters import app
 from trimtab.model.errors import ActError
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
-from trimtab.systems.paxos.check import check
-from trimtab.systems.paxos.nodes import PaxosNodes
+from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab.systems.paxos.port import PaxosPort
-from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab.systems.paxos.status import store_findings
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_store.core.messages import CLAIM_BYTES, MapChanged
 from trimtab_store.format.configuration import STORE, NodeConfiguration
@@ -60,7 +59,8 @@ def test_a_first_map_is_missed_and_published_by_a_command(
         nodes = PaxosNodes(connection)
 
         def found() -> str:
-            return " ".join(one.text for one in check(connection, CollectSettings(), CapacitySettings()))
+            findings = store_findings(connection, CollectSettings(), CapacitySettings())
+            return " ".join(one.text for one in findings)
 
         def typed(version: int, *preferred: int) -> str:
             write_map(tmp_path / "map.json", MapChanged(version, preferred))

@@ -26,8 +26,7 @@ from trimtab.lab.sandbox.masters.etcd import (
 from trimtab.lab.sandbox.processes import free_ports, require_free, this_process
 from trimtab.lab.sandbox.state import SandboxState
 from trimtab.model.errors import SandboxError
-from trimtab.systems.paxos.nodes import PaxosNodes
-from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 from trimtab_common.files import write_atomically
 from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status
 from trimtab_store.core.node import EMBEDDED, ENGINES, ETCD

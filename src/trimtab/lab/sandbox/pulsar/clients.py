@@ -36,9 +36,8 @@ from trimtab.lab.sandbox.truth import (
     tick_begin,
 )
 from trimtab.model.errors import SandboxError
-from trimtab.systems.pulsar.client import pulsar_client
+from trimtab.systems.pulsar.connection import PulsarConnection, pulsar_client
 from trimtab.systems.pulsar.http import topic_path
-from trimtab.systems.pulsar.settings import PulsarConnection
 
 if TYPE_CHECKING:
     import pulsar

@@ -30,7 +30,8 @@ from trimtab.lab.sandbox.pulsar.state import (
     with_control_groups,
 )
 from trimtab.model.errors import SandboxError
-from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError, PulsarConnection
+from trimtab.systems.pulsar.admin import PulsarAdmin, PulsarAdminError
+from trimtab.systems.pulsar.connection import PulsarConnection
 
 DONE = "archived"
 # A process writes its archive when it ends, on a busy machine for half a minute.

@@ -16,7 +16,7 @@ from trimtab.lab.sandbox.cluster import CERTIFICATE, KEYSTORE
 from trimtab.lab.sandbox.processes import free_ports, require_free, this_process
 from trimtab.lab.sandbox.state import SandboxState
 from trimtab.model.errors import SandboxError
-from trimtab.systems.pulsar.settings import PulsarConnection
+from trimtab.systems.pulsar.connection import PulsarConnection
 
 ROLE = "trimtab"
 PLUGINS = {

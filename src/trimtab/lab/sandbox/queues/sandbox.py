@@ -17,8 +17,7 @@ from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.server import server_command, wait_for_answer
 from trimtab.lab.sandbox.state import SandboxState
 from trimtab.model.errors import SandboxError
-from trimtab.systems.redis.server import open_server
-from trimtab.systems.redis.settings import RedisConnection
+from trimtab.systems.redis.client import RedisConnection, open_server
 from trimtab_common.errors import ConnectError
 from trimtab_common.files import write_atomically
 

@@ -11,7 +11,7 @@ from trimtab.jars.fetch import ProgressCallback
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.sandbox import SERVER_ID, QueuesSandbox, QueuesSandboxState, queues_of
 from trimtab.lab.sandbox.systems import SandboxSystem
-from trimtab.systems.redis.server import open_server
+from trimtab.systems.redis.client import open_server
 
 SECONDS_BETWEEN_PROGRESS: Final = 10.0
 DRAIN_SECONDS: Final = 120.0

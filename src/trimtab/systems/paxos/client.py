@@ -1,4 +1,7 @@
-"""The nodes of a store of Paxos groups, called concurrently, and its preferred map."""
+"""The nodes of a store of Paxos groups, called concurrently, and its preferred map.
+
+The `[paxos]` table of trimtab.toml names any one node.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab.systems.connection import ClusterTable, connection_of
 from trimtab_common.errors import ConnectError, InputError, SettingsError
 from trimtab_common.files import write_atomically
 from trimtab_store.core.messages import (
@@ -41,6 +45,34 @@ from trimtab_store.format.wire import (
     decoded,
     encoded,
 )
+
+
+@dataclass(frozen=True)
+class PaxosConnection:
+    """Connection to the nodes of one store.
+
+    Parameters
+    ----------
+    node
+        Configuration file of any node. It has all addresses, the groups, the location of the preferred map,
+        and TLS and the secret.
+    timeout_seconds
+        Time-out of one node's responses.
+    """
+
+    node: Path
+    timeout_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no client could use."""
+        if not 0 < self.timeout_seconds < float("inf"):
+            raise SettingsError(f"timeout_seconds is {self.timeout_seconds}: it must be above 0")
+
+
+def paxos_connection(cluster: ClusterTable) -> PaxosConnection:
+    """The connection that the keys of a store describe; errors as in `connection_of`."""
+    return connection_of(cluster, PaxosConnection, system="paxos")
+
 
 _T = TypeVar("_T")
 _NO_ANSWER: Final = (OSError, TornFrameError, InputError)

@@ -1,12 +1,18 @@
-"""The connection to a Pulsar cluster, checked and frozen."""
+"""The `[pulsar]` table of trimtab.toml, and the client of the binary protocol that is made from it."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trimtab.systems.connection import ClusterTable, Connection, connection_of
-from trimtab_common.errors import SettingsError
+from trimtab_common.errors import ConnectError, SettingsError
+
+if TYPE_CHECKING:
+    import pulsar
+
 
 TOKEN_VARIABLE = "TRIMTAB_PULSAR_TOKEN"
 SERVICE_SCHEMES = ("pulsar", "pulsar+ssl")
@@ -97,3 +103,51 @@ def _checked_url(key: str, url: str, schemes: tuple[str, ...]) -> str:
             f"{key} holds {shown}: write it like {schemes[0]}://broker1:{8080 if key == 'admin' else 6650}"
         )
     return parts.scheme
+
+
+def pulsar_client(
+    connection: PulsarConnection, service_url: str | None = None, *, quiet: bool = False
+) -> pulsar.Client:
+    """A client of pulsar-client; it connects when it is first used, and its owner closes it.
+
+    Parameters
+    ----------
+    connection
+        Where and as whom.
+    service_url
+        Where the binary protocol is, if the connection does not say.
+    quiet
+        Whether lost connections are not worth a line of the client's own; it writes to standard output.
+
+    Raises
+    ------
+    SettingsError
+        If neither says where the binary protocol is.
+    ConnectError
+        If the client cannot be made of these settings.
+    """
+    import pulsar
+
+    url = connection.service_url or service_url
+    if url is None:
+        raise SettingsError("service_url is not set: name the brokers' binary protocol as pulsar://host:6650")
+    level = pulsar.LoggerLevel.Error
+    secured = {
+        "tls_trust_certs_file_path": connection.tls_ca,
+        "tls_certificate_file_path": connection.tls_certificate,
+        "tls_private_key_file_path": connection.tls_key,
+    }
+    try:
+        return pulsar.Client(
+            url,
+            authentication=pulsar.AuthenticationToken(connection.token) if connection.token else None,
+            operation_timeout_seconds=max(1, round(connection.change_timeout_seconds)),
+            connection_timeout_ms=max(1, round(connection.timeout_seconds * 1000)),
+            stats_interval_in_seconds=0,
+            # Every lost connection is a line at lower levels, also where the client recovers by itself.
+            logger=pulsar.FileLogger(level, os.devnull) if quiet else pulsar.ConsoleLogger(level),
+            tls_validate_hostname=connection.tls_verify_hostname,
+            **{name: str(path) for name, path in secured.items() if path is not None},
+        )
+    except (ValueError, pulsar.PulsarException) as error:
+        raise ConnectError(f"no client of Pulsar can be made for {url}: {error}") from error

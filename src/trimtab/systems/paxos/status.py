@@ -1,18 +1,27 @@
-"""One look at a store of Paxos groups without a lake: who is master of how many groups, from one tick."""
+"""The live status of a store of Paxos groups, and the findings of `trimtab check`; neither needs a lake.
+
+Findings tell of nodes, lease and map. Nothing is changed.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
+from trimtab.model.finding import Finding, broken, fine, missing
 from trimtab.model.load import FloatArray
 from trimtab.observe.collect.sampler import TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake.status import signed_deviation
-from trimtab.systems.paxos.collector import open_collector
-from trimtab.systems.paxos.settings import PaxosConnection
+from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
+from trimtab.systems.paxos.collector import map_problems, open_collector
+from trimtab_common.errors import ConnectError
+from trimtab_store.format.configuration import STORE
 
 
 @dataclass(frozen=True)
@@ -105,3 +114,51 @@ def masters_status(sample: TickSample) -> MastersStatus:
         sample.cluster, nodes, values, deviation, tuple(masters), tuple(told["preferred"]), told["version"],
         sample.problems,
     )  # fmt: skip
+
+
+PART: Final = "Paxos groups"
+
+
+def store_findings(
+    connection: PaxosConnection, settings: CollectSettings, capacity: CapacitySettings
+) -> Iterator[Finding]:
+    """Findings on a store; changes nothing."""
+    try:
+        nodes = PaxosNodes(connection)
+        reports = nodes.reports()
+    except ConnectError as error:
+        yield broken(PART, str(connection.node), str(error))
+        return
+    addresses = nodes.configuration.addresses
+    for node, address in enumerate(addresses):
+        if node in reports:
+            yield fine(PART, address, f"node {node} answers, with {len(reports[node])} groups")
+        else:
+            yield missing(PART, address, f"node {node} does not answer", "start it, or see why it ended")
+    if 2 * len(reports) <= len(addresses):
+        told = f"{len(reports)} of {len(addresses)} nodes answer: no majority, nothing is stored"
+        yield broken(PART, nodes.cluster, told, "start the others")
+    for problem in map_problems(reports):
+        yield missing(PART, "map", problem)
+    path = nodes.configuration.map
+    if not path:
+        told = "no map is watched: plans can be made, and not applied"
+        remedy = f'set "map" in each node.json to "{STORE}", or to a file that all nodes see'
+        yield missing(PART, "map", told, remedy)
+    elif nodes.configuration.map_in_store:
+        yield _map_in_store(nodes)
+    elif not os.access(Path(path).parent, os.W_OK):
+        yield missing(PART, path, "cannot be written from here", "run apply where the map's folder is")
+    else:
+        yield fine(PART, path, f"version {nodes.preferred_map().version} of the preferred map")
+
+
+def _map_in_store(nodes: PaxosNodes) -> Finding:
+    """The map where it is published in the store itself."""
+    try:
+        version = nodes.preferred_map().version
+    except ConnectError as error:
+        return broken(PART, "map", str(error))
+    if version:
+        return fine(PART, "map", f"version {version} of the preferred map, in the store")
+    return missing(PART, "map", "none is published in the store", "publish one: `trimtab masters publish`")
