@@ -29,9 +29,8 @@ from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded, wr
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.observe.spark.session import SessionSettings, spark_session
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
-from trimtab.plan.pulsar.decision import ShedDecision
+from trimtab.plan.pulsar.decision import ShedDecision, placer
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
-from trimtab.plan.pulsar.strategies import placer
 
 TRIMTAB = str(Path(sys.executable).parent / "trimtab")
 PULSARS = [name for name in SHEDDERS if name.endswith("Shedder")]

@@ -30,15 +30,17 @@ from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.bundles.trim import plan_bundles
-from trimtab.plan.pulsar.assign.select import PlacementRules, select_broker, select_broker_extensible
-from trimtab.plan.pulsar.assign.state import AssignmentState
-from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable
+from trimtab.plan.pulsar.decision import PLACERS, placer
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
-from trimtab.plan.pulsar.split.extensible import SplitState
-from trimtab.plan.pulsar.split.extensible import find_splits as find_splits_extensible
-from trimtab.plan.pulsar.split.modular import find_splits
-from trimtab.plan.pulsar.strategies import PLACERS, placer
-from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
+from trimtab.plan.pulsar.selection import (
+    AssignmentState,
+    PlacementRules,
+    select_broker,
+    select_broker_extensible,
+)
+from trimtab.plan.pulsar.splits import SplitState, find_splits
+from trimtab.plan.pulsar.splits import find_owner_splits as find_splits_extensible
+from trimtab.plan.pulsar.view import EMPTY_TABLE, BrokerLoad, BundleTable, LeaderLoadView
 
 LIMIT_SECONDS = 2.0
 BROKERS, BUNDLES, TOPICS = 1000, 100_000, 1_000_000

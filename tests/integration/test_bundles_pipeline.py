@@ -23,10 +23,9 @@ from trimtab.observe.bundles.recorded import recent_ticks
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.steps.batch import run_batch
 from trimtab.observe.steps.stream import StreamSource, run_stream
-from trimtab.plan.pulsar.assign.least_load import LeastResourceState, choose, noted
-from trimtab.plan.pulsar.averages import EMPTY_TABLE
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
-from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
+from trimtab.plan.pulsar.placers import LeastResourceState, choose_by_usage, noted_usage
+from trimtab.plan.pulsar.view import EMPTY_TABLE, BrokerLoad, LeaderLoadView
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,11 +129,11 @@ def test_averages_are_the_planners_own(history: Lake, tmp_path: Path) -> None:
             view = LeaderLoadView(
                 tick.at, {name: BrokerLoad(report) for name, report in tick.brokers.items()}
             )
-            _, usage = choose(
+            _, usage = choose_by_usage(
                 BAD.keys[0],
                 list(tick.brokers),
                 view,
-                noted(usage, view, options),
+                noted_usage(usage, view, options),
                 options,
                 np.random.default_rng(0),
             )

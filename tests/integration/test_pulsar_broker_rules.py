@@ -12,7 +12,8 @@ from support.pulsar_classes import THROWN, Asked, Rules, require_same
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.range import bundles_between, namespace_of
 from trimtab.model.bundles.reports import BundleStats
-from trimtab.plan.pulsar.assign.candidates import (
+from trimtab.plan.pulsar import splits as rules
+from trimtab.plan.pulsar.candidates import (
     by_anti_affinity,
     by_policies,
     departure_rules,
@@ -21,8 +22,7 @@ from trimtab.plan.pulsar.assign.candidates import (
     of_load_manager,
 )
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.split import extensible
-from trimtab.plan.pulsar.split.algorithms import ALGORITHMS, TopicTraffic
+from trimtab.plan.pulsar.splits import ALGORITHMS, TopicTraffic
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 pytestmark = pytest.mark.pulsar
@@ -103,7 +103,7 @@ def find_splits(asked: Asked) -> Any:
         ]
         for key, held in asked["topics"].items()
     }
-    state, found = extensible.SplitState(), []
+    state, found = rules.SplitState(), []
     for cycle in asked["cycles"]:
         stats = {
             key: BundleStats(
@@ -119,10 +119,10 @@ def find_splits(asked: Asked) -> Any:
         }
         view = view_of({"a:8080": load(stats=stats, bundles=tuple(cycle["owned"]))})
         metadata = ClusterMetadata(boundaries=counts)
-        decision, state = extensible.find_splits(view, state, options, metadata, topics, cycle["splitting"])
+        decision, state = rules.find_owner_splits(view, state, options, metadata, topics, cycle["splitting"])
         outcomes = [one["outcome"] for one in decision.facts["bundles"].values() if "outcome" in one]
         splits = {split.bundle: [split.reason, split.position] for split in decision.splits}
-        found.append(THROWN if extensible.FAILS in outcomes else splits)
+        found.append(THROWN if rules.FAILS in outcomes else splits)
     return found
 
 

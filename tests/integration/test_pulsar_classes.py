@@ -16,13 +16,11 @@ from trimtab.files.bundles.reports import BrokerReportRecord
 from trimtab.history.bundles.replay import ReplayState, ShedderScenario, first_state, step
 from trimtab.model.bundles.reports import BrokerReport, ReportTick
 from trimtab.plan.bundles.strategies import shedder
-from trimtab.plan.pulsar.averages import updated
-from trimtab.plan.pulsar.decision import ShedDecision
-from trimtab.plan.pulsar.hash_order import hash_map_order
+from trimtab.plan.pulsar.decision import ShedDecision, placer
+from trimtab.plan.pulsar.java import hash_map_order
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
-from trimtab.plan.pulsar.split.modular import find_splits
-from trimtab.plan.pulsar.strategies import placer
-from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
+from trimtab.plan.pulsar.splits import find_splits
+from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView, updated
 
 pytestmark = pytest.mark.pulsar
 

@@ -14,15 +14,15 @@ from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, Cluster
 from trimtab.model.bundles.range import FULL_UPPER, BundleRange, bundles_between, topic_hash
 from trimtab.model.bundles.reports import BundleStats
 from trimtab.model.errors import PlanError
-from trimtab.plan.pulsar.assign.candidates import (
+from trimtab.plan.pulsar.candidates import (
     by_policies,
     of_newest_version,
     with_fewest_bundles,
     without_many_topics,
 )
-from trimtab.plan.pulsar.assign.select import filtered
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.split.algorithms import (
+from trimtab.plan.pulsar.selection import filtered
+from trimtab.plan.pulsar.splits import (
     FLOW_OR_QPS_EQUALLY_DIVIDE,
     RANGE_EQUALLY_DIVIDE,
     SPECIFIED_POSITIONS_DIVIDE,

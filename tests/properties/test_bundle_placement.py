@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BundleStats
-from trimtab.plan.pulsar.assign.candidates import by_policies
-from trimtab.plan.pulsar.assign.select import PlacementRules, assign
-from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated
+from trimtab.plan.pulsar import splits
+from trimtab.plan.pulsar.candidates import by_policies
+from trimtab.plan.pulsar.decision import placer
 from trimtab.plan.pulsar.options import VARIANTS, make_options
-from trimtab.plan.pulsar.split import extensible
-from trimtab.plan.pulsar.split.extensible import SplitState
-from trimtab.plan.pulsar.strategies import placer
+from trimtab.plan.pulsar.selection import AssignmentState, PlacementRules, assign, forget_preallocated
+from trimtab.plan.pulsar.splits import SplitState
 
 NAMES = [
     "LeastLongTermMessageRate",
@@ -105,7 +104,7 @@ def test_owners_never_split_sooner_than_the_hits_allow(views: list[Any], thresho
     state = SplitState()
     seen: dict[tuple[str, str], int] = {}
     for brokers in views:
-        decision, state = extensible.find_splits(view_of(brokers), state, options)
+        decision, state = splits.find_owner_splits(view_of(brokers), state, options)
         for broker, held in brokers.items():
             for bundle in BUNDLES:
                 stats = held.report.last_stats.get(bundle)

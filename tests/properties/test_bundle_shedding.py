@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from support.bundle_views import key, report, stats, view_of
 from trimtab.model.bundles.policies import ClusterMetadata
+from trimtab.plan.pulsar import avg_shedder
 from trimtab.plan.pulsar.decision import ShedDecision, Shedder
 from trimtab.plan.pulsar.options import VARIANTS, PulsarBrokerConfig, make_options
-from trimtab.plan.pulsar.shed import avg
-from trimtab.plan.pulsar.shed.transfer import transfer_shedder
+from trimtab.plan.pulsar.transfer_shedder import transfer_shedder
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 EAGER: dict[str, object] = {
@@ -30,7 +30,9 @@ EAGER: dict[str, object] = {
 """Settings under which something happens at nearly every decision."""
 
 BOTH = pytest.mark.parametrize(
-    "shedder", [avg.SHEDDER, transfer_shedder(ClusterMetadata())], ids=["AvgShedder", "TransferShedder"]
+    "shedder",
+    [avg_shedder.SHEDDER, transfer_shedder(ClusterMetadata())],
+    ids=["AvgShedder", "TransferShedder"],
 )
 
 
@@ -125,7 +127,7 @@ def test_what_decided_can_be_written_down(shedder: Shedder[Any], views: list[Lea
 def test_hits_of_avg_shedder_are_of_brokers_that_are_apart(views: list[LeaderLoadView]) -> None:
     """A high hit is a low one too, and nobody has as many as would have acted."""
     options = make_options(EAGER)
-    for decision, state in run(avg.SHEDDER, views, options):
+    for decision, state in run(avg_shedder.SHEDDER, views, options):
         assert set(state.hits_high) <= set(state.hits_low)
         assert all(hits < 2 for hits in state.hits_low.values())
         assert all(hits < 1 for hits in state.hits_high.values())

@@ -6,8 +6,7 @@ import numpy as np
 
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.bundles.reports import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
-from trimtab.plan.pulsar.averages import BundleTable, table_of, updated
-from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
+from trimtab.plan.pulsar.view import BrokerLoad, BundleTable, LeaderLoadView, table_of, updated
 
 MB = 1024 * 1024
 CHANCE = np.random.default_rng(0)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from trimtab.model.bundles.reports import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
-from trimtab.plan.pulsar.averages import table_of
-from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
+from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView, table_of
 
 RANGES = ("0x00000000_0x40000000", "0x40000000_0x80000000", "0x80000000_0xc0000000", "0xc0000000_0xffffffff")
 """The bundles of a namespace that was left as it was made."""

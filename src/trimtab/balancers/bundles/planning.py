@@ -30,12 +30,10 @@ from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.errors import ObserveError
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.plan.bundles.decided import plan_of_decision
 from trimtab.plan.bundles.reported import snapshot_of_ticks
-from trimtab.plan.bundles.strategies import SHEDDERS
+from trimtab.plan.bundles.strategies import SHEDDERS, plan_of_decision
 from trimtab.plan.bundles.trim import plan_bundles
-from trimtab.plan.pulsar.agreement import disagreements
-from trimtab.plan.pulsar.decision import ShedDecision
+from trimtab.plan.pulsar.decision import ShedDecision, disagreements
 from trimtab.report.bundles.replay import (
     StrategyProposal,
     reason_lines,

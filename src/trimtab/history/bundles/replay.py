@@ -19,12 +19,11 @@ from trimtab.model.bundles.reports import TRAFFIC, BrokerReport, BundleStats, Re
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.reported import departed, owners
 from trimtab.plan.bundles.strategies import shedder
-from trimtab.plan.pulsar.assign.state import AssignmentState
-from trimtab.plan.pulsar.decision import ShedDecision
+from trimtab.plan.pulsar.decision import ShedDecision, placer
 from trimtab.plan.pulsar.leader import LeaderMemory, LeaderRules, inform, shed
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
-from trimtab.plan.pulsar.split import extensible, modular
-from trimtab.plan.pulsar.strategies import placer
+from trimtab.plan.pulsar.selection import AssignmentState
+from trimtab.plan.pulsar.splits import SplitState, find_owner_splits, find_splits
 from trimtab_common.errors import SettingsError
 
 MOVING = ("cpu", "bandwidth_in", "bandwidth_out")
@@ -161,7 +160,7 @@ class ReplayState(LeaderMemory):
 
     chance: Mapping[str, Any]
     world: ReplayedCluster = field(default_factory=ReplayedCluster)
-    splits: extensible.SplitState = field(default_factory=extensible.SplitState)
+    splits: SplitState = field(default_factory=SplitState)
 
 
 def first_state(scenario: ShedderScenario) -> ReplayState:
@@ -221,9 +220,9 @@ def step(
     decision, after = shed(view, informed, scenario, chance)
     splits, found = state.splits, None
     if scenario.shedder.owners_split:
-        found, splits = extensible.find_splits(view, splits, scenario.options, scenario.metadata)
+        found, splits = find_owner_splits(view, splits, scenario.options, scenario.metadata)
     elif not scenario.shedder.extensible:
-        found = modular.find_splits(view, scenario.options, scenario.metadata)
+        found = find_splits(view, scenario.options, scenario.metadata)
     if found is not None and (above := found.facts.get("bundles")):
         # Not made: reports do not say what each part would carry.
         decision = replace(decision, facts={**decision.facts, "splits": above})
@@ -275,9 +274,7 @@ def decide_now(ticks: Sequence[ReportTick], scenario: ShedderScenario) -> tuple[
     return seen, decision
 
 
-def _unsplit(
-    splits: extensible.SplitState, observation: ReportTick, decision: ShedDecision
-) -> extensible.SplitState:
+def _unsplit(splits: SplitState, observation: ReportTick, decision: ShedDecision) -> SplitState:
     """The hits of owners with those of bundles that they decided to split, as if nothing were split."""
     hits = {broker: dict(counts) for broker, counts in splits.hits.items()}
     for broker, counts in hits.items():
@@ -286,7 +283,7 @@ def _unsplit(
             for bundle in observation.brokers[broker].bundles
             if bundle in decision.splits and "hits" in decision.splits[bundle]
         }
-    return extensible.SplitState(hits)
+    return SplitState(hits)
 
 
 def _generator(state: Mapping[str, Any]) -> np.random.Generator:

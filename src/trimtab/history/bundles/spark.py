@@ -26,10 +26,9 @@ from trimtab.history.bundles.replay import ReplayedCluster, ReplayState, Shedder
 from trimtab.history.tasks import run_tasks
 from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.model.errors import PlanError
-from trimtab.plan.pulsar.assign.state import AssignmentState
-from trimtab.plan.pulsar.averages import BundleTable
-from trimtab.plan.pulsar.split.extensible import SplitState
-from trimtab.plan.pulsar.view import HashMapOrder
+from trimtab.plan.pulsar.selection import AssignmentState
+from trimtab.plan.pulsar.splits import SplitState
+from trimtab.plan.pulsar.view import BundleTable, HashMapOrder
 from trimtab_common.errors import InputError
 from trimtab_common.files import read_bytes, write_atomically
 

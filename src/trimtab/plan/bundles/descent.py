@@ -1,15 +1,164 @@
-"""Compiled: the descent, and what goes before and after it.
+"""Compiled: the search for an even ownership: homeless bundles, the descent, the way home, random changes.
 
-Take the broker that is furthest out; shed or fill it; go on until all hold or nothing helps. When neither
-helps, the best exchange of two bundles.
+The descent takes the broker that is furthest out and sheds or fills it, best gain per disturbed client first,
+until all hold or nothing helps. When neither shedding nor filling helps, two bundles change places.
+
+The descent stops where no change of one or two bundles helps. In a small cluster with a few heavy bundles
+that is soon, and the better ownership lies several changes away, each of which makes things worse at first.
+Such ownerships are found by simulated annealing (Kirkpatrick, Gelatt, Vecchi 1983).
 """
 
 import numpy as np
 
 from trimtab.plan.bundles.board import crowd, may_be_on, may_move, move
-from trimtab.plan.bundles.relief import price, pull, shed
-from trimtab.plan.search.board import NEGLIGIBLE, VISITS, helps, next_broker, opposites, sample, value
+from trimtab.plan.search.board import (
+    LONG_LIST,
+    NEGLIGIBLE,
+    STALE,
+    VISITS,
+    accepted,
+    count,
+    donors,
+    drop_first,
+    helps,
+    next_broker,
+    opposites,
+    order_queue,
+    pressure_at,
+    sample,
+    sink,
+    takers,
+    value,
+)
 from trimtab.plan.search.compiled import entry, inner, leaf
+
+CANDIDATES = 24
+"""Brokers looked at on the other side."""
+
+
+@leaf
+def price(g, i, b, floor):
+    """Clients disturbed, and `floor` for the move itself, if the bundle goes to `b`; nothing on its way home.
+
+    A bundle that was moved already, or has to move anyway, costs no more by going elsewhere.
+    """
+    moved = g.place[i] != g.fixed.initial[i] or g.fixed.must[i]
+    return floor if moved or b == g.fixed.initial[i] else floor + g.fixed.cost[i]
+
+
+@leaf
+def _best_target(g, i, targets, floor):
+    """Best (gain per client, broker) for a bundle among some destinations."""
+    best = 0.0
+    target = -1
+    here = g.place[i]
+    v1, g1 = value(g.use, g.band, here, -1, i)
+    fall_here = g.potentials[here, 0] - v1
+    gain_here = fall_here + g.potentials[here, 1] - g1
+    for b in targets:
+        if b == here:
+            continue
+        v2, g2 = value(g.use, g.band, b, i, -1)
+        fall = fall_here + g.potentials[b, 0] - v2
+        gain = gain_here + g.potentials[b, 0] + g.potentials[b, 1] - v2 - g2
+        if gain <= 0.0 or not helps(fall, g.potentials[here, 0] + g.potentials[b, 0]):
+            continue
+        worth = gain / price(g, i, b, floor)
+        if worth > best and may_move(g, i, b):
+            best, target = worth, b
+    return best, target
+
+
+@inner
+def _nearest(keys):
+    """The brokers of smallest key; infinite keys never."""
+    ranked = np.argsort(keys, kind="mergesort")[:CANDIDATES]
+    size = 0
+    for b in ranked:
+        if keys[b] < np.inf:
+            size += 1
+    return ranked[:size].astype(np.int32)
+
+
+@inner
+def _work_off(g, h, bundles, targets, floor):
+    """Move bundles to their best destinations while `h` is out of its band; returns how many moved."""
+    keys = np.empty(len(bundles))
+    items = np.empty(len(bundles), np.int32)
+    goals = np.empty(len(bundles), np.int32)
+    size = 0
+    for i in bundles:
+        worth, b = _best_target(g, i, targets, floor)
+        if b >= 0:
+            keys[size], items[size], goals[size] = worth / pressure_at(g.potentials, h), i, b
+            size += 1
+    order_queue(keys, items, goals, size)
+    changed = 0
+    while size > 0 and g.potentials[h, 0] > NEGLIGIBLE:
+        i = items[0]
+        pressure = pressure_at(g.potentials, h)
+        worth, b = _best_target(g, i, targets, floor)
+        if b >= 0 and worth < STALE * keys[0] * pressure:
+            keys[0], goals[0] = worth / pressure, b
+        else:
+            if b >= 0:
+                move(g, i, b)
+                changed += 1
+            size = drop_first(keys, items, goals, size)
+        sink(keys, items, goals, size, 0)
+    return changed
+
+
+@inner
+def shed(g, h, floor):
+    """Send bundles of `h` away while it is out of its band; returns how many."""
+    number = count(g.head, g.links, h)
+    gains = np.empty(number)
+    found = np.empty(number, np.int32)
+    probe = np.zeros(g.use.shape[1])
+    size = 0
+    i = g.head[h]
+    while i >= 0:
+        if g.movable[i]:
+            fall = g.potentials[h, 0] - value(g.use, g.band, h, -1, i)[0]
+            if helps(fall, g.potentials[h, 0]):
+                gains[size], found[size] = -fall / price(g, i, -2, floor), i
+                size += 1
+                for r in range(len(probe)):
+                    probe[r] += g.use[i, r]
+        i = g.links[i, 0]
+    if size == 0:
+        return 0
+    for r in range(len(probe)):
+        probe[r] /= size
+    ranked = np.argsort(gains[:size], kind="mergesort")[:LONG_LIST]
+    return _work_off(g, h, found[ranked], _nearest(takers(g.band, h, probe, g.open)), floor)
+
+
+@inner
+def pull(g, h, floor):
+    """Fetch bundles from brokers that can spare them while `h` is out of its band; returns how many."""
+    if not g.open[h]:
+        return 0
+    givers = _nearest(donors(g.band, h))
+    number = 0
+    for b in givers:
+        number += count(g.head, g.links, b)
+    here = np.full(1, h, np.int32)
+    gains = np.empty(number)
+    found = np.empty(number, np.int32)
+    size = 0
+    for b in givers:
+        i = g.head[b]
+        while i >= 0:
+            if g.movable[i]:
+                worth = _best_target(g, i, here, floor)[0]
+                if worth > 0.0:
+                    gains[size], found[size] = -worth, i
+                    size += 1
+            i = g.links[i, 0]
+    ranked = np.argsort(gains[:size], kind="mergesort")[: 2 * LONG_LIST]
+    return _work_off(g, h, found[ranked], here, floor)
 
 
 @entry
@@ -159,3 +308,60 @@ def cheapen(g, order):
             move(g, instead, here)
             swapped += 1
     return swapped
+
+
+SINGLE = 0.5
+"""Share of the changes tried that move one bundle; the rest are exchanges."""
+
+
+@leaf
+def _price_rise(g, i, b, dear):
+    """Weight of the further clients disturbed if the bundle goes to `b`."""
+    if g.fixed.must[i]:
+        return 0.0
+    return dear[i] * ((b != g.fixed.initial[i]) * 1.0 - (g.place[i] != g.fixed.initial[i]) * 1.0)
+
+
+@entry
+def anneal(g, dear, heats, chances):
+    """Try one random change per row of `chances`.
+
+    Parameters
+    ----------
+    dear
+        Shape (bundles,): what unloading the bundle weighs, in units of the potential.
+    heats
+        Shape (changes,): how much worse a change may make things, with odds 1 : e; it should fall.
+    chances
+        Shape (changes, 4): uniform in [0, 1).
+    """
+    bundles, brokers = len(g.place), len(g.potentials)
+    for k in range(len(chances)):
+        i = int(chances[k, 1] * bundles)
+        here = g.place[i]
+        if not g.movable[i] or here < 0:
+            continue
+        if chances[k, 0] < SINGLE:
+            b = int(chances[k, 2] * brokers)
+            if b == here:
+                continue
+            after = value(g.use, g.band, here, -1, i)[0] + value(g.use, g.band, b, i, -1)[0]
+            rise = after - g.potentials[here, 0] - g.potentials[b, 0] + _price_rise(g, i, b, dear)
+            if accepted(rise, heats[k], chances[k, 3]) and may_move(g, i, b):
+                move(g, i, b)
+            continue
+        j = int(chances[k, 2] * bundles)
+        b = g.place[j]
+        if not g.movable[j] or b < 0 or b == here:
+            continue
+        after = value(g.use, g.band, here, j, i)[0] + value(g.use, g.band, b, i, j)[0]
+        rise = (
+            after
+            - g.potentials[here, 0]
+            - g.potentials[b, 0]
+            + _price_rise(g, i, b, dear)
+            + _price_rise(g, j, here, dear)
+        )
+        if accepted(rise, heats[k], chances[k, 3]) and may_exchange(g, i, j):
+            move(g, i, b)
+            move(g, j, here)

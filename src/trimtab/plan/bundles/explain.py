@@ -7,9 +7,8 @@ from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.snapshot import RESOURCES, UNITS, BundlesSnapshot
 from trimtab.model.load import IntArray, resource_name
 from trimtab.plan.bundles.confinement import policy_text
-from trimtab.plan.bundles.hot import UnplaceableLoad
 from trimtab.plan.bundles.problem import BundlesProblem
-from trimtab.plan.bundles.splitting import SplitPoint
+from trimtab.plan.bundles.splitting import SplitPoint, UnplaceableLoad
 from trimtab.plan.bundles.steps import DRAIN_GOAL, UNOWNED_GOAL
 from trimtab.plan.search.reasons import (
     ROOM_GOAL,

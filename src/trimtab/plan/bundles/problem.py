@@ -19,7 +19,7 @@ from trimtab.model.errors import require_known_names
 from trimtab.model.goals import Goals, goals_of
 from trimtab.model.imbalance import mean_of
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.plan.pulsar.assign.candidates import by_policies
+from trimtab.plan.pulsar.candidates import by_policies
 from trimtab.plan.search.limits import UsageLimits, limits_around
 
 NO_BROKER = -1

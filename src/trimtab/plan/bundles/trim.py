@@ -1,4 +1,9 @@
-"""From snapshot to plan: the search, splits where bundles are too big, and the plan that tells it all."""
+"""`trim`: the fewest clients disturbed, then the fewest unloads, that meet the goals in all views.
+
+First what must move, then the descent, then rounds that improve the ownership (`searched_ownership`). Where
+bundles are too big, the search is repeated with some of them split. `max_unloads` and `max_sessions` limit a
+plan: what is worth least per client and unload is left out (`apply_limits`).
+"""
 
 import math
 from collections.abc import Sequence
@@ -19,19 +24,204 @@ from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Prediction, Problem, settings_document
+from trimtab.plan.bundles.board import BundlesBoard, new_board
 from trimtab.plan.bundles.bounds import bound_of
-from trimtab.plan.bundles.budget import apply_limits
+from trimtab.plan.bundles.descent import anneal, balance, cheapen, place_homeless, revert_bundle
 from trimtab.plan.bundles.explain import narrator, split_reason
-from trimtab.plan.bundles.hot import UnplaceableLoad, free_capacity, too_big
-from trimtab.plan.bundles.improve import rating_of, searched
 from trimtab.plan.bundles.problem import BundlesProblem, problem_data
-from trimtab.plan.bundles.splitting import SplitPoint, after_cut, best_cut, bundles_of_namespace
+from trimtab.plan.bundles.splitting import (
+    SplitPoint,
+    UnplaceableLoad,
+    after_cut,
+    best_cut,
+    bundles_of_namespace,
+    free_capacity,
+    too_big,
+)
 from trimtab.plan.bundles.steps import reasons_of, schedule
 from trimtab.plan.bundles.verdicts import evaluate
-from trimtab.plan.search.board import NEGLIGIBLE
-from trimtab.plan.search.limits import UsageLimits
+from trimtab.plan.search.board import NEGLIGIBLE, WEIGHT, set_limits
+from trimtab.plan.search.limits import MARGIN, UsageLimits, potential
 from trimtab.plan.search.reasons import blank_reasons
-from trimtab.plan.search.rounds import Rating
+from trimtab.plan.search.rounds import (
+    CHANGES,
+    MOVE_COSTS,
+    RETRIES,
+    BudgetUse,
+    Rating,
+    SearchBudget,
+    heats,
+    improved,
+)
+
+
+def apply_limits(problem: BundlesProblem, place: IntArray) -> tuple[IntArray, Problem | None]:
+    """The ownership, or as much of it as the limits allow, and then the problem that says so."""
+    settings, arrays = problem.settings, problem.arrays
+    moved = np.flatnonzero(place != arrays.initial).astype(np.int32)
+    each = np.ones(len(moved), np.int32), arrays.cost[moved].astype(np.int64)
+    spending = BudgetUse(("unloads", "sessions"), each, (settings.max_unloads, settings.max_sessions))
+    unloads, sessions = spending.total
+    cut = spending.cut(f"{unloads} unloads that disturb {sessions} clients")
+    return (place if cut is None else _within_limits(problem, place, moved, spending)), cut
+
+
+def _within_limits(
+    problem: BundlesProblem, place: IntArray, moved: IntArray, spending: BudgetUse
+) -> IntArray:
+    """Send bundles home until the rest is within the limits; all, if that is not enough."""
+    arrays = problem.arrays
+    kept = place.copy()
+    load = problem.load(place)
+    goal = problem.limits(load)
+    usage = load * arrays.inverse
+    top = np.maximum(goal.theta, problem.load(arrays.initial) * arrays.inverse) * (1 + 1e-12)
+    harm = np.array([_potential_increase(problem, goal, usage, place, i) for i in moved.tolist()])
+
+    def send_home(k: int) -> bool:
+        i = moved[k]
+        home, gain = int(arrays.initial[i]), arrays.use[i]
+        if home >= 0 and (usage[home] + gain * arrays.inverse[home] > top[home]).any():
+            # Others have to go first, or this would lift a broker above θ that was not above it.
+            return False
+        usage[kept[i]] -= gain * arrays.inverse[kept[i]]
+        if home >= 0:
+            usage[home] += gain * arrays.inverse[home]
+        kept[i] = home
+        return True
+
+    return kept if spending.reverted(harm, arrays.must[moved], send_home) else arrays.initial.copy()
+
+
+def _potential_increase(
+    problem: BundlesProblem, goal: UsageLimits, usage: FloatArray, place: IntArray, i: int
+) -> float:
+    """Rise of the potential if a bundle goes home."""
+    arrays = problem.arrays
+    here, home, gain = int(place[i]), int(arrays.initial[i]), arrays.use[i]
+    rise = potential(goal, usage[here] - gain * arrays.inverse[here], here)
+    rise -= potential(goal, usage[here], here)
+    if home >= 0:
+        rise += potential(goal, usage[home] + gain * arrays.inverse[home], home)
+        rise -= potential(goal, usage[home], home)
+    return rise
+
+
+EFFORT = SearchBudget(free=60_000, per_second=100_000)
+LEAST_CHANGES, MOST_CHANGES = 60_000, 200_000
+"""Random changes of one annealing, at least and at most."""
+
+TRIMS = 3
+
+
+def searched_ownership(problem: BundlesProblem) -> IntArray:
+    """The ownership that `trim` ends with."""
+    lawful = with_homeless_placed(problem)
+    search = BundlesSearch(problem, lawful)
+    first = search.balanced(lawful, MARGIN, MOVE_COSTS[0])
+    settings = problem.settings
+    budget, seed = settings.time_budget_seconds, settings.seed
+    return improved(search, first, len(first), EFFORT, budget, seed, anneals=True)
+
+
+def with_homeless_placed(problem: BundlesProblem) -> IntArray:
+    """The ownership after what must move whatever it costs."""
+    arrays = problem.arrays
+    rows = np.flatnonzero(arrays.must)
+    # The mean that the limits stand around is that with everything placed: as if spread by capacity.
+    service = problem.snapshot.brokers.in_service
+    homeless = rows[(arrays.initial[rows] < 0) | ~service[arrays.initial[rows]]]
+    board = _search_board(problem, arrays.initial, MARGIN, homeless=homeless)
+    size = (arrays.use[rows] * board.band[:, WEIGHT].max(axis=0) ** 0.5).max(axis=1, initial=0.0)
+    place_homeless(board, rows[np.argsort(-size, kind="stable")].astype(np.int32))
+    return board.place
+
+
+def rating_of(problem: BundlesProblem, place: IntArray) -> Rating:
+    """Distance from the goals, clients disturbed, unloads."""
+    arrays = problem.arrays
+    load = problem.load(place)
+    breach = potential(problem.limits(load), load * arrays.inverse)
+    moved = place != arrays.initial
+    sessions = float(arrays.cost[moved].sum())
+    perfect = breach <= NEGLIGIBLE and sessions <= float(arrays.cost[arrays.must].sum())
+    return Rating(breach, sessions, int(moved.sum()), perfect)
+
+
+@dataclass(frozen=True, eq=False)
+class BundlesSearch:
+    """The steps of a round, see `trimtab.plan.search.rounds.RoundSearch`.
+
+    Attributes
+    ----------
+    lawful
+        The snapshot's ownership after what had to move: where bundles are sent back to.
+    """
+
+    problem: BundlesProblem
+    lawful: IntArray
+
+    def rating(self, placement: IntArray) -> Rating:
+        """Distance from the goals, clients disturbed, unloads."""
+        return rating_of(self.problem, placement)
+
+    def balanced(self, start: IntArray, margin: float, move_cost: float) -> IntArray:
+        """Descend to `margin` of the band, then send home what the goals do not need."""
+        board = _search_board(self.problem, start, margin)
+        self._descend(board, move_cost)
+        if (board.potentials[:, 0] > NEGLIGIBLE).any():
+            # The margin was too narrow to be met: once more towards the goals themselves.
+            self._descend(board, move_cost)
+        return board.place
+
+    def _descend(self, board: BundlesBoard, move_cost: float) -> None:
+        """Level, undo what the goals do not need, and do the rest with bundles of fewer clients."""
+        problem = self.problem
+        balance(board, self._floor(move_cost), RETRIES)
+        load = problem.load(board.place)
+        set_limits(board, load * problem.arrays.inverse, problem.limits(load))
+        order = np.argsort(-problem.arrays.cost, kind="stable").astype(np.int32)
+        revert_bundle(board, order)
+        for _ in range(TRIMS):
+            if not cheapen(board, order):
+                break
+            revert_bundle(board, order)
+
+    def _floor(self, move_cost: float) -> float:
+        """Clients that an unload is deemed to cost besides its own."""
+        cost = self.problem.arrays.cost
+        return move_cost * float(cost.mean() if len(cost) else 0.0) + 1e-3
+
+    def annealed(self, random: np.random.Generator, price: float, margin: float) -> IntArray:
+        """An ownership far from the lawful one, near a deep minimum of potential and price."""
+        board = _search_board(self.problem, self.lawful, margin)
+        dear = self.problem.arrays.cost + self._floor(MOVE_COSTS[0])
+        changes = min(max(CHANGES * len(dear), LEAST_CHANGES), MOST_CHANGES)
+        anneal(board, price * dear / dear.sum(), heats(changes), random.random((changes, 4)))
+        return board.place
+
+    def partly_reverted(self, best: IntArray, random: np.random.Generator, share: float) -> IntArray:
+        """`best`, but some of the bundles that it moves are where they had lawfully been."""
+        start = best.copy()
+        chosen = np.flatnonzero(best != self.lawful)
+        chosen = chosen[random.random(len(chosen)) < share]
+        start[chosen] = self.lawful[chosen]
+        return start
+
+
+def _search_board(
+    problem: BundlesProblem, place: IntArray, margin: float, homeless: "np.ndarray | None" = None
+) -> BundlesBoard:
+    load = problem.load(place)
+    wanted = load
+    if homeless is not None and len(homeless):
+        wanted = load + np.where(
+            problem.counted,
+            problem.arrays.use[homeless].sum(axis=0) / np.maximum(problem.counted.sum(axis=0), 1),
+            0.0,
+        )
+    return new_board(problem.arrays, place, load * problem.arrays.inverse, problem.limits(wanted, margin))
+
 
 SMALL = 5000
 """Up to so many bundles, those that are only too coarse to level by are tried to be split, one by one."""
@@ -74,7 +264,7 @@ def plan_bundles(snapshot: BundlesSnapshot, settings: BundlesSettings) -> Bundle
 def _solved(
     problem: BundlesProblem, cuts: tuple[tuple[SplitPoint, UnplaceableLoad | None], ...] = ()
 ) -> TrimResult:
-    place = searched(problem)
+    place = searched_ownership(problem)
     return TrimResult(problem, place, rating_of(problem, place), cuts)
 
 

@@ -1,5 +1,10 @@
-"""The goals held against a final ownership, and for what it misses, the numbers that prove why."""
+"""The goals held against a final ownership, and for each goal that it misses, the numbers that prove why.
 
+The problem of a bundle that is too hot names the topic, and what would help: a split, or more partitions.
+"""
+
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,9 +18,134 @@ from trimtab.model.goals import exceeds, percent_above, violations
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.plan.bundles.confinement import NAMED, causes_of, grace_text, policy_fields, policy_text
-from trimtab.plan.bundles.diagnosis import hot_problems
 from trimtab.plan.bundles.problem import BundlesProblem, problem_data
+from trimtab.plan.bundles.splitting import (
+    TARGET_SHARE,
+    UnplaceableLoad,
+    bundles_of_namespace,
+    excess_of,
+    free_capacity,
+    shares_of,
+    too_big,
+    topics_of,
+)
+from trimtab.plan.search.limits import UsageLimits
 from trimtab.plan.search.verdicts import Evaluation, Indices, evaluation, too_few_brokers
+
+MAX_LISTED = 8
+"""Hot bundles described one by one."""
+
+_PARTITION = re.compile(r"(?P<topic>.*)-partition-(?P<number>\d+)")
+
+
+def hot_problems(problem: BundlesProblem, goal: UsageLimits) -> tuple[list[Problem], list[Problem]]:
+    """Bundles too big for every broker by the goals' own limits: beyond θ (no plan helps), or ε alone."""
+    proven = _indivisible_problems(problem, goal.theta, "theta")
+    known = {one.proof["bundle"] for one in proven}
+    uneven = [
+        one
+        for one in _indivisible_problems(problem, goal.high, "epsilon")
+        if one.proof["bundle"] not in known
+    ]
+    return proven, uneven
+
+
+def _indivisible_problems(problem: BundlesProblem, top: FloatArray, goal: str) -> list[Problem]:
+    room = free_capacity(problem, top)
+    return [_indivisible_problem(problem, top, room, one, goal) for one in too_big(problem, top)[:MAX_LISTED]]
+
+
+def _indivisible_problem(
+    problem: BundlesProblem, top: FloatArray, room: FloatArray, excess: UnplaceableLoad, goal: str
+) -> Problem:
+    snapshot = problem.snapshot
+    key = snapshot.bundles.key[excess.row]
+    view, resource = problem.column_name(excess.column)
+    broker = snapshot.brokers.name[excess.broker]
+    alone = (
+        f"{resource} in {view}: bundle {key} alone takes even broker {broker} to {excess.usage:.2%}, "
+        f"limit {excess.limit:.2%} ({goal})"
+    )
+    proof: dict[str, object] = {
+        "goal": goal,
+        "bundle": key,
+        "view": view,
+        "broker": broker,
+        "usage": excess.usage,
+        "limit": excess.limit,
+        "times_too_big": excess.times,
+        "topics": int(snapshot.bundles.topics[excess.row]),
+    }
+    where = topics_of(snapshot, excess.row)
+    names = snapshot.topics.name[where]
+    if not names:
+        proof["topics_known"] = 0
+        help_ = (
+            "its topics' loads are not known: collect topic statistics, or let Pulsar split it by "
+            "flow_or_qps_equally_divide"
+            if snapshot.bundles.topics[excess.row] > 1
+            else "it holds a single topic: give that more partitions, or add bigger brokers"
+        )
+        return Problem("hot_bundle", f"{alone}; {help_}", resource=resource, proof=proof)
+    shares = shares_of(snapshot, excess.row)
+    heaviest = int(shares[:, excess.column].argmax())
+    share = float(shares[heaviest, excess.column])
+    proof |= {"topic": names[heaviest], "topic_share": share}
+    one = excess_of(problem, top, room, excess.row, problem.arrays.use[excess.row] * shares[heaviest])
+    if one is not None:
+        partitions, now = _partitions_needed(problem, names[heaviest], one)
+        proof |= {
+            "topic_usage": one.usage,
+            "topic_times_too_big": one.times,
+            "partitions_now": now,
+            "partitions_needed": partitions,
+        }
+        return Problem(
+            "hot_topic",
+            f"{alone}; topic {names[heaviest]} carries {share:.0%} of it and is alone {one.times:.2f} times "
+            f"too big for any broker, so no split helps; give it {partitions} partitions (now {now})",
+            count=partitions,
+            resource=resource,
+            proof=proof,
+        )
+    return Problem(
+        "hot_bundle",
+        f"{alone}; topic {names[heaviest]} carries {share:.0%} of it; {_unsplit_reason(problem, excess.row)}",
+        resource=resource,
+        proof=proof,
+    )
+
+
+def _partitions_needed(problem: BundlesProblem, topic: str, excess: UnplaceableLoad) -> tuple[int, int]:
+    """Partitions that a topic needs so that each fills `TARGET_SHARE` of a broker at most; those it has."""
+    found = _PARTITION.fullmatch(topic)
+    now = 1
+    if found is not None:
+        alike = (_PARTITION.fullmatch(name) for name in problem.snapshot.topics.name)
+        now = max(
+            int(one["number"]) + 1 for one in alike if one is not None and one["topic"] == found["topic"]
+        )
+    return max(now + 1, math.ceil(now * excess.times / TARGET_SHARE)), now
+
+
+def _unsplit_reason(problem: BundlesProblem, row: int) -> str:
+    """Why a bundle that could be cut between its topics is still whole."""
+    settings, snapshot = problem.settings, problem.snapshot
+    namespace = namespace_of(snapshot.bundles.key[row])
+    number = bundles_of_namespace(snapshot, namespace)
+    if not problem.arrays.movable[row]:
+        return "it may not be moved or split: its namespace is the system's or excluded"
+    if not settings.allow_splits:
+        return "a split between its topics would help: allow splits (bundles.allow_splits)"
+    if number >= settings.max_bundles_per_namespace:
+        return (
+            f"a split would help, but namespace {namespace} has {number} bundles, "
+            f"limit {settings.max_bundles_per_namespace} (loadBalancerNamespaceMaximumBundles); "
+            "raise it or give the topic a namespace of its own"
+        )
+    if len(np.unique(snapshot.topics.hash[topics_of(snapshot, row)])) < 2:
+        return "no other topic of it carries traffic, so no split helps"
+    return "cutting it between its topics was tried and brought the cluster no nearer to its goals"
 
 
 def evaluate(problem: BundlesProblem, place: IntArray, any_move: bool, cut: Problem | None) -> Evaluation:
@@ -158,7 +288,7 @@ def _undone(problem: BundlesProblem, place: IntArray, limited: bool) -> tuple[li
         impossible.append(
             Problem(
                 "conflicting_constraints",
-                f"{_named(problem, rows)} must get another broker, and none in service is allowed: "
+                f"{_bundles_by_home(problem, rows)} must get another broker, and none in service is allowed: "
                 f"{policy_text(problem, [namespace_of(next(iter(rows)))])}; start one of its brokers, or "
                 "name others in the policy",
                 proof={"bundles": list(rows), "allowed_brokers": 0},
@@ -174,8 +304,8 @@ def _undone(problem: BundlesProblem, place: IntArray, limited: bool) -> tuple[li
         undone.append(
             Problem(
                 "grace_time",
-                f"{_named(problem, rows)} must get another broker: {said}, and no other broker in service is "
-                "allowed; plan again then, or lower bundles.grace_seconds",
+                f"{_bundles_by_home(problem, rows)} must get another broker: {said}, and no other broker in "
+                "service is allowed; plan again then, or lower bundles.grace_seconds",
                 proof={"goal": "drain", "bundles": list(rows), **more},
             )
         )
@@ -185,14 +315,14 @@ def _undone(problem: BundlesProblem, place: IntArray, limited: bool) -> tuple[li
         undone.append(
             Problem(
                 "unmet_goal",
-                f"{_named(problem, rows)} must get another broker and does not: {why}",
+                f"{_bundles_by_home(problem, rows)} must get another broker and does not: {why}",
                 proof={"goal": "drain", "bundles": len(rows)},
             )
         )
     return impossible, undone
 
 
-def _named(problem: BundlesProblem, rows: Mapping[str, int]) -> str:
+def _bundles_by_home(problem: BundlesProblem, rows: Mapping[str, int]) -> str:
     """Bundles that should go, by where they are."""
     where = {}
     for key, row in rows.items():
@@ -226,7 +356,7 @@ def _unmovable(problem: BundlesProblem) -> list[Problem]:
     return [
         Problem(
             "unmovable_bundles",
-            f"{_named(problem, rows)} must get another broker and stay: {why}",
+            f"{_bundles_by_home(problem, rows)} must get another broker and stay: {why}",
             proof={"bundles": len(rows), "first": next(iter(rows))},
         )
         for why, rows in causes.items()

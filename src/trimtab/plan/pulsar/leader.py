@@ -15,23 +15,26 @@ import numpy as np
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.range import namespace_of
 from trimtab.model.bundles.reports import BrokerReport, BundleData
-from trimtab.plan.pulsar.assign.candidates import available_brokers, may_leave
-from trimtab.plan.pulsar.assign.select import (
+from trimtab.plan.pulsar.candidates import available_brokers, may_leave
+from trimtab.plan.pulsar.decision import Placer, ShedDecision, Shedder
+from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.selection import (
+    AssignmentState,
     PlacementRules,
     excluded_namespaces,
+    forget_preallocated,
     select_broker,
     select_broker_extensible,
 )
-from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated
-from trimtab.plan.pulsar.averages import EMPTY_TABLE, BundleTable, updated
-from trimtab.plan.pulsar.decision import Placer, ShedDecision, Shedder
-from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.view import (
+    EMPTY_TABLE,
     BrokerLoad,
+    BundleTable,
     HashMapOrder,
     LeaderLoadView,
     is_bound_to_broker,
     shedding_order,
+    updated,
 )
 
 S = TypeVar("S")

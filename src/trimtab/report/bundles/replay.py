@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from trimtab.history.bundles.spark import TaskProgress
     from trimtab.model.bundles.plan import BundlePlan
     from trimtab.model.bundles.returns import Oscillation
-    from trimtab.plan.pulsar.agreement import Disagreement
-    from trimtab.plan.pulsar.decision import ShedDecision
+    from trimtab.plan.pulsar.decision import Disagreement, ShedDecision
 
 
 UNMOVED = "nothing moved"

@@ -11,8 +11,8 @@ from trimtab.history.bundles.replay import ShedderScenario, replay
 from trimtab.model.bundles.reports import BundleStats, ReportTick
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.strategies import shedder
+from trimtab.plan.pulsar.decision import placer
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
-from trimtab.plan.pulsar.strategies import placer
 
 COMMON = {"loadBalancerHistoryResourcePercentage": "0.1", "loadBalancerSheddingGracePeriodMinutes": "2"}
 

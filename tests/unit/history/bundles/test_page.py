@@ -31,7 +31,7 @@ def test_every_class_of_the_page_is_where_it_says() -> None:
     from importlib import import_module
 
     table = PAGE.read_text(encoding="utf-8").partition("in `trimtab.plan.pulsar` |")[2].partition("\n\n")[0]
-    named = re.findall(r"`((?:shed|assign|split|averages|leader)[\w.]*)`", table)
+    named = re.findall(r"`((?:\w+_shedders?|placers|selection|splits|view|leader)\.\w+)`", table)
     assert len(named) > 15
     for name in named:
         module, _, attribute = name.rpartition(".")

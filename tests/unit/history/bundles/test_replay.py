@@ -13,9 +13,8 @@ from trimtab.history.bundles.spark import read_state, write_state
 from trimtab.model.bundles.reports import BundleStats, ReportTick, ResourceUsage
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
-from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision, Shedder
+from trimtab.plan.pulsar.decision import PLACERS, BrokerChoice, Placer, ShedDecision, Shedder, placer
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
-from trimtab.plan.pulsar.strategies import PLACERS, placer
 from trimtab.plan.pulsar.view import LeaderLoadView
 from trimtab_common.errors import InputError
 

@@ -21,8 +21,8 @@ from trimtab.model.errors import PlanError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake.lake import Lake
 from trimtab.plan.bundles.strategies import shedder
+from trimtab.plan.pulsar.decision import placer
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
-from trimtab.plan.pulsar.strategies import placer
 from trimtab_common.errors import InputError
 
 pytestmark = pytest.mark.spark

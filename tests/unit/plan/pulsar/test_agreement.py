@@ -12,13 +12,10 @@ from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick,
 from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.plan import Verdict
 from trimtab.model.snapshot import SnapshotReference
-from trimtab.plan.bundles.decided import plan_of_decision
 from trimtab.plan.bundles.reported import snapshot_of_ticks
-from trimtab.plan.bundles.strategies import shedder
-from trimtab.plan.pulsar.agreement import disagreements
-from trimtab.plan.pulsar.decision import ShedDecision
+from trimtab.plan.bundles.strategies import plan_of_decision, shedder
+from trimtab.plan.pulsar.decision import ShedDecision, disagreements, placer
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.strategies import placer
 
 OPTIONS = make_options({})
 

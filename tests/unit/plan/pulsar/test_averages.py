@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from support.bundle_views import key, report, stats, update_bundles
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
-from trimtab.plan.pulsar.averages import EMPTY_TABLE, table_of, updated
-from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
+from trimtab.plan.pulsar.view import EMPTY_TABLE, BrokerLoad, LeaderLoadView, table_of, updated
 
 
 def one(throughput: float) -> dict[str, BrokerReport]:

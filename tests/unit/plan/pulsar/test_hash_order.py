@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.plan.pulsar.hash_order import (
+from trimtab.plan.pulsar.java import (
     ConcurrentHashMapKeys,
     concurrent_hash_map_order,
     copied_map_order,

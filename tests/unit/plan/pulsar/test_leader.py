@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from support.bundle_views import CHANCE, key, report, stats
-from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision, Shedder
 from trimtab.plan.pulsar.leader import LeaderMemory, LeaderRules, inform, shed
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
+from trimtab.plan.pulsar.selection import AssignmentState
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 REPORTS = {

@@ -7,9 +7,8 @@ import pytest
 
 from trimtab.model.errors import PlanError
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
-from trimtab.plan.pulsar.decision import Placer, Shedder
+from trimtab.plan.pulsar.decision import PLACERS, Placer, Shedder, placer
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, fields_by_name, make_options
-from trimtab.plan.pulsar.strategies import PLACERS, placer
 from trimtab_common.errors import SettingsError
 
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.reports import BrokerReport
 from trimtab.plan.bundles.strategies import shedder
-from trimtab.plan.pulsar.assign.select import assign
-from trimtab.plan.pulsar.assign.state import AssignmentState, with_destination
-from trimtab.plan.pulsar.decision import ShedDecision
+from trimtab.plan.pulsar.decision import ShedDecision, placer
 from trimtab.plan.pulsar.leader import (
     LeaderMemory,
     LeaderRules,
@@ -22,8 +20,8 @@ from trimtab.plan.pulsar.leader import (
     with_assignment,
 )
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
-from trimtab.plan.pulsar.split.modular import BundleSplit, find_splits
-from trimtab.plan.pulsar.strategies import placer
+from trimtab.plan.pulsar.selection import AssignmentState, assign, with_destination
+from trimtab.plan.pulsar.splits import BundleSplit, find_splits
 from trimtab.plan.pulsar.view import BrokerLoad, LeaderLoadView
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from trimtab.model.bundles.range import FULL_UPPER, BundleRange, bundles_between
 from trimtab.model.bundles.reports import BundleStats
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
-from trimtab.plan.pulsar.split.algorithms import TopicTraffic
+from trimtab.plan.pulsar.splits import TopicTraffic
 
 
 @dataclass(frozen=True, order=True)

@@ -23,8 +23,7 @@ from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bund
 from trimtab.model.bundles.reports import BrokerReport, ResourceUsage
 from trimtab.model.errors import PlanError
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
-from trimtab.plan.pulsar.split.algorithms import split_positions
-from trimtab.plan.pulsar.split.modular import BundleSplit
+from trimtab.plan.pulsar.splits import BundleSplit, split_positions
 
 SPLIT_ATTEMPTS = 7
 """A split is tried so often if others write the namespace's boundaries (`BUNDLE_SPLIT_RETRY_LIMIT`)."""

@@ -5,7 +5,7 @@ import pytest
 from support.placement_views import RANGES, bundle_key, known, load, view_of
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BundleStats
-from trimtab.plan.pulsar.assign.candidates import (
+from trimtab.plan.pulsar.candidates import (
     available_brokers,
     by_anti_affinity,
     by_policies,

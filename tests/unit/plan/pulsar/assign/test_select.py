@@ -10,13 +10,18 @@ import pytest
 from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BundleStats
-from trimtab.plan.pulsar.assign import least_load
-from trimtab.plan.pulsar.assign.least_load import MODULAR
-from trimtab.plan.pulsar.assign.round_robin import RoundRobinState
-from trimtab.plan.pulsar.assign.select import PlacementRules, assign, select_broker
-from trimtab.plan.pulsar.assign.state import AssignmentState, forget_preallocated, with_destination
+from trimtab.plan.pulsar import placers
 from trimtab.plan.pulsar.decision import BrokerChoice, Placer
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
+from trimtab.plan.pulsar.placers import MODULAR, RoundRobinState
+from trimtab.plan.pulsar.selection import (
+    AssignmentState,
+    PlacementRules,
+    assign,
+    forget_preallocated,
+    select_broker,
+    with_destination,
+)
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 OPTIONS = make_options({})
@@ -68,7 +73,7 @@ def lookup(
     bundle: str,
     view: LeaderLoadView,
     state: AssignmentState[Any],
-    placer: Placer[Any] = least_load.RATE,
+    placer: Placer[Any] = placers.RATE,
     options: PulsarBrokerConfig = OPTIONS,
     metadata: ClusterMetadata = ANY,
 ) -> tuple[BrokerChoice, LeaderLoadView, AssignmentState[Any]]:
@@ -149,7 +154,7 @@ def test_nobody_at_all_is_an_answer() -> None:
     """Isolated from everybody, a bundle has no broker, and nothing is preallocated."""
     metadata = ClusterMetadata(policies=BundlePolicies((IsolationPolicy(("t/.*",), ("x",)),)))
     view = view_of({"a": load()})
-    state = state_of(least_load.RATE)
+    state = state_of(placers.RATE)
     placement, after, left = lookup(BUNDLE, view, state, metadata=metadata)
     assert placement.broker is None
     assert after is view
@@ -216,7 +221,7 @@ def test_a_placed_bundle_counts_at_once() -> None:
     """Two bundles of two namespaces looked up one after the other part, though no report came between."""
     data: Mapping[str, Any] = {bundle_key("t/a"): known(10), bundle_key("t/b"): known(10)}
     view = view_of({"x": load(), "y": load()}, data)
-    state = state_of(least_load.RATE)
+    state = state_of(placers.RATE)
     first, view, state = lookup(bundle_key("t/a"), view, state)
     second, view, state = lookup(bundle_key("t/b"), view, state)
     assert {first.broker, second.broker} == {"x", "y"}
@@ -228,7 +233,7 @@ def test_a_placed_bundle_counts_at_once() -> None:
 def test_a_bundle_never_seen_is_preallocated_with_the_defaults() -> None:
     """50 messages and 50,000 bytes per second each way."""
     view = view_of({"x": load()})
-    _, view, _ = lookup(BUNDLE, view, state_of(least_load.RATE))
+    _, view, _ = lookup(BUNDLE, view, state_of(placers.RATE))
     given = view.brokers["x"].preallocated[BUNDLE]
     assert (given.long.rate, given.short.throughput, given.long.samples) == (100.0, 100_000.0, 0)
 
@@ -236,7 +241,7 @@ def test_a_bundle_never_seen_is_preallocated_with_the_defaults() -> None:
 def test_a_second_lookup_gets_the_same_answer() -> None:
     """Until the next update, whatever the load."""
     view = view_of({"x": load(), "y": load()})
-    state = state_of(least_load.RATE, preallocated={BUNDLE: "y"})
+    state = state_of(placers.RATE, preallocated={BUNDLE: "y"})
     placement, after, left = lookup(BUNDLE, view, state)
     assert (placement.broker, after, left) == ("y", view, state)
 
@@ -244,7 +249,7 @@ def test_a_second_lookup_gets_the_same_answer() -> None:
 def test_the_destination_of_an_unload_comes_first_and_once() -> None:
     """It goes before what is preallocated, and is not preallocated itself."""
     view = view_of({"x": load(), "y": load()})
-    state = state_of(least_load.RATE, preallocated={BUNDLE: "y"})
+    state = state_of(placers.RATE, preallocated={BUNDLE: "y"})
     state = with_destination(state, BUNDLE, "x", OPTIONS)
     first, view, state = lookup(BUNDLE, view, state)
     second, view, state = lookup(BUNDLE, view, state)
@@ -258,7 +263,7 @@ def test_destinations_of_one_range_collide_in_the_old_version() -> None:
     other = bundle_key("u/other")
     for variant, taken in (("pulsar-4.0", True), ("pulsar-4.2", False)):
         options = make_options({}, variant)
-        state = with_destination(state_of(least_load.RATE), BUNDLE, "x", options)
+        state = with_destination(state_of(placers.RATE), BUNDLE, "x", options)
         view = view_of({"x": load(90), "y": load()})
         placement, _, _ = lookup(other, view, state, options=options)
         assert (placement.broker == "x") is taken
@@ -267,7 +272,7 @@ def test_destinations_of_one_range_collide_in_the_old_version() -> None:
 def test_an_update_forgets_what_was_given_away() -> None:
     """After the next reports neither the entry nor the rate is left, reported or not."""
     view = view_of({"x": load(preallocated={BUNDLE: known(9)}), "y": load()})
-    state = state_of(least_load.RATE, preallocated={BUNDLE: "x"})
+    state = state_of(placers.RATE, preallocated={BUNDLE: "x"})
     view, state = forget_preallocated(view, state)
     assert view.brokers["x"].preallocated == {}
     assert state.preallocated == {}
@@ -276,7 +281,7 @@ def test_an_update_forgets_what_was_given_away() -> None:
 def test_an_update_keeps_the_rate_of_the_leaders_own_bundle_until_it_is_reported() -> None:
     """Pulsar asks what the leader owns, whichever broker it is about."""
     view = view_of({"x": load(preallocated={BUNDLE: known(9)})})
-    state = state_of(least_load.RATE, preallocated={BUNDLE: "x"})
+    state = state_of(placers.RATE, preallocated={BUNDLE: "x"})
     kept, left = forget_preallocated(view, state, leader_owns=[BUNDLE])
     assert BUNDLE in kept.brokers["x"].preallocated
     assert left.preallocated == {}
@@ -287,7 +292,7 @@ def test_an_update_keeps_the_rate_of_the_leaders_own_bundle_until_it_is_reported
 def test_what_a_dead_broker_was_given_is_free_again() -> None:
     """Its bundles are placed anew at the next lookup."""
     view = view_of({"y": load()})
-    state = state_of(least_load.RATE, preallocated={BUNDLE: "dead"})
+    state = state_of(placers.RATE, preallocated={BUNDLE: "dead"})
     assert forget_preallocated(view, state)[1].preallocated == {}
 
 
@@ -295,7 +300,7 @@ def test_round_robin_goes_on_from_its_state() -> None:
     """A saved state takes up the turn."""
     options = make_options({"loadBalancerSheddingExcludedNamespaces": "t/new"})
     view = view_of({"a": load(), "b": load()})
-    state = state_of(least_load.RATE, round_robin=RoundRobinState(1, ("a", "b")))
+    state = state_of(placers.RATE, round_robin=RoundRobinState(1, ("a", "b")))
     placement, _, after = lookup(BUNDLE, view, state, options=options)
     assert placement.broker == "b"
     assert after.round_robin.count == 2

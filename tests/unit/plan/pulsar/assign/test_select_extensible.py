@@ -8,11 +8,10 @@ import pytest
 from support.placement_views import bundle_key, load, view_of
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BundleStats
-from trimtab.plan.pulsar.assign.least_load import EXTENSIBLE
-from trimtab.plan.pulsar.assign.select import PlacementRules, select_broker_extensible
-from trimtab.plan.pulsar.assign.state import AssignmentState
 from trimtab.plan.pulsar.decision import BrokerChoice
 from trimtab.plan.pulsar.options import make_options
+from trimtab.plan.pulsar.placers import EXTENSIBLE
+from trimtab.plan.pulsar.selection import AssignmentState, PlacementRules, select_broker_extensible
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 BUNDLE = bundle_key("t/new")

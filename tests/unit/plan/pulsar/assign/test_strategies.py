@@ -9,12 +9,11 @@ import pytest
 
 from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundles.reports import BundleStats, ResourceUsage
-from trimtab.plan.pulsar.assign import least_load, round_robin
-from trimtab.plan.pulsar.assign.least_load import EXTENSIBLE, MODULAR, LeastResourceState
-from trimtab.plan.pulsar.assign.round_robin import RoundRobinState
+from trimtab.plan.pulsar import placers
 from trimtab.plan.pulsar.decision import BrokerChoice, Placer
 from trimtab.plan.pulsar.java import LARGEST
 from trimtab.plan.pulsar.options import make_options
+from trimtab.plan.pulsar.placers import EXTENSIBLE, MODULAR, LeastResourceState, RoundRobinState
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 OPTIONS = make_options({})
@@ -49,7 +48,7 @@ def rates(**rate_of: float) -> LeaderLoadView:
 
 def test_the_least_rate_wins() -> None:
     """The broker with the fewest messages per second gets the bundle."""
-    placement, _ = ask(least_load.RATE, rates(a=30, b=10, c=20))
+    placement, _ = ask(placers.RATE, rates(a=30, b=10, c=20))
     assert placement.broker == "b"
     assert placement.pool == ("b",)
     assert placement.facts["scores"] == {"a": 30, "b": 10, "c": 20}
@@ -58,7 +57,7 @@ def test_the_least_rate_wins() -> None:
 def test_equals_are_drawn_from_a_pool_that_is_told() -> None:
     """Among equals chance decides, and the pool shows whom else it could have been."""
     view = rates(a=10, b=30, c=10)
-    placements = [ask(least_load.RATE, view, seed=seed)[0] for seed in range(20)]
+    placements = [ask(placers.RATE, view, seed=seed)[0] for seed in range(20)]
     assert {placement.pool for placement in placements} == {("a", "c")}
     assert {placement.broker for placement in placements} == {"a", "c"}
 
@@ -67,7 +66,7 @@ def test_equals_are_drawn_from_a_pool_that_is_told() -> None:
 def test_overloaded_means_above_the_threshold(usage: float, overloaded: bool) -> None:
     """A broker at exactly 85 % still takes the bundle that its low rate speaks for."""
     view = view_of({"a": load(usage), "b": load(10, {BUNDLE: SOME})}, {BUNDLE: known(9)})
-    placement, _ = ask(least_load.RATE, view)
+    placement, _ = ask(placers.RATE, view)
     assert placement.broker == ("b" if overloaded else "a")
     assert placement.facts["scores"]["a"] == (None if overloaded else 0)
 
@@ -75,7 +74,7 @@ def test_overloaded_means_above_the_threshold(usage: float, overloaded: bool) ->
 def test_usage_is_compared_in_single_precision() -> None:
     """85.000001 % of a limit is 85 in single precision, hence not above the threshold."""
     view = view_of({"a": load(85.000001), "b": load(10, {BUNDLE: SOME})}, {BUNDLE: known(9)})
-    assert ask(least_load.RATE, view)[0].broker == "a"
+    assert ask(placers.RATE, view)[0].broker == "a"
 
 
 def test_weights_say_what_makes_a_broker_overloaded() -> None:
@@ -83,15 +82,15 @@ def test_weights_say_what_makes_a_broker_overloaded() -> None:
     direct = replace(load(10), report=replace(load(10).report, direct_memory=ResourceUsage(90, 100)))
     heap = replace(load(10), report=replace(load(10).report, memory=ResourceUsage(90, 100)))
     view = view_of({"a": direct, "b": heap})
-    assert ask(least_load.RATE, view)[0].pool == ("a", "b")
+    assert ask(placers.RATE, view)[0].pool == ("a", "b")
     given = {"loadBalancerDirectMemoryResourceWeight": 1.0, "loadBalancerMemoryResourceWeight": 1.0}
-    assert ask(least_load.RATE, view, options=make_options(given))[0].pool == ("b",)
+    assert ask(placers.RATE, view, options=make_options(given))[0].pool == ("b",)
 
 
 def test_where_all_are_overloaded_any_will_do() -> None:
     """The bundle must go somewhere; rates do not count any more."""
     view = view_of({"a": load(90), "b": load(99)})
-    placement, _ = ask(least_load.RATE, view)
+    placement, _ = ask(placers.RATE, view)
     assert placement.pool == ("a", "b")
     assert placement.facts["outcome"] == "every candidate is overloaded"
     assert placement.facts["least"] is None
@@ -101,15 +100,15 @@ def test_preallocated_bundles_count_with_their_long_term_rate() -> None:
     """A broker that was just given a bundle is not the emptiest any more; the article's text forgets it."""
     view = rates(a=10, b=12)
     view = view.with_preallocated(BUNDLE, known(5), "a")
-    assert ask(least_load.RATE, view)[0].broker == "b"
+    assert ask(placers.RATE, view)[0].broker == "b"
     article = make_options({}, "article")
-    assert ask(least_load.RATE, view, options=article)[0].broker == "a"
+    assert ask(placers.RATE, view, options=article)[0].broker == "a"
 
 
 def test_a_bundle_that_nothing_is_known_of_counts_with_the_defaults() -> None:
     """50 messages per second each way."""
     view = view_of({"a": load(0, {BUNDLE: SOME})})
-    assert ask(least_load.RATE, view)[0].facts["scores"] == {"a": 100.0}
+    assert ask(placers.RATE, view)[0].facts["scores"] == {"a": 100.0}
 
 
 def test_rates_are_added_one_after_the_other_each_way() -> None:
@@ -118,7 +117,7 @@ def test_rates_are_added_one_after_the_other_each_way() -> None:
     other = bundle_key("t/b")
     data = {key: known(rate) for key, rate in zip(keys, (0.1, 0.2, 0.3), strict=True)} | {other: known(0.6)}
     view = view_of({"a": load(0, dict.fromkeys(keys, SOME)), "b": load(0, {other: SOME})}, data)
-    placement, _ = ask(least_load.RATE, view)
+    placement, _ = ask(placers.RATE, view)
     assert placement.facts["scores"] == {"a": 0.6000000000000001, "b": 0.6}
     assert placement.pool == ("b",)
 
@@ -126,10 +125,10 @@ def test_rates_are_added_one_after_the_other_each_way() -> None:
 @pytest.mark.parametrize(
     "placer",
     [
-        least_load.RATE,
+        placers.RATE,
         MODULAR,
         EXTENSIBLE,
-        round_robin.PLACER,
+        placers.ROUND_ROBIN,
     ],
 )
 def test_without_candidates_there_is_no_broker(placer: Placer[Any]) -> None:
@@ -241,7 +240,7 @@ def turns(state: RoundRobinState, *candidate_sets: Sequence[str]) -> list[str | 
     """Who gets the bundles, one for each set of candidates."""
     found = []
     for candidates in candidate_sets:
-        placement, state = ask(round_robin.PLACER, rates(a=1), candidates, state)
+        placement, state = ask(placers.ROUND_ROBIN, rates(a=1), candidates, state)
         found.append(placement.broker)
     return found
 
@@ -265,6 +264,6 @@ def test_another_number_of_candidates_is_noticed_at_once() -> None:
 
 def test_after_javas_largest_int_the_count_begins_anew() -> None:
     """It is used once more and becomes zero."""
-    placement, state = ask(round_robin.PLACER, rates(a=1), "ab", RoundRobinState(LARGEST, ("a", "b")))
+    placement, state = ask(placers.ROUND_ROBIN, rates(a=1), "ab", RoundRobinState(LARGEST, ("a", "b")))
     assert placement.broker == "b"
     assert state.count == 0

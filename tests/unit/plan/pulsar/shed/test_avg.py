@@ -6,9 +6,9 @@ import pytest
 
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
 from trimtab.model.bundles.reports import BrokerReport
+from trimtab.plan.pulsar.avg_shedder import AvgState, decide
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.shed.avg import AvgState, decide
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 AT_ONCE = {

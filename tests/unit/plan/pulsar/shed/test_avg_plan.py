@@ -7,8 +7,7 @@ import pytest
 
 from support.bundle_views import CHANCE, key, report, stats, view_of
 from trimtab.model.bundles.reports import BundleData, TimeAverage
-from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
-from trimtab.plan.pulsar.shed.avg import (
+from trimtab.plan.pulsar.avg_shedder import (
     AvgState,
     PlannedDestination,
     choose,
@@ -17,6 +16,7 @@ from trimtab.plan.pulsar.shed.avg import (
     planned,
     without_plan,
 )
+from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 OPTIONS = make_options(

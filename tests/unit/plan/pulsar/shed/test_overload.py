@@ -7,7 +7,7 @@ from support.bundle_views import CHANCE, MB, key, report, stats, view_of
 from trimtab.model.bundles.reports import BrokerReport, ResourceUsage
 from trimtab.plan.pulsar.decision import NoState, ShedDecision
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.shed.threshold import decide_overload
+from trimtab.plan.pulsar.threshold_shedders import decide_overload
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 

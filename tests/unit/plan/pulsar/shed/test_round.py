@@ -8,12 +8,11 @@ import numpy as np
 
 from support.bundle_views import CHANCE, key, report, stats, view_of
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata, IsolationPolicy
-from trimtab.plan.pulsar.assign.select import PlacementRules
-from trimtab.plan.pulsar.assign.state import AssignmentState
+from trimtab.plan.pulsar import avg_shedder
 from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision
 from trimtab.plan.pulsar.leader import shed_round, unexpired
 from trimtab.plan.pulsar.options import PulsarBrokerConfig, make_options
-from trimtab.plan.pulsar.shed import avg
+from trimtab.plan.pulsar.selection import AssignmentState, PlacementRules
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 FREE = {"loadBalancerDistributeBundlesEvenlyEnabled": False}
@@ -170,8 +169,8 @@ def test_avg_shedder_and_its_placement_agree() -> None:
         "d:1": report(cpu=10),
     }
     view = view_of(brokers)
-    decision, state = avg.SHEDDER.decide(view, avg.SHEDDER.initial, options, CHANCE)
-    rules = PlacementRules(avg.PLACER, options)
+    decision, state = avg_shedder.SHEDDER.decide(view, avg_shedder.SHEDDER.initial, options, CHANCE)
+    rules = PlacementRules(avg_shedder.PLACER, options)
     found = Rounded(*shed_round(decision, view, rules, AssignmentState(state), CHANCE))
     assert found.decision.unloads == decision.unloads
     assert found.decision.destinations == decision.destinations == {key(0): "d:1", key(2): "c:1"}

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from support.bundle_views import MB, key, report, stats, view_of
-from trimtab.plan.pulsar.shed.threshold import busiest_until
+from trimtab.plan.pulsar.threshold_shedders import busiest_until
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trimtab.plan.pulsar.shed.transfer import UsageSpread, spread_of
+from trimtab.plan.pulsar.transfer_shedder import UsageSpread, spread_of
 from trimtab.plan.pulsar.view import PublishedLoad
 
 

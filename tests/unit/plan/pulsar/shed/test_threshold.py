@@ -5,7 +5,7 @@ import pytest
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.shed.threshold import THRESHOLD, ThresholdState, decide
+from trimtab.plan.pulsar.threshold_shedders import THRESHOLD, ThresholdState, decide_threshold
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 
@@ -13,7 +13,7 @@ def decided(
     view: LeaderLoadView, state: ThresholdState | None = None, variant: str = "pulsar-4.2", **options: object
 ) -> tuple[ShedDecision, ThresholdState]:
     """A decision under Pulsar's defaults but for `options`."""
-    return decide(view, state or ThresholdState(), make_options(options, variant), CHANCE)
+    return decide_threshold(view, state or ThresholdState(), make_options(options, variant), CHANCE)
 
 
 def two(hot: float, cold: float, throughput: float = 400 * MB) -> LeaderLoadView:

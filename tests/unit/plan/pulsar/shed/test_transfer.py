@@ -10,7 +10,7 @@ from trimtab.model.bundles.policies import ClusterMetadata
 from trimtab.model.bundles.reports import BrokerReport
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.shed.transfer import TransferState, transfer_shedder
+from trimtab.plan.pulsar.transfer_shedder import TransferState, transfer_shedder
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 UNIT = 100_000

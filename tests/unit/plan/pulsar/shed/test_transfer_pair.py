@@ -9,8 +9,7 @@ from support.bundle_views import key, report, stats, view_of
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.shed.transfer import NO_METADATA
-from trimtab.plan.pulsar.shed.transfer_pair import TransferPair, divided, pair_up
+from trimtab.plan.pulsar.transfer_shedder import NO_METADATA, TransferPair, divided, pair_up
 from trimtab.plan.pulsar.view import LeaderLoadView, publish
 
 UNIT = 100_000

@@ -5,13 +5,13 @@ import pytest
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
 from trimtab.plan.pulsar.decision import NoState, ShedDecision
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.shed.uniform import decide
+from trimtab.plan.pulsar.threshold_shedders import decide_uniform
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 
 def decided(view: LeaderLoadView, variant: str = "pulsar-4.2", **options: object) -> ShedDecision:
     """A decision under Pulsar's defaults but for `options`."""
-    return decide(view, NoState(), make_options(options, variant), CHANCE)[0]
+    return decide_uniform(view, NoState(), make_options(options, variant), CHANCE)[0]
 
 
 def by_rate(*rates: float, high: float, low: float) -> LeaderLoadView:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from trimtab.lab.simulate.pulsar.state import cut
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.errors import PlanError
-from trimtab.plan.pulsar.split.algorithms import (
+from trimtab.plan.pulsar.splits import (
     MEBIBYTE,
     TopicTraffic,
     flow_or_qps_equally_divide,

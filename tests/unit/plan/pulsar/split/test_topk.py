@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trimtab.model.bundles.reports import BundleStats
-from trimtab.plan.pulsar.shed.transfer_pair import heaviest_first, top_bundles, weight
+from trimtab.plan.pulsar.transfer_shedder import heaviest_first, top_bundles, weight
 
 IN, OUT = "msg_throughput_in", "msg_throughput_out"
 

@@ -1,7 +1,8 @@
-"""Placements on the broker with the least load: `LeastLongTermMessageRate`, `LeastResourceUsageWithWeight`.
+"""Pulsar's placement strategies: `RoundRobinBrokerSelector` and those that choose the least loaded broker.
 
-The latter is two: the modular load manager goes by the brokers' reports, the extensible one by what they
-publish.
+`LeastResourceUsageWithWeight` is two: the modular load manager goes by the brokers' reports, the extensible
+one by the load that they publish. `RoundRobinBrokerSelector` serves the namespaces that shedding leaves
+alone.
 """
 
 import math
@@ -11,9 +12,59 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trimtab.plan.pulsar.decision import BrokerChoice, NoState, Placer, drawn
-from trimtab.plan.pulsar.hash_order import concurrent_hash_map_order
+from trimtab.plan.pulsar.java import LARGEST, concurrent_hash_map_order
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.view import LeaderLoadView, PublishedLoad, publish
+
+
+@dataclass(frozen=True)
+class RoundRobinState:
+    """The memory from choice to choice.
+
+    Attributes
+    ----------
+    count
+        How many choices there were.
+    brokers
+        The candidates in the order in which turns are taken, as of when they last changed noticeably.
+    """
+
+    count: int = 0
+    brokers: tuple[str, ...] = ()
+
+
+def choose_in_turn(
+    bundle: str,
+    candidates: Sequence[str],
+    view: LeaderLoadView,
+    state: RoundRobinState,
+    options: PulsarBrokerConfig,
+    chance: np.random.Generator,
+) -> tuple[BrokerChoice, RoundRobinState]:
+    """The broker whose turn it is.
+
+    The remembered order is kept until the number of candidates changes, or the one whose turn it is is no
+    candidate any more: another set of the same size is not noticed before. A broker that joins as another
+    leaves therefore gets its turns late.
+
+    References
+    ----------
+    Pulsar 4.2.4, `org.apache.pulsar.broker.loadbalance.impl.RoundRobinBrokerSelector`.
+    """
+    size = len(candidates)
+    if not size:
+        return BrokerChoice(None), state
+    turn = state.count % size
+    following = 0 if state.count == LARGEST else state.count + 1
+    order = state.brokers if len(state.brokers) == size else tuple(candidates)
+    if order[turn] not in candidates:
+        order = tuple(candidates)
+    why = {"turn": turn, "of": size}
+    return BrokerChoice(order[turn], (order[turn],), why), RoundRobinState(following, order)
+
+
+ROUND_ROBIN = Placer(choose_in_turn, RoundRobinState())
+"""`RoundRobinBrokerSelector`."""
 
 
 def choose_by_rate(
@@ -83,7 +134,7 @@ class LeastResourceState:
     usage: Mapping[str, float] = field(default_factory=dict)
 
 
-def choose(
+def choose_by_usage(
     bundle: str,
     candidates: Sequence[str],
     view: LeaderLoadView,
@@ -138,12 +189,14 @@ def _updated(broker: str, history: float | None, view: LeaderLoadView, options: 
     return history * weight + (1 - weight) * sample
 
 
-def noted(state: LeastResourceState, view: LeaderLoadView, options: PulsarBrokerConfig) -> LeastResourceState:
+def noted_usage(
+    state: LeastResourceState, view: LeaderLoadView, options: PulsarBrokerConfig
+) -> LeastResourceState:
     """The state without the means of brokers that are gone (`onActiveBrokersChange`)."""
     return LeastResourceState({name: mean for name, mean in state.usage.items() if name in view.brokers})
 
 
-MODULAR = Placer(choose, LeastResourceState(), noted)
+MODULAR = Placer(choose_by_usage, LeastResourceState(), noted_usage)
 """`LeastResourceUsageWithWeight` of the modular load manager."""
 
 

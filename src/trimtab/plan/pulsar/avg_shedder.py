@@ -12,8 +12,7 @@ import numpy as np
 
 from trimtab.model.bundles.reports import LONG_SAMPLES, BundleData
 from trimtab.plan.pulsar.decision import BrokerChoice, Placer, ShedDecision, Shedder
-from trimtab.plan.pulsar.hash_order import hash_map_order
-from trimtab.plan.pulsar.java import ComparisonContractError, java_sorted
+from trimtab.plan.pulsar.java import ComparisonContractError, hash_map_order, java_sorted
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
 from trimtab.plan.pulsar.view import LeaderLoadView
 

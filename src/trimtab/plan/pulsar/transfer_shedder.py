@@ -1,23 +1,290 @@
 """`TransferShedder`: bundles go straight from the fullest brokers to the emptiest, and smaller ones back.
 
-Of the extensible load manager: it looks at what brokers publish (`view.PublishedLoad`) and at the
-few heaviest bundles that each reports.
+It belongs to the extensible load manager: it looks at what brokers publish (`view.PublishedLoad`) and at the
+bundles that each broker reports as its heaviest. Both the bundles that go and those that come back in return
+are chosen among these.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from trimtab.model.bundles.policies import ClusterMetadata
-from trimtab.plan.pulsar.assign.candidates import available_brokers
+from trimtab.model.bundles.policies import ClusterMetadata, is_system_namespace
+from trimtab.model.bundles.range import namespace_of
+from trimtab.model.bundles.reports import BundleStats
+from trimtab.plan.pulsar.candidates import available_brokers
 from trimtab.plan.pulsar.decision import ShedDecision, Shedder
-from trimtab.plan.pulsar.java import divided
+from trimtab.plan.pulsar.java import divided, rounded
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
-from trimtab.plan.pulsar.shed.transfer_pair import NO_BUNDLE_REPORTED, BundleTransfer, pair_up
+from trimtab.plan.pulsar.selection import excluded_namespaces, filtered
 from trimtab.plan.pulsar.view import LeaderLoadView, PublishedLoad, publish
+
+THROUGHPUT_RESOLUTION = 100_000
+MSG_RATE_RESOLUTION = 100
+CONNECTION_RESOLUTION = 500
+CACHE_SIZE_RESOLUTION = 100_000
+"""Bundles of the same multiple of these count as equally heavy."""
+
+Weight = tuple[int, int, int, int, int]
+
+
+def weight(stats: BundleStats) -> Weight:
+    """The weight of a bundle: bandwidth in, then out, message rate, connections, cache, each in buckets.
+
+    Traffic is rounded to the nearest multiple, half up, so that 149,999 bytes/s weigh as much as 50,000;
+    counts are rounded down, so that 999 connections weigh as much as 500.
+
+    References
+    ----------
+    NamespaceBundleStats.compareTo from 4.0.7 on (#24772): `Math.round` of doubles, division of longs. Before,
+    it compared differences, and sorting could fail.
+    """
+    return (
+        rounded(stats.msg_throughput_in / THROUGHPUT_RESOLUTION),
+        rounded(stats.msg_throughput_out / THROUGHPUT_RESOLUTION),
+        rounded(stats.rate / MSG_RATE_RESOLUTION),
+        (stats.topics + stats.consumer_count + stats.producer_count) // CONNECTION_RESOLUTION,
+        stats.cache_size // CACHE_SIZE_RESOLUTION,
+    )
+
+
+def top_bundles(
+    stats: Mapping[str, BundleStats], most: int, left_out: Callable[[str], bool] = lambda _: False
+) -> dict[str, BundleStats]:
+    """The heaviest bundles of a broker, the least heavy of them first.
+
+    Parameters
+    ----------
+    stats
+        By key; the order matters among bundles of equal weight.
+    most
+        `loadBalancerMaxNumberOfBundlesInBundleLoadReport`; none for 0.
+    left_out
+        Whether a namespace stays out of it: a system namespace, one excluded from shedding, or one with
+        isolation policies or an anti-affinity group while `loadBalancerSheddingBundlesWithPoliciesEnabled` is
+        off. Bundles without throughput always stay out.
+
+    Returns
+    -------
+    dict of str to BundleStats
+        At most `most`, in ascending order of weight: the order in which TransferShedder tries them.
+
+    References
+    ----------
+    org.apache.pulsar.broker.loadbalance.extensions.models.TopKBundles (4.0 and 4.2).
+    """
+    keys = [key for key, one in stats.items() if one.throughput != 0 and not left_out(namespace_of(key))]
+    weights = {key: weight(stats[key]) for key in keys}
+    most = max(0, min(most, len(keys)))
+    return {key: stats[key] for key in reversed(heaviest_first(keys, weights, most)[:most])}
+
+
+def heaviest_first(keys: list[str], weights: Mapping[str, Weight], most: int) -> list[str]:
+    """The keys with the `most` heaviest in front, in descending order.
+
+    Which of several equally heavy bundles come in front, and in which order, is decided by how the selection
+    swaps them; so it takes the same steps as Pulsar: a three-way partition around the last key of the stretch
+    that holds the border, then a stable sort of what lies in front of it.
+    """
+    keys = list(keys)
+    if most <= 0:
+        return keys
+    start, end, border = 0, len(keys) - 1, most - 1
+    while start < end:
+        pivot = weights[keys[end]]
+        equal, behind, at = start, end, start
+        while at <= behind:
+            here = weights[keys[at]]
+            if here > pivot:
+                keys[equal], keys[at] = keys[at], keys[equal]
+                equal, at = equal + 1, at + 1
+            elif here < pivot:
+                keys[at], keys[behind] = keys[behind], keys[at]
+                behind -= 1
+            else:
+                at += 1
+        if border < equal:
+            end = equal - 1
+        elif border < at:
+            end = equal
+            break
+        else:
+            start = at
+    keys[:end] = sorted(keys[:end], key=weights.__getitem__, reverse=True)
+    return keys
+
+
+NO_BUNDLE_REPORTED: Final = "it reports no bundle"
+SWAP_RELIEF: Final = 0.75
+"""After a swap the fuller broker must carry less than this share of what it carried before."""
+
+
+@dataclass(frozen=True)
+class BundleTransfer:
+    """A bundle and the brokers that it leaves and goes to."""
+
+    bundle: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class TransferPair:
+    """The bundles chosen between two brokers so far, in the order of choice, and the numbers that decided.
+
+    Attributes
+    ----------
+    offloaded, gained
+        What goes and what is counted as coming back, bytes per second.
+    """
+
+    moves: tuple[BundleTransfer, ...] = ()
+    offloaded: float = 0.0
+    gained: float = 0.0
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def ended(self, why: str) -> "TransferPair":
+        """The same, and why there is no more of it."""
+        return replace(self, facts={**self.facts, "outcome": why})
+
+    def with_moves(
+        self,
+        source: str,
+        target: str,
+        bundle: str,
+        carried: float,
+        swapped: list[tuple[str, float]],
+        options: PulsarBrokerConfig,
+    ) -> "TransferPair":
+        """The same with one bundle more, and those that come back for it with their bytes per second."""
+        # An upstream slip: the line that adds the gain stands inside "if debug mode" there.
+        counted = options.debug_mode_enabled or options.transfer_shedder_swap_gain_counted
+        back = 0.0
+        for _, one in swapped:  # not sum(), which rounds otherwise from Python 3.12 on
+            back += one
+        return replace(
+            self,
+            moves=(
+                *self.moves,
+                *(BundleTransfer(one, target, source) for one, _ in swapped),
+                BundleTransfer(bundle, source, target),
+            ),
+            offloaded=self.offloaded + carried,
+            gained=self.gained + back if counted else self.gained,
+        )
+
+
+def pair_up(
+    metadata: ClusterMetadata,
+    view: LeaderLoadView,
+    source: str,
+    target: str,
+    published: Mapping[str, PublishedLoad],
+    options: PulsarBrokerConfig,
+) -> TransferPair:
+    """Bundles from one broker to the other, the least heavy first, up to half their difference."""
+    load = published[source].weighted_max_ema
+    offload = (load - published[target].weighted_max_ema) / 2
+    wanted = divided(view.reports[source].throughput * offload, load)
+    pair = TransferPair(facts={"load_wanted": offload, "bytes_per_second_wanted": wanted})
+    top = _top(metadata, view, source, options)
+    if len(top) <= 1:
+        return pair.ended("its sole reported bundle overloads it" if top else NO_BUNDLE_REPORTED)
+    back = iter(_top(metadata, view, target, options).items())
+    left = len(top)
+    for bundle, stats in top.items():
+        if not _may_leave(metadata, view, bundle, source, target, options):
+            continue
+        if left <= 1:
+            return pair.ended("one reported bundle must stay")
+        carried = stats.throughput
+        swapped: list[tuple[str, float]] = []
+        if pair.offloaded - pair.gained + carried > wanted:
+            # Additions in Pulsar's order: it decides ties.
+            fuller = view.reports[source].throughput - pair.offloaded + pair.gained - carried
+            emptier = view.reports[target].throughput + pair.offloaded - pair.gained + carried
+            swapped = _swap(metadata, view, (source, fuller), emptier, back, options)
+            if not swapped:
+                return pair.ended("the next bundle is more than what is wanted, and nothing balances it")
+        pair = pair.with_moves(source, target, bundle, carried, swapped, options)
+        left -= 1
+    return pair if pair.moves else pair.ended("no reported bundle may leave")
+
+
+def _swap(
+    metadata: ClusterMetadata,
+    view: LeaderLoadView,
+    giver: tuple[str, float],
+    emptier: float,
+    back: Iterator[tuple[str, BundleStats]],
+    options: PulsarBrokerConfig,
+) -> list[tuple[str, float]]:
+    """Bundles of the emptier broker that balance one too large for it, or none.
+
+    It goes on where it stopped at the pair's last bundle, and asks neither who owns a bundle nor whether
+    it was unloaded just now, as Pulsar.
+
+    Parameters
+    ----------
+    giver, emptier
+        The fuller broker, and what both would carry without anything in return, bytes per second.
+    back
+        What the taker reports and was not looked at yet.
+    """
+    if not options.transfer_enabled:
+        return []
+    source, fuller = giver
+    before = view.reports[source].throughput
+    swapped: list[tuple[str, float]] = []
+    for bundle, stats in back:
+        carried = stats.throughput
+        if not _transferable(metadata, view, bundle, source, options):
+            continue
+        if not (fuller + carried < before and emptier - carried < before):
+            continue
+        swapped.append((bundle, carried))
+        fuller, emptier = fuller + carried, emptier - carried
+        if emptier <= fuller < before * SWAP_RELIEF:
+            return swapped
+    return []
+
+
+def _top(
+    metadata: ClusterMetadata, view: LeaderLoadView, broker: str, options: PulsarBrokerConfig
+) -> dict[str, BundleStats]:
+    """The heaviest bundles that a broker reports, the least heavy first."""
+
+    def left_out(namespace: str) -> bool:
+        if is_system_namespace(namespace) or namespace in excluded_namespaces(options):
+            return True
+        return metadata.policies.any_for(namespace) and not options.shedding_bundles_with_policies_enabled
+
+    most = options.max_number_of_bundles_in_bundle_load_report
+    return top_bundles(view.reports[broker].last_stats, most, left_out)
+
+
+def _may_leave(
+    metadata: ClusterMetadata,
+    view: LeaderLoadView,
+    bundle: str,
+    source: str,
+    target: str,
+    options: PulsarBrokerConfig,
+) -> bool:
+    if bundle not in view.reports[source].bundles or bundle in view.recently_unloaded:
+        return False
+    return _transferable(metadata, view, bundle, target, options)
+
+
+def _transferable(
+    metadata: ClusterMetadata, view: LeaderLoadView, bundle: str, target: str, options: PulsarBrokerConfig
+) -> bool:
+    """True if every filter lets a bundle go to a broker; asked also where bundles are just released."""
+    found = filtered(namespace_of(bundle), view, metadata, options)
+    return target in found.candidates and not found.failed
 
 
 @dataclass(frozen=True)

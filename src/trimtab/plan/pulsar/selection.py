@@ -1,7 +1,8 @@
 """The whole way to a broker: candidates, filters, strategy, second thoughts, preallocation.
 
-`ModularLoadManagerImpl` and `ModularLoadManagerWrapper` of Pulsar 4.0.7 and 4.2.4; and the extensible load
-manager, whose way is shorter: filters, then strategy, and nothing is preallocated.
+`ModularLoadManagerImpl` and `ModularLoadManagerWrapper` of Pulsar 4.0.7 and 4.2.4, with the memory of the
+leader about placements; and the extensible load manager, whose way is shorter: filters, then strategy, and
+nothing is preallocated.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,8 +13,7 @@ import numpy as np
 
 from trimtab.model.bundles.policies import SYSTEM_NAMESPACE, ClusterMetadata
 from trimtab.model.bundles.range import namespace_of
-from trimtab.plan.pulsar.assign import round_robin
-from trimtab.plan.pulsar.assign.candidates import (
+from trimtab.plan.pulsar.candidates import (
     available_brokers,
     by_anti_affinity,
     by_policies,
@@ -23,13 +23,88 @@ from trimtab.plan.pulsar.assign.candidates import (
     with_fewest_bundles,
     without_many_topics,
 )
-from trimtab.plan.pulsar.assign.state import AssignmentState, destination_key
 from trimtab.plan.pulsar.decision import BrokerChoice, Placer
-from trimtab.plan.pulsar.hash_order import concurrent_hash_map_order, copied_map_order, hash_map_order
+from trimtab.plan.pulsar.java import concurrent_hash_map_order, copied_map_order, hash_map_order
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
+from trimtab.plan.pulsar.placers import ROUND_ROBIN, RoundRobinState
 from trimtab.plan.pulsar.view import LeaderLoadView
 
 S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class AssignmentState(Generic[S]):
+    """The leader's memory about placements.
+
+    Attributes
+    ----------
+    placement
+        State of the placement strategy.
+    round_robin
+        State of the selector for namespaces excluded from shedding.
+    preallocated
+        The broker of every bundle that was placed and not yet reported (`preallocatedBundleToBroker`).
+    destinations
+        Where bundles go that were unloaded with a destination, each used once; by `destination_key`.
+    """
+
+    placement: S
+    round_robin: RoundRobinState = field(default_factory=RoundRobinState)
+    preallocated: Mapping[str, str] = field(default_factory=dict)
+    destinations: Mapping[str, str] = field(default_factory=dict)
+
+
+def with_destination(
+    state: AssignmentState[S], bundle: str, broker: str, options: PulsarBrokerConfig
+) -> AssignmentState[S]:
+    """The state after a bundle was unloaded with a destination (`setNamespaceBundleAffinity`)."""
+    key = destination_key(bundle, options)
+    return replace(state, destinations={**state.destinations, key: broker})
+
+
+def destination_key(bundle: str, options: PulsarBrokerConfig) -> str:
+    """The key of a remembered destination: the bundle's; in 4.0.7 its range alone (#25518).
+
+    There the bundles of two namespaces with the same range take each other's destination.
+    """
+    return bundle if options.variant == "pulsar-4.2" else bundle.rpartition("/")[2]
+
+
+def forget_preallocated(
+    view: LeaderLoadView, state: AssignmentState[S], leader_owns: Collection[str] = ()
+) -> tuple[LeaderLoadView, AssignmentState[S]]:
+    """View and state after new reports were taken in (`updateBundleData`).
+
+    Which broker a bundle was given to is forgotten. Its rate is forgotten too, unless the leader itself owns
+    the bundle and the broker's report does not list it yet: Pulsar compares with what the *leader* owns,
+    whichever broker the bundle was given to. What stays has the bundle's newest means. What was given to a
+    broker that is gone is forgotten as well (`reapDeadBrokerPreallocations`).
+
+    Parameters
+    ----------
+    view
+        With the new reports, the new means, and what was preallocated so far.
+    leader_owns
+        Bundles that the leader itself owns.
+    """
+    forgotten = {bundle for load in view.brokers.values() for bundle in load.preallocated}
+    brokers = {
+        name: replace(
+            load,
+            preallocated={
+                bundle: view.bundles[bundle] if bundle in view.bundles.row else data
+                for bundle, data in load.preallocated.items()
+                if bundle in leader_owns and bundle not in load.report.bundles
+            },
+        )
+        for name, load in view.brokers.items()
+    }
+    kept = {
+        bundle: broker
+        for bundle, broker in state.preallocated.items()
+        if bundle not in forgotten and broker in view.brokers
+    }
+    return replace(view, brokers=brokers), replace(state, preallocated=kept)
 
 
 @dataclass(frozen=True)
@@ -67,7 +142,7 @@ def select_broker(
     candidates = hash_map_order(candidates, len(brokers))
     if namespace in excluded_namespaces(options):
         why["selector"] = "RoundRobinBrokerSelector"
-        chosen, turn = round_robin.PLACER.choose(bundle, candidates, view, state.round_robin, options, chance)
+        chosen, turn = ROUND_ROBIN.choose(bundle, candidates, view, state.round_robin, options, chance)
         state = replace(state, round_robin=turn)
     else:
         chosen, state = _placement(bundle, candidates, view, rules, state, chance)
@@ -241,7 +316,7 @@ def select_broker_extensible(
     why: dict[str, object] = {"candidates_left": found.left}
     if namespace_of(bundle) in excluded_namespaces(options):
         why["selector"] = "RoundRobinBrokerSelector"
-        chosen, turn = round_robin.PLACER.choose(bundle, ordered, view, state.round_robin, options, chance)
+        chosen, turn = ROUND_ROBIN.choose(bundle, ordered, view, state.round_robin, options, chance)
         state = replace(state, round_robin=turn)
     else:
         chosen, placement = rules.placer.choose(bundle, ordered, view, state.placement, options, chance)

@@ -1,1 +1,0 @@
-"""Splitting a bundle: which one, and where."""
