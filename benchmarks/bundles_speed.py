@@ -24,9 +24,9 @@ from simulate.instances import skewed_bundles
 from support.bundle_views import update_bundles
 from trimtab.history.bundles.replay import ReplayState, ShedderScenario, first_state, step
 from trimtab.lab.simulate.pulsar.recordings import RecordedCluster, recorded
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.range import bundle_positions, initial_boundaries, topic_hashes
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.plan.bundles.strategies import SHEDDERS, shedder
 from trimtab.plan.bundles.trim import plan_bundles

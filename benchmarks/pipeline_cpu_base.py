@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from results import write_result
 
-from trimtab.model.imbalance import imbalance
-from trimtab.model.replicas.resources import CPU, RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.load import imbalance
+from trimtab.model.replicas.settings import CPU, RESOURCES, ReplicasSettings
 from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
-from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.plan.replicas import trim
 
 BROKERS, PARTITIONS, IDLE_SHARE = 6, 41, 0.35

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from trimtab.lab.sandbox.log_check import LogCheck
     from trimtab.lab.sandbox.processes import SandboxProcess
     from trimtab.lab.sandbox.truth import TruthTick
-    from trimtab.model.imbalance import ImbalanceSummary
-    from trimtab.model.load import FloatArray
+    from trimtab.model.load import FloatArray, ImbalanceSummary
     from trimtab.observe.lake.balancer_pipeline import PipelineSettings
     from trimtab.report.comparison import MeasurementVerdict
     from trimtab.report.measured import MeasuredLoad

@@ -27,9 +27,8 @@ from trimtab.lab.sandbox.truth import (
     interruptions,
     summarize_interruptions,
 )
-from trimtab.model.bundles.plan import BundlePlan
+from trimtab.model.bundles.plan import BundlePlan, BundlesReceipt
 from trimtab.model.bundles.range import namespace_of, parse_bundle, topic_hash
-from trimtab.model.bundles.receipt import BundlesReceipt
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.observe.bundles.pipeline import PIPELINE, BundlesPipelineSettings
 from trimtab.observe.collect.sampler import lake_sink
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from trimtab.act.bundles.state import BundlesExecutionState
     from trimtab.lab.sandbox.load import SandboxLoad
     from trimtab.lab.sandbox.truth import TruthTick
-    from trimtab.model.bundles.settings import BundlesSettings
+    from trimtab.model.bundles.plan import BundlesSettings
 
 
 CLUSTER: Final = "sandbox"

@@ -26,7 +26,7 @@ from trimtab.files.masters.snapshot import FORMAT as SNAPSHOTS
 from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
-from trimtab.model.imbalance import imbalance
+from trimtab.model.load import imbalance
 from trimtab.model.masters.snapshot import NO_MASTER, MastersSnapshot
 from trimtab.observe.collect.sampler import RequestError, lake_sink
 from trimtab.observe.collect.settings import CollectSettings

@@ -20,9 +20,8 @@ from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.kafka.runtime import LOAD_DRIVEN_CPU
 from trimtab.lab.sandbox.kafka.topics import PROMPT_RETENTION, preload_topics, with_flat_disk
 from trimtab.lab.sandbox.kafka.workload import skewed
-from trimtab.model.replicas.plan import Plan
-from trimtab.model.replicas.receipt import ReplicasReceipt
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.plan import Plan, ReplicasReceipt
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.collect.sampler import lake_sink
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings

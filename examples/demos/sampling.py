@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from demos.machine import check_samples
 from trimtab.model.errors import ObserveError
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.observe.collect.sampler import Sampler, TickResult, collect
 from trimtab.report.measured import MeasuredLoad, complete_ticks, measured_at, rows_of
 

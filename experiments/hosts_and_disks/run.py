@@ -41,10 +41,13 @@ from trimtab.files.replicas.snapshot import read_snapshot  # noqa: E402
 from trimtab.lab.sandbox.kafka.placement import SandboxPlacement  # noqa: E402
 from trimtab.lab.sandbox.kafka.workload import KafkaWorkload, read_workload  # noqa: E402
 from trimtab.lab.warm_up import warm_up_replicas  # noqa: E402
-from trimtab.model.imbalance import sigma_threshold  # noqa: E402
+from trimtab.model.load import sigma_threshold  # noqa: E402
 from trimtab.model.replicas.log_dirs import dir_balance  # noqa: E402
-from trimtab.model.replicas.resources import RESOURCES  # noqa: E402
-from trimtab.model.replicas.settings import GOALS, ReplicasSettings  # noqa: E402
+from trimtab.model.replicas.settings import (  # noqa: E402
+    GOALS,
+    RESOURCES,
+    ReplicasSettings,
+)
 from trimtab.model.replicas.snapshot import ReplicasSnapshot  # noqa: E402
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings  # noqa: E402
 from trimtab.plan.replicas import trim  # noqa: E402

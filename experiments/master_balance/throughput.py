@@ -26,7 +26,7 @@ from trimtab.lab.sandbox.cgroups import MEMBERS, NodeCgroup, make_control_group,
 from trimtab.lab.sandbox.masters.clients import topics_of
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError
-from trimtab.model.imbalance import imbalance
+from trimtab.model.load import imbalance
 from trimtab_common.files import write_atomically
 from trimtab_store.clients.cluster import StoreConfig
 from trimtab_store.clients.consumer import Consumer

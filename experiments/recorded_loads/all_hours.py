@@ -29,13 +29,10 @@ from trimtab.history.replicas.load_series import load_series
 from trimtab.history.replicas.recording import FolderLoadRecording, ReplayPeriod
 from trimtab.history.replicas.replay import PlanningScenario, trace_scenario
 from trimtab.model.goals import goals_of
-from trimtab.model.imbalance import imbalance, mean_of
-from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.replicas.load_forecast import forecast_usage
+from trimtab.model.load import FloatArray, IntArray, imbalance, mean_of
 from trimtab.model.replicas.plan import ReplicaReason
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, ReplicasSettings
+from trimtab.model.replicas.snapshot import ReplicasSnapshot, forecast_usage
 from trimtab.plan.replicas import outcome, problem, trim
 from trimtab.plan.replicas.problem import LoadCarriers, load_carriers
 from trimtab.plan.search.limits import UsageLimits, limits_around

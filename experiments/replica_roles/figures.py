@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from trimtab.model.load import resource_name
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.report.charts import FAINT, INK, save_figure, style_axes
 
 COLOURS = {

@@ -13,7 +13,7 @@ from demos.sampling import MeasuredPeriod, measured_load
 from demos.sampling import SampledSandbox as World
 from trimtab.model.errors import SandboxError
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.report.measured import MeasuredLoad
 
 SETTLE_SECONDS = 6.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from trimtab.lab.sandbox.log_check import LogCheck
 from trimtab.model.load import resource_name
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 
 
 def print_table(runs: list[dict[str, Any]], expected: dict[str, Any]) -> int:

@@ -25,10 +25,8 @@ from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
 from trimtab.lab.simulate.weeks import PartitionedLoad, partitioned, plain_snapshot
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.loadvalue import load_value
 from trimtab.model.replicas.plan import ReplicaMove, ReplicaMoveKind
-from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import DISK, NETWORK_IN, NETWORK_OUT, ReplicasSettings, load_value
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 
 HERE = Path(__file__).parent

@@ -17,7 +17,7 @@ from typing import Any
 
 from report import drops
 
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent))

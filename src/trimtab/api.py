@@ -19,9 +19,9 @@ from trimtab.balancers.planning import opened_plan, planner_of
 from trimtab.balancers.settings import read_settings
 from trimtab.extras import require
 from trimtab.files.snapshot_format import format_of
-from trimtab.model.imbalance import Imbalance
+from trimtab.model.documents import SnapshotReference
+from trimtab.model.load import Imbalance
 from trimtab.model.plan import Plan
-from trimtab.model.snapshot import SnapshotReference
 from trimtab_common.errors import InputError, TrimtabError, did_you_mean
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from trimtab.act.bundles.port import OFF, SHEDDING
 from trimtab.files.bundles.plan import read_bundle_plan
 from trimtab.files.bundles.snapshot import FORMAT
 from trimtab.lab.sandbox.pulsar import PulsarSandbox
-from trimtab.model.snapshot import SnapshotReference
+from trimtab.model.documents import SnapshotReference
 from trimtab.systems.pulsar.admin import PulsarAdmin
 from trimtab.systems.pulsar.port import PulsarAdminPort
 

@@ -198,7 +198,7 @@ def test_cpu_is_attributed_by_what_messages_and_bytes_cost(history: Lake) -> Non
 
 def test_imbalance_is_the_models_own(history: Lake) -> None:
     """The table's measures are what equations 1 to 5 of the model give for the brokers of that tick."""
-    from trimtab.model.imbalance import imbalance
+    from trimtab.model.load import imbalance
 
     rows = history.table("imbalance", context=pc.field("complete")).to_pylist()
     assert {row["resource"] for row in rows} == set(RESOURCES)

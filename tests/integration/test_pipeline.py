@@ -15,7 +15,7 @@ import pytest
 from synthetic_telemetry import SyntheticCluster, land
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.errors import ObserveError
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.observe.lake.compaction import MIN_FOLDERS, compacted_tables, remove_unnamed_folders
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.lake.manifest import publish_manifest
@@ -97,7 +97,7 @@ def test_imbalance_is_the_models_own(lake: Lake) -> None:
     """The table's σ, γ and peak are what equations 1 to 5 of the model give for the brokers' loads of that
     tick.
     """
-    from trimtab.model.imbalance import imbalance
+    from trimtab.model.load import imbalance
 
     rows = lake.table("imbalance", context=pc.field("complete")).to_pylist()
     assert {row["resource"] for row in rows} == {"cpu", "disk", "network_in", "network_out"}

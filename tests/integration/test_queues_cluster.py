@@ -23,7 +23,7 @@ from support.queue_backends import drained, message, put_all
 from support.queue_snapshots import TICK, a_class, a_queue, a_snapshot
 from trimtab.files.queues.snapshot import FORMAT
 from trimtab.lab.sandbox.queues.server import RedisClusterProcess
-from trimtab.model.snapshot import SnapshotReference
+from trimtab.model.documents import SnapshotReference
 from trimtab_common.errors import InputError
 from trimtab_queues import BalancedBroker
 from trimtab_queues.broker.balancing import Scheduler

@@ -13,7 +13,7 @@ from support.bundle_plan_checker import check_plan
 from support.bundle_snapshots import random_bundles_snapshot, small_snapshot
 from tiers import by_tier
 from trimtab.files.bundles.plan import bundle_plan_bytes, bundle_plan_from
-from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
 from trimtab.model.plan import Verdict
 from trimtab.plan.bundles.trim import plan_bundles

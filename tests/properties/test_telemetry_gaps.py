@@ -11,7 +11,7 @@ import pytest
 from support.telemetry_stories import START, TICK_SECONDS, Faults, Story, drawn_faults
 from synthetic_telemetry import land
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.model.replicas.resources import CPU, NETWORK_IN, NETWORK_OUT
+from trimtab.model.replicas.settings import CPU, NETWORK_IN, NETWORK_OUT
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings

@@ -13,6 +13,7 @@ import numpy as np
 from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.bundles.range import bundles_between, initial_boundaries
 from trimtab.model.bundles.snapshot import NO_TOPICS, RESOURCES, BundleBrokers, Bundles, BundlesSnapshot
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,
     LogDirs,
@@ -21,7 +22,6 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokerState,
     ReplicasSnapshot,
 )
-from trimtab.model.snapshot import Quality, SnapshotReference
 
 MEAN_USAGE = (0.4, 0.4, 0.4, 0.5)
 LARGEST = 0.1

@@ -17,9 +17,9 @@ from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.figures import ReplicasForecast
 from trimtab.act.replicas.load_check import ReplicaLoadCheck
 from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState
-from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.replicas.settings import DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
-from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.report.replicas.renderer import forecast_text
 
 MB = 1e6

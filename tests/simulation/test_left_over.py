@@ -15,10 +15,10 @@ from trimtab.act.journal import JOURNAL_FILE, Journal
 from trimtab.act.replicas.executor import receipt_of
 from trimtab.act.replicas.load_check import ReplicaLoadCheck
 from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicaStepState
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.replicas.plan import Plan
-from trimtab.model.replicas.resources import DISK, NETWORK_IN
+from trimtab.model.replicas.settings import DISK, NETWORK_IN
 from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
-from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.report.replicas.renderer import receipt_text
 
 SIZE = 200e6

@@ -2,10 +2,9 @@
 
 import math
 
-from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan
+from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan, BundlesSettings
 from trimtab.model.bundles.policies import is_system_namespace
 from trimtab.model.bundles.range import bundles_between, parse_bundle
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
 from trimtab.model.plan import Verdict
 

@@ -14,9 +14,9 @@ from trimtab.model.bundles.plan import (
 )
 from trimtab.model.bundles.range import BundleRange, bundles_between, parse_bundle
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.documents import SnapshotReference
+from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem, Verdict
-from trimtab.model.snapshot import SnapshotReference
 
 NONE = ImbalanceSummary({}, {}, {})
 

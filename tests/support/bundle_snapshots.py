@@ -23,7 +23,7 @@ from trimtab.model.bundles.snapshot import (
     BundleTopics,
     Departure,
 )
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.documents import Quality, SnapshotReference
 
 AT = 1_795_237_200.0
 """2026-11-21T05:00:00Z, when all of them are taken."""

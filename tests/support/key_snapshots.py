@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
-from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab_keys.core.routing import group_count
 
 

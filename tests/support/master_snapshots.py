@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
-from trimtab.model.snapshot import Quality, SnapshotReference
 
 REFERENCE = SnapshotReference("store", "2026-11-24T15:00:00Z", "0" * 64)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trimtab.model.imbalance import Imbalance
+from trimtab.model.load import Imbalance
 from trimtab.report.measured import MeasuredLoad
 
 

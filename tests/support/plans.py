@@ -1,6 +1,7 @@
 """Small plans made by hand, for tests of the executor."""
 
-from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.documents import SnapshotReference
+from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction, Verdict
 from trimtab.model.replicas.plan import (
     Plan,
@@ -11,7 +12,6 @@ from trimtab.model.replicas.plan import (
     ReplicaMoveKind,
     ReplicaReason,
 )
-from trimtab.model.snapshot import SnapshotReference
 
 REASON = ReplicaReason("epsilon", "disk", 1, 0.5, 0.4, 0.45, "relieves broker 1")
 

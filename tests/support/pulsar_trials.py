@@ -23,7 +23,7 @@ from trimtab.lab.sandbox.pulsar.namespaces import (
 )
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.range import bundles_between, parse_bundle
-from trimtab.model.snapshot import SnapshotReference
+from trimtab.model.documents import SnapshotReference
 from trimtab.systems.pulsar.admin import PulsarAdmin
 from trimtab.systems.pulsar.connection import TOKEN_VARIABLE
 from trimtab.systems.pulsar.port import PulsarAdminPort, probe_topic

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
-from trimtab.model.snapshot import Quality, SnapshotReference
 
 TICK = "2026-11-23T04:00:00Z"
 

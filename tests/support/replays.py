@@ -10,8 +10,7 @@ import numpy as np
 from trimtab.history.replicas.load_series import LoadSeries
 from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.plan import ReplicaMoveKind
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.observe.lake.columns import SECOND
 

@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,
     LogDirs,
@@ -13,7 +14,6 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokerState,
     ReplicasSnapshot,
 )
-from trimtab.model.snapshot import Quality, SnapshotReference
 
 
 def broker(id, rack=None, host=None, state="alive", capacity=(10.0, 100.0, 100.0, 100.0), dirs=()):  # type: ignore[no-untyped-def]

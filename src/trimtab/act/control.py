@@ -37,8 +37,8 @@ from trimtab.act.executor import (
 )
 from trimtab.act.journal import ExecutionStore, Journal
 from trimtab.act.lease import Lease, this_process
+from trimtab.model.documents import Receipt
 from trimtab.model.errors import ActError
-from trimtab.model.receipt import Receipt
 
 NAP_SECONDS: Final = 0.1
 """How soon a request to stop is noticed while waiting."""

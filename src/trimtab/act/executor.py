@@ -17,9 +17,8 @@ from trimtab.act.execution.machine import ExecutionMachine
 from trimtab.act.execution.port import ClaimPort
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.execution.state import AnyExecution, AnyRecord, StateT
+from trimtab.model.documents import Receipt, SnapshotReference
 from trimtab.model.errors import ActError
-from trimtab.model.receipt import Receipt
-from trimtab.model.snapshot import SnapshotReference
 
 BALANCER = "balancer"
 """Key of an execution's head; executions written before there was a second level have none."""

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.files.document import JsonDocument
-from trimtab.model.snapshot import Quality
+from trimtab.model.documents import Quality
 from trimtab.model.values import Amount
 from trimtab_common.documents import one_of, quote
 from trimtab_common.errors import InputError

@@ -18,7 +18,7 @@ from trimtab.files.head import QualityRecord, quality_fields
 from trimtab.files.records import names_of
 from trimtab.files.snapshot_folder import folder_digest, open_folder, write_folder
 from trimtab.files.snapshot_source import SnapshotSource, source_of
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab_common.documents import checked_format
 from trimtab_common.errors import InputError
 from trimtab_common.files import GZIP_MAGIC, gunzip, read_bytes, write_atomically

@@ -10,7 +10,7 @@ import numpy as np
 from trimtab.files.columns import Columns, ListColumn
 from trimtab.files.document import JsonDocument
 from trimtab.files.head import checked_cluster, checked_quality, checked_time
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab_common.documents import quote
 from trimtab_common.errors import InputError
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from trimtab.lab.sandbox.processes import SandboxProcess, spawn
-from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_TOPICS, BundleBrokers, Bundles, BundlesSnapshot
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.replicas.settings import DEFAULT_GOALS, ReplicasSettings
 from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
-from trimtab.model.snapshot import Quality, SnapshotReference
 
 
 def begin_warm_up(balancer: str) -> SandboxProcess:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from trimtab.model.imbalance import Imbalance
-from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.load import BoolArray, FloatArray, Imbalance
 
 ROUNDING = 1e-9
 """Relative: a value above its limit by no more than this share of the limit is equal to it."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from trimtab.model.imbalance import ImbalanceSummary
-from trimtab.model.snapshot import SnapshotReference
+from trimtab.model.documents import SnapshotReference
+from trimtab.model.load import ImbalanceSummary
 from trimtab_common.documents import Count, Name
 
 

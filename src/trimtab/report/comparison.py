@@ -14,8 +14,7 @@ import numpy as np
 
 from trimtab.model.goals import Goals as Limits
 from trimtab.model.goals import violations
-from trimtab.model.imbalance import ImbalanceSummary, sigma_threshold
-from trimtab.model.load import resource_name
+from trimtab.model.load import ImbalanceSummary, resource_name, sigma_threshold
 from trimtab.report.charts import FAINT, INK, save_figure
 from trimtab.report.formats import drop_text, figure_text, known_value, signed_text
 from trimtab.report.tables import RANGE, figures_table, table_lines

@@ -14,8 +14,7 @@ import numpy as np
 
 from trimtab.model.goals import Goals as Limits
 from trimtab.model.goals import GoalViolation, violations
-from trimtab.model.imbalance import ImbalanceSummary, imbalance
-from trimtab.model.load import FloatArray
+from trimtab.model.load import FloatArray, ImbalanceSummary, imbalance
 from trimtab.observe.lake.status import rightly_stamped
 from trimtab.report.formats import broker_name
 from trimtab.report.tables import HeatmapPanel

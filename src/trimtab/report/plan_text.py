@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from trimtab.model.imbalance import sigma_threshold
-from trimtab.model.load import resource_name
+from trimtab.model.load import resource_name, sigma_threshold
 from trimtab.model.plan import Verdict
 from trimtab.report.formats import counted, drop_text, figure_text, signed_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
-    from trimtab.model.imbalance import Imbalance, ImbalanceSummary
+    from trimtab.model.load import Imbalance, ImbalanceSummary
     from trimtab.model.plan import Problem
 
 MAX_BROKERS_LISTED = 12

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trimtab.model.receipt import OutcomeT, Receipt
+from trimtab.model.documents import OutcomeT, Receipt
 from trimtab.report.formats import clock_text
 from trimtab.report.plan_text import diff_of_plans
 from trimtab.report.tables import table_lines

@@ -15,8 +15,7 @@ from rich.markup import escape
 
 from trimtab.model.finding import Finding, FindingStatus, fine, missing
 from trimtab.model.goals import topic_violation_text
-from trimtab.model.imbalance import sigma_threshold
-from trimtab.model.load import resource_name
+from trimtab.model.load import resource_name, sigma_threshold
 from trimtab.report.formats import broker_name, counted, duration_text, known_value
 from trimtab.report.tables import HeatmapPanel, figures_table, terminal_heatmap
 

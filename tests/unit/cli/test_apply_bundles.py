@@ -13,7 +13,7 @@ from support.bundle_plans import bundle_plan_of, split, unload
 from trimtab.cli.app import main
 from trimtab.files.bundles.plan import write_bundle_plan
 from trimtab.model.bundles.plan import BundlePlan
-from trimtab.model.snapshot import SnapshotReference
+from trimtab.model.documents import SnapshotReference
 
 NAMESPACE = "acme/shop"
 FIRST, SECOND = f"{NAMESPACE}/0x00000000_0x40000000", f"{NAMESPACE}/0x40000000_0x80000000"

@@ -18,7 +18,7 @@ from trimtab.balancers import BALANCERS, Balancer
 from trimtab.cli.app import main
 from trimtab.cli.bodies.context import CommandContext
 from trimtab.files.replicas.snapshot import write_snapshot
-from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction
 from trimtab.observe.lake.lake import Lake
 

@@ -11,8 +11,8 @@ from demos.broker_demo import missed_goals
 from demos.machine import SampleValidity
 from demos.sampling import MeasuredPeriod, measured_load
 from trimtab.model.errors import ObserveError
-from trimtab.model.imbalance import ImbalanceSummary
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.load import ImbalanceSummary
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.report.comparison import MeasurementGoals, MeasurementVerdict
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

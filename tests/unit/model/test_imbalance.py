@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from trimtab.model.imbalance import imbalance, sigma_threshold
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.load import imbalance, sigma_threshold
+from trimtab.model.replicas.settings import RESOURCES
 
 
 def four(column: list[float]) -> np.ndarray:

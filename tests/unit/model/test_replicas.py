@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,
     LogDirs,
@@ -11,7 +12,6 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokerState,
     ReplicasSnapshot,
 )
-from trimtab.model.snapshot import Quality, SnapshotReference
 
 
 def snapshot(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.bundle_snapshots import small_snapshot
 from support.replica_clusters import broker, partition, snapshot
-from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.goals import goal_status, goals_of
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.settings import ReplicasSettings

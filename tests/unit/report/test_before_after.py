@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from support.measured import from_imbalances
-from trimtab.model.imbalance import ImbalanceSummary, imbalance
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.load import ImbalanceSummary, imbalance
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.report.comparison import MeasurementGoals, before_after_table, compare_measurements
 from trimtab.report.formats import bytes_text
 from trimtab.report.replicas.renderer import ExecutionCost, cost_text

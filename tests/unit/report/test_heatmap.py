@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from support.measured import from_imbalances
-from trimtab.model.imbalance import imbalance
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.load import imbalance
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.report.charts import save_figure
 from trimtab.report.comparison import draw_heatmap
 from trimtab.report.measured import MeasuredLoad

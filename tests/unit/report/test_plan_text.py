@@ -7,10 +7,10 @@ import pytest
 
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
+from trimtab.model.documents import Quality
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import ReplicaBound
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.snapshot import Quality
 from trimtab.plan.replicas import trim
 from trimtab.report.replicas.renderer import plan_text
 

@@ -12,10 +12,10 @@ from rich.console import Console
 from support.bundle_snapshots import small_snapshot
 from support.replica_clusters import broker, partition, snapshot
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
-from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.plan import BundlesSettings
+from trimtab.model.documents import Quality
 from trimtab.model.goals import GoalStatus, goal_status
 from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.snapshot import Quality
 from trimtab.observe.lake.status import ClusterStatus, read_status
 from trimtab.report.status_text import MAX_LISTED, status_document, status_text, violation_text
 from trimtab.report.tables import HeatmapPanel, cell_text, terminal_heatmap

@@ -2,7 +2,7 @@
 
 from simulate.instances import skewed_bundles
 from support.bundle_plan_checker import check_plan
-from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.plan import Verdict
 from trimtab.plan.bundles.trim import plan_bundles
 

@@ -27,9 +27,8 @@ from trimtab.act.executor import (
     PreparedPlan,
     StateCodec,
 )
-from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
+from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundleOutcome, BundlePlan, BundlesReceipt
 from trimtab.model.bundles.range import BundleRange, namespace_of, parse_bundle
-from trimtab.model.bundles.receipt import BundleOutcome, BundlesReceipt
 from trimtab.model.errors import ActError
 
 

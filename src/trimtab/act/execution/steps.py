@@ -15,8 +15,7 @@ import numpy as np
 
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.model.goals import exceeds
-from trimtab.model.imbalance import Imbalance
-from trimtab.model.load import BoolArray, FloatArray
+from trimtab.model.load import BoolArray, FloatArray, Imbalance
 
 StateT = TypeVar("StateT", bound=Enum)
 

@@ -34,8 +34,8 @@ from trimtab.act.keys.state import (
     TableLocation,
 )
 from trimtab.model.errors import ActError
-from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import KeysPlan, KeysReceipt, Places, RoutingMoveKind, RoutingOutcome
+from trimtab.model.keys.snapshot import key_bytes
 from trimtab_keys.core.routing import RoutingTable
 
 

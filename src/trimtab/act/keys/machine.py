@@ -34,8 +34,8 @@ from trimtab.act.keys.state import (
     TableLocation,
     TopicDescribed,
 )
-from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import Places, RoutingMoveKind
+from trimtab.model.keys.snapshot import key_bytes
 from trimtab_keys.core.hashes import key_group
 from trimtab_keys.core.routing import Route, RoutingTable, group_count
 

@@ -35,7 +35,7 @@ from trimtab.act.replicas.state import (
     ReplicaStepState,
     StepPhase,
 )
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 
 
 def choose_batch(state: ReplicasExecutionState) -> Choice[ReplicaStep]:

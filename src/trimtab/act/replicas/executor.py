@@ -37,8 +37,15 @@ from trimtab.act.replicas.state import (
     StepPhase,
 )
 from trimtab.model.errors import ActError
-from trimtab.model.replicas.plan import Plan, ReplicaAssignment, ReplicaMove, ReplicaMoveKind, ReplicasPlan
-from trimtab.model.replicas.receipt import ReplicaOutcome, ReplicasReceipt
+from trimtab.model.replicas.plan import (
+    Plan,
+    ReplicaAssignment,
+    ReplicaMove,
+    ReplicaMoveKind,
+    ReplicaOutcome,
+    ReplicasPlan,
+    ReplicasReceipt,
+)
 
 
 class PartitionFit(StrEnum):

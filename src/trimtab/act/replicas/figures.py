@@ -31,7 +31,7 @@ from trimtab.act.replicas.state import (
     ReplicaStepRecord,
     ReplicaStepState,
 )
-from trimtab.model.replicas.resources import NETWORK_IN
+from trimtab.model.replicas.settings import NETWORK_IN
 
 BURST_SECONDS: Final = 10.0
 WINDOW_SECONDS: Final = 11.0

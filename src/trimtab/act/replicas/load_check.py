@@ -11,10 +11,9 @@ import numpy as np
 from trimtab.act.execution.steps import LoadGoals, newer_snapshot, served_cells, unneeded_targets
 from trimtab.act.replicas.port import NetworkHeadroom, ReplicaLoadChecked, TopicPartition, Vector
 from trimtab.act.replicas.state import ReplicaStepKind, ReplicaStepRecord, ReplicaStepState
-from trimtab.model.imbalance import ImbalanceSummary
-from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.load import BoolArray, FloatArray, ImbalanceSummary, IntArray
 from trimtab.model.replicas.plan import Plan, ReplicaMove
-from trimtab.model.replicas.resources import NETWORK_IN, NETWORK_OUT, RESOURCES
+from trimtab.model.replicas.settings import NETWORK_IN, NETWORK_OUT, RESOURCES
 from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot
 
 

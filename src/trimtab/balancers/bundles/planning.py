@@ -24,12 +24,11 @@ from trimtab.history.bundles.recording import (
     TickRange,
 )
 from trimtab.history.bundles.replay import StrategyRequest, decide_now, strategy_requests
-from trimtab.model.bundles.plan import BundlePlan
+from trimtab.model.bundles.plan import BundlePlan, BundlesSettings
 from trimtab.model.bundles.reports import ReportTick
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot
+from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ObserveError
-from trimtab.model.snapshot import SnapshotReference
 from trimtab.plan.bundles.reported import snapshot_of_ticks
 from trimtab.plan.bundles.strategies import SHEDDERS, plan_of_decision
 from trimtab.plan.bundles.trim import plan_bundles

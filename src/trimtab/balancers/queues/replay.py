@@ -23,7 +23,7 @@ from trimtab_queues.format.settings import SECTION
 
 if TYPE_CHECKING:
     from trimtab.model.load import FloatArray
-    from trimtab.model.queues.arrivals import Arrivals
+    from trimtab.model.queues.snapshot import Arrivals
     from trimtab_queues.format.settings import QueuesSettings
 
 

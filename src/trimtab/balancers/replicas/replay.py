@@ -15,8 +15,8 @@ from trimtab.balancers.spark import spark_overrides, spark_settings
 from trimtab.files.head import instant
 from trimtab.files.locations import lake_place
 from trimtab.files.replicas.settings import SECTION
-from trimtab.model.replicas.load_forecast import LOADS
 from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.snapshot import LOADS
 from trimtab.report.formats import print_progress
 from trimtab.report.replicas.replay import NOTHING, replay_document, replay_text
 from trimtab_common.errors import SettingsError

@@ -35,8 +35,7 @@ from trimtab.cli.bodies.context import CommandContext
 from trimtab.cli.bodies.watch import run_watched
 from trimtab.files.locations import state_folder
 from trimtab.files.store import Location
-from trimtab.model.receipt import Receipt
-from trimtab.model.snapshot import SnapshotReference
+from trimtab.model.documents import Receipt, SnapshotReference
 from trimtab.observe.lake.lake import Lake
 from trimtab.report.formats import fitted, print_progress, warn
 from trimtab_common.errors import InputError, TrimtabError

@@ -1,6 +1,6 @@
 """The section `[bundles]` of the settings, and the ranges of its keys."""
 
-from trimtab.model.bundles.settings import OUTSIDE_POLICY, UNOWNED, BundlesSettings
+from trimtab.model.bundles.plan import OUTSIDE_POLICY, UNOWNED, BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab_common.settings import (
     RejectCallback,

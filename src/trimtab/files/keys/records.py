@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.files.recorded_rows import read_rows, require_finite, times
-from trimtab.model.keys.records import KeyedRecords
+from trimtab.model.keys.snapshot import KeyedRecords
 from trimtab_common.errors import InputError
 
 COLUMNS: Final = ("time", "key")

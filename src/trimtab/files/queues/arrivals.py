@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trimtab.files.recorded_rows import numbers, read_rows, require_finite, times
-from trimtab.model.queues.arrivals import Arrivals
+from trimtab.model.queues.snapshot import Arrivals
 from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:

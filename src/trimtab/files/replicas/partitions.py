@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from trimtab.files.columns import LEFT_OUT, Columns, ListColumn, LongArray, TextColumn
 from trimtab.files.snapshot_source import SnapshotSource
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,
     LogDirs,

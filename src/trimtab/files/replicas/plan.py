@@ -14,7 +14,7 @@ from trimtab.model.replicas.plan import (
     ReplicaMoveKind,
     ReplicasPlan,
 )
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab_common.documents import text_of
 from trimtab_common.errors import InputError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab_common.errors import InputError
 
 if TYPE_CHECKING:

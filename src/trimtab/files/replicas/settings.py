@@ -2,9 +2,8 @@
 
 import difflib
 
-from trimtab.model.replicas.load_forecast import LOADS
-from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.settings import GOALS, ReplicasSettings
+from trimtab.model.replicas.settings import GOALS, RESOURCES, ReplicasSettings
+from trimtab.model.replicas.snapshot import LOADS
 from trimtab_common.settings import (
     RejectCallback,
     Section,

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from trimtab.files.replicas.partitions import checked_partitions, partition_columns
 from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat
 from trimtab.files.snapshot_source import SnapshotSource
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.snapshot import (
     LogDirs,
     LogDirState,

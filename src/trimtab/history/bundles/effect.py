@@ -16,8 +16,7 @@ from trimtab.history.bundles.replay import ShedderScenario, first_state, replay,
 from trimtab.model.bundles.reports import BrokerReport, ReportTick
 from trimtab.model.bundles.returns import Oscillation, UnloadEvent, oscillations
 from trimtab.model.errors import PlanError
-from trimtab.model.imbalance import imbalance
-from trimtab.model.load import FloatArray
+from trimtab.model.load import FloatArray, imbalance
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import PulsarBrokerConfig
 

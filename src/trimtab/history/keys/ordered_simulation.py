@@ -18,10 +18,9 @@ from trimtab.act.keys.machine import settled, with_routes
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.history.keys.simulation import KeysSimulationRun, KeysSimulationSettings, SimulatedConsumers
 from trimtab.history.keys.stream import KeyStream
-from trimtab.model.keys.naming import key_text
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind
-from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad, key_text
 from trimtab.plan.keys.trim import plan_keys
 from trimtab_keys.core.hashes import key_group
 from trimtab_keys.core.order.messages import (

@@ -10,9 +10,8 @@ from typing import Final
 import numpy as np
 
 from trimtab.history.queues.simulation import DispatchScheme, QueuesRun, QueuesWorld, ReplayedMessage
-from trimtab.model.imbalance import imbalance
-from trimtab.model.load import FloatArray
-from trimtab.model.queues.arrivals import Arrivals
+from trimtab.model.load import FloatArray, imbalance
+from trimtab.model.queues.snapshot import Arrivals
 from trimtab_common.errors import SettingsError
 from trimtab_queues.core.catalogue import POLICIES, CentralQueue, DispatchInputs, MinMin
 from trimtab_queues.core.ledger import QueueLedger
@@ -79,7 +78,7 @@ class DispatchPolicyResult:
     makespan_seconds
         From the first message until the last was finished.
     sigma
-        σ of the queues' shares of the work that lies in them (equation 5 of `trimtab.model.imbalance`), the
+        σ of the queues' shares of the work that lies in them (equation 5 of `trimtab.model.load`), the
         mean over time, weighted by that work; 0 where none ever lay.
     busiest
         The busiest worker's time over the mean of all.

@@ -14,7 +14,7 @@ import numpy as np
 
 from trimtab.files.queues.arrivals import named_places
 from trimtab.model.errors import ObserveError
-from trimtab.model.queues.arrivals import Arrivals
+from trimtab.model.queues.snapshot import Arrivals
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.lake.parquet import rows_of_files
 from trimtab.observe.queues.pipeline import PIPELINE

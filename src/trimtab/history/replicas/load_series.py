@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as F
 
+from trimtab.model.documents import SnapshotReference
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.loadvalue import load_value
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES, load_value
 from trimtab.model.replicas.snapshot import NO_HOURS, LogDirs, ReplicasSnapshot
-from trimtab.model.snapshot import SnapshotReference
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import instant
 from trimtab.observe.lake.snapshots import fields_of
@@ -148,7 +147,7 @@ class LoadSeries:
         replicas, leader
             The placement then, as in `Partitions`.
         windows
-            Over how many steps the recent load is taken (`trimtab.model.replicas.loadvalue`).
+            Over how many steps the recent load is taken (`trimtab.model.replicas.settings`).
         held_seconds
             As in `Partitions`; None where nobody looks.
         """

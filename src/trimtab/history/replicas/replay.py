@@ -14,8 +14,7 @@ from trimtab.history.replicas.load_series import LoadSeries
 from trimtab.model.goals import ROUNDING
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
-from trimtab.model.replicas.resources import DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, ReplicasSettings
 from trimtab.model.replicas.snapshot import NO_BROKER, ReplicasSnapshot
 from trimtab.observe.steps.imbalance import imbalance
 

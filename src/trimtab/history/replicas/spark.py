@@ -21,7 +21,7 @@ from trimtab.history.replicas.replay import (
 from trimtab.history.tasks import run_tasks
 from trimtab.model.errors import PlanError
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.settings import DISK
 from trimtab.observe.lake.columns import SECOND
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 
 from trimtab.files.replicas.recording import write_recording
 from trimtab.lab.sandbox.kafka.placement import kafka_formula
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,
@@ -21,7 +22,6 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokerState,
     ReplicasSnapshot,
 )
-from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.bundles.policies import BundlePolicies
-from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.load import BoolArray, FloatArray, Imbalance, IntArray, imbalance
 
 RESOURCES: Final = ("cpu", "bandwidth_in", "bandwidth_out", "message_rate")
 """The resources that are balanced, in the order of every load array of this balancer.

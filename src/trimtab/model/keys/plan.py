@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from trimtab.model.documents import Receipt, StepOutcome
 from trimtab.model.plan import Plan, Prediction
-from trimtab.model.receipt import Receipt, StepOutcome
 from trimtab.model.values import Amount, Order
 from trimtab_common.documents import Count, Name
 
@@ -47,7 +47,7 @@ class RoutingMove:
     Attributes
     ----------
     name
-        Number of the key group, text of the hot key (`trimtab.model.keys.naming`), or the topic.
+        Number of the key group, text of the hot key (`trimtab.model.keys.snapshot`), or the topic.
     before, after
         Partitions that its records go to; of a topic, how many it has.
     records_per_second

@@ -1,18 +1,103 @@
-"""The snapshot of the balancer `keys`: the load of a topic's partitions, key groups and hot keys."""
+"""The snapshot of the balancer `keys`: the load of a topic's partitions, key groups and hot keys.
+
+Record keys are shown as text in plans and to people: what is printable as it is, anything else by its bytes.
+Recorded records say when each was sent, and with which key.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.load import FloatArray
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.load import FloatArray, Imbalance, imbalance
 from trimtab.model.values import Amount
 from trimtab_common.documents import Count, Name
+from trimtab_common.errors import InputError
 from trimtab_keys.core.routing import group_count
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+HEX: Final = "0x"
+HASHED: Final = "hmac:"
+"""Before a keyed hash, from which nobody gets the key back."""
+MAX_KEY_LENGTH: Final = 40
+"""Characters of a key that people are shown: a key may be a megabyte long."""
+
+
+def short_key_text(text: str) -> str:
+    """The text of a key, short enough for a sentence or a table; of a long one its beginning and length."""
+    return text if len(text) <= MAX_KEY_LENGTH else f"{text[:MAX_KEY_LENGTH]}… ({len(text):,} characters)"
+
+
+def key_text(key: bytes) -> str:
+    """The text of a key; no two keys have the same."""
+    try:
+        text = key.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    plain = text.isprintable() and text == text.strip() and not text.startswith((HEX, HASHED))
+    return text if text and plain else HEX + key.hex()
+
+
+def key_bytes(text: str) -> bytes:
+    """The key of a text.
+
+    Raises
+    ------
+    InputError
+        If it is a hash, or no text of a key.
+    """
+    if text.startswith(HASHED):
+        raise InputError(
+            f"key {text} is a hash, which names no key to a producer: observe the topic again without "
+            "pipeline.keys.hash_keys"
+        )
+    if not text.startswith(HEX):
+        return text.encode("utf-8")
+    try:
+        return bytes.fromhex(text.removeprefix(HEX))
+    except ValueError:
+        raise InputError(
+            f"key {text} begins with {HEX} and is not hexadecimal: write the bytes of the key so"
+        ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedRecords:
+    """Records with a key, in the order in which they were sent.
+
+    Attributes
+    ----------
+    at
+        Shape (records,), seconds since 1970 or since any other beginning, ascending.
+    which
+        Shape (records,), places in `keys`.
+    keys
+        Different from one another, in the order of their bytes.
+    keyless
+        Records without a key that were left out: they may go anywhere.
+    """
+
+    at: FloatArray
+    which: NDArray[np.int64]
+    keys: tuple[bytes, ...]
+    keyless: int = 0
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def between(self, since: float | None, until: float | None) -> KeyedRecords:
+        """Those from `since` on and before `until`, in the units of `at`."""
+        first = 0 if since is None else int(np.searchsorted(self.at, since))
+        last = len(self) if until is None else int(np.searchsorted(self.at, until))
+        part = slice(first, max(first, last))
+        return replace(self, at=self.at[part], which=self.which[part])
+
 
 RESOURCES: Final = ("records",)
 """What is balanced between partitions: records a second, of what the partition's consumer can do."""
@@ -62,7 +147,7 @@ class HotKey:
     Attributes
     ----------
     key
-        As `trimtab.model.keys.naming` writes it, or a keyed hash of it.
+        As `trimtab.model.keys.snapshot` writes it, or a keyed hash of it.
     group
         Its key group.
     records_per_second, share

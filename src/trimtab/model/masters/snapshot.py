@@ -9,11 +9,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.load import BoolArray, FloatArray
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.load import BoolArray, FloatArray, Imbalance, imbalance
 from trimtab.model.values import Amount
 from trimtab_common.documents import Count, Name
+
+GROUP: Final = "group "
+
+
+def group_name(number: int) -> str:
+    """The name of a group by its number."""
+    return f"{GROUP}{number}"
+
+
+def group_number(name: str) -> int | None:
+    """The number of a group by its name; None where it is no name of that kind."""
+    number = name.removeprefix(GROUP)
+    return int(number) if name.startswith(GROUP) and number.isdecimal() else None
+
 
 RESOURCES: Final = ("queries", "bytes")
 """What is balanced between nodes: questions of clients a second, and what goes in and out, bytes a second."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trimtab.model.goals import IntraBrokerBalance, exceeds
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.settings import DISK
 
 NO_BROKER = -1
 """Index that stands for no broker (an offline leader, padding) or no log dir (unknown)."""

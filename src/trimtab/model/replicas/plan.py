@@ -1,6 +1,6 @@
-"""A plan of the balancer `replicas`: leader and replica moves in order, each with its reason, and its cost.
+"""A plan of the balancer `replicas` and the receipt of its execution: moves in order, reasons, effects.
 
-`trimtab.files.replicas.plan` reads and writes it (format `trimtab/plan/1`).
+`trimtab.files.replicas.plan` reads and writes the plan (format `trimtab/plan/1`).
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from trimtab.model import plan
+from trimtab.model.documents import Receipt, StepOutcome
+from trimtab.model.load import ImbalanceSummary
 from trimtab.model.replicas.log_dirs import DirMeasures
 from trimtab.model.values import Amount, Order
 from trimtab_common.documents import Count, Id, Name
@@ -182,3 +184,62 @@ class ReplicasPlan(plan.Plan[ReplicaMove]):
 
 
 Plan = ReplicasPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOutcome(StepOutcome):
+    """The outcome of one step of the balancer `replicas`.
+
+    Attributes
+    ----------
+    kind
+        `lead` (leadership), `copy` (between brokers) or `log_dir` (within a broker).
+    bytes
+        What it copied, or would have.
+    """
+
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ReplicasReceipt(Receipt[ReplicaOutcome]):
+    """The end of an execution of the balancer `replicas`.
+
+    Attributes
+    ----------
+    measured
+        σ, worst γ and peak under the placement reached, by the newest telemetry, or by the plan's loads where
+        there is none from after the last step; None where no load is known.
+    measured_from
+        Which of them it is, in words.
+    notes
+        Sentences on settings of the cluster: brokers that stay cordoned, or could not be.
+    """
+
+    measured: ImbalanceSummary | None = None
+    measured_from: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of all copies between brokers that were done."""
+        return sum(outcome.bytes for outcome in self.done if outcome.kind == "copy")
+
+    @property
+    def added_replicas(self) -> int:
+        """By how much the lists grew that were made longer."""
+        return sum(max(0, len(one.after) - len(one.before)) for one in self.done)
+
+    @property
+    def dropped_replicas(self) -> int:
+        """By how much the lists shrank that were made shorter."""
+        return sum(max(0, len(one.before) - len(one.after)) for one in self.done)
+
+    @property
+    def log_dir_bytes(self) -> int:
+        """Bytes of all copies between the log dirs of a broker that were done."""
+        return sum(outcome.bytes for outcome in self.done if outcome.kind == "log_dir")

@@ -1,8 +1,80 @@
-"""Settings of the balancer `replicas` as a planner sees them; `files.replicas.settings` checks them."""
+"""The resources of the balancer `replicas`, the load value of each, and its settings as a planner sees them.
+
+`trimtab.files.replicas.settings` checks the settings. Every load array has the resources in the order of
+`RESOURCES`. The load value is B(j), the load that a decision is based on, from those of the recent windows.
+
+Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services".
+Its section 2 and table 1 group CPU with network out (a leader costs more than a follower) and disk with
+network in (both roles cost the same); step 2 of its procedure prints network in and out the other way
+round. `repaired` follows section 2, `literal` the print.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+import numpy as np
+
+from trimtab.model.load import FloatArray
+from trimtab_common.errors import SettingsError
+
+RESOURCES: Final = ("cpu", "disk", "network_in", "network_out")
+
+CPU, DISK, NETWORK_IN, NETWORK_OUT = range(4)
+
+UNITS: Final = {
+    "cpu": "cores",
+    "disk": "bytes",
+    "network_in": "bytes per second",
+    "network_out": "bytes per second",
+}
+
+
+AVERAGED: Final = {"repaired": (CPU, NETWORK_OUT), "literal": (CPU, NETWORK_IN)}
+"""Resources whose value is the mean over the windows; the others' is the latest window's."""
+
+LATEST: Final = {"repaired": (DISK, NETWORK_IN), "literal": (DISK, NETWORK_OUT)}
+
+
+def load_value(windows: FloatArray, rule: str = "repaired") -> FloatArray:
+    """One load per holder and resource from the loads of the recent windows.
+
+    Parameters
+    ----------
+    windows
+        Shape (windows, ..., resources), oldest window first, in `UNITS`; NaN where a window has no value.
+    rule
+        `repaired` or `literal`.
+
+    Returns
+    -------
+    FloatArray
+        Shape (..., resources): the mean over the windows that have a value, or the newest value; NaN where
+        no window has one.
+
+    Raises
+    ------
+    SettingsError
+        If the rule is unknown.
+    """
+    if rule not in AVERAGED:
+        raise SettingsError(f"load value {rule!r} is unknown: give {' or '.join(AVERAGED)}")
+    value = np.full(windows.shape[1:], np.nan)
+    for resource in AVERAGED[rule]:
+        loads = windows[..., resource]
+        known = np.isfinite(loads)
+        count = known.sum(axis=0)
+        # One addition after the other, oldest first: numpy's own sum regroups by shape, and then two
+        # readers of the same windows would differ in the last bit.
+        total = np.zeros(loads.shape[1:])
+        for row, there in zip(loads, known, strict=True):
+            total = total + np.where(there, row, 0.0)
+        value[..., resource] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    for resource in LATEST[rule]:
+        for row in windows[..., resource]:
+            value[..., resource] = np.where(np.isfinite(row), row, value[..., resource])
+    return value
+
 
 GOALS: Final = {
     "rack": "no rack holds more than ceil(replicas / racks) of a partition",
@@ -67,7 +139,7 @@ class ReplicasSettings:
         Planner: `trim` or `role_aware`.
     load
         Load that the plan is made for: `recent`, or the `peak` or `forecast` of the next day
-        (`trimtab.model.replicas.load_forecast`).
+        (`trimtab.model.replicas.snapshot`).
     recent_move_hours
         Partitions moved within this many hours cost `recent_move_cost_factor` times their size, if the
         snapshot has the times of moves; 0: none.

@@ -2,27 +2,30 @@
 
 Struct of arrays: brokers, log dirs and topics are indices, so that a million replicas fit in memory and in
 cache.
+
+A plan is made for the recent load, or for what the hours to come are expected to bring (`with_load`). Values
+of hours are added up hour by hour: partitions that are busy at different times of the day are not busy
+together, and the sum of their peaks is a load that no broker ever bears.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.goals import GoalEvaluation, IntraBrokerBalance
-from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.load import BoolArray, FloatArray, Imbalance, IntArray, imbalance
 from trimtab.model.replicas.log_dirs import NO_BROKER as NO_BROKER
 from trimtab.model.replicas.log_dirs import LogDirs as LogDirs
 from trimtab.model.replicas.log_dirs import LogDirState as LogDirState
 from trimtab.model.replicas.log_dirs import dir_goal_status
-from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.secondary_goals import secondary_goals
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.topics import topic_numbers
-from trimtab.model.snapshot import Quality, SnapshotReference
 
 NO_HOURS = np.zeros((0, 0, len(RESOURCES)))
 """Loads of no hours to come."""
@@ -234,3 +237,49 @@ class ReplicasSnapshot:
         """Equations 1 to 5 of a placement (by default the snapshot's own) over the brokers in service."""
         load = self.broker_load(replicas, leader)
         return imbalance(load, self.brokers.capacity, self.brokers.in_service, RESOURCES)
+
+
+LOADS: Final = {
+    "recent": "the load of the recent windows",
+    "peak": "of each resource, the load in the hour to come in which the fullest broker is fullest",
+    "forecast": "the mean load of the hours to come",
+}
+"""Loads that a plan can be made for, by name."""
+
+
+def with_load(snapshot: ReplicasSnapshot, load: str) -> ReplicasSnapshot:
+    """The snapshot with one of `LOADS` in place of the recent load.
+
+    A snapshot that tells no hours to come stays as it is: there is nothing better than the recent load.
+    """
+    parts = snapshot.partitions
+    if load == "recent" or not parts.hours:
+        return snapshot
+    if load == "peak":
+        hour = busiest_hours(snapshot)
+        every = np.arange(len(RESOURCES))
+        leader, follower = parts.leader_forecast[:, hour, every], parts.follower_forecast[:, hour, every]
+    else:
+        leader, follower = parts.leader_forecast.mean(axis=1), parts.follower_forecast.mean(axis=1)
+    return replace(snapshot, partitions=replace(parts, leader_load=leader, follower_load=follower))
+
+
+def forecast_usage(snapshot: ReplicasSnapshot) -> FloatArray:
+    """Utilisation of every broker in each hour to come, as replicas lie: shape (hours, brokers, resources).
+
+    0 where a resource has no capacity, and on brokers that are not in service.
+    """
+    parts, capacity = snapshot.partitions, snapshot.brokers.capacity
+    loads = np.empty((parts.hours, *capacity.shape))
+    for hour in range(parts.hours):
+        now = replace(
+            parts, leader_load=parts.leader_forecast[:, hour], follower_load=parts.follower_forecast[:, hour]
+        )
+        loads[hour] = replace(snapshot, partitions=now).broker_load()
+    counted = np.isfinite(capacity) & snapshot.brokers.in_service[:, None]
+    return np.where(counted, loads / np.where(counted, capacity, 1.0), 0.0)
+
+
+def busiest_hours(snapshot: ReplicasSnapshot) -> np.ndarray:
+    """Shape (resources,): the hour to come in which the fullest broker is fullest; the first of several."""
+    return np.asarray(forecast_usage(snapshot).max(axis=1).argmax(axis=0))

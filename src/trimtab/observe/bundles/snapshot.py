@@ -31,8 +31,8 @@ from trimtab.model.bundles.snapshot import (
     BundleTopics,
     Departure,
 )
+from trimtab.model.documents import Quality
 from trimtab.model.errors import ObserveError
-from trimtab.model.snapshot import Quality
 from trimtab.observe.bundles.pipeline import policies_from
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import instant, microseconds

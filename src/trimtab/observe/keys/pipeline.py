@@ -28,7 +28,7 @@ COLUMNS: Final = (
     ("tick", "timestamp"),
     ("kind", "string"),
     ("partition", "int"),
-    ("key", "string"),  # as trimtab.model.keys.naming writes it, or its keyed hash
+    ("key", "string"),  # as trimtab.model.keys.snapshot writes it, or its keyed hash
     ("sampled_at", "timestamp"),
     ("received_at", "timestamp"),
     ("topic", "string"),

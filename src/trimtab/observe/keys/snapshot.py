@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.compute as pc
 
 from trimtab.files.keys.snapshot import FORMAT
+from trimtab.model.documents import Quality
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
-from trimtab.model.snapshot import Quality
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots

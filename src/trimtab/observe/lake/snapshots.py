@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.files.store import make_folder, remove_folder
-from trimtab.model.snapshot import SnapshotReference
+from trimtab.model.documents import SnapshotReference
 from trimtab.observe.lake.balancer_pipeline import PipelineSettings
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import instant, microseconds, uploaded

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from trimtab.files.masters.snapshot import FORMAT
-from trimtab.model.masters.naming import group_name
-from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
-from trimtab.model.snapshot import Quality
+from trimtab.model.documents import Quality
+from trimtab.model.masters.snapshot import (
+    NO_MASTER,
+    MasterGroupLoad,
+    MastersSnapshot,
+    NodeLoad,
+    NodeState,
+    group_name,
+)
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots

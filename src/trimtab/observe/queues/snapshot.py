@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from trimtab.files.queues.snapshot import FORMAT
+from trimtab.model.documents import Quality
 from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
-from trimtab.model.snapshot import Quality
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import microseconds
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.loadvalue import load_value
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
+from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, load_value
 from trimtab.model.replicas.snapshot import NO_HOURS
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.snapshots import fields_of

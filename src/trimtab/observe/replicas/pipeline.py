@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
 from trimtab.observe.lake.columns import (
     QUALITY,
@@ -293,7 +293,7 @@ class ReplicasPipelineSettings(PipelineSettings):
     windows
         Number of recent windows of a load value.
     load_value
-        Rule of the load value: `repaired` or `literal` (`trimtab.model.replicas.loadvalue`).
+        Rule of the load value: `repaired` or `literal` (`trimtab.model.replicas.settings`).
     record_size_window_seconds
         Window over which a partition's bytes per record are measured.
     traffic_baseline_seconds

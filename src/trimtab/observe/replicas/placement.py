@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.replicas.resources import DISK, RESOURCES
+from trimtab.model.replicas.settings import DISK, RESOURCES
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,
     LogDirs,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.files.replicas.snapshot import write_snapshot
+from trimtab.model.documents import Quality
 from trimtab.model.errors import ObserveError
 from trimtab.model.load import FloatArray
-from trimtab.model.replicas.resources import CPU, RESOURCES
+from trimtab.model.replicas.settings import CPU, RESOURCES
 from trimtab.model.replicas.snapshot import Partitions, ReplicaBrokers, ReplicasSnapshot
-from trimtab.model.snapshot import Quality
 from trimtab.observe.lake.columns import SECOND
 from trimtab.observe.lake.lake import instant
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import TableStage, here
 from trimtab.observe.lake.columns import SECOND, SampleFlag
 from trimtab.observe.replicas.brokers import brokers, clients

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.observe.lake.columns import SECOND, SampleFlag
 from trimtab.observe.replicas.pipeline import (
     ARRIVALS,

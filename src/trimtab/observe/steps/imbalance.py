@@ -1,4 +1,4 @@
-"""Imbalance of every tick: equations 1 to 5 of `trimtab.model.imbalance`, over history, as a table.
+"""Imbalance of every tick: equations 1 to 5 of `trimtab.model.load`, over history, as a table.
 
 Source: Gao Zi-yan, Wang Yong, "Load balancing strategy of distributed messaging system for cloud services".
 σ belongs to one instant: it is averaged over ticks, never computed from averaged loads.

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.policies import DEFAULT_DOMAIN, ClusterMetadata, is_system_namespace
 from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.errors import require_known_names
 from trimtab.model.goals import Goals, goals_of
-from trimtab.model.imbalance import mean_of
-from trimtab.model.load import BoolArray, FloatArray, IntArray
+from trimtab.model.load import BoolArray, FloatArray, IntArray, mean_of
 from trimtab.plan.pulsar.candidates import by_policies
 from trimtab.plan.search.limits import UsageLimits, limits_around
 

@@ -22,8 +22,8 @@ from trimtab.model.bundles.snapshot import (
     BundlesSnapshot,
     Departure,
 )
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.load import FloatArray
-from trimtab.model.snapshot import Quality, SnapshotReference
 
 Load = tuple[float, float, float, float]
 """Of one bundle, in the order and the units of `RESOURCES`."""

@@ -18,12 +18,12 @@ from trimtab.model.bundles.plan import (
     BundleMoveKind,
     BundlePlan,
     BundleReason,
+    BundlesSettings,
 )
 from trimtab.model.bundles.policies import ClusterMetadata
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot, Departure
+from trimtab.model.documents import SnapshotReference
 from trimtab.model.plan import Prediction, settings_document
-from trimtab.model.snapshot import SnapshotReference
 from trimtab.plan.bundles.problem import problem_data
 from trimtab.plan.bundles.reported import VIEWS, Load, bundle_loads, departed, owners, snapshot_of
 from trimtab.plan.bundles.trim import cost_of, plan_bundles, traffic_of

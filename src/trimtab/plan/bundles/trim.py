@@ -18,9 +18,9 @@ from trimtab.model.bundles.plan import (
     BundleMove,
     BundleMoveKind,
     BundlePlan,
+    BundlesSettings,
 )
 from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.model.load import FloatArray, IntArray
 from trimtab.model.plan import Prediction, Problem, settings_document

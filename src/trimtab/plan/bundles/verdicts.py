@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.policies import IsolationPolicy, is_heartbeat_or_sla, is_system_namespace
 from trimtab.model.bundles.range import namespace_of
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES, UNITS, BundlesSnapshot
 from trimtab.model.goals import exceeds, percent_above, violations
 from trimtab.model.load import BoolArray, FloatArray, IntArray

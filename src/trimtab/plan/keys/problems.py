@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.model.imbalance import Imbalance
-from trimtab.model.keys.naming import short_key_text
-from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
+from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot, short_key_text
+from trimtab.model.load import Imbalance
 from trimtab.model.plan import Problem
 from trimtab.plan.keys.rebalance import RoutingBoard, keyed_loads
 from trimtab.plan.keys.table_capacity import SPLIT_KEY_BYTES, TABLE_BYTES

@@ -9,8 +9,6 @@ import numpy as np
 
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.goals import ROUNDING, goals_of, violations
-from trimtab.model.imbalance import Imbalance
-from trimtab.model.keys.naming import key_bytes
 from trimtab.model.keys.plan import (
     KeysPlan,
     PartitionDrain,
@@ -22,7 +20,8 @@ from trimtab.model.keys.plan import (
     RoutingMoveKind,
     RoutingReason,
 )
-from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot
+from trimtab.model.keys.snapshot import RESOURCES, HotKey, KeysSnapshot, key_bytes
+from trimtab.model.load import Imbalance
 from trimtab.model.plan import Prediction, Problem, Verdict, settings_document
 from trimtab.plan.keys.problems import another_partitioner, large_table, long_key, serial_key, unmet_goal
 from trimtab.plan.keys.rebalance import INNER_MARGIN, RoutingBoard, board_of, rebalance

@@ -10,7 +10,7 @@ import numpy as np
 
 from trimtab.model.load import FloatArray
 from trimtab.model.replicas.plan import ReplicaBound
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.search.compiled import entry
 from trimtab.plan.search.covering import dual_bound

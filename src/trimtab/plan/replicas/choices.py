@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.settings import DISK
 from trimtab.plan.replicas.arrays import UNBOUNDED, Placement, crowding
 from trimtab.plan.replicas.dirs import dir_data
 from trimtab.plan.replicas.headroom import ceiling

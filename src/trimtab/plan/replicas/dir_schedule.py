@@ -13,7 +13,7 @@ from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.log_dirs import counted_dirs, dir_balance
 from trimtab.model.replicas.plan import ReplicaReason
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.settings import DISK
 from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState
 from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.dirs import ROUNDING, DirChange, DirData, LogDirTargets, aims_of, dir_data

@@ -15,7 +15,7 @@ import numpy as np
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.log_dirs import counted_dirs, dir_bytes
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.settings import DISK
 from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState
 from trimtab.plan.replicas.moves import REPLICA_STEP, StepArrays
 from trimtab.plan.replicas.problem import ReplicasProblem, excluded_partitions

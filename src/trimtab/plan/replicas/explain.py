@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from trimtab.model.load import resource_name
-from trimtab.model.replicas.numbers import NUMBERS, requested_counts
 from trimtab.model.replicas.plan import ReplicaReason
-from trimtab.model.replicas.resources import RESOURCES, UNITS
+from trimtab.model.replicas.secondary_goals import NUMBERS, requested_counts
+from trimtab.model.replicas.settings import RESOURCES, UNITS
 from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
 from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.replicas.reasons import (

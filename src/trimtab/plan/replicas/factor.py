@@ -15,8 +15,7 @@ from trimtab.model.errors import PlanError
 from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.plan import ReplicaReason
-from trimtab.model.replicas.resources import DISK, RESOURCES, UNITS
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import DISK, RESOURCES, UNITS, ReplicasSettings
 from trimtab.model.replicas.snapshot import (
     NO_BROKER,
     Partitions,

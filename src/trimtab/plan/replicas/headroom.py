@@ -16,8 +16,8 @@ import numpy as np
 
 from trimtab.model.load import BoolArray, FloatArray, IntArray
 from trimtab.model.plan import Problem
-from trimtab.model.replicas.hosts import Hosts, hosts_of
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.secondary_goals import Hosts, hosts_of
+from trimtab.model.replicas.settings import DISK
 from trimtab.plan.replicas.arrays import UNBOUNDED, Placement, crowding
 from trimtab.plan.replicas.moves import LEADER_STEP, StepArrays
 from trimtab.plan.replicas.problem import ReplicasProblem

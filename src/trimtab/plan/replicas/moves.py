@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.replicas.resources import DISK
+from trimtab.model.replicas.settings import DISK
 from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.problem import ReplicasProblem
 from trimtab.plan.search.compiled import entry, leaf

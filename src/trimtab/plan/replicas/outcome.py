@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trimtab.model.imbalance import imbalance
-from trimtab.model.load import FloatArray, IntArray
+from trimtab.model.load import FloatArray, IntArray, imbalance
 from trimtab.model.plan import Prediction, Problem, settings_document
 from trimtab.model.replicas.log_dirs import dir_balance
 from trimtab.model.replicas.plan import (
@@ -24,8 +23,8 @@ from trimtab.model.replicas.plan import (
     ReplicaMoveKind,
     ReplicaReason,
 )
-from trimtab.model.replicas.resources import RESOURCES
 from trimtab.model.replicas.secondary_goals import secondary_goals
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicaBrokerState
 from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.board import topic_table

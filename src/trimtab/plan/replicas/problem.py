@@ -11,20 +11,21 @@ import numpy as np
 
 from trimtab.model.errors import PlanError, require_known_names
 from trimtab.model.goals import Goals, goals_of
-from trimtab.model.imbalance import mean_of
-from trimtab.model.load import BoolArray, FloatArray, IntArray
-from trimtab.model.replicas.hosts import Hosts, host_goals, host_theta, hosts_of, hosts_with_goal
-from trimtab.model.replicas.load_forecast import with_load
-from trimtab.model.replicas.numbers import (
+from trimtab.model.load import BoolArray, FloatArray, IntArray, mean_of
+from trimtab.model.replicas.secondary_goals import (
+    Hosts,
     broker_numbers,
+    host_goals,
+    host_theta,
+    hosts_of,
+    hosts_with_goal,
     number_capacity,
     number_goals,
     number_loads,
     requested_counts,
 )
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_OUT, RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings
-from trimtab.model.replicas.snapshot import NO_BROKER, ReplicaBrokerState, ReplicasSnapshot
+from trimtab.model.replicas.settings import CPU, DISK, NETWORK_OUT, RESOURCES, ReplicasSettings
+from trimtab.model.replicas.snapshot import NO_BROKER, ReplicaBrokerState, ReplicasSnapshot, with_load
 from trimtab.model.replicas.topics import TopicGoals, matched, topic_goals
 from trimtab.plan.replicas.arrays import (
     UNBOUNDED,

@@ -20,8 +20,7 @@ from trimtab.model.errors import PlanError
 from trimtab.model.load import BoolArray, FloatArray
 from trimtab.model.plan import Problem
 from trimtab.model.replicas.plan import Plan
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT, RESOURCES, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.board import ReplicasBoard, give_lead_interpreted, move_interpreted, new_board

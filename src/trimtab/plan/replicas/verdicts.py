@@ -16,12 +16,11 @@ from trimtab.model.goals import (
     topic_violation_text,
     violations,
 )
-from trimtab.model.imbalance import Imbalance
-from trimtab.model.load import BoolArray, FloatArray, IntArray, resource_name
+from trimtab.model.load import BoolArray, FloatArray, Imbalance, IntArray, resource_name
 from trimtab.model.plan import Prediction, Problem
-from trimtab.model.replicas.numbers import NUMBERS
 from trimtab.model.replicas.plan import CountSpread, CountSpreadPrediction, TopicGoalPrediction
-from trimtab.model.replicas.resources import DISK, RESOURCES, UNITS
+from trimtab.model.replicas.secondary_goals import NUMBERS
+from trimtab.model.replicas.settings import DISK, RESOURCES, UNITS
 from trimtab.model.replicas.topics import TopicCounts, topic_numbers
 from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.dir_schedule import LogDirSchedule, dir_problems

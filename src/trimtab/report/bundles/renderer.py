@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan
-from trimtab.model.bundles.receipt import BundlesReceipt
+from trimtab.model.bundles.plan import BundleMove, BundleMoveKind, BundlePlan, BundlesReceipt
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
-from trimtab.model.imbalance import imbalance
-from trimtab.model.load import resource_name
+from trimtab.model.load import imbalance, resource_name
 from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.plan_text import (
     bound_text,
@@ -32,8 +30,8 @@ if TYPE_CHECKING:
     from trimtab.act.bundles.figures import BundlesForecast, BundlesProgress
     from trimtab.act.bundles.state import BundlesExecutionState, BundleStep, UnloadSettings
     from trimtab.act.executor import PreparedPlan
-    from trimtab.model.bundles.receipt import BundleOutcome
-    from trimtab.model.imbalance import ImbalanceSummary
+    from trimtab.model.bundles.plan import BundleOutcome
+    from trimtab.model.load import ImbalanceSummary
     from trimtab.systems.pulsar.status import PulsarBroker, PulsarStatus
 
 

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.model.keys.naming import short_key_text
 from trimtab.model.keys.plan import KeysPlan, RoutingCost, RoutingMove, RoutingMoveKind
-from trimtab.model.keys.snapshot import RESOURCES, KeysSnapshot
+from trimtab.model.keys.snapshot import RESOURCES, KeysSnapshot, short_key_text
 from trimtab.report.formats import counted, duration_text
 from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
 from trimtab.report.renderer import Renderer, comparison_lines, progress_line, text_of_receipt

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trimtab.history.queues.compare import DispatchPolicyResult, Waits
-    from trimtab.model.queues.arrivals import Arrivals
+    from trimtab.model.queues.snapshot import Arrivals
 
 
 MAX_LISTED: Final = 5

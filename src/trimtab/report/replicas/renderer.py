@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trimtab.model.load import resource_name
-from trimtab.model.replicas.load_forecast import LOADS, with_load
-from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
-from trimtab.model.replicas.receipt import ReplicasReceipt
-from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.snapshot import ReplicaBrokerState, ReplicasSnapshot
+from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind, ReplicasReceipt
+from trimtab.model.replicas.settings import RESOURCES
+from trimtab.model.replicas.snapshot import LOADS, ReplicaBrokerState, ReplicasSnapshot, with_load
 from trimtab.report.formats import bytes_text, counted, duration_text
 from trimtab.report.plan_text import (
     bound_text,
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from trimtab.act.replicas.figures import ReplicasForecast, ReplicasProgress
     from trimtab.act.replicas.overrides import NetworkPath
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
-    from trimtab.model.replicas.receipt import ReplicaOutcome
+    from trimtab.model.replicas.plan import ReplicaOutcome
     from trimtab.systems.kafka.status import KafkaStatus
 
 

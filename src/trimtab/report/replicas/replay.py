@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from trimtab.files.head import time_text
 from trimtab.model.load import resource_name
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.report.charts import (
     BASELINE,
     FAINT,

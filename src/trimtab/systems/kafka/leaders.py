@@ -16,7 +16,7 @@ from trimtab.act.execution.port import Failure
 from trimtab.act.masters.state import MastersObservation, TransferRequestResult
 from trimtab.act.replicas.port import ClusterObservation, TopicPartition
 from trimtab.model.masters.snapshot import NO_MASTER, MasterGroupLoad, MastersSnapshot, NodeLoad, NodeState
-from trimtab.model.replicas.resources import RESOURCES
+from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.snapshot import ReplicaBrokerState
 from trimtab.systems.kafka.calls import AdminCalls, BrokerConfigClaims
 from trimtab.systems.kafka.client import open_admin

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.files.keys.settings import SECTION
 from trimtab.model.errors import ObserveError
-from trimtab.model.keys.naming import HASHED, key_text
+from trimtab.model.keys.snapshot import HASHED, key_text
 from trimtab.observe.collect.sinks import LakeSink, RowBatch, RowBatchBuilder
 from trimtab.observe.keys.pipeline import COLUMNS, KeysPipelineSettings
 from trimtab.systems.kafka.keyed_topic import ConsumerGroup, KeyedTopic, TopicState, keyed_topic

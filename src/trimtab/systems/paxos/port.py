@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from trimtab.act.execution.port import calling
 from trimtab.act.masters.state import MastersObservation, TransferRequestResult
-from trimtab.model.masters.naming import group_number
+from trimtab.model.masters.snapshot import group_number
 from trimtab.systems.paxos.client import PaxosConnection, PaxosNodes
 
 

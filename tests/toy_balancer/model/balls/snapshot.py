@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.model.imbalance import Imbalance, imbalance
-from trimtab.model.load import FloatArray, IntArray
-from trimtab.model.snapshot import Quality, SnapshotReference
+from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.load import FloatArray, Imbalance, IntArray, imbalance
 
 RESOURCES = ("weight",)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trimtab.files.balls.snapshot import FORMAT
 from trimtab.model.balls.snapshot import BallsSnapshot
-from trimtab.model.snapshot import Quality
+from trimtab.model.documents import Quality
 from trimtab.observe.lake.lake import instant
 from trimtab.observe.lake.snapshots import SnapshotInputs, write_snapshots
 

@@ -21,8 +21,9 @@ from trimtab.act.masters.state import (
     TransferRequestResult,
     TransferSettings,
 )
+from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ActError
-from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.load import ImbalanceSummary
 from trimtab.model.masters.plan import (
     MastershipAssignment,
     MastershipMoveKind,
@@ -33,7 +34,6 @@ from trimtab.model.masters.plan import (
     TransferReason,
 )
 from trimtab.model.plan import Prediction, Verdict
-from trimtab.model.snapshot import SnapshotReference
 
 NOTHING = ImbalanceSummary({}, {}, {})
 

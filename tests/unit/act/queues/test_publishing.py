@@ -12,8 +12,9 @@ from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
 from trimtab.act.queues.executor import EXECUTOR, QueuesMachine, prepare
 from trimtab.act.queues.state import PublishedObservation, PublishSettings, QueuesExecutionState, Value
+from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ActError
-from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction, Verdict
 from trimtab.model.queues.plan import (
     PublicationAssignment,
@@ -22,7 +23,6 @@ from trimtab.model.queues.plan import (
     PublicationKind,
     QueuesPlan,
 )
-from trimtab.model.snapshot import SnapshotReference
 
 NOTHING = ImbalanceSummary({}, {}, {})
 

@@ -23,10 +23,10 @@ from trimtab.act.replicas.state import (
     ReplicaStepState,
     StepPhase,
 )
+from trimtab.model.documents import Quality, SnapshotReference
 from trimtab.model.replicas.plan import Plan
-from trimtab.model.replicas.resources import DISK, NETWORK_IN
+from trimtab.model.replicas.settings import DISK, NETWORK_IN
 from trimtab.model.replicas.snapshot import LogDirs, Partitions, ReplicaBrokers, ReplicasSnapshot
-from trimtab.model.snapshot import Quality, SnapshotReference
 from trimtab.report.replicas.renderer import receipt_text
 
 BROKERS = 4

@@ -11,9 +11,9 @@ from trimtab.act.control import prepare
 from trimtab.act.replicas.executor import EXECUTOR, PartitionFit, compare
 from trimtab.act.replicas.port import TopicPartition
 from trimtab.act.replicas.state import ReplicaStep, ReplicaStepKind, StepPhase
+from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ActError
 from trimtab.model.replicas.plan import Plan, ReplicaMove, ReplicaMoveKind
-from trimtab.model.snapshot import SnapshotReference
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from trimtab.files.bundles.plan import (
 from trimtab.files.plan_format import balancer_of, open_plan
 from trimtab.files.replicas.plan import read_plan, write_plan
 from trimtab.model.bundles.plan import BundleMove, BundlePlan
-from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem
 from trimtab_common.errors import InputError
 

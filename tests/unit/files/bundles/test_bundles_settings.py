@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trimtab.balancers.settings import read_settings
-from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab_common.errors import SettingsError
 
 

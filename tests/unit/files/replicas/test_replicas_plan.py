@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from trimtab.files.replicas.plan import kafka_form, plan_bytes, read_plan, write_plan
-from trimtab.model.imbalance import ImbalanceSummary
+from trimtab.model.documents import SnapshotReference
+from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction, Problem, Verdict
 from trimtab.model.replicas.plan import (
     Plan,
@@ -19,7 +20,6 @@ from trimtab.model.replicas.plan import (
     ReplicaMoveKind,
     ReplicaReason,
 )
-from trimtab.model.snapshot import SnapshotReference
 from trimtab_common.errors import InputError
 
 

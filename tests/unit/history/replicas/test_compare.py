@@ -20,10 +20,9 @@ from trimtab.history.replicas.replay import PlanningScenario, ReplicaMetricSpec,
 from trimtab.history.replicas.spark import trace_bytes, trace_from
 from trimtab.lab.simulate.weeks import SimulatedWeeks
 from trimtab.model.errors import ObserveError
-from trimtab.model.imbalance import imbalance
+from trimtab.model.load import imbalance
 from trimtab.model.replicas.plan import ReplicaMoveKind
-from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots
 from trimtab.observe.spark.session import SessionSettings

@@ -10,8 +10,7 @@ import pytest
 from support.replays import STEP, course, move, planner
 from trimtab.history.replicas.replay import COPY_SHARE, PlanningScenario, trace_scenario
 from trimtab.model.replicas.plan import ReplicaMoveKind
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT, ReplicasSettings
 from trimtab.observe.spark.expressions import HOUR
 
 SETTINGS = ReplicasSettings()

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from trimtab.lab.simulate.weeks import plain_snapshot
-from trimtab.model.replicas.load_forecast import busiest_hours, forecast_usage, with_load
-from trimtab.model.replicas.resources import CPU, NETWORK_IN
-from trimtab.model.replicas.snapshot import ReplicasSnapshot
+from trimtab.model.replicas.settings import CPU, NETWORK_IN
+from trimtab.model.replicas.snapshot import ReplicasSnapshot, busiest_hours, forecast_usage, with_load
 
 DAY_AND_NIGHT = np.array([[2.0, 8.0], [6.0, 1.0], [3.0, 3.0]])
 """Network in of three partitions in two hours."""

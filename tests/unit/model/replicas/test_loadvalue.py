@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trimtab.model.replicas.loadvalue import load_value
+from trimtab.model.replicas.settings import load_value
 from trimtab_common.errors import SettingsError
 
 # Three windows of one broker: (cpu, disk, network in, network out).

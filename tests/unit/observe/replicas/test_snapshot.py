@@ -12,7 +12,7 @@ import pytest
 
 from hand_written_tables import lake_with
 from trimtab.files.replicas.snapshot import read_snapshot
-from trimtab.model.replicas.resources import CPU, DISK, NETWORK_IN, NETWORK_OUT
+from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState, ReplicaBrokerState
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.replicas.snapshot import write_newest_snapshots

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.model.replicas.resources import DISK, NETWORK_IN, RESOURCES
+from trimtab.model.replicas.settings import DISK, NETWORK_IN, RESOURCES
 from trimtab.observe.lake.columns import ddl
 from trimtab.observe.replicas.loads import METHODS, Backtest, backtest_of, expected_loads
 from trimtab.observe.replicas.pipeline import DAYS, HOURS, PROFILES, TRENDS, ReplicasPipelineSettings

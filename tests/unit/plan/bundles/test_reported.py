@@ -7,10 +7,10 @@ import pytest
 
 from support.bundle_views import key
 from trimtab.history.bundles.replay import ShedderScenario, replay
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import RESOURCES
-from trimtab.model.snapshot import SnapshotReference
+from trimtab.model.documents import SnapshotReference
 from trimtab.plan.bundles.reported import snapshot_of_ticks
 from trimtab.plan.bundles.strategies import shedder
 from trimtab.plan.bundles.trim import plan_bundles

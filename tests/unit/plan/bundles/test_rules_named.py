@@ -10,12 +10,11 @@ import pytest
 from support.bundle_plan_checker import check_plan
 from support.bundle_snapshots import AT, small_snapshot
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
-from trimtab.model.bundles.plan import BundlePlan
+from trimtab.model.bundles.plan import BundlePlan, BundlesSettings
 from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot, Departure
+from trimtab.model.documents import Quality
 from trimtab.model.plan import Problem, Verdict
-from trimtab.model.snapshot import Quality
 from trimtab.plan.bundles.trim import plan_bundles
 
 CASES = Path(__file__).parent / "cases"

@@ -8,10 +8,10 @@ import pytest
 from support.bundle_views import key
 from trimtab.files.bundles.plan import bundle_plan_bytes, bundle_plan_from
 from trimtab.history.bundles.replay import ShedderScenario, decide_now
+from trimtab.model.bundles.plan import BundlesSettings
 from trimtab.model.bundles.reports import BrokerReport, BundleStats, ReportTick, ResourceUsage
-from trimtab.model.bundles.settings import BundlesSettings
+from trimtab.model.documents import SnapshotReference
 from trimtab.model.plan import Verdict
-from trimtab.model.snapshot import SnapshotReference
 from trimtab.plan.bundles.reported import snapshot_of_ticks
 from trimtab.plan.bundles.strategies import plan_of_decision, shedder
 from trimtab.plan.pulsar.decision import ShedDecision, disagreements, placer

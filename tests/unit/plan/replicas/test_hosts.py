@@ -12,7 +12,7 @@ from trimtab.files.replicas.snapshot import read_snapshot, write_snapshot
 from trimtab.model.errors import PlanError
 from trimtab.model.goals import goal_status
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.hosts import hosts_of
+from trimtab.model.replicas.secondary_goals import hosts_of
 from trimtab.model.replicas.settings import DEFAULT_GOALS, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas.trim import plan

@@ -11,8 +11,7 @@ from trimtab.balancers import BALANCERS
 from trimtab.balancers.settings import read_settings
 from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.replicas.plan import Plan
-from trimtab.model.replicas.resources import DISK, NETWORK_IN
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import DISK, NETWORK_IN, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import role_aware, trim
 from trimtab.report.replicas.renderer import plan_text

@@ -6,8 +6,7 @@ from support.replica_clusters import broker, partition, snapshot
 from trimtab.balancers.settings import read_settings
 from trimtab.model.plan import Problem, Verdict
 from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
-from trimtab.model.replicas.resources import CPU
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import CPU, ReplicasSettings
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.problem import problem_data
 from trimtab.plan.replicas.verdicts import must_exceed_theta

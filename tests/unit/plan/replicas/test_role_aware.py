@@ -10,8 +10,7 @@ from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.errors import PlanError
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
-from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings, RoleAwareSettings
+from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings, RoleAwareSettings
 from trimtab.plan.replicas import role_aware
 from trimtab.plan.replicas.role_aware import REPAIRS
 

@@ -11,8 +11,7 @@ from tests.support.replica_clusters import broker, partition, snapshot
 
 from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.plan import Verdict
-from trimtab.model.replicas.resources import DISK, NETWORK_OUT
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import DISK, NETWORK_OUT, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.problem import problem_data

@@ -9,8 +9,7 @@ import pytest
 from simulate.instances import TightInstance, tight_cluster
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
-from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
 from trimtab.model.replicas.snapshot import ReplicasSnapshot
 from trimtab.plan.replicas import trim
 

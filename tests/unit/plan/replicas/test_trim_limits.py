@@ -5,8 +5,7 @@ import pytest
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.plan import Plan
-from trimtab.model.replicas.resources import RESOURCES
-from trimtab.model.replicas.settings import ReplicasSettings
+from trimtab.model.replicas.settings import RESOURCES, ReplicasSettings
 from trimtab.plan.replicas import trim
 
 FULL = (100.0,) * 4

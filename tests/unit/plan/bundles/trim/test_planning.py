@@ -8,9 +8,8 @@ import pytest
 from support.bundle_plan_checker import check_plan
 from support.bundle_snapshots import AT, small_snapshot
 from trimtab.files.bundles.plan import bundle_plan_bytes
-from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan
+from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan, BundlesSettings
 from trimtab.model.bundles.policies import BundlePolicies, IsolationPolicy
-from trimtab.model.bundles.settings import BundlesSettings
 from trimtab.model.bundles.snapshot import BundlesSnapshot, Departure
 from trimtab.model.plan import Verdict
 from trimtab.plan.bundles.trim import plan_bundles
