@@ -23,7 +23,7 @@ class BundlesBoard(NamedTuple):
         What stays the same.
     open
         Shape (brokers,): policies allow some bundle there.
-    use, movable, width, band, worth, head, links
+    use, movable, width, band, potentials, head, links
         As in `trimtab.plan.search.board`; a bundle stands alone.
     place
         Shape (bundles,): owner now, -1 for none.
@@ -79,6 +79,7 @@ def may_move(g, i, b):
     """
     if not may_be_on(g, i, b):
         return False
+    # Only namespaces of anti-affinity groups have a member number; for all others the rules end here.
     m = g.fixed.member[i]
     here = g.place[i]
     if m < 0 or here < 0 or b == g.fixed.initial[i]:

@@ -27,6 +27,7 @@ WIDEST = 2
 @entry
 def _covered(need, scale, items, use, cost, sweeps):
     """`dual_bound` of some bundles, over the columns whose need is greatest."""
+    # Each further column makes the ascent slower; one that is left out only lowers the bound.
     ranked = np.argsort(-need * scale, kind="mergesort")[:WIDEST]
     chosen = np.empty((len(items), len(ranked)))
     paid = np.empty(len(items))

@@ -53,6 +53,7 @@ def _best_target(g, i, targets, floor):
     target = -1
     here = g.place[i]
     v1, g1 = value(g.use, g.band, here, -1, i)
+    # The side that gives is the same for all targets: valued once.
     fall_here = g.potentials[here, 0] - v1
     gain_here = fall_here + g.potentials[here, 1] - g1
     for b in targets:
@@ -178,6 +179,8 @@ def place_homeless(g, order):
             around, on = 0, 0
             if m >= 0:
                 around, on = crowd(g.held, g.near, g.fixed.group, g.fixed.domain, m, b)
+            # Anti-affinity goes before load: bundles that find no good place yet can be moved by the descent,
+            # which keeps to these counts.
             fewer = around < fewest_around or (around == fewest_around and on < fewest_on)
             if fewer or (around == fewest_around and on == fewest_on and rise < best):
                 best, target = rise, b
@@ -211,6 +214,7 @@ def exchange(g, h, floor):
         for i in mine:
             for j in others:
                 after = value(g.use, g.band, h, j, i)[0]
+                # The other side cannot fall below 0, so it need not be valued.
                 if after >= both:
                     continue
                 fall = both - after - value(g.use, g.band, b, i, j)[0]
@@ -248,6 +252,7 @@ def balance(g, floor, rounds):
         changed = shed(g, h, floor)
         if g.potentials[h, 0] > NEGLIGIBLE:
             changed += pull(g, h, floor)
+        # Pairs are many: they are looked at only where no single move helps.
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
         stuck[h] = changed == 0
@@ -270,6 +275,7 @@ def revert_bundle(g, order):
         if here == home or home < 0 or here < 0 or not may_move(g, i, home):
             continue
         after = value(g.use, g.band, here, -1, i)[0] + value(g.use, g.band, home, i, -1)[0]
+        # A tie goes home as well: it spares the clients of the bundle.
         if after <= g.potentials[here, 0] + g.potentials[home, 0]:
             move(g, i, home)
             undone += 1
@@ -298,6 +304,7 @@ def cheapen(g, order):
                 and g.fixed.member[j] < 0
             ):
                 after = value(g.use, g.band, here, j, i)[0]
+                # The giving side first: most pairs fail there, and the other need not be valued.
                 if after <= both:
                     after += value(g.use, g.band, home, i, j)[0]
                     if after <= both and may_be_on(g, j, here):

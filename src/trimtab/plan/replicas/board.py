@@ -29,12 +29,14 @@ from trimtab.plan.search.limits import UsageLimits
 
 LOW, HIGH, WEIGHT = range(3)
 SPREAD = 2
-"""Column of `worth` that holds what rests on a broker by its topics."""
+"""Column of `potentials` that holds what rests on a broker by its topics."""
 
 SMALL = 10.0
 """One replica too many of a topic weighs as so small a part of the mean, where topics are small: a tenth."""
 
 UNIT = 2.0**-30
+"""Weights are multiples of this, and distances whole numbers: sums are exact, so that the potential of topics
+can be kept by additions alone."""
 
 
 class TopicTable(NamedTuple):
@@ -115,6 +117,7 @@ def topic_trade(counts, bounds, counted, t, a, b, replicas, leaders):
 @leaf
 def transfer_topic_counts(counts, bounds, counted, worth, t, a, b, replicas, leaders):
     """Let the numbers follow a change, and what rests on both brokers."""
+    # Kept by additions, unlike the potential of loads: these terms are exact (see `UNIT`).
     if a >= 0:
         worth[a, SPREAD] += topic_term(counts, bounds, counted, t, a, -replicas, -leaders) - topic_term(
             counts, bounds, counted, t, a, 0, 0
@@ -169,23 +172,24 @@ class ReplicasBoard(NamedTuple):
     movable
         Shape (partitions,).
     size
-        Shape (partitions,): bytes of a copy.
-    seat
+        Shape (partitions,): price of a copy, in bytes.
+    broker_traits
         Shape (brokers, 5): may receive, may lead, rack, host, the host's row in `band` (-1 for none).
     initial
         Shape (partitions, width): broker of each slot in the snapshot, -1 in padding.
     flags
-        Shape of `home`: bits `READY` (in sync and online), `LEAVING` and `STAYING`.
+        Shape of `initial`: bits `READY` (in sync and online), `LEAVING` and `STAYING`.
     rule
         Shape (partitions, 4): most replicas a rack, most replicas a host, slot that must stay, row of its
         topic (-1 where no goal is about it).
     width
         Slots of a partition; the code of a replica is partition · width + slot.
-    band, worth, head, links
-        As in `trimtab.plan.search.board`; where hosts bear load of their own, `band` and `worth` have a row
-        for each after those of the brokers. `worth` has a third column: what rests on a broker by its topics.
+    band, potentials, head, links
+        As in `trimtab.plan.search.board`; where hosts bear load of their own, `band` and `potentials` have a
+        row for each after those of the brokers. The third column of `potentials` is what rests on a broker by
+        its topics.
     place
-        Shape of `home`: broker of each slot now.
+        Shape of `initial`: broker of each slot now.
     lead
         Shape (partitions,): slot that leads, -1 for none.
     tiers
@@ -227,6 +231,7 @@ def row_of(lead, p, s):
 @leaf
 def holds(place, p, b):
     """True if broker `b` holds a replica of the partition."""
+    # A partition has a handful of slots: a scan needs no index that moves would have to keep.
     for s in range(place.shape[1]):  # noqa: SIM110 - compiled code knows no generators
         if place[p, s] == b:
             return True
@@ -247,6 +252,7 @@ def fits_groups(lock, rule, place, p, s, b):
             in_rack += 1
         if lock[other, HOST] == lock[b, HOST]:
             in_host += 1
+    # Within its rack or host a move changes no count, so it is allowed even where there are too many.
     if in_rack >= rule[p, RACK_CAP] and lock[here, RACK] != lock[b, RACK]:
         return False
     return not (in_host >= rule[p, HOST_CAP] and lock[here, HOST] != lock[b, HOST])
@@ -281,8 +287,10 @@ def may_move(g, p, s, b):
             return False
     elif g.flags[p, t] & LEAVING:
         return False
+    # A fresh copy is in sync when it arrives; a replica that was there before may lag behind.
     if g.lead[p] == s and (g.broker_traits[b, LEADS] == 0 or (t >= 0 and (g.flags[p, t] & READY) == 0)):
         return False
+    # Last, because it reads the racks and hosts of all slots.
     return fits_groups(g.broker_traits, g.rule, g.place, p, s, b)
 
 
@@ -299,6 +307,7 @@ def move(g, p, s, b):
     g.place[p, s] = b
     row = row_of(g.lead, p, s)
     carry(g, p * g.width + s, row, here, b)
+    # The length of a tuple is part of its type: without hosts or topics these branches cost nothing.
     if len(g.tiers) > 0:
         _hosts_trade(g, g.broker_traits[here, HOST_ROW], g.broker_traits[b, HOST_ROW], row, -1)
     if len(g.spreads) > 0 and g.rule[p, TOPIC] >= 0:
@@ -329,6 +338,7 @@ def give_lead(g, p, s):
     """Let the slot lead."""
     old = g.lead[p]
     there = g.place[p, s]
+    # Nothing changes its list: only the difference between the two roles moves.
     for r in range(g.band.shape[2]):
         more = g.use[2 * p + 1, r] - g.use[2 * p, r]
         g.band[there, USAGE, r] += more * g.band[there, INVERSE, r]
@@ -372,6 +382,7 @@ def new_board(
     board = ReplicasBoard(
         use=arrays.use.reshape(-1, arrays.use.shape[2]),
         movable=arrays.movable,
+        # The search goes by the price of a copy; limits in bytes are held against `arrays.size` later.
         size=arrays.price,
         broker_traits=_columns(
             arrays.may_receive, arrays.may_lead, arrays.rack, arrays.host, arrays.host_row
@@ -528,12 +539,15 @@ def known(g, a, b, gives, gets, v1, g1):
         those, these = at_topics(g, a, b, gives, gets)
         before += those
         after += these
+    # The potential of `b` cannot fall below 0. Where all else is no better than before, `b` need not be
+    # valued: most trades end here.
     if v1 + after >= was + before:
         return 0.0, 0.0
     v2, g2 = side(g, b, gives, gets)
     fall = was - v1 - v2 + (before - after)
     if not helps(fall, was + before):
         return 0.0, 0.0
+    # Guidance ranks changes that help; it makes no change acceptable.
     return fall, fall + g.potentials[a, 1] + g.potentials[b, 1] - g1 - g2 + guided
 
 

@@ -294,6 +294,7 @@ def choose(c, use, size, inverse, top, price, most, work, best):
         for b in range(len(top)):
             for r in range(top.shape[1]):
                 holds = holds and not usage[b, r] > top[b, r]
+        # Found one: from here on only cheaper ones count, and the weight of bytes begins anew.
         if holds and spent <= limit and spent < found:
             found = spent
             for p in range(partitions):
@@ -328,6 +329,7 @@ def choose(c, use, size, inverse, top, price, most, work, best):
             at[which] = choice
             _change(c, use, size, inverse, usage, which, choice, 1.0)
             continue
+        # No change helps: what is exceeded weighs more from now on, until it pays to leave this minimum.
         for b in range(len(top)):
             for r in range(top.shape[1]):
                 if usage[b, r] > top[b, r]:

@@ -65,6 +65,8 @@ def fit_takers(g, h, probe):
             continue
         keys[b] = strain(g.band, b, probe)
         host = g.broker_traits[b, HOST_ROW]
+        # A taker on the host of `h` relieves no host; any other burdens its own host and relieves that of
+        # `h`.
         if host != mine:
             if host >= 0:
                 keys[b] += strain(g.band, host, probe)
@@ -124,6 +126,7 @@ def _best_lead_change(g, p, s):
     slot = -1
     if not g.movable[p]:
         return best, slot
+    # Where `h` leads, any sibling may take over; where it follows, only `h` itself can gain.
     if g.lead[p] == s:
         for t in range(g.place.shape[1]):
             found = _lead_gain(g, p, t)
@@ -160,6 +163,8 @@ def _pull_leaderships(g, h, keys, items, targets, size):
         p, s = items[0] // g.width, items[0] % g.width
         best, slot = _best_lead_change(g, p, s)
         pressure = np.sqrt(burden(g, h))
+        # Gains are computed again when their turn comes, not after each change: one that has fallen much goes
+        # back into the queue, so that it is not made before better ones.
         if best > 0.0 and best < STALE * keys[0] * pressure:
             keys[0], targets[0] = best / pressure, slot
         else:
@@ -195,6 +200,8 @@ def _nearest(g, h, keys):
     chosen = np.full(2 * CANDIDATES, -1, np.int32)
     near = 0
     far = CANDIDATES
+    # Of both kinds: where racks are full, only brokers of the same rack may take a replica; where they are
+    # not, others may be emptier.
     for b in np.argsort(keys, kind="mergesort"):
         if keys[b] == np.inf or (near == CANDIDATES and far == 2 * CANDIDATES):
             break
@@ -215,11 +222,14 @@ def _best_destination(g, p, s, destinations, floor):
     target = -1
     here = g.place[p, s]
     row = row_of(g.lead, p, s)
+    # The side that gives is the same for all destinations: valued once.
     v1, g1 = side(g, here, NOTHING, row)
     for b in destinations:
         found = known(g, here, b, row, NOTHING, v1, g1)[1]
         if found <= 0.0:
             continue
+        # Gain per byte. `floor` stands for the move itself: without it the least gain of a free move would
+        # beat every copy.
         worth = found / (floor + max(copies_more(g.initial, g.place, p, s, b), 0) * g.size[p])
         if worth > best and may_move(g, p, s, b):
             best, target = worth, b
@@ -234,6 +244,8 @@ def _list_replicas(g, h, floor, first, codes, probe):
     while code >= 0:
         p, s = code // g.width, code % g.width
         if g.movable[p]:
+            # Without a destination: this only ranks replicas, and destinations are looked for only for the
+            # first ones.
             row = row_of(g.lead, p, s)
             fall = relief(g, h, row)
             if helps(fall, burden(g, h)):
@@ -308,6 +320,8 @@ def shed(g, h, floor):
     size = _list_replicas(g, h, floor, first, codes, probe)
     if size == 0:
         return 0
+    # One ranking of the takers for all replicas, by their mean load: one for each replica would cost more
+    # than it finds.
     destinations = _nearest(g, h, fit_takers(g, h, probe))
     ranked = np.argsort(first[:size], kind="mergesort")[:LONG_LIST]
     keys = np.empty(len(ranked))
@@ -349,6 +363,7 @@ def pull(g, h, floor):
     codes = np.empty(number, np.int32)
     size = _list_arrivals(g, h, floor, givers, first, codes)
     ranked = np.argsort(first[:size], kind="mergesort")[: 2 * LONG_LIST]
+    # By the root of the potential: all gains at `h` shrink with it, so keys from earlier stay comparable.
     keys = -first[ranked] / np.sqrt(burden(g, h))
     items = codes[ranked]
     targets = np.full(len(ranked), h, np.int32)
@@ -420,11 +435,14 @@ def balance(g, floor, rounds):
         h = next_broker(burdens, stuck, tries)
         if h < 0:
             break
+        # In the order of their cost: leaderships copy nothing, shedding and pulling one replica, an exchange
+        # two.
         changed = change_leaders(g, h)
         if burden(g, h) > NEGLIGIBLE:
             changed += shed(g, h, floor)
         if burden(g, h) > NEGLIGIBLE:
             changed += pull(g, h, floor)
+        # Pairs are many: they are looked at only where no single change helps.
         if changed == 0:
             changed = 1 if exchange(g, h, floor) else 0
         stuck[h] = changed == 0
@@ -453,6 +471,7 @@ def revert_partition(g, order, home_lead):
                 continue
             row = row_of(g.lead, p, s)
             before, after = outcome(g, here, home, row, NOTHING)
+            # No tolerance is needed: a way home saves bytes and cannot be taken twice.
             if after <= before:
                 move(g, p, s, home)
                 undone += 1
@@ -506,6 +525,7 @@ def _try_exchange(g, p, s, q, t, price, heat, chance):
     copied = price[p] * copies_more(g.initial, g.place, p, s, b)
     copied += price[q] * copies_more(g.initial, g.place, q, t, a)
     rise = after - before + copied
+    # The partitions differ, so neither move changes what the rules say of the other.
     if accepted(rise, heat, chance) and may_move(g, p, s, b) and may_move(g, q, t, a):
         move(g, p, s, b)
         move(g, q, t, a)
@@ -526,6 +546,7 @@ def anneal(g, price, heats, chances):
     """
     partitions, width = g.place.shape
     brokers = len(g.broker_traits)
+    # All chance comes from outside, a row for each change: same seed, same plan.
     for i in range(len(chances)):
         kind, chance, heat = chances[i, 0], chances[i, 5], heats[i]
         p = int(chances[i, 1] * partitions)

@@ -28,6 +28,7 @@ COPY = 1.0
 """Cost of a broker that does not hold the partition yet; the harm to its load decides among equals."""
 
 NOTHING = 1e-12
+"""Differences of cost below this are rounding: without it, paths could be improved for ever."""
 
 
 @leaf
@@ -43,6 +44,8 @@ def _path(rack, host, rack_cap, host_cap, cost, fixed, chosen, nodes, links):
         nodes[3, i] = np.inf
         links[0, i] = -1
         links[1, i] = -1
+    # Bellman and Ford: a chosen broker leads back at negative cost, which Dijkstra's algorithm does not
+    # allow.
     changed = True
     while changed:
         changed = False
@@ -65,6 +68,7 @@ def _path(rack, host, rack_cap, host_cap, cost, fixed, chosen, nodes, links):
     if end < 0:
         return np.inf
     nodes[1, end] += 1
+    # Along the path in reverse: brokers that were free are chosen, and those that were chosen become free.
     while True:
         b = links[1, end]
         chosen[b] = True
@@ -144,6 +148,8 @@ def _best_led(g, p, leader, cost, chosen):
                 continue
             if b != leader and not (g.broker_traits[b, LEADS] and (cost[b] >= COPY or _in_sync(g, p, b))):
                 continue
+            # Another leader costs half a copy: it is changed rather than a replica copied, and not for a
+            # little less harm.
             total = cheapest_set(rack, host, rack_cap, host_cap, number, cost, b, trial)
             if total + (b != leader) * 0.5 < best:
                 best, who = total + (b != leader) * 0.5, b
@@ -241,6 +247,7 @@ def place_exactly(g, p, leader):
     _, who = lawful_set(g, p, leader, cost, chosen)
     if who < 0:
         return False
+    # Replicas that stay keep the slots of the snapshot: a change of slot would look like a move.
     stays = np.zeros(width, np.bool_)
     for s in range(width):
         b = g.initial[p, s]

@@ -325,6 +325,7 @@ def _over(a, usage, ceiling, kind, p, row, role):
     worst = 0.0
     for r in range(usage.shape[1]):
         change = a.use[p, 1, r] - a.use[p, 0, r] if kind == LEADER_STEP else a.use[p, role, r]
+        # A column that falls passes nothing, even where it is still above its ceiling.
         if change <= 0.0:
             continue
         over = usage[row, r] + change * a.inverse[row, r] - ceiling[row, r]
@@ -372,6 +373,7 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
         for w in range(count):
             i = waiting[w]
             p = partition[i]
+            # The steps of a partition stand side by side, in the order in which they must be made.
             if i > 0 and partition[i - 1] == p and not done[i - 1]:
                 waiting[kept] = i
                 kept += 1
@@ -383,6 +385,7 @@ def schedule(a, usage, ceiling, kind, partition, source, target, role, priority)
                 waiting[kept] = i
                 kept += 1
                 continue
+            # Room that a step makes counts at once, so later ones of the same walk can use it.
             apply_step(a, usage, kind[i], p, source[i], target[i], role[i], 1.0)
             done[i] = True
             order[n] = i

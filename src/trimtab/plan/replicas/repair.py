@@ -56,11 +56,13 @@ def spread(lock, rule, place, p, s, b):
             continue
         in_rack = 0
         in_host = 0
+        # Counted up to the slot itself: of more replicas than the cap allows, just those in excess count.
         for u in range(t + 1):
             other = b if u == s else place[p, u]
             if other >= 0:
                 in_rack += lock[other, RACK] == lock[one, RACK]
                 in_host += lock[other, HOST] == lock[one, HOST]
+        # One number for both: racks first, as a partition has far fewer than 1,024 replicas.
         over += (in_rack > rule[p, RACK_CAP]) * 1024 + (in_host > rule[p, HOST_CAP])
     return over
 
@@ -80,6 +82,7 @@ def destination(g, p, s, role, spread_limit):
             continue
         if role == 1 and not may_take_lead(g.broker_traits, g.initial, g.flags, p, b):
             continue
+        # Breaches before harm: a replica that must move goes to a crowded rack rather than nowhere.
         over = spread(g.broker_traits, g.rule, g.place, p, s, b)
         if over > fewest or over >= spread_limit:
             continue
@@ -127,6 +130,8 @@ def _copy_a_leader(g, p, without):
     Where no copy of those can be spread by the rules, another that can goes before them: a replica that
     crowds has to be copied once more.
     """
+    # Three preferences that keep the spread, then the same three without: that somebody leads matters more
+    # than racks.
     for turn in range(6):
         for s in range(g.width):
             here = g.place[p, s]
@@ -191,6 +196,7 @@ def repair(g, order):
         if not g.movable[p]:
             continue
         leader = g.place[p, g.lead[p]] if g.lead[p] >= 0 else -1
+        # A leader first: there is nothing to copy from without one.
         if g.lead[p] < 0:
             s = _cheapest_leader(g, p, -1)
             if s >= 0:
@@ -200,6 +206,7 @@ def repair(g, order):
         for s in range(g.width):
             if g.place[p, s] >= 0 and g.flags[p, s] & LEAVING and g.place[p, s] == g.initial[p, s]:
                 _relocate(g, p, s, ANY_SPREAD)
+        # A replica that leaves a crowded rack may make room for the next, so the slots are walked again.
         for _ in range(g.width):
             for s in range(g.width):
                 if g.place[p, s] >= 0 and not _stays(g, p, s):
@@ -243,6 +250,7 @@ def add_missing(g, order, first, passes):
                 _give_back(g, p, first)
                 break
             move(g, p, s, b)
+    # The first replicas were placed before the load of the later ones was there.
     for _ in range(passes):
         moved = 0
         for p in order:

@@ -32,6 +32,8 @@ STALE = 0.8
 @leaf
 def sink(keys, items, targets, size, i):
     """Let entry `i` sink to where it belongs."""
+    # A heap in three parallel arrays, biggest key first: it allocates nothing, and an entry whose gain has
+    # become stale gets another key in place.
     while True:
         child = 2 * i + 1
         if child >= size:
@@ -62,10 +64,13 @@ def drop_first(keys, items, targets, size):
 
 
 GUIDANCE = 0.02
+"""Weight of the pull towards the mean beside the potential: it ranks changes, and accepts none by itself."""
+
 NEGLIGIBLE = 1e-18
 """A potential below this (a billionth of the mean, squared) is rounding, not load."""
 
 USAGE, INVERSE, HIGH, LOW, THETA, CENTRE, WEIGHT = range(7)
+"""Rows of a broker's `band`: a valuation reads all of them, so they lie side by side in memory."""
 
 VISITS = 40
 """Most visits a broker on average: a descent in ever smaller steps is not worth its time."""
@@ -111,6 +116,7 @@ def value(use, band, b, add, drop):
     """Potential and guidance of broker `b` if it gained one row of load and lost one (-1: none)."""
     potential = 0.0
     guidance = 0.0
+    # The change is valued without being made: most of the changes that are looked at are not taken.
     for r in range(band.shape[2]):
         weight = band[b, WEIGHT, r]
         level = band[b, USAGE, r]
@@ -118,6 +124,7 @@ def value(use, band, b, add, drop):
             level += use[add, r] * band[b, INVERSE, r]
         if drop >= 0:
             level -= use[drop, r] * band[b, INVERSE, r]
+        # `HIGH` never exceeds θ, so load above θ counts as excess over the band as well.
         off = max(level - band[b, HIGH, r], band[b, LOW, r] - level, 0.0)
         over = max(level - band[b, THETA, r], 0.0)
         away = level - band[b, CENTRE, r]
@@ -147,6 +154,7 @@ def pressure_at(worth, h):
 @leaf
 def refresh(g, b):
     """Compute potential and guidance of a broker again."""
+    # Computed anew from the usage: added up from change to change, it would gather rounding.
     potential, guidance = value(g.use, g.band, b, -1, -1)
     g.potentials[b, 0] = potential
     g.potentials[b, 1] = guidance
@@ -168,6 +176,8 @@ def carry(g, code, row, here, b):
         refresh(g, here)
     for r in range(g.band.shape[2]):
         g.band[b, USAGE, r] += g.use[row, r] * g.band[b, INVERSE, r]
+    # In front of the list, which takes no walk. The order of a list decides only among equals, and which
+    # items a sample takes.
     first = g.head[b]
     g.links[code, 0] = first
     g.links[code, 1] = -1
@@ -211,6 +221,8 @@ def next_broker(worth, stuck, tries):
         Times that this may be done yet, and changes since it was; both are written.
     """
     h = worst(worth, stuck)
+    # All are stuck, but loads have changed since they were tried: they get another chance while tries are
+    # left.
     while h < 0 and tries[0] > 0 and tries[1] > 0:
         tries[0] -= 1
         tries[1] = 0
@@ -230,6 +242,8 @@ def strain(band, b, probe):
         off_before = max(was - band[b, HIGH, r], band[b, LOW, r] - was, 0.0)
         away = level - band[b, CENTRE, r]
         away_before = was - band[b, CENTRE, r]
+        # The difference to the broker as it is: one that is out of its band already is no worse a taker for
+        # that. The pull towards the mean, a tenth, ranks the many that stay within their bands.
         key += band[b, WEIGHT, r] * (
             off * off - off_before * off_before + 0.1 * (away * away - away_before * away_before)
         )
@@ -284,6 +298,7 @@ def opposites(band, h):
     keys = np.empty(len(band))
     for b in range(len(band)):
         keys[b] = np.inf if b == h else likeness(band, h, b)
+    # Stable, so that equal brokers stand in the order of their numbers: same snapshot, same plan.
     return np.argsort(keys, kind="mergesort")[: min(PARTNERS, len(keys) - 1)]
 
 
@@ -295,6 +310,7 @@ def sample(head, links, movable, width, b):
     while code >= 0:
         number += movable[code // width]
         code = links[code, 0]
+    # Evenly from the whole list: its first items are those that came last, often alike.
     stride = max(1, number // BREADTH)
     chosen = np.empty(min(number, BREADTH), np.int32)
     size = 0

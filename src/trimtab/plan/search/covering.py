@@ -27,6 +27,8 @@ def _best_price(need, use, cost, price, r):
         loads[number] = use[i, r]
         number += 1
     covered = 0.0
+    # Along one price the dual is concave and linear between breakpoints: its maximum is where the need is
+    # covered.
     ranked = np.argsort(points[:number], kind="mergesort")
     for i in ranked:
         covered += loads[i]
@@ -51,6 +53,8 @@ def dual_bound(need, use, cost, sweeps):
     """
     best = 0.0
     wide = use.shape[1]
+    # The ascent goes price by price, and its end depends on the first; the best of all ends is a bound as
+    # well.
     for start in range(wide):
         if need[start] <= 0.0:
             continue

@@ -51,6 +51,7 @@ TOLERANCE = 1 + ROUNDING / 2
 """A search keeps within half of the tolerance: the sums of a board differ from those of a judge by less."""
 
 THETA_WEIGHT = 100.0
+"""Weight of a breach of θ beside one of the band: an overload counts more than much unevenness."""
 
 
 class UsageLimits(NamedTuple):
