@@ -10,12 +10,14 @@ from trimtab.plan.bundles.confinement import policy_text
 from trimtab.plan.bundles.problem import BundlesProblem
 from trimtab.plan.bundles.splitting import SplitPoint, UnplaceableLoad
 from trimtab.plan.bundles.steps import DRAIN_GOAL, UNOWNED_GOAL
+from trimtab.plan.search.limits import UsageLimits
 from trimtab.plan.search.reasons import (
     ROOM_GOAL,
     THETA_GOAL,
     StepReasons,
     UnitScale,
     change,
+    from_average,
     limit_text,
     rejections,
 )
@@ -24,10 +26,27 @@ RULES = ("by policy or service", "left within the grace time", "for passing a li
 """Reasons not to be a destination, in the order of their codes in `steps`."""
 
 
+UNEVEN = {
+    "cpu": "uses {} CPU than",
+    "message_rate": "serves {} messages than",
+    "bandwidth_in": "receives {} than",
+    "bandwidth_out": "sends {} than",
+}
+"""What a broker does more or less than the average, by resource."""
+
+
 def narrator(
-    problem: BundlesProblem, order: IntArray, place: IntArray, reasons: StepReasons
+    problem: BundlesProblem, order: IntArray, place: IntArray, reasons: StepReasons, limits: UsageLimits
 ) -> Callable[[int], BundleReason]:
-    """A function from the number of a step to its reason; everything it needs is looked up once."""
+    """A function from the number of a step to its reason; everything it needs is looked up once.
+
+    A reason says what is wrong and what the step does, then the figures before and after it.
+
+    Parameters
+    ----------
+    limits
+        The goals' own, around the mean that the plan ends with.
+    """
     names = problem.snapshot.brokers.name
     sessions = problem.snapshot.bundles.sessions[order].tolist()
     source, target = problem.arrays.initial[order].tolist(), place[order].tolist()
@@ -38,7 +57,12 @@ def narrator(
 
     def others(k: int) -> str:
         choices = brokers - (2 if source[k] >= 0 else 1)
-        return rejections(choices, f"other{'s' * (choices != 1)}", rejected[k], RULES)
+        return rejections(choices, rejected[k], RULES)
+
+    def moved(k: int, relieved: bool) -> str:
+        """What the step does; it says where from unless that is the broker that it relieves."""
+        start = "" if relieved else f" from {names[source[k]]}"
+        return f"moves bundle {problem.snapshot.bundles.key[int(order[k])]}{start} to {names[target[k]]}"
 
     def scale_of(row: int, resource: str) -> UnitScale | None:
         if resource not in problem.snapshot.quality.nominal_capacity:
@@ -50,24 +74,30 @@ def narrator(
         before, after, limit = measure[k]
         view, resource = problem.column_name(column[k])
         what = names[broker[k]]
-        there = target[k] if broker[k] == source[k] else source[k]
-        aim = "relieved" if broker[k] == source[k] else "filled"
-        if goal[k] == ROOM_GOAL:
-            aim = "makes room"
+        relieved = broker[k] == source[k]
+        there = target[k] if relieved else source[k]
         where = resource_name(resource) + (f" in {view}" if several else "")
         bounded = limit if abs(limit) != float("inf") else None
         scales = [scale_of(row, resource) for row in (broker[k], there)]
-        bound = "" if bounded is None else f", limit {limit_text(limit, scales[0])}"
+        average = float(limits.centre[broker[k], column[k]])
+        if goal[k] == ROOM_GOAL:
+            why = f"room is needed on broker {what}"
+        elif goal[k] == THETA_GOAL or not average > 0.0:
+            level, most = limit_text(before, scales[0]), limit_text(limit, scales[0])
+            why = f"broker {what} is at {level} {where}, limit {most}"
+        else:
+            why = f"broker {what} {UNEVEN[resource].format(from_average(before, average))} the average"
         text = (
-            f"broker {what} {aim}: {where} {change(before, after, scales[0])}{bound}; "
-            f"broker {names[there]} {change(other[k][0], other[k][1], scales[1])}; {others(k)}"
+            f"{why}; {moved(k, relieved)} ({where} {change(before, after, scales[0])}, "
+            f"{names[there]} {change(other[k][0], other[k][1], scales[1])}){others(k)}"
         )
         named = "theta" if goal[k] == THETA_GOAL else "epsilon"
         return BundleReason(named, resource, view, what, before, after, bounded, text)
 
     def reason(k: int) -> BundleReason:
         if goal[k] == UNOWNED_GOAL:
-            text = f"nobody owns it; broker {names[target[k]]} bears it best; {others(k)}"
+            key = problem.snapshot.bundles.key[int(order[k])]
+            text = f"no broker owns bundle {key}; assigns it to broker {names[target[k]]}{others(k)}"
             return BundleReason("unowned", None, None, names[target[k]], None, None, None, text)
         if goal[k] == DRAIN_GOAL:
             before, after, limit = measure[k]
@@ -78,8 +108,8 @@ def narrator(
                 key = problem.snapshot.bundles.key[int(order[k])]
                 why = f"is not allowed this bundle by {policy_text(problem, [namespace_of(key)])}"
             text = (
-                f"broker {what} {why}: {before:.0f} -> {after:.0f} bundles left; broker "
-                f"{names[target[k]]} bears it best, {_clients(sessions[k])} reconnect; {others(k)}"
+                f"broker {what} {why}; {moved(k, True)} ({before:.0f} -> {after:.0f} bundles left), "
+                f"{_clients(sessions[k])} reconnect{others(k)}"
             )
             named = "policy" if forbidden else "drain"
             return BundleReason(named, None, None, what, before, after, limit, text)
@@ -105,16 +135,16 @@ def split_reason(
     parts = len(cut.boundaries) + 1
     if excess is None:
         text = (
-            f"no unload levels further: bundle {cut.bundle} is too coarse; "
-            f"cut into {parts} at the boundaries of its topics, its parts can be placed apart"
+            f"bundle {cut.bundle} is too coarse for unloads to help; splits it into {parts} at the "
+            "boundaries of its topics"
         )
         return BundleReason("hot", None, None, owner, None, None, None, text)
     view, resource = before.views[excess.column // len(RESOURCES)], RESOURCES[excess.column % len(RESOURCES)]
     name = before.brokers.name[excess.broker]
     text = (
         f"bundle {cut.bundle} alone takes {resource_name(resource)} of even broker {name} to "
-        f"{excess.usage:.1%} in {view}, limit {excess.limit:.1%}; cut into {parts} at the boundaries of its "
-        "topics"
+        f"{excess.usage:.1%} in {view}, limit {excess.limit:.1%}; splits it into {parts} at the boundaries "
+        "of its topics"
     )
     # After: of the biggest part, were it alone there.
     rows = [after_cut.bundles.key.index(part.key) for part in cut.parts]
@@ -122,7 +152,7 @@ def split_reason(
     biggest = float(after_cut.bundles.load[view_row, rows, resource_row].max())
     base = float(before.brokers.base[excess.broker, resource_row])
     after = (biggest + base) / float(before.brokers.capacity[excess.broker, resource_row])
-    text += f"; the biggest part takes it to {after:.1%}"
+    text += f" (the biggest part takes it to {after:.1%})"
     return BundleReason("hot", resource, view, owner, excess.usage, after, excess.limit, text)
 
 

@@ -426,7 +426,7 @@ def _unloads(problem: BundlesProblem, place: IntArray, goal: UsageLimits) -> lis
     reasons = blank_reasons(len(order), rules=3)
     owned = np.bincount(arrays.initial[arrays.initial >= 0], minlength=len(names)).astype(np.float64)
     reasons_of(arrays, goal, order, place, usage.copy(), ceiling, owned, reasons)
-    reason = narrator(problem, order, place, reasons)
+    reason = narrator(problem, order, place, reasons, goal)
     traffic = traffic_of(problem.snapshot)[order].tolist()
     columns = zip(
         order.tolist(),

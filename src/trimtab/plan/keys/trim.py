@@ -139,8 +139,9 @@ def _partitions(snapshot: KeysSnapshot, settings: KeysSettings, draft: PlanDraft
         draft.problems.append(Problem("add_partitions", told, needed - count, RESOURCES[0], dict(proof)))
         return count
     if wanted > count:
+        told += f"; adds partitions up to {wanted}"
         if wanted > needed:
-            told += f"; {wanted} leave room to grow, each at {total / (wanted * one):.0%}"
+            told += f", which leaves room to grow ({total / (wanted * one):.0%} of a consumer each)"
         reason = RoutingReason("capacity", RESOURCES[0], told)
         draft.add(RoutingMoveKind.ADD, snapshot.topic, (count,), (wanted,), 0.0, reason)
     if wanted < needed:
@@ -216,13 +217,14 @@ def _places(board: RoutingBoard, now: Places, count: int, rate: float) -> Places
 
 def _key_reason(key: HotKey, capacity: float | None, carries: float, count: int) -> RoutingReason:
     of = (
-        f"{key.records_per_second / capacity:.0%} of what is done of a partition ({capacity:,.0f})"
+        f"{key.records_per_second / capacity:.0%} of the capacity of a partition ({capacity:,.0f})"
         if capacity is not None
-        else f"{key.records_per_second / carries:.2f} times what a partition may get ({carries:,.0f})"
+        else f"{key.records_per_second / carries:.2f} times the limit of a partition ({carries:,.0f})"
     )
-    told = f"{key.records_per_second:,.0f} records/s, {key.share:.1%} of all, {of}"
-    each = f"{key.records_per_second / count:,.0f} in each of {count}" if count > 1 else "one is enough again"
-    return RoutingReason("hot_key", None, f"{told}: {each}")
+    told = f"the key has {key.records_per_second:,.0f} records/s, {key.share:.1%} of all and {of}"
+    each = f"{key.records_per_second / count:,.0f} records/s each"
+    does = f"splits it over {count} partitions ({each})" if count > 1 else "returns it to one partition"
+    return RoutingReason("hot_key", None, f"{told}; {does}")
 
 
 def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, draft: PlanDraft) -> None:
@@ -241,9 +243,15 @@ def _move(snapshot: KeysSnapshot, settings: KeysSettings, board: RoutingBoard, d
         draft.problems.append(large_table(f"only {most} key groups move"))
     for one in shifts:
         goal = "theta" if one.source_load > ceiling else "epsilon"
+        cause = f"room is needed in partition {one.source}"
+        if one.source_load > mean:
+            cause = (
+                f"partition {one.source} receives {one.source_load:,.0f} records/s, "
+                f"{one.source_load / mean - 1:.0%} more than the average"
+            )
         told = (
-            f"partition {one.source} gets {one.source_load:,.0f} records/s, {one.source_load / mean:.2f} "
-            f"times the mean; partition {one.target} gets {one.target_load:,.0f}"
+            f"{cause}; moves key group {one.group} to partition {one.target}, which receives "
+            f"{one.target_load:,.0f} records/s"
         )
         draft.moved += one.rate
         reason = RoutingReason(goal, RESOURCES[0], told)

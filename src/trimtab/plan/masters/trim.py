@@ -215,9 +215,7 @@ def _transfers(
     found = []
     for row in board.largest_first(board.must):
         target = int(masters[row])
-        found.append(
-            (row, int(board.initial[row]), target, _forced_groups(snapshot, int(board.initial[row])))
-        )
+        found.append((row, int(board.initial[row]), target, _forced_groups(snapshot, board, row, target)))
         board.assign(row, target)
     usage = board.usage
     rest = np.flatnonzero(masters != board.masters)
@@ -231,12 +229,17 @@ def _transfers(
     return found
 
 
-def _forced_groups(snapshot: MastersSnapshot, source: int) -> TransferReason:
+def _forced_groups(
+    snapshot: MastersSnapshot, board: MastershipBoard, row: int, target: int
+) -> TransferReason:
+    source, group = int(board.initial[row]), snapshot.groups[row].group
+    does = f"moves mastership of {group} to node {_name(snapshot, target)}"
     if source == NO_MASTER:
-        return TransferReason("nobody", None, "no node is its master")
+        text = f"{group} has no master; makes node {_name(snapshot, target)} its master"
+        return TransferReason("nobody", None, text)
     if snapshot.nodes[source].state is NodeState.DEAD:
-        return TransferReason("dead", None, f"node {_name(snapshot, source)} does not answer")
-    return TransferReason("drain", None, f"node {_name(snapshot, source)} is being emptied")
+        return TransferReason("dead", None, f"node {_name(snapshot, source)} does not answer; {does}")
+    return TransferReason("drain", None, f"node {_name(snapshot, source)} is to be emptied; {does}")
 
 
 def _transfer_reason(
@@ -245,12 +248,13 @@ def _transfer_reason(
     """By the loads once all has left that must: from a node with more to one with less, or in a swap."""
     source = int(board.initial[row])
     place = int((usage[source] - usage[target]).argmax())
-    text = (
-        f"node {_name(snapshot, source)} has {usage[source, place]:.2f} times its share of "
-        f"{RESOURCES[place]}, node {_name(snapshot, target)} {usage[target, place]:.2f}; "
-        f"this group is {board.share[row, place]:.1%} of all"
-    )
     goal = "epsilon" if usage[source, place] > usage[target, place] else "order"
+    text = (
+        f"node {_name(snapshot, source)} serves {usage[source, place]:.2f} times its share of "
+        f"{RESOURCES[place]}; moves mastership of {snapshot.groups[row].group} "
+        f"({board.share[row, place]:.1%} of all) to node {_name(snapshot, target)}, which serves "
+        f"{usage[target, place]:.2f} times its share"
+    )
     return TransferReason(goal, RESOURCES[place], text)
 
 

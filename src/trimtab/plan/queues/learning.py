@@ -28,7 +28,11 @@ def publications(snapshot: QueuesSnapshot, settings: QueuesSettings) -> tuple[Pu
             name,
             before,
             after,
-            PublicationReason("asked", None, f"the settings of the plan say {after}, processes {before}"),
+            PublicationReason(
+                "asked",
+                None,
+                f"processes use {before}, the settings of the plan say {after}; publishes {after}",
+            ),
         )
         for name, before, after in _settings(snapshot, settings)
     ]
@@ -57,15 +61,17 @@ def weight_of(one: ClassLoad) -> float:
 
 def _reason(one: ClassLoad, settings: QueuesSettings) -> PublicationReason:
     mean, error = one.mean_seconds or 0.0, one.standard_error_seconds or 0.0
-    measured = f"measured {mean:.4g} s ± {error:.2g} s over {one.samples} messages"
+    measured = (
+        f"messages of {one.message_class} take {mean:.4g} s (± {error:.2g} s over {one.samples} messages)"
+    )
     if one.weight:
         ratio = mean / one.weight
         text = (
-            f"{measured}, {ratio:.2f} times the {one.weight:.4g} s in force; "
-            f"a change of {settings.min_change:.0%} and {settings.confidence:g} standard errors is needed"
+            f"{measured}, {ratio:.2f} times their weight of {one.weight:.4g} s; publishes the measured "
+            f"weight (limits: {settings.min_change:.0%} and {settings.confidence:g} standard errors)"
         )
     else:
-        text = f"{measured}; no weight is in force"
+        text = f"{measured} and have no weight; publishes the measured weight"
     return PublicationReason(
         "measured", None, text, one.samples, one.mean_seconds, one.standard_error_seconds
     )

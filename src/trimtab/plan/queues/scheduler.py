@@ -111,14 +111,16 @@ def _work_of(snapshot: QueuesSnapshot, move: MoveMessages) -> float:
 def _order_text(order: Effect, when: str) -> SchedulerOrder:
     match order:
         case PauseQueue(queue):
-            return SchedulerOrder(when, "pause", queue, "its forecast is overload: it receives nothing")
+            return SchedulerOrder(
+                when, "pause", queue, "it is forecast to be overloaded and receives nothing"
+            )
         case ResumeQueue(queue):
-            return SchedulerOrder(when, "resume", queue, "its forecast is no overload any more")
+            return SchedulerOrder(when, "resume", queue, "it is not forecast to be overloaded any more")
         case MoveMessages(source, target, messages, work):
             why = (
-                "an overloaded queue with the lightest light one, what it has above their mean"
+                "an overloaded queue gives its work above the mean to the lightest light queue"
                 if when == "now"
-                else "the heaviest queue with the lightest, what it has above their mean"
+                else "the heaviest queue gives its work above the mean to the lightest"
             )
             return SchedulerOrder(when, "move", source, why, target, messages, work)
     raise AssertionError(order)

@@ -197,16 +197,17 @@ class _ScheduleWalk:
         was, now = before[dirs] / goal.capacity, self.held[dirs] / goal.capacity
         high = np.minimum(goal.high, goal.theta)
         over, under = was[source] - high[source], goal.low[target] - was[target]
-        one, other, verb = (
-            (source, target, "relieved") if over >= under - 1e-9 else (target, source, "filled")
-        )
+        one, other = (source, target) if over >= under - 1e-9 else (target, source)
         limit = float(high[source] if one == source else goal.low[target])
+        path, parts = snapshot.log_dirs.path, snapshot.partitions
+        name = f"{parts.topics[parts.topic[change.partition]]}-{parts.number[change.partition]}"
+        cause = f"log dir {path[dirs[one]]} is {was[one]:.1%} full, limit {limit:.1%}"
         if max(over, under) <= 0:
-            verb = "makes room"
-        path = snapshot.log_dirs.path
+            cause = f"room is needed in log dir {path[dirs[one]]}"
         text = (
-            f"log dir {path[dirs[one]]} {verb}: disk {was[one]:.1%} -> {now[one]:.1%}, limit {limit:.1%}; "
-            f"{path[dirs[other]]} {was[other]:.1%} -> {now[other]:.1%}"
+            f"{cause}; moves replica of {name} from {path[change.source]} to {path[change.target]} "
+            f"({path[dirs[one]]} {was[one]:.1%} -> {now[one]:.1%}, "
+            f"{path[dirs[other]]} {was[other]:.1%} -> {now[other]:.1%})"
         )
         broker = int(snapshot.brokers.id[change.broker])
         return ReplicaReason(GOAL, "disk", broker, float(was[one]), float(now[one]), limit, text)

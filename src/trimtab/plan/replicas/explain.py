@@ -18,6 +18,7 @@ from trimtab.plan.replicas.reasons import (
     TOPIC_LEADERS_GOAL,
     TOPIC_REPLICAS_GOAL,
 )
+from trimtab.plan.search.limits import UsageLimits
 from trimtab.plan.search.reasons import (
     EPSILON_GOAL,
     ROOM_GOAL,
@@ -25,6 +26,7 @@ from trimtab.plan.search.reasons import (
     StepReasons,
     UnitScale,
     change,
+    from_average,
     limit_text,
     rejections,
 )
@@ -41,8 +43,19 @@ NAMES = {
     TOPIC_REPLICAS_GOAL: "topic_replicas",
     TOPIC_LEADERS_GOAL: "topic_leaders",
 }
-RULES = ("by state or exclusion", "for holding a sibling", "for rack or host spread", "for passing a limit")
+RULES = ("by state or exclusion", "for holding a replica", "for rack or host spread", "for passing a limit")
 """Reasons not to be a destination, in the order of their codes in `reasons`."""
+
+UNEVEN = {
+    "cpu": "uses {} CPU than",
+    "disk": "stores {} than",
+    "network_in": "receives {} than",
+    "network_out": "sends {} than",
+    "replicas": "holds {} replicas than",
+    "leaders": "leads {} partitions than",
+    "potential_network_out": "would send {} than",
+}
+"""What a broker does more or less than the average, by resource or number."""
 
 OBSERVED = 5e-4
 """A leadership that relieves nobody by more than this share of a broker is told by what it lets happen."""
@@ -51,21 +64,25 @@ SPREAD_GOALS = {RACK_GOAL: "rack", HOST_GOAL: "host"}
 
 
 def narrator(
-    problem: ReplicasProblem, steps: StepArrays, reasons: StepReasons, order: list[int]
+    problem: ReplicasProblem, steps: StepArrays, reasons: StepReasons, order: list[int], limits: UsageLimits
 ) -> Callable[[int], ReplicaReason]:
     """A function from the number of a step to its reason; everything it needs is looked up once.
+
+    A reason says what is wrong and what the step does, then the figures before and after it.
 
     Parameters
     ----------
     order
         The place of each step among the plan's moves, from 1.
+    limits
+        The goals' own, around the mean that the plan ends with.
     """
     host_row: list[int] = problem.arrays.host_row.tolist()
     ids: list[int] = problem.snapshot.brokers.id.tolist()
     brokers = problem.snapshot.brokers
     goal, resource, broker = reasons.goal.tolist(), reasons.column.tolist(), reasons.broker.tolist()
     measure, other, rejected = reasons.measure.tolist(), reasons.other.tolist(), reasons.rejected.tolist()
-    kind, partition, source, target = (column.tolist() for column in steps[:4])
+    kind, partition, source, target, role = (column.tolist() for column in steps)
     departure = {at: i for i, at in enumerate(zip(partition, source, strict=True)) if kind[i] != LEADER_STEP}
     promotion = {
         at: i
@@ -78,6 +95,7 @@ def narrator(
     parts, asked = problem.snapshot.partitions, problem.topics
     rows, goals = len(ids), requested_counts(problem.settings)
     hosts, nominal = problem.carriers.hosts, problem.snapshot.quality.nominal_capacity
+    stretch = problem.shares.stretch
 
     def called(row: int) -> str:
         return f"broker {ids[row]}" if hosts is None or row < rows else f"host {hosts.name[row - rows]}"
@@ -103,7 +121,32 @@ def narrator(
         return f"{limit:.6g}" if name is None else limit_text(limit, scale_of(row, column, name))
 
     def others(i: int) -> str:
-        return rejections(len(ids) - 2, "others", rejected[i], RULES)
+        return "" if kind[i] == LEADER_STEP else rejections(len(ids) - 2, rejected[i], RULES)
+
+    def partition_name(i: int) -> str:
+        return f"{parts.topics[parts.topic[partition[i]]]}-{parts.number[partition[i]]}"
+
+    def moved(i: int, relieved: bool) -> str:
+        """What the step does; it says where from unless that is the broker that it relieves."""
+        what = "leader" if kind[i] == LEADER_STEP else "leading replica" if role[i] else "replica"
+        start = f" from broker {ids[source[i]]}" if source[i] >= 0 and not relieved else ""
+        return f"moves {what} of {partition_name(i)}{start} to broker {ids[target[i]]}"
+
+    def wrong(
+        row: int, column: int, name: str, load_name: str, before: float, limit: float, code: int
+    ) -> str:
+        """What a step by load is for: a broker above θ, or away from the average."""
+        average = float(limits.centre[row, column])
+        if code == THETA_GOAL or not average > 0.0:
+            shown = (
+                limit_text(before, scale_of(row, column, name)) if resource_of(column) else f"{before:.0f}"
+            )
+            return f"{called(row)} is at {shown} {load_name}, limit {limit_of(row, column, limit)}"
+        even = row >= rows or column >= len(RESOURCES) or all(one[row, column] == 1.0 for one in stretch)
+        return (
+            f"{called(row)} {UNEVEN[name].format(from_average(before, average))} "
+            f"{'the average' if even else 'the share that the rules leave it'}"
+        )
 
     def by_load(i: int) -> ReplicaReason:
         before, after, limit = measure[i]
@@ -121,23 +164,23 @@ def narrator(
             relieved, of = what == source[i], what
         copy = departure.get((partition[i], source[i]), -1) if kind[i] == LEADER_STEP else -1
         if copy > i and (goal[i] == ROOM_GOAL or abs(after - before) < OBSERVED):
-            moved = f"{load_name} of {called(what)} {change_of(what, column, (before, after))}"
-            moved = moved if before != after else "no load moves yet"
+            figures = f"{load_name} of {called(what)} {change_of(what, column, (before, after))}"
             text = (
-                f"broker {ids[source[i]]} hands the partition over, so that its replica can go to broker "
-                f"{ids[target[copy]]} (move {order[copy]}); {moved}"
+                f"its replica is to leave broker {ids[source[i]]} for broker {ids[target[copy]]} "
+                f"(move {order[copy]}); {moved(i, True)} first "
+                f"({figures if before != after else 'no load moves yet'})"
             )
             return replace(reason(copy), before=None, after=None, text=text)
-        aim = "relieved" if relieved else "filled"
-        if goal[i] == ROOM_GOAL:
-            aim = "makes room"
-        then = f"; its replica follows to broker {ids[target[copy]]} (move {order[copy]})" if copy > i else ""
-        tail = then if kind[i] == LEADER_STEP else f"; {others(i)}"
-        far = f"; {called(there)} {change_of(there, column, other[i])}" if there >= 0 else ""
+        far = f", {called(there)} {change_of(there, column, other[i])}" if there >= 0 else ""
+        figures = f"{load_name} {change_of(what, column, (before, after))}{far}"
         bounded = limit if abs(limit) != float("inf") else None
-        bound = "" if bounded is None else f", limit {limit_of(what, column, limit)}"
-        load = f"{load_name} {change_of(what, column, (before, after))}{bound}"
-        text = f"{called(what)} {aim}: {load}{far}{tail}"
+        if goal[i] == ROOM_GOAL:
+            why = f"room is needed on {called(what)}"
+        else:
+            measured = NUMBERS[number] if number else RESOURCES[column]
+            why = wrong(what, column, measured, load_name, before, limit, goal[i])
+        then = f"; its replica follows to broker {ids[target[copy]]} (move {order[copy]})" if copy > i else ""
+        text = f"{why}; {moved(i, relieved and not of_host)} ({figures}){then}{others(i)}"
         named = "host_load" if of_host else number or (NAMES[goal[i]] if goal[i] != ROOM_GOAL else fallback)
         if ids[target[i]] in problem.settings.add:
             named = "add"
@@ -145,27 +188,28 @@ def narrator(
 
     def by_place(i: int) -> ReplicaReason:
         what, why = ids[broker[i]], goal[i]
+        state = {
+            DRAIN_GOAL: "is to be emptied",
+            OFFLINE_GOAL: "is dead or its log dir offline",
+            DEMOTE_GOAL: "is to lead nothing",
+        }
         if kind[i] == LEADER_STEP:
-            text = (
-                f"partition has no leader: broker {ids[target[i]]} holds it in sync"
-                if source[i] < 0
-                else f"broker {what} must not lead: broker {ids[target[i]]} holds the partition in sync"
-            )
+            cause = f"broker {what} {state[why]}" if source[i] >= 0 else f"{partition_name(i)} has no leader"
+            text = f"{cause}; {moved(i, True)}, which is in sync"
             return ReplicaReason(NAMES[why], None, what, None, None, None, text)
         before, after, limit = measure[i]
         if why == DEMOTE_GOAL:
-            return ReplicaReason(
-                "demote", None, what, None, None, None, f"nobody else in sync may lead; {others(i)}"
-            )
+            text = f"no broker in sync may take the lead of {partition_name(i)}; {moved(i, False)} first"
+            return ReplicaReason("demote", None, what, None, None, None, f"{text}{others(i)}")
         if why in SPREAD_GOALS:
             group = SPREAD_GOALS[why]
             name = (brokers.rack if why == RACK_GOAL else brokers.host)[broker[i]]
-            text = f"{group} {name} holds {before:.0f} replicas of the partition, at most {limit:.0f} allowed"
+            text = f"{group} {name} holds {before:.0f} replicas of {partition_name(i)}, limit {limit:.0f}"
+            text = f"{text}; {moved(i, False)}"
         else:
-            state = "is to be emptied" if why == DRAIN_GOAL else "is dead or its log dir offline"
-            text = f"broker {what} {state}: {before:.0f} -> {after:.0f} replicas left"
-        text = f"{text}; broker {ids[target[i]]} bears it best; {others(i)}"
-        return ReplicaReason(NAMES[why], None, what, before, after, limit, text)
+            left = f"({before:.0f} -> {after:.0f} replicas left)"
+            text = f"broker {what} {state[why]}; {moved(i, True)} {left}"
+        return ReplicaReason(NAMES[why], None, what, before, after, limit, f"{text}{others(i)}")
 
     def by_topic(i: int) -> ReplicaReason:
         before, after, limit = measure[i]
@@ -180,19 +224,20 @@ def narrator(
         ):
             named = "min_leaders_per_topic"
         named = "add" if ids[target[i]] in added else named
-        aim, there = ("relieved", target[i]) if after < before else ("filled", source[i])
-        far = f"; broker {ids[there]} {other[i][0]:.0f} -> {other[i][1]:.0f}" if there >= 0 else ""
-        tail = "" if kind[i] == LEADER_STEP else f"; {others(i)}"
+        relieved = after < before
+        there = target[i] if relieved else source[i]
+        far = f", broker {ids[there]} {other[i][0]:.0f} -> {other[i][1]:.0f}" if there >= 0 else ""
+        holds = f"holds {before:.0f} replicas" if of == "replicas" else f"leads {before:.0f} partitions"
         text = (
-            f"broker {ids[b]} {aim}: {of} of topic {topic} {before:.0f} -> {after:.0f}, limit {limit:.0f}"
-            f"{far}{tail}"
+            f"broker {ids[b]} {holds} of topic {topic}, limit {limit:.0f}; {moved(i, relieved)} "
+            f"({before:.0f} -> {after:.0f}{far}){others(i)}"
         )
         return ReplicaReason(named, None, ids[b], before, after, limit, text)
 
     def for_a_role(i: int, later: int) -> ReplicaReason:
         text = (
-            f"broker {ids[target[i]]} gets a replica, so that it can lead the partition "
-            f"(move {order[later]}); {others(i)}"
+            f"broker {ids[target[i]]} is to lead {partition_name(i)} (move {order[later]}) and holds no "
+            f"replica; {moved(i, False)}{others(i)}"
         )
         return replace(by_topic(later), before=None, after=None, text=text)
 

@@ -349,19 +349,18 @@ class _Narrator:
         """The reason of a step; to be asked for one after the other."""
         problem = self.problem
         kind, p, source, target, role = (int(column[i]) for column in self.steps)
-        wanted = int(problem.target_factor[p])
+        wanted, parts = int(problem.target_factor[p]), problem.snapshot.partitions
+        name = f"{parts.topics[parts.topic[p]]}-{parts.number[p]}"
         if kind == LEADER_STEP:
             use = problem.arrays.use[p, 1] - problem.arrays.use[p, 0]
-            text = "the partition's leader is offline"
+            text = f"{name}'s leader is offline"
             if source >= 0 and (p, source) in self.departs:
                 drop = self.departs[p, source]
-                text = (
-                    f"broker {self.ids[source]} hands over, so that its replica can be dropped (move {drop})"
-                )
+                text = f"the replica of broker {self.ids[source]}, which leads, is dropped (move {drop})"
             self._bear(target, use)
             if source >= 0:
                 self._bear(source, -use)
-            told = f"{text}; broker {self.ids[target]} holds the partition in sync"
+            told = f"{text}; moves leader of {name} to broker {self.ids[target]}, which is in sync"
             return ReplicaReason(
                 GOAL, None, self.ids[source if source >= 0 else target], None, None, None, told
             )
@@ -369,18 +368,18 @@ class _Narrator:
         if target >= problem.brokers:
             self.number[p] -= 1
             what, side = source, -1.0
-            why = f"broker {self.ids[source]} {self._state(p, source)}"
+            does = f"drops that of broker {self.ids[source]}, which {self._state(p, source)}"
         else:
             self.number[p] += 1
             what, side = target, 1.0
-            why = f"broker {self.ids[target]} bears it best"
+            does = f"adds one on broker {self.ids[target]}"
         after = self.number[p]
         load = self._load(what, side * use)
-        text = f"{wanted} replicas asked for: {before} -> {after}; {why}{load}"
+        text = f"{name} has {before} of {wanted} replicas; {does}{load}"
         if side > 0:
             rejected = self.reasons.rejected[i].tolist()
             rejected[0] -= problem.vacancies - 1
-            text = f"{text}; {rejections(problem.brokers - 1, 'others', rejected, RULES)}"
+            text = f"{text}{rejections(problem.brokers - 1, rejected, RULES)}"
         return ReplicaReason(GOAL, None, self.ids[what], float(before), float(after), float(wanted), text)
 
     def _bear(self, b: int, use: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -398,7 +397,7 @@ class _Narrator:
         name, scale = RESOURCES[r], None
         if name in self.problem.snapshot.quality.nominal_capacity:
             scale = UnitScale(float(self.problem.snapshot.brokers.capacity[b, r]), UNITS[name])
-        return f": {resource_name(name)} {change(float(was[r]), max(0.0, float(now[r])), scale)}"
+        return f" ({resource_name(name)} {change(float(was[r]), max(0.0, float(now[r])), scale)})"
 
     def _state(self, p: int, b: int) -> str:
         """Why the replica of a broker goes first, or that its going levels best."""

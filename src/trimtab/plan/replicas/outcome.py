@@ -88,9 +88,12 @@ def limit_order_moves(
     return wrong[:left], Problem("limit_reached", text, proof={"goal": ORDER_GOAL, "partitions": number})
 
 
-def order_reason(broker: int, first: int) -> ReplicaReason:
-    """Of a list of which `broker` leads and `first` is the first; Kafka's ids."""
-    text = f"broker {broker} leads, and broker {first} is the first of the list: an election would undo it"
+def order_reason(name: str, broker: int, first: int) -> ReplicaReason:
+    """Of a partition's list of which `broker` leads and `first` is the first; Kafka's ids."""
+    text = (
+        f"broker {broker} leads {name}, but an election would make broker {first} leader, the first of its "
+        f"list; puts broker {broker} first"
+    )
     return ReplicaReason(ORDER_GOAL, None, broker, None, None, None, text)
 
 
@@ -140,7 +143,7 @@ def plan_of(
     before = imbalance(load_before, brokers.capacity, brokers.in_service, RESOURCES)
     after = imbalance(path.load, brokers.capacity, brokers.in_service, RESOURCES)
     reasons = _reasons(problem, path, usage)
-    moves = _moves(problem, path.steps, reasons, path.log_dir_schedule, usage)
+    moves = _moves(problem, path.steps, reasons, path.log_dir_schedule, usage, path.goal)
     path, orders, left_out = _in_preferred_order(problem, path, len(moves))
     moves += orders
     cost = cost_of(moves)
@@ -281,6 +284,7 @@ def _moves(
     reasons: StepReasons,
     log_dir_schedule: LogDirSchedule,
     usage: FloatArray,
+    goal: UsageLimits,
 ) -> tuple[ReplicaMove, ...]:
     """The steps, and between them the moves from dir to dir."""
     parts, ids = problem.snapshot.partitions, problem.snapshot.brokers.id.tolist()
@@ -295,7 +299,7 @@ def _moves(
     if problem.resizes:
         reason = factor_narrator(problem, steps, reasons, usage, order)
     else:
-        reason = narrator(problem, steps, reasons, order)
+        reason = narrator(problem, steps, reasons, order, goal)
     made = []
     columns = (*(column.tolist() for column in steps[:4]), log_dir_schedule.pairs)
     for i, (kind, p, source, target, (source_dir, target_dir)) in enumerate(zip(*columns, strict=True)):
@@ -353,7 +357,9 @@ def _in_preferred_order(
             source=ids[leaders[p]],
             target=ids[leaders[p]],
             bytes=0,
-            reason=order_reason(ids[leaders[p]], ids[rows[p, 0]]),
+            reason=order_reason(
+                f"{parts.topics[parts.topic[p]]}-{parts.number[p]}", ids[leaders[p]], ids[rows[p, 0]]
+            ),
         )
         for at, p in enumerate(wrong.tolist())
     )

@@ -50,20 +50,27 @@ def blank_reasons(steps: int, rules: int) -> StepReasons:
     )
 
 
-def rejections(choices: int, others: str, rejected: Sequence[int], rules: Sequence[str]) -> str:
-    """The fate of the other brokers, for people.
+def rejections(choices: int, rejected: Sequence[int], rules: Sequence[str]) -> str:
+    """The end of a reason: why other brokers are no destination; empty where nothing was against them.
 
     Parameters
     ----------
-    choices, others
-        How many there were to choose from, and the word for them.
+    choices
+        How many other brokers there were to choose from.
     rejected, rules
         How many were no destination by each of the balancer's rules, and the rules in words.
     """
     if choices <= 0:
-        return "no other broker to choose from"
+        return "; there is no other broker"
     said = [f"{number} {rule}" for number, rule in zip(rejected, rules, strict=True) if number]
-    return f"of {choices} {others} rejected: {', '.join(said) if said else 'none, all less suited'}"
+    brokers = "1 other broker" if choices == 1 else f"{choices} other brokers"
+    return f"; of {brokers} rejected: {', '.join(said)}" if said else ""
+
+
+def from_average(before: float, average: float) -> str:
+    """How far a utilisation lies from the average: `88% more`, `0.4% less`."""
+    off = before / average - 1.0
+    return f"{abs(off):.{0 if abs(off) >= 0.01 else 1}%} {'more' if off > 0 else 'less'}"
 
 
 class UnitScale(NamedTuple):

@@ -121,7 +121,9 @@ def test_partitions_are_added_with_room_to_grow() -> None:
     added = planned(225.0, 4)
     assert added.partitions == 6
     assert "5 consumers are needed" in added.moves[0].reason.text
-    assert added.moves[0].reason.text.endswith("6 leave room to grow, each at 62%")
+    assert added.moves[0].reason.text.endswith(
+        "adds partitions up to 6, which leaves room to grow (62% of a consumer each)"
+    )
     assert planned(243.0, 6).partitions == 6
     few = plan_keys(a_snapshot({0: 225.0}, capacity=60.0), replace(SETTINGS, max_partitions=5))
     assert few.partitions == 5

@@ -50,7 +50,10 @@ def test_the_one_replica_that_levels_two_dirs_moves() -> None:
     assert (plan.log_dirs.before.worst_deviation, plan.log_dirs.after.worst_deviation) == (0.5, 0.0)
     reason = plan.moves[0].reason
     assert (reason.goal, reason.before, reason.after, reason.broker) == ("log_dirs", 0.72, 0.48, 1)
-    assert reason.text == "log dir /a relieved: disk 72.0% -> 48.0%, limit 52.8%; /b 24.0% -> 48.0%"
+    assert reason.text == (
+        "log dir /a is 72.0% full, limit 52.8%; moves replica of small-0 from /a to /b "
+        "(/a 72.0% -> 48.0%, /b 24.0% -> 48.0%)"
+    )
     assert [(one.before, one.after) for one in plan.assignments] == [((1,), (1,))]
     assert ", 1 replica to another log dir of its broker (12 B)" in plan_text(plan)
 

@@ -56,7 +56,10 @@ def test_a_replica_is_added_where_it_levels_best_and_nothing_else_moves() -> Non
         *("replication_factor", 4),
         *(2.0, 3.0, 3.0),
     )
-    assert reason.text.startswith("3 replicas asked for: 2 -> 3; broker 4 bears it best: disk 0.0% -> 5.0%")
+    moved_partition = f"{plan.moves[0].topic}-{plan.moves[0].partition}"
+    assert reason.text.startswith(
+        f"{moved_partition} has 2 of 3 replicas; adds one on broker 4 (disk 0.0% -> 5.0%)"
+    )
 
 
 def test_racks_come_before_level_loads() -> None:
@@ -105,9 +108,9 @@ def test_offline_replicas_are_dropped_first_then_those_that_lag_then_those_that_
         ("drop", "lags-0", 2, 2),
     ]
     texts = {move.topic: move.reason.text for move in plan.moves}
-    assert "broker 4 is dead" in texts["dead"]
-    assert "broker 2 is not in sync" in texts["lags"]
-    assert "broker 3 can spare it best: disk 62.0% -> 61.0%" in texts["full"]
+    assert "has 3 of 2 replicas; drops that of broker 4, which is dead" in texts["dead"]
+    assert "drops that of broker 2, which is not in sync" in texts["lags"]
+    assert "drops that of broker 3, which can spare it best (disk 62.0% -> 61.0%)" in texts["full"]
     assert (plan.cost.bytes, plan.cost.dropped_replicas, plan.bound.bytes) == (0, 3, 0)
 
 
@@ -133,7 +136,10 @@ def test_a_leader_hands_over_before_its_replica_is_dropped() -> None:
     plan = planned([partition("a", 0, [1, 2, 3], in_sync=[1, 2])], brokers, replication_factor={"a": 2})
     assert moved(plan) == [("leader", "a-0", 1, 2), ("drop", "a-0", 1, 1)]
     assert [(a.after, a.leader_after) for a in plan.assignments] == [((2, 3), 2)]
-    assert "so that its replica can be dropped (move 2)" in plan.moves[0].reason.text
+    assert plan.moves[0].reason.text == (
+        "the replica of broker 1, which leads, is dropped (move 2); moves leader of a-0 to broker 2, which "
+        "is in sync"
+    )
 
 
 def test_a_leader_on_a_broker_above_theta_hands_over_too() -> None:

@@ -46,7 +46,11 @@ def test_a_host_above_theta_is_relieved_although_no_broker_is_full() -> None:
     assert move.target in (3, 4)
     assert move.reason.goal == "host_load"
     assert move.reason.resource == "network_out"
-    assert move.reason.text.startswith("host a relieved: network out 85.7% -> 71.4%, limit 80.0%; host b")
+    assert move.reason.text.startswith(
+        f"host a is at 85.7% network out, limit 80.0%; moves leading replica of "
+        f"{move.topic}-{move.partition} from broker {move.source} to broker {move.target} "
+        "(network out 85.7% -> 71.4%, host b"
+    )
     assert found.hosts is not None
     assert found.hosts.before.peak_usage["network_out"] == pytest.approx(120 / 140)
     assert found.hosts.after.peak_usage["network_out"] == pytest.approx(100 / 140)

@@ -13,7 +13,7 @@ from trimtab.plan.replicas import trim
 from trimtab.plan.replicas.arrays import Placement
 from trimtab.plan.replicas.outcome import plan_of
 from trimtab.plan.replicas.problem import problem_data
-from trimtab.plan.search.reasons import change
+from trimtab.plan.search.reasons import change, from_average, rejections
 
 
 def handed_over(leader_load: float) -> tuple[ReplicaMove, ReplicaMove]:
@@ -38,14 +38,14 @@ def handed_over(leader_load: float) -> tuple[ReplicaMove, ReplicaMove]:
     return lead, copy
 
 
-@pytest.mark.parametrize(("load", "told"), [(0.0, "(move 2); no load moves yet"), (0.04, "50.04% -> 50.00%")])
+@pytest.mark.parametrize(("load", "told"), [(0.0, "(no load moves yet)"), (0.04, "50.04% -> 50.00%")])
 def test_a_leadership_that_only_lets_a_copy_leave_says_so_and_serves_what_the_copy_serves(
     load: float, told: str
 ) -> None:
     """Who leads makes no difference to the load, or next to none; but 1 cannot go before 3 leads."""
     lead, copy = handed_over(load)
     assert (
-        "broker 1 hands the partition over, so that its replica can go to broker 2 (move 2)"
+        "its replica is to leave broker 1 for broker 2 (move 2); moves leader of t-0 to broker 3 first"
         in lead.reason.text
     )
     assert told in lead.reason.text
@@ -60,8 +60,25 @@ def test_a_leadership_that_relieves_its_broker_says_by_how_much_and_what_follows
     reason = handed_over(40.0)[0].reason
     assert (reason.goal, reason.resource, reason.broker) == ("theta", "network_out", 1)
     assert (reason.before, reason.after) == (pytest.approx(0.9), pytest.approx(0.5))
-    assert reason.text.startswith("broker 1 relieved: network out 90.0% -> 50.0%, limit 80.0%; ")
+    assert reason.text.startswith(
+        "broker 1 is at 90.0% network out, limit 80.0%; moves leader of t-0 to broker 3 "
+        "(network out 90.0% -> 50.0%, broker 3 "
+    )
     assert reason.text.endswith("; its replica follows to broker 2 (move 2)")
+
+
+def test_a_reason_says_how_far_its_broker_is_from_the_average_and_what_the_step_does() -> None:
+    """One leader of four sends on each of two brokers, two on the third and none on the fourth."""
+    brokers = [broker(b, capacity=(1000.0,) * 4) for b in (1, 2, 3, 4)]
+    partitions = [partition("t", i, [b], load=(0, 60, 0, 100)) for i, b in enumerate((1, 2, 3, 3))]
+    (move,) = trim.plan(snapshot(brokers, partitions), ReplicasSettings()).moves
+    name = f"t-{move.partition}"
+    assert move.reason.text in (
+        f"broker 3 sends 100% more than the average; moves leading replica of {name} to broker 4 "
+        "(network out 20.0% -> 10.0%, broker 4 0.0% -> 10.0%)",
+        f"broker 4 sends 100% less than the average; moves leading replica of {name} from broker 3 to "
+        "broker 4 (network out 0.0% -> 10.0%, broker 3 20.0% -> 10.0%)",
+    )
 
 
 def test_no_reason_shows_a_change_that_cannot_be_seen() -> None:
@@ -98,3 +115,17 @@ def test_no_reason_shows_a_change_that_cannot_be_seen() -> None:
 def test_a_change_is_told_in_as_many_digits_as_it_takes(before: float, after: float, told: str) -> None:
     """One digit hides what a small partition moves."""
     assert change(before, after) == told
+
+
+def test_a_deviation_is_told_in_percent_of_the_average() -> None:
+    """One digit more where a whole percent would read as none."""
+    told = [from_average(one, 0.25) for one in (0.47, 0.2, 0.0, 0.2511)]
+    assert told == ["88% more", "20% less", "100% less", "0.4% more"]
+
+
+def test_a_reason_names_rejected_brokers_only_where_there_are_some() -> None:
+    """Of three others one holds a replica; of none, that is said; none rejected is no sentence."""
+    rules = ("by state", "for holding a replica")
+    assert rejections(3, [0, 1], rules) == "; of 3 other brokers rejected: 1 for holding a replica"
+    assert rejections(3, [0, 0], rules) == ""
+    assert rejections(0, [0, 0], rules) == "; there is no other broker"

@@ -75,11 +75,12 @@ def test_replicas_of_every_topic_are_evened() -> None:
     assert (missed.topics, missed.before, missed.after) == (2, 2, 0)
     first = next(move.reason for move in found.moves if move.kind == "replica" and move.topic == "a")
     assert first.resource is None
-    copies = [m.reason for m in found.moves if m.topic == "a" and m.reason.text.startswith("broker 3 filled")]
+    copies = [m.reason for m in found.moves if m.topic == "a" and m.reason.text.startswith("broker 3 holds")]
     assert [(one.before, one.after) for one in copies] == [(n, n + 1) for n in range(len(copies))]
     assert len(copies) > 2
     assert first.text.startswith(
-        "broker 3 filled: replicas of topic a 0 -> 1, limit 4; broker 1 6 -> 5; of 1"
+        "broker 3 holds 0 replicas of topic a, limit 4; moves leading replica of a-0 from broker 1 to "
+        "broker 3 (0 -> 1, broker 1 6 -> 5)"
     )
     assert "topic replicas       2          2      0" in plan_text(found)
 
@@ -103,7 +104,8 @@ def test_a_copy_that_makes_a_leader_says_so() -> None:
     assert leaders(two_topics(), found, "a") == {1: 2, 2: 2, 3: 2}
     assert {move.reason.goal for move in found.moves} == {"min_leaders_per_topic"}
     copy = next(move for move in found.moves if move.kind == "replica")
-    assert "gets a replica, so that it can lead the partition (move " in copy.reason.text
+    assert copy.reason.text.startswith(f"broker 3 is to lead a-{copy.partition} (move ")
+    assert f"and holds no replica; moves replica of a-{copy.partition} from broker " in copy.reason.text
     assert found.settings["min_leaders_per_topic"] == {"a": 2}
     assert found.topics is not None
     assert {goal: one.topics for goal, one in found.topics.items()} == {"min_leaders_per_topic": 1}

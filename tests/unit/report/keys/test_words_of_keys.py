@@ -100,7 +100,10 @@ def test_a_plan_tells_what_goes_where_and_what_comes_of_it() -> None:
     assert "cost: 4 key groups to move, 1 key to split otherwise; 85 records/s go elsewhere" in text
     assert "fullest partition: 2.29 times the mean, 1.05 after" in text
     assert re.search(r"\n +0 +1,000 +120\.0 +55\.0 +never, or not known +22 s\n", text)
-    assert "90 records/s, 43.0% of all, 90% of what is done of a partition (100): 45 in each of 2" in text
+    assert (
+        "the key has 90 records/s, 43.0% of all and 90% of the capacity of a partition (100); "
+        "splits it over 2 partitions (45 records/s each)"
+    ) in text
     assert "0 → 0, 1" in text
     more = plan_keys(hot(capacity=60.0), replace(KeysSettings(), max_partitions=8))
     assert "4 → 5 partitions" in RENDERER.plan_text(more)
