@@ -25,7 +25,7 @@ from trimtab_store.core.messages import (
     Promised,
 )
 from trimtab_store.core.paxos import RetainedLog
-from trimtab_store.format.log import FIRST_FORMAT, DiskError, NodeLog, segment_path, segments
+from trimtab_store.format.log import DiskError, NodeLog, segment_path, segments
 from trimtab_store.format.wire import encoded
 
 SEGMENT_BYTES = 500
@@ -177,30 +177,6 @@ def test_what_a_start_has_read_stays(tmp_path: Path) -> None:
     disk.close()
 
 
-def of_the_first_format(folder: Path, lines: list[tuple[int, Any]], behind: bytes = b"") -> None:
-    """A log as versions before wrote it."""
-    folder.mkdir(exist_ok=True)
-    head = (FIRST_FORMAT, "c", 1)
-    (folder / "log").write_bytes(b"".join(map(encoded, (head, *lines))) + behind)
-
-
-def test_a_log_of_the_first_format_is_written_anew(tmp_path: Path) -> None:
-    """Stopped anywhere, with a torn end: it is the one or the other. Older programs refuse the new one."""
-    lines = story(24)
-    prepared = tmp_path / "prepared"
-    of_the_first_format(prepared, lines, encoded((0, Promised((9, 9))))[:-3])
-
-    def do(folder: Path) -> None:
-        NodeLog(folder / "log", "c", 1, segment_bytes=SEGMENT_BYTES).close()
-
-    def look(folder: Path) -> None:
-        assert recovered(folder) == sorted_lines(needed(lines))
-
-    assert stopped_everywhere(tmp_path, do, look, prepared) > 10
-    look(tmp_path / "now")
-    assert (tmp_path / "now" / "log").stat().st_size < 50
-
-
 def test_it_stays_bounded_and_is_compacted_at_a_start(tmp_path: Path) -> None:
     """By what is needed: twice that, and three segments."""
     sizes = []
@@ -322,10 +298,10 @@ def test_a_full_disk_at_a_compaction_leaves_the_log_as_it_was(
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
-    """With both formats that are known."""
-    (tmp_path / "log").write_bytes(encoded(("trimtab/masters-log/3", "c", 1, "more")))
+    """It says which one is there, and which one is read."""
+    (tmp_path / "log").write_bytes(encoded(("trimtab/masters-log/2", "c", 1, "more")))
     with pytest.raises(
-        InputError, match="has format 'trimtab/masters-log/3', expected 'trimtab/masters-log/2'"
+        InputError, match="has format 'trimtab/masters-log/2', expected 'trimtab/masters-log/3'"
     ):
         NodeLog(tmp_path / "log", "c", 1)
 

@@ -118,9 +118,9 @@ def test_a_node_that_is_no_voter_is_refused(tmp_path: Path, changes: dict[str, A
     [
         (
             {0: "trimtab/masters-wire/1"},
-            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/4: run the",
+            "began in trimtab/masters-wire/1, expected trimtab/masters-wire/5: run the",
         ),
-        ({0: "http"}, "did not begin as trimtab/masters-wire/4 does"),
+        ({0: "http"}, "did not begin as trimtab/masters-wire/5 does"),
         ({1: "other"}, "node 1 is of cluster 'other', expected 'c'"),
         ({2: 0}, "node 0 is none of this cluster"),
         ({2: 3}, "node 3 is none of this cluster, expected another of 3 nodes"),

@@ -186,7 +186,7 @@ def test_an_older_version_hears_why_it_is_refused(tmp_path: Path, secret: bytes)
             form, why = await answered(OLD)
             assert form == WIRE
             assert why.startswith(
-                "a connection began in trimtab/masters-wire/2, expected trimtab/masters-wire/4"
+                "a connection began in trimtab/masters-wire/2, expected trimtab/masters-wire/5"
             )
             other = await answered((WIRE, "other", *OLD[2:]))
             assert other == (
@@ -205,7 +205,7 @@ def test_an_older_version_hears_why_it_is_refused(tmp_path: Path, secret: bytes)
             "node 2 closed the connection without an answer: probably another version of trimtab runs there",
         ),
         (encoded((OLD[0], b"n" * NONCE_BYTES)), f"node 2 does not speak {WIRE}: run the same version"),
-        (encoded(("trimtab/masters-wire/5", "no\x1b[31m")), r"node 2 refuses: no\[31m$"),
+        (encoded(("trimtab/masters-wire/6", "no\x1b[31m")), r"node 2 refuses: no\[31m$"),
         (rejection_frame("é" * 2000), "node 2 refuses: éé"),
     ],
 )

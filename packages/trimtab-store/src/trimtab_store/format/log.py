@@ -21,9 +21,7 @@ from trimtab_common.errors import InputError, NodeError
 from trimtab_store.core.paxos import RetainedLog
 from trimtab_store.format.wire import TornFrameError, encoded, frames
 
-FORMAT: Final = "trimtab/masters-log/2"
-FIRST_FORMAT: Final = "trimtab/masters-log/1"
-"""One file that only grew; read once, and written anew as segments."""
+FORMAT: Final = "trimtab/masters-log/3"
 MAKING: Final = ".making"
 _HINTS: Final = {
     errno.ENOSPC: "is full: free space there",
@@ -96,8 +94,8 @@ def lock(path: Path) -> int:
     return head
 
 
-def log_format(path: Path, cluster: str, node: int) -> str | None:
-    """The format of a node's log by its head; None if it has none yet.
+def has_head(path: Path, cluster: str, node: int) -> bool:
+    """Whether a node's log has its head already.
 
     Raises
     ------
@@ -105,19 +103,18 @@ def log_format(path: Path, cluster: str, node: int) -> str | None:
         If it is another node's, of a version that is not known here, or damaged.
     """
     for _, found in read(path, may_be_torn=True):
-        for known in (FORMAT, FIRST_FORMAT):
-            if found == (known, cluster, node):
-                return known
+        if found == (FORMAT, cluster, node):
+            return True
         form = found[0] if isinstance(found, tuple) and found else found
-        if form not in (FORMAT, FIRST_FORMAT):
+        if form != FORMAT:
             raise InputError(
-                f"{path} has format {form!r}, expected {FORMAT!r} or {FIRST_FORMAT!r}: run this node with "
-                "the version of trimtab that wrote it, or a later one"
+                f"{path} has format {form!r}, expected {FORMAT!r}: run this node with the version of trimtab "
+                "that wrote it"
             )
         raise InputError(
             f"{path} is the log of {found}, expected {(form, cluster, node)}: give this node its own folder"
         )
-    return None
+    return False
 
 
 def segment_path(path: Path, number: int) -> Path:
@@ -155,22 +152,6 @@ def begin(path: Path, data: bytes) -> int:
         os.close(file)
         raise
     return file
-
-
-def replace_head(path: Path, data: bytes) -> int:
-    """Put another head in the place of a log's, on disk; the new one is locked from the beginning."""
-    making = path.with_name(path.name + MAKING)
-    head = os.open(making, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        fcntl.flock(head, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        write_all(head, data)
-        os.fsync(head)
-        os.replace(making, path)
-        sync_folder(path.parent)
-    except BaseException:
-        os.close(head)
-        raise
-    return head
 
 
 def is_complete(path: Path) -> bool:
@@ -439,11 +420,8 @@ class NodeLog:
 
     def _open(self) -> None:
         remove_unfinished(self.path)
-        form = log_format(self.path, self._cluster, self._node)
-        if form is None:
+        if not has_head(self.path, self._cluster, self._node):
             self._begin()
-        elif form == FIRST_FORMAT:
-            self._rewrite()
         else:
             self._read_segments()
         if self._is_compaction_worthwhile(self._offset):
@@ -461,21 +439,6 @@ class NodeLog:
         write_all(self._head, encoded((FORMAT, self._cluster, self._node)))
         os.fsync(self._head)
         sync_folder(self.path.parent)
-
-    def _rewrite(self) -> None:
-        """Make segments of a log of the first format, which stays what counts until its head is replaced."""
-        for number in segments(self.path):
-            os.unlink(segment_path(self.path, number))
-        size = self._read(self.path, 0, may_be_torn=True)
-        self.torn_bytes = self.path.stat().st_size - size
-        compaction = LogCompaction({0: self.path}, self._retained, 1)
-        made = compaction.write(segment_path(self.path, 1), self._first(1, whole=True), self._stopping)
-        assert made is not None
-        self._closed[1] = made
-        self._begin_segment(2, whole=False)
-        before = self._head
-        self._head = replace_head(self.path, encoded((FORMAT, self._cluster, self._node)))
-        os.close(before)
 
     def _read_segments(self) -> None:
         numbers = segments(self.path)

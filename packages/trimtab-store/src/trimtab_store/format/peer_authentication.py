@@ -20,7 +20,7 @@ from trimtab_store.format.configuration import Shared
 from trimtab_store.format.wire import encoded
 
 KIND: Final = "trimtab/masters-wire/"
-FORMAT: Final = KIND + "4"
+FORMAT: Final = KIND + "5"
 HANDSHAKE_BYTES: Final = 1024
 """Whoever has proved nothing yet gets no more memory."""
 NONCE_BYTES: Final = 32

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Final, NoReturn, get_args, get_origin, get_type_hints
 from zlib import crc32
@@ -16,7 +17,6 @@ import msgspec
 
 from trimtab_common.errors import InputError
 from trimtab_store.core import messages
-from trimtab_store.core import messages as entries
 from trimtab_store.core.messages import NAME_BYTES, FetchRequest, GroupSnapshot, OffsetUpload, name_bytes
 from trimtab_store.core.state import Integers
 from trimtab_store.core.token import CLUSTER, WholeCluster
@@ -36,7 +36,7 @@ _PLAIN: Final[dict[Any, Any]] = {
 
 
 class _TaggedUnion(type):
-    """A type whose values are messages of some kinds: msgspec takes a named tuple itself for an array."""
+    """A type whose values are entries of some kinds, each of which carries its number."""
 
     kinds: frozenset[type]
 
@@ -45,19 +45,37 @@ class _TaggedUnion(type):
 
 
 def form_of(hint: Any) -> Any:
-    """The form of values of a type: bounded numbers, tuples of forms, messages as they were decoded."""
+    """The form of values of a type: bounded numbers, tuples of forms, and records with bounded numbers."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if get_origin(hint) is tuple:
         return tuple[tuple(one if one is ... else form_of(one) for one in get_args(hint))]  # type: ignore[misc]
-    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    name = "message" if len(kinds) > 1 else kinds[0].__name__
-    return _TaggedUnion(name, (), {"kinds": frozenset(kinds)})
+    if isinstance(hint, UnionType):
+        return _TaggedUnion("message", (), {"kinds": frozenset(get_args(hint))})
+    return _bounded(hint)
+
+
+@cache
+def _bounded(kind: type[tuple[Any, ...]]) -> type[tuple[Any, ...]]:
+    """A message inside another: msgspec reads it by the types of its fields, so these get their bounds."""
+    forms = {name: form_of(hint) for name, hint in get_type_hints(kind).items()}
+    return type(kind.__name__, (kind,), {"__slots__": (), "__annotations__": forms})
 
 
 def fields_of(kind: type) -> Any:
     """The form of a message's fields, a tuple."""
     return tuple[tuple(form_of(hint) for hint in get_type_hints(kind).values())]  # type: ignore[misc]
+
+
+def _has_union(hint: Any) -> bool:
+    """Whether values of a type hold one of several kinds of entries, which is told by its number."""
+    if isinstance(hint, UnionType) or hint is Any:
+        return True
+    return any(_has_union(one) for one in get_args(hint)) or any(map(_has_union, _hints_of(hint)))
+
+
+def _hints_of(hint: Any) -> list[Any]:
+    return list(get_type_hints(hint).values()) if isinstance(hint, type) and issubclass(hint, tuple) else []
 
 
 NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
@@ -75,10 +93,10 @@ NUMBERED: Final[dict[int, type[tuple[Any, ...]]]] = {
     31: messages.GroupReport,
     32: messages.AskMap, 33: messages.MapIs, 34: messages.ChangeMap,
     37: messages.Rejoin, 38: messages.Rejoined,
-    40: entries.NoOp, 41: entries.MessageRecord, 42: entries.AppendMessages, 43: entries.SyncOffsets,
-    44: entries.ClaimMastership, 45: entries.TransferMastership, 46: entries.AcquireToken,
-    47: entries.PublishMap,
-    48: entries.ChangeClaims,
+    40: messages.NoOp, 41: messages.MessageRecord, 42: messages.AppendMessages, 43: messages.SyncOffsets,
+    44: messages.ClaimMastership, 45: messages.TransferMastership, 46: messages.AcquireToken,
+    47: messages.PublishMap,
+    48: messages.ChangeClaims,
 }  # fmt: skip
 """Number to message."""
 FIRST_ENTRY: Final = 40
@@ -87,6 +105,8 @@ FRAME_HEAD: Final = struct.Struct("<II")
 MAX_FRAME_BYTES: Final = 256 << 20
 """A longer frame is a length that was read wrong."""
 _CODES: Final = {kind: code for code, kind in NUMBERED.items()}
+_UNIONS: Final = frozenset(code for code, kind in NUMBERED.items() if any(map(_has_union, _hints_of(kind))))
+"""Messages with a field that holds one of several kinds of entries."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
@@ -95,11 +115,15 @@ class TornFrameError(Exception):
 
 
 def _packed(value: Any) -> Any:
-    if isinstance(value, tuple):
-        code = _CODES.get(type(value))
-        plain = [_packed(one) for one in value]
-        return plain if code is None else msgspec.msgpack.Ext(code, _ENCODER.encode(plain))
-    return value
+    """A value as msgspec can write it: a message is its number and its fields, which go as they are."""
+    if not isinstance(value, tuple):
+        return value
+    code = _CODES.get(type(value))
+    if code is None:
+        # A record that was read inside another message is of a class of its own, and goes without a number.
+        return [_packed(one) for one in value]
+    fields = [_packed(one) for one in value] if code in _UNIONS else value
+    return msgspec.msgpack.Ext(code, _ENCODER.encode(fields))
 
 
 def _tuples(value: Any) -> Any:
@@ -113,22 +137,11 @@ def _extension(code: int, data: memoryview) -> Any:
     try:
         fields = _FIELDS[kind](data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if kind is not entries.MessageRecord:
-            raise _other_fields(kind, error) from None
-        fields = _text_record(data, error)
+        raise _other_fields(kind, error) from None
     if kind is messages.GroupSnapshot:
         slot, state = fields
         fields = slot, tuple([_tuples(one) for one in state])
     return tuple.__new__(kind, fields)
-
-
-def _text_record(data: memoryview, error: Exception) -> tuple[Any, ...]:
-    """A message whose payload is text: nodes took them before, so logs hold them."""
-    try:
-        fields: tuple[Any, ...] = _TEXT_RECORD(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _other_fields(entries.MessageRecord, error) from None
-    return fields
 
 
 def _other_fields(kind: type, error: Exception) -> InputError:
@@ -139,7 +152,6 @@ _DECODER: Final = msgspec.msgpack.Decoder(ext_hook=_extension)
 _FIELDS: Final[dict[type, Callable[[memoryview], tuple[Any, ...]]]] = {
     kind: msgspec.msgpack.Decoder(fields_of(kind), ext_hook=_extension).decode for kind in NUMBERED.values()
 }
-_TEXT_RECORD: Final = msgspec.msgpack.Decoder(form_of(tuple[str, str, int, str])).decode
 
 
 def encoded(value: Any) -> bytes:
@@ -163,7 +175,7 @@ def decoded(body: bytes | memoryview, crc: int) -> Any:
 
     Raises
     ------
-    TornError
+    TornFrameError
         If the body is not what was written.
     InputError
         If it is, but nothing that is known here.
@@ -185,7 +197,7 @@ def frames(data: memoryview, start: int = 0) -> Iterator[tuple[int, Any]]:
 
     Raises
     ------
-    TornError
+    TornFrameError
         At the first frame that is not whole; none at a clean end.
     """
     at = start
@@ -233,7 +245,7 @@ def checked_message(text: Any) -> tuple[int, Any]:
 
 
 def _check_state(group: int, snapshot: GroupSnapshot) -> None:
-    """Errors as in `opened`."""
+    """Errors as in `checked_message`."""
     try:
         msgspec.convert(snapshot.state, _CLUSTER if group == CLUSTER else _STATE)
     except msgspec.ValidationError as error:
@@ -244,7 +256,7 @@ def _check_state(group: int, snapshot: GroupSnapshot) -> None:
 
 
 def _check_names(request: FetchRequest | OffsetUpload) -> None:
-    """Errors as in `opened`."""
+    """Errors as in `checked_message`."""
     for what, name in (("a consumer", request.consumer), ("a topic", request.topic)):
         if name_bytes(name) > NAME_BYTES:
             raise InputError(
