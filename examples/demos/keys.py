@@ -20,9 +20,9 @@ from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.keys.executor import EXECUTOR
 from trimtab.act.keys.state import KeysExecutionSettings as ActSettings
 from trimtab.act.keys.state import KeysExecutionState, RoutingStepKind
-from trimtab.files.keys.plan import FORMAT as PLANS
+from trimtab.files.keys.formats import PLAN_FORMAT as PLANS
+from trimtab.files.keys.formats import SNAPSHOT_FORMAT as SNAPSHOTS
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.files.keys.snapshot import FORMAT as SNAPSHOTS
 from trimtab.history.keys.stream import Zipf, key_name
 from trimtab.jars.fetch import ProgressCallback, spark_kafka_jars
 from trimtab.lab.sandbox.kafka import KafkaSandbox

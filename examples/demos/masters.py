@@ -20,9 +20,9 @@ from demos.screen import DemoOutput
 from demos.turn import DemoPipeline, carry_out
 from trimtab.act.masters.executor import EXECUTOR
 from trimtab.act.masters.state import TransferSettings
-from trimtab.files.masters.plan import FORMAT as PLANS
+from trimtab.files.masters.formats import PLAN_FORMAT as PLANS
+from trimtab.files.masters.formats import SNAPSHOT_FORMAT as SNAPSHOTS
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.files.masters.snapshot import FORMAT as SNAPSHOTS
 from trimtab.lab.sandbox.masters.clients import StoreClients
 from trimtab.lab.sandbox.masters.sandbox import MastersSandbox
 from trimtab.model.errors import SandboxError

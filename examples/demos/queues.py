@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from demos.screen import DemoOutput
 from demos.turn import DemoPipeline, carry_out
+from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.queues.executor import EXECUTOR
-from trimtab.act.queues.state import PublishSettings
-from trimtab.files.queues.plan import FORMAT as PLANS
-from trimtab.files.queues.snapshot import FORMAT as SNAPSHOTS
+from trimtab.files.queues.formats import PLAN_FORMAT as PLANS
+from trimtab.files.queues.formats import SNAPSHOT_FORMAT as SNAPSHOTS
 from trimtab.lab.sandbox.processes import SandboxProcess, kill, spawn
 from trimtab.lab.sandbox.queues import program
 from trimtab.lab.sandbox.queues.sandbox import QueuesSandbox, QueuesSandboxState
@@ -200,9 +200,7 @@ class QueuesDemoSetup:
         """Carry the plan out; its receipt."""
         port = RedisPort(self.reader, time.time)
         text = PLANS.to_bytes(plan).decode()
-        return carry_out(
-            EXECUTOR, port, plan, text, PublishSettings(), self.folder / "state", lambda state: None
-        )
+        return carry_out(EXECUTOR, port, plan, text, RetryPolicy(), self.folder / "state", lambda state: None)
 
     def weight(self, name: str) -> float:
         """Seconds of a class as published; 0 where it is not."""

@@ -281,8 +281,8 @@ def tables(lake: str | Path | None = None, *, balancer: str | None = None) -> Op
     TrimtabError
         If the lake has no tables of the balancer, or of several where none is named.
     """
-    from trimtab.balancers.tables import open_tables
-    from trimtab.files.locations import lake_place
+    from trimtab.balancers.planning import open_tables
+    from trimtab.files.machine import lake_place
 
     return open_tables(lake_place(lake), balancer)
 

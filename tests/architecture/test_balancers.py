@@ -24,7 +24,9 @@ def _files() -> Iterator[Path]:
     """Modules that must not know which balancers there are."""
     for path in sorted(SOURCE.rglob("*.py")):
         inside = path.relative_to(SOURCE)
-        if not inside.as_posix().startswith(LAB) and not {*NAMES, *SYSTEMS} & set(inside.parts[:-1]):
+        if not inside.as_posix().startswith(LAB) and not {*NAMES, *SYSTEMS} & set(
+            inside.with_suffix("").parts
+        ):
             yield path
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from trimtab.balancers.clusters import clusters_of
 from trimtab.balancers.settings import execution_table, pipeline_table, read_settings
-from trimtab.files.bundles.scenario_file import read_scenarios
+from trimtab.files.bundles.recording import read_scenarios
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.history.bundles.replay import strategy_requests
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings

@@ -17,7 +17,7 @@ import pytest
 from kafka import KafkaConsumer
 
 from support.asking import ask
-from trimtab.files.keys.snapshot import FORMAT
+from trimtab.files.keys.formats import SNAPSHOT_FORMAT
 from trimtab.lab.sandbox.kafka import KafkaSandbox
 from trimtab.lab.sandbox.keys.worker import AnyConsumer, AnyProducer, SqliteEffects
 from trimtab.observe.keys.pipeline import PIPELINE
@@ -110,7 +110,7 @@ def test_a_hot_key_is_found_split_and_put_together(sandbox: KafkaSandbox, tmp_pa
             "--set", "pipeline.keys.sample_interval_seconds=3",
             "--set", "pipeline.keys.capacity_per_second=400",
         )  # fmt: skip
-        snapshot = FORMAT.read(Lake(lake, PIPELINE).newest_snapshot())
+        snapshot = SNAPSHOT_FORMAT.read(Lake(lake, PIPELINE).newest_snapshot())
         assert {one.group for one in snapshot.groups if one.records_per_second} == set(map(_group, KEYS))
         hot = snapshot.keys[0]
         assert (hot.key, hot.group, hot.partitions) == ("hot", _group(b"hot"), (_group(b"hot") % 4,))

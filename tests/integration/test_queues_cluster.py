@@ -21,7 +21,7 @@ from taskiq.receiver import Receiver
 from support.journey import CAPACITY, SLOTS
 from support.queue_backends import drained, message, put_all
 from support.queue_snapshots import TICK, a_class, a_queue, a_snapshot
-from trimtab.files.queues.snapshot import FORMAT
+from trimtab.files.queues.formats import SNAPSHOT_FORMAT
 from trimtab.lab.sandbox.queues.server import RedisClusterProcess
 from trimtab.model.documents import SnapshotReference
 from trimtab_common.errors import InputError
@@ -289,7 +289,7 @@ def test_commands_know_a_cluster_and_its_password(cluster: RedisClusterProcess, 
         collect = ("collect", "--cluster", cluster.url, "--lake", lake, "--ticks", 1, "--interval", 1)
         assert (await asyncio.to_thread(trimtab, *collect)).returncode == 0
         load = a_class("vote", weight=1.0, mean_seconds=0.25, standard_error_seconds=0.001, samples=99)
-        FORMAT.write(a_snapshot(a_queue(0, 0, 0.0), classes=(load,), reference=_named(name)), seen)
+        SNAPSHOT_FORMAT.write(a_snapshot(a_queue(0, 0, 0.0), classes=(load,), reference=_named(name)), seen)
         asked = await asyncio.to_thread(trimtab, "plan", "queues", "--snapshot", seen, "--out", plan)
         assert asked.returncode == 0, asked.stderr
         applied = await asyncio.to_thread(trimtab, "apply", plan, "--cluster", cluster.url, "--yes")

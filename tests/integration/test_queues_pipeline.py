@@ -12,7 +12,7 @@ import pytest
 
 from hand_written_tables import arrow_type
 from synthetic_telemetry import land
-from trimtab.files.queues.snapshot import FORMAT
+from trimtab.files.queues.formats import SNAPSHOT_FORMAT
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.queues.pipeline import FORM, PIPELINE, QueuesPipelineSettings
 from trimtab.observe.steps.batch import run_batch
@@ -96,6 +96,6 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, tmp_path: Path) 
         batch, stream = (sorted(map(repr, lake.table(name).to_pylist())) for lake in lakes.values())
         assert batch == stream, name
         assert batch, name
-    read = [FORMAT.read(lake.newest_snapshot("c")) for lake in lakes.values()]
+    read = [SNAPSHOT_FORMAT.read(lake.newest_snapshot("c")) for lake in lakes.values()]
     assert read[0].classes == read[1].classes
     assert [one.message_class for one in read[0].classes] == ["vote"]

@@ -21,7 +21,7 @@ from support.plan_checker import check
 from tiers import by_tier
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.balancer import PlanRequest
-from trimtab.cli.bodies import plan as body
+from trimtab.cli import plan as body
 
 BARELY = 1 + 1e-9
 MORE = os.environ.get("TRIMTAB_EXAMPLES")

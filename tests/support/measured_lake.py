@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.balancers import Balancer
-from trimtab.cli.bodies.apply import open_store
+from trimtab.cli.apply import open_store
 from trimtab.model.load import imbalance
 from trimtab.observe.lake.lake import Lake, microseconds
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest

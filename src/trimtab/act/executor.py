@@ -225,11 +225,11 @@ class Executor(Generic[PortT, PlanT, SettingsT, StateT]):
     settings: type[SettingsT]
     observe: Callable[[PortT, PlanT], tuple[str, Any]]
     prepare: Callable[[PlanT, Any, bool], PreparedPlan]
-    forecast: Callable[[PreparedPlan, SettingsT, Any], Any]
     warnings: Callable[[PortT, PreparedPlan, SettingsT, Any], list[str]]
     new_execution: Callable[[str, tuple[Any, ...], SettingsT, float], StateT]
     machine: Callable[[PortT, Callable[[], float], Any], ExecutionMachine[Any, StateT]]
     receipt: Callable[[ExecutionSummary, StateT, Any], Receipt[Any]]
+    forecast: Callable[[PreparedPlan, SettingsT, Any], Any] = steps_left
     of_plan: Callable[[StateT, PlanT], StateT] = lambda state, plan: state
     resume_warnings: Callable[[PortT, StateT], list[str]] = lambda port, state: []
     with_settings: Callable[[StateT, SettingsT], StateT] = _with_settings

@@ -30,7 +30,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from trimtab.act.execution.port import ClaimPort, PortError
-from trimtab.files.process import machine, start_time
+from trimtab.files.machine import host_id, start_time
 from trimtab.model.errors import ActError
 
 
@@ -78,7 +78,7 @@ def this_process(token: str, now: float) -> LeaseHolder:
     except (KeyError, OSError):
         user = str(os.getuid())
     pid = os.getpid()
-    return LeaseHolder(token, socket.gethostname(), pid, start_time(pid), user, now, now, machine=machine())
+    return LeaseHolder(token, socket.gethostname(), pid, start_time(pid), user, now, now, machine=host_id())
 
 
 def holder_text(holder: LeaseHolder) -> str:
@@ -105,7 +105,7 @@ def lease_conflict(holder: LeaseHolder | None, cluster_id: str) -> ActError:
 
 def is_here(holder: LeaseHolder) -> bool:
     """True if it is, or was, a process that can be looked for from here."""
-    return holder.machine == machine() if holder.machine else holder.host == socket.gethostname()
+    return holder.machine == host_id() if holder.machine else holder.host == socket.gethostname()
 
 
 def is_running(holder: LeaseHolder) -> bool:

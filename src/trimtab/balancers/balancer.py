@@ -36,14 +36,15 @@ ImportedT = TypeVar("ImportedT")
 
 @dataclass(frozen=True, slots=True)
 class LazyImport(Generic[ImportedT]):
-    """A part of a balancer or a system in some package, named by its location: `module:name`."""
+    """A part of a balancer or a system in some package, named by its location: `module:name`, or `module`."""
 
     place: str
 
     def __call__(self) -> ImportedT:
         """The part itself, imported."""
-        module, _, name = self.place.partition(":")
-        found: ImportedT = getattr(import_module(module), name)
+        path, _, name = self.place.partition(":")
+        module: Any = import_module(path)
+        found: ImportedT = getattr(module, name) if name else module
         return found
 
 
@@ -341,11 +342,11 @@ class Balancer:
     make_plan: LazyImport[Callable[[PlanRequest], PlanResult]] | None = None
     strategy_help: str
     set_help: str
-    plan_options: LazyImport[tuple[Option, ...]] | None = None
+    plan_options: tuple[Option, ...] = ()
     apply_options: tuple[Option, ...] = ()
     formats: Mapping[str, LazyImport[Callable[[Any], tuple[str, str]]]] = field(default_factory=dict)
     replay: LazyImport[Callable[[Mapping[str, Any]], int]] | None = None
-    replay_options: LazyImport[tuple[Option, ...]] | None = None
+    replay_options: tuple[Option, ...] = ()
     replay_help: str = ""
     figures: LazyImport[Callable[..., Mapping[str, Mapping[str, float | None]]]] | None = None
 

@@ -1,13 +1,13 @@
-"""From a request to a plan, whatever the balancer: the snapshot that is meant, its settings, its planner."""
+"""The snapshot, the plan and the tables that a caller means, for any balancer."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trimtab.balancers import BALANCER_NAMES, BALANCERS
+from trimtab.balancers import BALANCER_NAMES, BALANCERS, balancer_named
 from trimtab.balancers.balancer import Balancer, Planner, PlanRequest, PlanResult, setting_overrides
 from trimtab.balancers.settings import read_settings
 from trimtab.files.document import JsonDocument
@@ -17,6 +17,41 @@ from trimtab.model.errors import PlanError
 from trimtab.observe.lake.lake import Lake
 from trimtab_common.errors import InputError
 from trimtab_common.settings import Overrides
+
+if TYPE_CHECKING:
+    from trimtab.observe.lake.open_tables import OpenTables
+
+
+def open_tables(lake: Location, balancer: str | None) -> OpenTables:
+    """The tables published last.
+
+    Parameters
+    ----------
+    lake
+        The lake's folder or address.
+    balancer
+        Whose; None where the lake holds those of one balancer only.
+
+    Raises
+    ------
+    InputError
+        If the lake has no tables of the balancer, or of several where none is named.
+    """
+    from trimtab.observe.lake.lake import Lake
+    from trimtab.observe.lake.open_tables import OpenTables
+
+    asked = [balancer_named(balancer, "balancer")] if balancer is not None else list(BALANCERS.values())
+    found = [OpenTables(Lake(lake, one.pipeline())) for one in asked]
+    held = [one for one in found if one.manifest.version]
+    if not held:
+        whose = "" if balancer is None else f" of level {balancer}"
+        raise InputError(
+            f"lake {lake} holds no tables{whose}: collect samples, then run `trimtab pipeline run`"
+        )
+    if len(held) > 1:
+        names = " and ".join(one.lake.balancer.name for one in held)
+        raise InputError(f"lake {lake} holds tables of balancers {names}: say which by balancer")
+    return held[0]
 
 
 def plan_balancer(balancer: Balancer, request: PlanRequest) -> PlanResult:
@@ -29,8 +64,7 @@ def plan_balancer(balancer: Balancer, request: PlanRequest) -> PlanResult:
     """
     if balancer.make_plan is not None:
         return balancer.make_plan()(request)
-    options = () if balancer.plan_options is None else balancer.plan_options()
-    words: Overrides = (*request.overrides, *setting_overrides(options, request.own))
+    words: Overrides = (*request.overrides, *setting_overrides(balancer.plan_options, request.own))
     settings = read_settings(request.settings, words, os.environ).of(balancer.settings())
     if request.strategy is not None:
         settings = replace(settings, strategy=request.strategy)

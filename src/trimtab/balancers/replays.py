@@ -16,6 +16,12 @@ from trimtab_common.files import writing
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+Replay = Callable[[Mapping[str, Any]], int]
+"""Replays a recording by the values of options, shows the figures of each strategy, and gives the exit code.
+
+It raises `SettingsError` if options contradict one another or a name is unknown, and another `TrimtabError`
+if the recording is invalid or a file cannot be written.
+"""
 Draw = Callable[[Path, str], Iterable[Path]]
 """Draws into a folder, under a name without suffix; the files written."""
 
@@ -51,7 +57,7 @@ def recording_option(values: Mapping[str, Any], option: str, noun: str, what: st
 
 def show(
     values: Mapping[str, Any],
-    draw: Callable[[], Draw],
+    draw: Draw,
     document: Callable[[], object],
     text: Callable[[], Iterable[RenderableType]],
 ) -> None:
@@ -62,13 +68,13 @@ def show(
     values
         The value of every option, by its name; `chart` and `json` are asked for here.
     draw
-        Gives what draws, imported only then: pictures are an extra.
+        Draws the picture, if one is asked for.
     """
     chart: Path | None = values["chart"]
     if chart is not None:
         with writing(chart):
             stem = chart.stem if chart.suffix in (".svg", ".png") else chart.name
-            drawn = draw()(chart.parent, stem)
+            drawn = draw(chart.parent, stem)
         print_progress(f"drew {' and '.join(map(str, drawn))}")
     if values["json"]:
         print(json.dumps(document(), ensure_ascii=False, indent=1))

@@ -1,8 +1,41 @@
-"""The systems that balancers act on."""
+"""The systems that balancers act on, and Spark: their options on command lines."""
 
 from __future__ import annotations
 
-from trimtab.balancers.balancer import AddressForm, LazyImport, System
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.balancers.balancer import AddressForm, LazyImport, Option, System, setting_overrides
+
+if TYPE_CHECKING:
+    from trimtab.observe.spark.session import SessionSettings
+    from trimtab_common.settings import Override, Settings
+
+
+SPARK_MASTER: Final = Option(
+    "--master", "Spark master (spark.master); default: local.", setting="spark.master"
+)
+LARGE_JOB: Final = Option(
+    "--large-job",
+    "Slower start, faster execution, for hours of many partitions (spark.large_job).",
+    bool,
+    False,
+    setting="spark.large_job",
+)
+
+
+def spark_overrides(values: Mapping[str, Any]) -> tuple[Override, ...]:
+    """Those of `MASTER` and `HEAVY` that are given, as overrides of settings."""
+    return setting_overrides((SPARK_MASTER, LARGE_JOB), values)
+
+
+def spark_settings(settings: Settings, *, heavy: bool = False) -> SessionSettings:
+    """The section `[spark]`; `heavy` where the work is long whatever it says."""
+    from trimtab.observe.spark.session import SessionSettings
+
+    found = settings.section("spark", SessionSettings)
+    return replace(found, large_job=True) if heavy else found
 
 
 def _after_scheme(address: str) -> str:

@@ -1,14 +1,14 @@
 """The root command: groups are registered by name and imported only when one is called.
 
-Each module named in `COMMANDS` holds a `typer.Typer` called `app`: with one command it becomes
-`trimtab NAME`, with several `trimtab NAME COMMAND`. Modules keep heavy imports inside their functions, so
-that `trimtab --help` answers at once.
+`COMMANDS` gives the line of help of each command, and a function that imports its `typer.Typer`. With one
+command it becomes `trimtab NAME`, with several `trimtab NAME COMMAND`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,27 +25,57 @@ from trimtab_common.errors import TrimtabError
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
-COMMANDS = {
-    "check": ("trimtab.cli.check", "Check settings, folders, rights and exporters."),
-    "collect": ("trimtab.cli.collect", "Sample a cluster into the lake at regular intervals."),
+
+def _declared(name: str) -> Callable[[], typer.Typer]:
+    def load() -> typer.Typer:
+        from trimtab.cli.commands import APPS
+
+        return APPS[name]()
+
+    return load
+
+
+def _program(module: str) -> Callable[[], typer.Typer]:
+    """The `app` of a module above this package, or of a balancer's own programs."""
+
+    def load() -> typer.Typer:
+        app: typer.Typer = import_module(module).app
+        return app
+
+    return load
+
+
+COMMANDS: dict[str, tuple[Callable[[], typer.Typer], str]] = {
+    "check": (_declared("check"), "Check settings, folders, rights and exporters."),
+    "collect": (_declared("collect"), "Sample a cluster into the lake at regular intervals."),
     "pipeline": (
-        "trimtab.cli.pipeline",
+        _declared("pipeline"),
         "Compute tables and snapshots from raw samples.",
     ),
-    "status": ("trimtab.cli.status", "Show the load, from the lake or directly from the cluster."),
-    "snapshot": ("trimtab.cli.snapshot", "Write the newest snapshot to a file."),
-    "plan": ("trimtab.cli.plan", "Find the smallest set of moves that balances a cluster."),
-    "apply": ("trimtab.cli.apply", "Execute a plan in batches; it can be resumed."),
-    "execution": ("trimtab.cli.execution", "List, show, resume, stop and cancel executions."),
-    "measure": ("trimtab.cli.measure", "Compare the load before an execution, as predicted, and after it."),
-    "replay": ("trimtab.cli.replay", "Replay recorded load with strategies and compare them."),
-    **{one.name: (f"trimtab.cli.{one.name}", one.programs) for one in BALANCERS.values() if one.programs},
+    "status": (_declared("status"), "Show the load, from the lake or directly from the cluster."),
+    "snapshot": (_declared("snapshot"), "Write the newest snapshot to a file."),
+    "plan": (_declared("plan"), "Find the smallest set of moves that balances a cluster."),
+    "apply": (_declared("apply"), "Execute a plan in batches; it can be resumed."),
+    "execution": (_declared("execution"), "List, show, resume, stop and cancel executions."),
+    "measure": (_declared("measure"), "Compare the load before an execution, as predicted, and after it."),
+    "replay": (_declared("replay"), "Replay recorded load with strategies and compare them."),
+    **{
+        one.name: (_program(f"trimtab.cli.{one.name}"), one.programs)
+        for one in BALANCERS.values()
+        if one.programs
+    },
     "simulate": (
-        "trimtab.lab.commands.simulate",
+        _program("trimtab.lab.commands.simulate"),
         "Simulate clusters: scenarios in virtual time, recordings.",
     ),
-    "sandbox": ("trimtab.lab.commands.sandbox", "Start a real cluster on this machine, and load it."),
-    "demo": ("trimtab.lab.commands.demo", "Balance a real cluster on this machine, and measure the result."),
+    "sandbox": (
+        _program("trimtab.lab.commands.sandbox"),
+        "Start a real cluster on this machine, and load it.",
+    ),
+    "demo": (
+        _program("trimtab.lab.commands.demo"),
+        "Balance a real cluster on this machine, and measure the result.",
+    ),
 }
 
 COMPLETING = "_TRIMTAB_COMPLETE"
@@ -64,7 +94,7 @@ class _LazyGroup(TyperGroup):
         """The command that is called, now imported."""
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
-            application: typer.Typer = import_module(COMMANDS[name][0]).app
+            application = COMMANDS[name][0]()
             application._add_completion = False  # else every group offers it again
             command = typer.main.get_command(application)
             command.name = name

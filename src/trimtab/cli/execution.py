@@ -1,61 +1,110 @@
-"""`trimtab execution list|show|resume|stop|cancel`."""
+"""Executions listed, shown, resumed, stopped and cancelled, whatever their level."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+import json
+import sys
+import time
+from dataclasses import asdict
+from functools import partial
+from typing import Any
 
 import typer
 
-from trimtab.cli.options import CLUSTER, JSON, LAKE, SET, SETTINGS, command_context
-
-app = typer.Typer(help="List, show, resume, stop and cancel executions.", no_args_is_help=True)
-
-ID = typer.Argument(None, help="Id of the execution; default: the newest.")
-
-
-@app.command("list")
-def list_executions(as_json: bool = JSON) -> None:
-    """List all executions of the state folder, newest first."""
-    from trimtab.cli.bodies import execution as body
-
-    body.list_executions(as_json=as_json)
+from trimtab.act.control import receipt_of, require_unfinished, resume, send_request, state_of
+from trimtab.act.executor import ExecutionSummary
+from trimtab.act.journal import ExecutionStore
+from trimtab.balancers import balancer_named
+from trimtab.balancers.settings import execution_settings
+from trimtab.cli.apply import newest_of, open_store, settings_of, show_receipt
+from trimtab.cli.context import CommandContext
+from trimtab.cli.watch import run_watched
+from trimtab.model.errors import ActError
+from trimtab.report.formats import fitted, print_progress
+from trimtab.report.renderer import entries_text, execution_text
 
 
-@app.command()
-def show(execution: int | None = ID, as_json: bool = JSON) -> None:
-    """Show one execution: its steps, their progress, and the end of its log."""
-    from trimtab.cli.bodies import execution as body
-
-    body.show(execution, as_json=as_json)
-
-
-def _on_a_cluster(name: str, story: str) -> Callable[..., None]:
-    def command(
-        execution: int | None = ID,
-        cluster: str | None = CLUSTER,
-        lake: Path | None = LAKE,
-        settings: Path | None = SETTINGS,
-        overrides: list[str] = SET,
-        as_json: bool = JSON,
-    ) -> None:
-        from trimtab.cli.bodies import execution as body
-
-        where = command_context(lake, settings, overrides, cluster)
-        body.REQUESTS[name](execution, where, as_json=as_json)
-
-    command.__doc__ = story
-    return command
+def list_executions(*, as_json: bool) -> None:
+    """`trimtab execution list`."""
+    with open_store() as store:
+        rows = [(entry, store.status(entry)) for entry in store.journal.entries()]
+    if as_json:
+        print(json.dumps([asdict(entry) | {"status": status} for entry, status in rows], indent=2))
+    else:
+        print(entries_text(rows))
 
 
-_STORIES = {
-    "resume": "Resume an interrupted, stopped or cancelled execution.",
-    "stop": "Stop an execution: steps in flight finish, the others can be resumed later.",
-    "cancel": """Cancel an execution: steps in flight are rolled back, completed steps stay.
+def show(execution: int | None, *, as_json: bool) -> None:
+    """`trimtab execution show`."""
+    with open_store() as store:
+        entry = chosen(store, execution)
+        level = balancer_named(entry.balancer, f"execution {entry.id}: level")
+        acting = level.executor()
+        status = store.status(entry)
+        if as_json:
+            receipt = receipt_of(acting, store, entry.id)
+            print(json.dumps(asdict(receipt) | {"status": status}, indent=2))
+        else:
+            state, log = state_of(acting, store, entry.id), store.journal.log(entry.id)
+            print(fitted(execution_text(level.renderer(), entry, state, status, log), sys.stdout))
 
-              Unloads of Pulsar bundles cannot be rolled back: bundles in transit get an owner, the others
-              stay. No throttle, reassignment or lease remains.
-              """,
+
+def _request(request: str, execution: int | None, context: CommandContext, *, as_json: bool) -> None:
+    """Ask whoever runs it; where nobody does, do it here."""
+    with open_store() as store:
+        entry = chosen(store, execution)
+        if send_request(store, entry, request):
+            print_progress(f"asked {entry.owner} to {request} execution {entry.id}")
+            return
+    _resume(request, entry.id, context, as_json=as_json)
+
+
+def _resume(request: str | None, execution: int | None, context: CommandContext, *, as_json: bool) -> None:
+    """Go on with an execution that nobody runs, or stop or cancel it."""
+    with open_store() as store:
+        entry = chosen(store, execution)
+        require_unfinished(entry)
+        level = balancer_named(entry.balancer, f"execution {entry.id}: level")
+        acting, words = level.executor(), level.renderer()
+        settings = settings_of(level, context)
+        how = execution_settings(settings, level)
+        # Unless told otherwise here, it goes on with the settings that it was begun with.
+        told = any(isinstance(word, str) and word.startswith("execution.") for word in context.overrides)
+        plan = level.plan().from_bytes(store.journal.path, store.journal.plan(entry.id).encode("utf-8"))
+        line = words.progress_reporter()
+        connection = context.connection(level.system_of(plan), settings)
+        with level.opened(plan, connection, time.time) as port:
+            receipt = resume(
+                acting,
+                store,
+                port,
+                entry,
+                how,
+                changed=how if told else None,
+                request=request,
+                sense=acting.sense(plan, newest_of(level, context.lake, plan.snapshot.cluster), how),
+                run=lambda make: run_watched(make, line, cancelling=words.CANCELLING),
+                print_progress=print_progress,
+            )
+    show_receipt(level, receipt, as_json=as_json)
+    wanted = {"finished", "stopped" if request == "stop" else "", "cancelled" if request else ""}
+    if receipt.status not in wanted:
+        raise typer.Exit(1)
+
+
+REQUESTS: dict[str, Any] = {
+    "resume": partial(_resume, None),
+    "stop": partial(_request, "stop"),
+    "cancel": partial(_request, "cancel"),
 }
-for _name, _story in _STORIES.items():
-    app.command(_name)(_on_a_cluster(_name, _story))
+"""The requests to an execution, by the names of their commands."""
+
+
+def chosen(store: ExecutionStore, execution: int | None) -> ExecutionSummary:
+    """The execution that is meant: by its number, or the newest."""
+    if execution is not None:
+        return store.journal.entry(execution)
+    entries = store.journal.entries()
+    if not entries:
+        raise ActError(f"there are no executions in {store.folder}: `trimtab apply` begins one")
+    return entries[0]

@@ -1,155 +1,191 @@
-"""`trimtab pipeline`: compute tables and snapshots from raw samples, once or continuously."""
+"""The pipeline over history and live, for every balancer that has samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime
+import threading
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import typer
 
-from trimtab.balancers import LazyImport, spark
-from trimtab.cli.options import (
-    BALANCER,
-    CLUSTER,
-    JSON,
-    LAKE,
-    LAKE_CLUSTER,
-    SET,
-    SETTINGS,
-    command_context,
-    lake_path,
-    reading_options,
-    with_options,
-)
-
-if TYPE_CHECKING:
-    from trimtab_common.settings import Overrides
-
-app = typer.Typer(no_args_is_help=True)
-
-MASTER = typer.Option(None, spark.MASTER.flag, help=spark.MASTER.help)
-WINDOW = typer.Option(None, "--window", help="Length of a window in seconds; also sets its slide.")
-HEAVY = typer.Option(False, spark.HEAVY.flag, help=spark.HEAVY.help)
+from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, Balancer, balancer_named
+from trimtab.balancers.settings import pipeline_table
+from trimtab.balancers.systems import spark_settings
+from trimtab.cli.collect import topic_of
+from trimtab.cli.context import CommandContext
+from trimtab.cli.watch import stop_on_signals
+from trimtab.files.head import duration, instant
+from trimtab.files.store import Location, reach
+from trimtab.model.errors import ObserveError
+from trimtab.observe.lake.balancer_pipeline import LakeSettings, PipelineSettings, settings_of
+from trimtab.observe.lake.lake import Lake
+from trimtab.observe.spark.session import lake_session
+from trimtab.observe.steps.batch import lakes_with_samples, run_batches
+from trimtab.observe.steps.stream import StreamSource, run_stream, run_streams
+from trimtab.report.formats import print_progress
+from trimtab_common.settings import Settings
 
 
-def run(
-    since: str | None = typer.Option(None, "--since", help="First tick, like 2026-11-21T05:00 (UTC)."),
-    until: str | None = typer.Option(None, "--until", help="End of the ticks, exclusive."),
-    window: float | None = WINDOW,
-    cluster: str | None = CLUSTER,
-    lake: Path | None = LAKE,
-    master: str | None = MASTER,
-    heavy: bool = HEAVY,
-    settings: Path | None = SETTINGS,
-    overrides: list[str] = SET,
-    *,
-    values: dict[str, Any],
-) -> None:
-    """Rebuild the tables from raw samples, of all history or a part, and write the newest snapshots.
-
-    Builds the tables of every balancer with samples in the lake. With --keys Spark first reads the records of
-    a topic, and only the tables of that balancer are built.
-    """
-    from trimtab.cli.bodies import pipeline as body
-
-    where = command_context(lake, settings, _spark(overrides, master, heavy), cluster, values)
-    body.run(since, until, window, where)
-
-
-app.command()(with_options(run, reading_options()))
+def run(since: str | None, until: str | None, window: float | None, context: CommandContext) -> None:
+    """`trimtab pipeline run`."""
+    found = context.read()
+    chosen, spark = _settings(found, window), spark_settings(found)
+    period = instant("--since", since), instant("--until", until)
+    lakes = _lakes(context.lake)
+    if reads := _direct_source(context):
+        _read(*reads, context, found, chosen, lakes, period)
+        return
+    if not lakes_with_samples(list(lakes.values())):
+        # Before Spark starts: nobody should wait ten seconds to be told this.
+        raise ObserveError(
+            f"lake {context.lake} holds no raw samples: run `trimtab collect` first, or name another --lake"
+        )
+    session = lake_session(spark, context.lake, print_progress)
+    try:
+        done = run_batches(session, list(lakes.values()), chosen, *period, print_progress=print_progress)
+    finally:
+        session.stop()
+    for name, one in done.items():
+        for path in one.snapshots:
+            print_progress(f"snapshot {path}")
+        _print_quality(lakes[name], *period)
+    if any(one.unreadable_files for one in done.values()):
+        raise typer.Exit(1)
 
 
 def stream(
-    source: str = typer.Option(
-        "lake", "--source", help="Source: lake, or a topic of Kafka: kafka:TOPIC, or kafka:CLUSTER/TOPIC."
-    ),
-    balancer: str | None = BALANCER,
-    trigger: str = typer.Option("10s", "--trigger", help="Minimum time between two micro-batches."),
-    once: bool = typer.Option(False, "--once", help="End when all existing samples are processed."),
-    most: int | None = typer.Option(
-        None,
-        "--max-per-batch",
-        min=1,
-        help="Maximum number of files or records per micro-batch (default for a topic: 500000).",
-    ),
-    window: float | None = WINDOW,
-    cluster: str | None = CLUSTER,
-    lake: Path | None = LAKE,
-    master: str | None = MASTER,
-    heavy: bool = HEAVY,
-    settings: Path | None = SETTINGS,
-    overrides: list[str] = SET,
+    source: str,
+    balancer: str | None,
+    trigger: str,
+    most: int | None,
+    window: float | None,
+    context: CommandContext,
     *,
-    values: dict[str, Any],
+    once: bool,
 ) -> None:
-    """Update tables and snapshots with new samples, exactly once, until Ctrl-C.
+    """`trimtab pipeline stream`."""
+    chosen_level = DEFAULT_BALANCER if balancer is None else balancer_named(balancer, "--balancer")
+    found = context.read()
+    chosen, spark = _settings(found, window), spark_settings(found)
+    ages = found.section("lake", LakeSettings)
+    seconds = duration("--trigger", trigger)
+    if reads := _direct_source(context):
+        _read(
+            *reads,
+            context,
+            found,
+            chosen,
+            _lakes(context.lake),
+            (None, None),
+            stop_on_signals(),
+            seconds,
+            once,
+        )
+        return
+    origin, jars = _source(source, found, context, most)
+    stop = stop_on_signals()
+    lakes = _lakes(context.lake)
+    session = lake_session(spark, context.lake, print_progress, jars)
+    try:
+        # A topic holds the samples of one balancer; a lake's files lie apart.
+        if origin.topic is None:
+            run_streams(
+                session, list(lakes.values()), chosen, origin, seconds, once, stop, print_progress, ages
+            )
+        else:
+            name = chosen_level.name
+            run_stream(session, lakes[name], chosen[name], origin, seconds, once, stop, print_progress, ages)
+    finally:
+        session.stop()
 
-    A topic holds the samples of one balancer (--balancer; default: the first); the files of a lake name
-    theirs. With --keys the records of a topic are read at each trigger.
-    """
-    from trimtab.cli.bodies import pipeline as body
 
-    where = command_context(lake, settings, _spark(overrides, master, heavy), cluster, values)
-    body.stream(source, balancer, trigger, most, window, where, once=once)
-
-
-app.command()(with_options(stream, reading_options()))
-
-
-def _spark(overrides: list[str], master: str | None, heavy: bool) -> Overrides:
-    """The overrides, after those that options about Spark are a short way to write."""
-    return [*spark.spark_overrides({"master": master, "large_job": heavy}), *overrides]
+def _direct_source(context: CommandContext) -> tuple[Balancer, str] | None:
+    """The balancer whose samples Spark is to read out of its system, and what is to be read there."""
+    for level in BALANCERS.values():
+        if (
+            level.direct_source_option is not None
+            and (name := context.option_values.get(level.direct_source_option.name)) is not None
+        ):
+            return level, str(name)
+    return None
 
 
-@app.command()
-def compact(
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Print the files to remove and to merge; change nothing."
-    ),
-    lake: Path | None = LAKE,
-    settings: Path | None = SETTINGS,
-    overrides: list[str] = SET,
+def _read(
+    balancer: Balancer,
+    name: str,
+    context: CommandContext,
+    found: Settings,
+    chosen: dict[str, PipelineSettings],
+    lakes: dict[str, Lake],
+    period: tuple[datetime.datetime | None, datetime.datetime | None],
+    stop: threading.Event | None = None,
+    seconds: float = 0.0,
+    once: bool = True,
 ) -> None:
-    """Merge small files of raw samples and tables, and remove data beyond the retention ([lake]); no Spark.
+    """Read samples out of a system, and build the balancer's tables of them, once or until it is stopped."""
+    from trimtab.jars.fetch import spark_kafka_jars
+    from trimtab.systems.kafka.settings import spark_options
 
-    A stream does the same at intervals.
-    """
-    from trimtab.cli.bodies import lake as body
+    assert balancer.read_directly is not None
+    connection, lake = context.connection(balancer.system, found), lakes[balancer.name]
+    with balancer.read_directly()(
+        connection, name, found, chosen[balancer.name], lake, print_progress
+    ) as reading:
+        # The first look comes before Spark starts, which takes as long as a look's distance from the next.
+        reading.sample_offsets()
+        session = lake_session(
+            spark_settings(found), context.lake, print_progress, tuple(spark_kafka_jars(print_progress))
+        )
+        try:
+            while True:
+                begun = time.monotonic()
+                reading.read(session, spark_options(connection))
+                done = run_batches(session, [lake], chosen, *period, print_progress=print_progress)
+                for path in done[balancer.name].snapshots:
+                    print_progress(f"snapshot {path}")
+                if once or stop is None or stop.wait(max(0.0, begun + seconds - time.monotonic())):
+                    break
+        finally:
+            session.stop()
+    _print_quality(lake, *period)
 
-    body.compact(command_context(lake, settings, overrides), dry_run=dry_run)
+
+def _lakes(lake: Location) -> dict[str, Lake]:
+    """One lake, seen from each balancer, by the balancer's name."""
+    reach(lake)
+    return {level.name: Lake(lake, level.pipeline()) for level in BALANCERS.values()}
 
 
-@app.command()
-def export(
-    delta: str = typer.Option(..., "--delta", help="Folder or address for the Delta tables."),
-    balancer: str | None = BALANCER,
-    lake: Path | None = LAKE,
-) -> None:
-    """Write the tables as Delta tables, consistent with one another; a later export writes only changes.
-
-    Needs the extra `delta`; no Spark.
-    """
-    from trimtab.cli.bodies import lake as body
-
-    body.export_tables(delta, balancer, lake_path(lake))
+def _settings(found: Settings, window: float | None) -> dict[str, PipelineSettings]:
+    """The settings of each balancer's pipeline."""
+    pipelines = [level.pipeline() for level in BALANCERS.values()]
+    return settings_of(found.section("pipeline", pipeline_table()), pipelines, window)
 
 
-@app.command()
-def accuracy(
-    folder: Path = typer.Argument(
-        ..., help="Folder of *.truth.jsonl written by `trimtab sandbox kafka load`."
-    ),
-    cluster: str | None = LAKE_CLUSTER,
-    lake: Path | None = LAKE,
-    as_json: bool = JSON,
-    figure: Path | None = typer.Option(
-        None, "--figure", help="Draw measured against true figures, SVG or PNG."
-    ),
-) -> None:
-    """Compare the tables of every partition and broker with the actual load of a load generator."""
-    # By name: the lab stands above the command line.
-    accuracy: LazyImport[Callable[..., None]] = LazyImport(
-        "trimtab.lab.sandbox.kafka.accuracy:print_accuracy"
-    )
-    accuracy()(folder, cluster, lake_path(lake), as_json, figure)
+def _source(
+    text: str, settings: Settings, context: CommandContext, most: int | None
+) -> tuple[StreamSource, tuple[Path, ...]]:
+    """The source that `--source` names, and the jars that Spark needs for it."""
+    found = topic_of("--source", text, context, settings)
+    if found is None:
+        return StreamSource(max_per_batch=most), ()
+    from trimtab.jars.fetch import spark_kafka_jars
+    from trimtab.systems.kafka.settings import spark_options
+
+    connection, topic = found
+    return StreamSource(topic, spark_options(connection), most), tuple(spark_kafka_jars(print_progress))
+
+
+def _print_quality(lake: Lake, since: datetime.datetime | None, until: datetime.datetime | None) -> None:
+    """Say what was wrong with the samples of a period, if anything."""
+    counts = lake.table("quality", None, since, until)
+    names = [
+        name
+        for name in counts.column_names
+        if name not in ("cluster", "tick", "kind", "entities", "accepted")
+    ]
+    wrong = {name: pc.sum(counts[name]).as_py() or 0 for name in names}
+    told = ", ".join(f"{name} {count:,}" for name, count in wrong.items() if count)
+    print_progress(f"flagged: {told}" if told else "flagged: nothing")

@@ -1,100 +1,101 @@
-"""`trimtab plan`: make, show and compare plans."""
+"""Plans made, shown and compared, whatever their level."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from trimtab.balancers import BALANCERS, Balancer
+from trimtab.balancers import Balancer
 from trimtab.balancers.balancer import PlanRequest
-from trimtab.cli.options import (
-    FORMS,
-    JSON,
-    LAKE,
-    LAKE_CLUSTER,
-    SETTINGS,
-    SNAPSHOT,
-    command_context,
-    form_of,
-    lake_path,
-    with_options,
-)
-
-app = typer.Typer(
-    help="Find the smallest set of moves that balances a cluster; changes nothing.", no_args_is_help=True
-)
-
-FORMAT = typer.Option(
-    "text",
-    "--format",
-    help=f"{', '.join(FORMS)}: text, the plan itself (as --json), or the input of a system's own tools.",
-)
-ALL_MOVES = typer.Option(False, "--all-moves", help="List every move in the text.")
+from trimtab.balancers.planning import opened_plan, plan_balancer
+from trimtab.balancers.settings import execution_settings, read_settings
+from trimtab.cli.apply import known_staleness_warnings
+from trimtab.report.formats import announce_compilation, duration_text, fitted, print_progress, warn
+from trimtab.report.renderer import plan_diff
+from trimtab_common.errors import InputError
 
 
-def _command(balancer: Balancer) -> Any:
-    def plan(
-        snapshot: Path | None = SNAPSHOT,
-        lake: Path | None = LAKE,
-        cluster: str | None = LAKE_CLUSTER,
-        out: Path | None = typer.Option(None, "--out", help="Write the plan (trimtab/plan/1) to this file."),
-        form: str = FORMAT,
-        as_json: bool = JSON,
-        all_moves: bool = ALL_MOVES,
-        strategy: str | None = typer.Option(None, "--strategy", help=balancer.strategy_help),
-        overrides: list[str] = typer.Option([], "--set", help=balancer.set_help),
-        settings: Path | None = SETTINGS,
-        *,
-        values: dict[str, Any],
-    ) -> None:
-        from trimtab.cli.bodies import plan as body
+def plan(balancer: Balancer, request: PlanRequest, out: Path | None, form: str, *, all_moves: bool) -> None:
+    """`trimtab plan LEVEL`."""
+    planned = plan_balancer(balancer, replace(request, writes=out is not None, loaded=announce_compilation))
+    if planned.plan is None:
+        if form == "text":
+            sys.stdout.write(planned.text)
+        else:
+            typer.echo(json.dumps(planned.document, ensure_ascii=False, indent=1))
+        return
+    if out is not None:
+        balancer.plan().write(planned.plan, out)
+    reference = planned.plan.snapshot
+    words = [word for word in request.overrides if word.partition(".")[0].strip() == "execution"]
+    how = execution_settings(read_settings(request.settings, words, os.environ), balancer)
+    warnings = known_staleness_warnings(reference, how.max_plan_age_seconds)
+    age = time.time() - datetime.fromisoformat(reference.taken_at).timestamp()
+    if form == "json":
+        own = {"x_snapshot_age_seconds": round(age, 1), "x_warnings": warnings}
+        sys.stdout.write(balancer.plan().to_bytes(planned.plan, own).decode())
+    else:
+        _show(balancer, planned.plan, planned.snapshot, form, all_moves=all_moves)
+    if form == "text":
+        sys.stdout.write(planned.text)
+        print_progress(f"from the snapshot of {reference.taken_at}, {duration_text(max(0.0, age))} old")
+    for warning in warnings:
+        warn(warning)
+    if out is not None:
+        print_progress(f"plan written to {out}")
+    if not planned.plan.verdict.is_complete and planned.binding:
+        raise typer.Exit(3)
 
-        asked = PlanRequest(
-            snapshot=snapshot,
-            lake=lake_path(lake),
-            settings=settings,
-            cluster=command_context(lake, settings, overrides, cluster).lake_cluster(),
-            strategy=strategy,
-            overrides=tuple(overrides),
-            own=values,
+
+def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> None:
+    """`trimtab plan show`."""
+    level, document = opened_plan(path)
+    if form not in ("text", "json") and form not in level.formats:
+        raise InputError(
+            f"{path}: is a plan for {level.system.title}, and --format {form} is not for that; leave it out"
         )
-        body.plan(balancer, asked, out, form_of(form, as_json), all_moves=all_moves)
-
-    plan.__doc__ = f"""Plan moves of {balancer.title}; changes nothing.
-
-    Exit code 0: the verdict is `balanced` or `improved`. 3: it is `incomplete` or `infeasible`, and the
-    problems name the reason. 2: invalid input or settings; nothing is written.
-    """
-    return with_options(plan, () if balancer.plan_options is None else balancer.plan_options())
-
-
-for _level in BALANCERS.values():
-    app.command(_level.name)(_command(_level))
+    plan = level.plan().from_document(document)
+    found = None if snapshot is None else level.snapshot().read(snapshot)
+    if found is not None and found.reference.sha256 != plan.snapshot.sha256:
+        raise InputError(
+            f"{snapshot}: is not the snapshot that {path} was made from (sha256 differs); name that"
+        )
+    _show(level, plan, found, form, all_moves=all_moves)
 
 
-@app.command()
-def show(
-    path: Path = typer.Argument(..., metavar="PLAN.json", help="Plan file (trimtab/plan/1)."),
-    snapshot: Path | None = typer.Option(
-        None, "--snapshot", help="Snapshot of the plan, to show its load too."
-    ),
-    form: str = FORMAT,
-    as_json: bool = JSON,
-    all_moves: bool = ALL_MOVES,
-) -> None:
-    """Check and show a plan file, also one edited by hand."""
-    from trimtab.cli.bodies import plan as body
+def diff(first: Path, second: Path) -> None:
+    """`trimtab plan diff`."""
+    (level, one), (other_level, other) = opened_plan(first), opened_plan(second)
+    if level is not other_level:
+        raise InputError(
+            f"{first} is a plan of {level.name} and {second} one of {other_level.name}: compare plans of one "
+            "balancer"
+        )
+    form = level.plan()
+    text = plan_diff(level.renderer(), form.from_document(one), form.from_document(other))
+    typer.echo(text or "the plans do the same", nl=not text)
+    if text:
+        raise typer.Exit(1)
 
-    body.show(path, snapshot, form_of(form, as_json), all_moves=all_moves)
 
-
-@app.command()
-def diff(
-    first: Path = typer.Argument(..., metavar="A.json"), second: Path = typer.Argument(..., metavar="B.json")
-) -> None:
-    """Show the differences of two plans; exit code 1 if they differ."""
-    from trimtab.cli.bodies import plan as body
-
-    body.diff(first, second)
+def _show(balancer: Balancer, plan: Any, snapshot: Any, form: str, *, all_moves: bool) -> None:
+    if form == "json":
+        sys.stdout.write(balancer.plan().to_bytes(plan).decode())
+    elif form == "text":
+        text = balancer.renderer().plan_text(plan, snapshot, all_moves=all_moves)
+        sys.stdout.write(fitted(text, sys.stdout))
+    else:
+        if form not in balancer.formats:
+            raise InputError(f"--format {form} is not for plans of {balancer.name}; leave it out")
+        text, note = balancer.formats[form]()(plan)
+        sys.stdout.write(text)
+        if note:
+            print_progress(note)

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from trimtab.extras import require
-from trimtab.files.locations import cache_folder
+from trimtab.files.machine import cache_folder
 from trimtab.model.errors import JarsError
 from trimtab.model.finding import Finding, fine, missing
 from trimtab_common.extras import MissingExtraError

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from trimtab_common.files import write_atomically
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -95,3 +98,65 @@ def time_axes(panels: np.ndarray, at: FloatArray) -> None:
         axes.margins(x=0)
     for axes in panels[-1]:
         axes.set_xlabel("time (UTC)", fontsize=8.5, color=FAINT)
+
+
+@dataclass(frozen=True)
+class PanelShape:
+    """The shape of a picture of rows of panels: lengths in inches, margins as shares of the picture.
+
+    Attributes
+    ----------
+    row_height
+        Of a row of panels, with the gap below it.
+    note_at
+        Of the line below the title, from the top.
+    time_shared
+        Whether all panels have one horizontal axis, or each column its own.
+    """
+
+    width: float = 12.8
+    row_height: float = 1.5
+    left: float = 0.045
+    hspace: float = 0.5
+    wspace: float = 0.14
+    note_at: float = 0.55
+    time_shared: bool = True
+
+
+TALL = PanelShape()
+LOW = PanelShape(row_height=0.85, left=0.06, hspace=0.75, wspace=0.16, note_at=0.52, time_shared=False)
+
+
+def panel_rows(
+    rows: int, headings: Sequence[str], title: str, note: str, shape: PanelShape
+) -> tuple[Figure, np.ndarray]:
+    """A picture of rows of panels below a title and a note, with a heading above each column."""
+    from matplotlib.figure import Figure
+
+    height = 1.5 + shape.row_height * rows
+    figure = Figure(figsize=(shape.width, height), facecolor="white")
+    top, bottom = 1 - 1.15 / height, 0.55 / height
+    figure.subplots_adjust(
+        left=shape.left, right=0.985, top=top, bottom=bottom, hspace=shape.hspace, wspace=shape.wspace
+    )
+    figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
+    figure.text(0.01, 1 - shape.note_at / height, note, fontsize=9, color=FAINT)
+    shared: Any = True if shape.time_shared else "col"
+    panels: np.ndarray = figure.subplots(rows, len(headings), sharex=shared, sharey="col", squeeze=False)
+    for axes, heading in zip(panels[0], headings, strict=True):
+        figure.text(axes.get_position().x0, top + 0.33 / height, heading, fontsize=9.5, color=FAINT)
+    return figure, panels
+
+
+def top_legend(figure: Figure, handles: list[Artist]) -> None:
+    """A legend in one row, to the right of the title."""
+    figure.legend(
+        handles=handles,
+        loc="upper right",
+        bbox_to_anchor=(0.99, 1 - 0.12 / figure.get_figheight()),
+        ncols=len(handles),
+        fontsize=9,
+        frameon=False,
+        handlelength=1.6,
+        columnspacing=1.6,
+    )

@@ -9,8 +9,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from trimtab.model.documents import OutcomeT, Receipt
 from trimtab.report.formats import clock_text
@@ -151,54 +150,65 @@ def text_of_execution(
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Renderer:
-    """The texts of one balancer.
+@runtime_checkable
+class Renderer(Protocol):
+    """The texts of one balancer: its module `renderer` is a value of this type."""
 
-    Attributes
-    ----------
-    plan_text
-        A plan, with the load of its snapshot if that is given, and with all moves if `all_moves` is true.
-    cost, change
-        The cost of a plan in a sentence, and all that a move changes, in a line.
-    forecast_text
-        What a prepared plan will do, from its forecast and settings, with every step or not.
-    progress_line
-        A new function from the states of one execution, one after another, to lines of progress.
-    step, notes
-        A step of an execution in a line, and what there is to note of an execution besides.
-    cancels
-        The effect of `cancel` on what is in flight, said of an execution that nobody runs.
-    receipt_text
-        What was done, what was left, and what to do about that.
-    spent_text
-        The price of an execution, from its receipt, in a sentence.
-    cancelling
-        The same, said while it is at it.
-    status_text, status_document
-        One look at a cluster without a lake, showing all brokers or the worst; the same as plain JSON values.
-    """
+    @property
+    def CANCEL_EFFECT(self) -> str:
+        """The effect of `cancel` on what is in flight, for an execution that nobody runs."""
 
-    plan_text: Callable[..., str]
-    cost: Callable[[Any], str]
-    change: Callable[[Any], str]
-    forecast_text: Callable[[Any, Any, Any, bool], str]
-    progress_line: Callable[[], Callable[[Any], str]]
-    step: Callable[[Any], str]
-    receipt_text: Callable[[Any], str]
-    spent_text: Callable[[Any], str]
-    cancels: str
-    cancelling: str
-    status_text: Callable[[Any, bool], Iterator[RenderableType]]
-    status_document: Callable[[Any], dict[str, Any]]
-    notes: Callable[[Any], Iterable[str]] = lambda state: ()
+    @property
+    def CANCELLING(self) -> str:
+        """The same, while it happens."""
 
-    def plan_diff(self, first: Any, second: Any) -> str:
-        """Two plans compared; empty if they do the same."""
-        return diff_of_plans(first, second, self.cost, self.change)
+    def plan_text(self, plan: Any, snapshot: Any = None, /, *, all_moves: bool = False) -> str:
+        """A plan, with the load of its snapshot if that is given."""
 
-    def execution_text(
-        self, entry: ExecutionSummary, state: Any, status: str, log: Sequence[tuple[float, str, str, object]]
-    ) -> str:
-        """One execution with all its steps and the last of its log."""
-        return text_of_execution(entry, state, status, log, self.step, self.cancels, self.notes(state))
+    def plan_cost(self, plan: Any, /) -> str:
+        """The cost of a plan in a sentence."""
+
+    def move_text(self, move: Any, /) -> str:
+        """All that a move changes, in a line."""
+
+    def forecast_text(self, prepared: Any, forecast: Any, settings: Any, every: bool, /) -> str:
+        """What a prepared plan will do; with every step, or with the number of steps."""
+
+    def progress_reporter(self) -> Callable[[Any], str]:
+        """A new function from the states of one execution, one after another, to lines of progress."""
+
+    def step_text(self, step: Any, /) -> str:
+        """A step of an execution in a line."""
+
+    def notes(self, state: Any, /) -> Iterable[str]:
+        """What there is to note of an execution besides its steps."""
+
+    def receipt_text(self, receipt: Any, /) -> str:
+        """What was done, what was left, and what to do about that."""
+
+    def spent_text(self, receipt: Any, /) -> str:
+        """The price of an execution in a sentence."""
+
+    def status_text(self, status: Any, every: bool, /) -> Iterator[RenderableType]:
+        """The state of a cluster without a lake, with all brokers or the worst."""
+
+    def status_document(self, status: Any, /) -> dict[str, Any]:
+        """The same as plain JSON values."""
+
+
+def plan_diff(renderer: Renderer, first: Any, second: Any) -> str:
+    """Two plans compared; empty if they do the same."""
+    return diff_of_plans(first, second, renderer.plan_cost, renderer.move_text)
+
+
+def execution_text(
+    renderer: Renderer,
+    entry: ExecutionSummary,
+    state: Any,
+    status: str,
+    log: Sequence[tuple[float, str, str, object]],
+) -> str:
+    """One execution with all its steps and the last of its log."""
+    return text_of_execution(
+        entry, state, status, log, renderer.step_text, renderer.CANCEL_EFFECT, renderer.notes(state)
+    )

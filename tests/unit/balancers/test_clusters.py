@@ -7,7 +7,7 @@ import pytest
 from trimtab.balancers.clusters import cluster_named, clusters_of, only_cluster
 from trimtab.balancers.settings import read_settings
 from trimtab.balancers.systems import KAFKA, PAXOS, PULSAR, REDIS
-from trimtab.cli.bodies.context import CommandContext
+from trimtab.cli.context import CommandContext
 from trimtab_common.errors import SettingsError
 from trimtab_common.settings import Settings
 

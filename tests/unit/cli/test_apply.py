@@ -13,7 +13,7 @@ from trimtab.act.control import begin, prepare
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.cli.app import main
-from trimtab.cli.bodies.apply import open_store
+from trimtab.cli.apply import open_store
 from trimtab.files.replicas.plan import plan_bytes, write_plan
 
 

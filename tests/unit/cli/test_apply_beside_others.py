@@ -18,7 +18,7 @@ from trimtab.act.lease import holder_text, this_process
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.cli.app import main
-from trimtab.cli.bodies.apply import open_store
+from trimtab.cli.apply import open_store
 from trimtab.files.replicas.plan import plan_bytes, write_plan
 from trimtab.model.replicas.plan import Plan
 

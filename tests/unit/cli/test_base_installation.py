@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,8 +134,8 @@ def test_every_verb_has_a_row() -> None:
     """A command that is added says here which extra it needs."""
     there = {
         path
-        for name, (module, _) in COMMANDS.items()
-        for path in _verbs(typer.main.get_command(import_module(module).app), (name,))
+        for name, (load, _) in COMMANDS.items()
+        for path in _verbs(typer.main.get_command(load()), (name,))
     }
     covered = {path for path in there for words, _, _ in _rows() if tuple(words[: len(path)]) == path}
     assert there == covered

@@ -16,7 +16,7 @@ from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
 from trimtab.balancers import BALANCERS, Balancer
 from trimtab.cli.app import main
-from trimtab.cli.bodies.context import CommandContext
+from trimtab.cli.context import CommandContext
 from trimtab.files.replicas.snapshot import write_snapshot
 from trimtab.model.load import ImbalanceSummary
 from trimtab.model.plan import Prediction
@@ -337,7 +337,7 @@ def test_fresh_samples_stand_in_for_those_that_nobody_collected(
         taken.append((found.name, seconds))
         yield tmp_path / "now"
 
-    monkeypatch.setattr("trimtab.cli.bodies.fresh.fresh_lake", fresh)
+    monkeypatch.setattr("trimtab.cli.collect.fresh_lake", fresh)
     code, told, _ = run(capsys, "--live", "--duration", "2m")
     assert taken == [(level.name, 120.0)]
     assert (code, told.splitlines()[-1]) == (0, "Balanced: every goal holds, by measurement.")

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from support.small_lake import NOON, STEP, publish
 from trimtab.cli.app import main
-from trimtab.cli.bodies.pipeline import _print_quality
+from trimtab.cli.pipeline import _print_quality
 from trimtab.observe.lake.parquet import write_rows
 
 

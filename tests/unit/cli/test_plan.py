@@ -17,7 +17,7 @@ from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.state import ReplicasExecutionSettings
 from trimtab.cli.app import main
-from trimtab.cli.bodies.apply import open_store
+from trimtab.cli.apply import open_store
 
 SKEWED = 0
 """Seed of a plain cluster, uneven, that can be balanced."""

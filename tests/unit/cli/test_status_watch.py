@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trimtab.cli.bodies import status
+from trimtab.cli import status
 from trimtab.model.errors import ObserveError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from trimtab.cli import pipeline
 from trimtab.cli.app import main
-from trimtab.cli.bodies import pipeline
 from trimtab.jars import fetch
 from trimtab.systems.kafka import offset_sampling
 

@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.balancers.balancer import setting_overrides
 from trimtab.balancers.clusters import clusters_of
-from trimtab.balancers.replicas.options import PLAN
+from trimtab.balancers.replicas import PLAN_OPTIONS
 from trimtab.balancers.settings import read_settings
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab_common.errors import SettingsError
@@ -209,7 +209,7 @@ def test_the_secret_of_a_cluster_is_read_only_when_it_is_used(tmp_path: Path) ->
 
 def test_an_option_is_named_as_it_was_typed() -> None:
     """An option that is short for a setting is not told as `--set`."""
-    words = setting_overrides(PLAN, {"drain": ["1,x"]})
+    words = setting_overrides(PLAN_OPTIONS, {"drain": ["1,x"]})
     with pytest.raises(SettingsError, match="^--drain 1,x: replicas.drain"):
         read_settings(None, words, {})
 

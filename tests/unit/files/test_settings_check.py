@@ -7,7 +7,7 @@ import pytest
 from trimtab.balancers import balancer_named
 from trimtab.balancers.clusters import CLUSTERS, cluster_named
 from trimtab.balancers.settings import SECTIONS
-from trimtab.files.settings_check import CheckedSection, bound
+from trimtab.files.checks import CheckedSection, bound
 from trimtab.observe.collect.settings import CollectSettings
 from trimtab_common.errors import SettingsError
 from trimtab_common.settings import read_unchecked

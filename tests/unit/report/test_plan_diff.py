@@ -6,6 +6,7 @@ from support.bundle_plans import bundle_plan_of, key, split, unload
 from support.plans import plan_of
 from trimtab.model.replicas.plan import ReplicaMoveKind
 from trimtab.report.bundles import renderer as bundles
+from trimtab.report.renderer import plan_diff
 from trimtab.report.replicas import renderer as replicas
 
 LOW, HIGH = key(0, 0x80000000), key(0x80000000, 0xFFFFFFFF)
@@ -15,7 +16,7 @@ def test_plans_of_replicas_differ_by_their_moves() -> None:
     """A line for each move that only one of them makes, in the order of partitions, not of letters."""
     one = plan_of(("orders", 2, (1, 2), (3, 2)), ("orders", 10, (1, 2), (1, 3)))
     other = plan_of(("orders", 2, (1, 2), (3, 2)), ("orders", 10, (1, 2), (1, 4)), ("orders", 9, (1,), (2,)))
-    lines = replicas.RENDERER.plan_diff(one, other).splitlines()
+    lines = plan_diff(replicas, one, other).splitlines()
     assert [line for line in lines if "orders" in line] == [
         "+ orders-9: replica 1 → 2",
         "- orders-10: replica 2 → 3",
@@ -28,7 +29,7 @@ def test_another_log_dir_is_another_plan() -> None:
     """Moves that end in different folders of a broker are told apart."""
     plan = plan_of(("orders", 0, (1, 2), (3, 2)))
     moves = [replace(move, kind=ReplicaMoveKind.REPLICA, target_dir="/d2") for move in plan.moves]
-    text = replicas.RENDERER.plan_diff(plan, replace(plan, moves=tuple(moves)))
+    text = plan_diff(replicas, plan, replace(plan, moves=tuple(moves)))
     assert text == "- orders-0: replica 1 → 3\n+ orders-0: replica 1 → 3 /d2\n"
 
 
@@ -36,7 +37,7 @@ def test_plans_of_bundles_are_compared_too() -> None:
     """Unloads and splits by bundle, and what they cost."""
     one = bundle_plan_of(unload(LOW, "b1", "b2"), unload(HIGH, "b1", "b3"))
     other = bundle_plan_of(split(HIGH, "b1", 0xC0000000), unload(LOW, "b1", "b2"))
-    lines = bundles.RENDERER.plan_diff(one, other).splitlines()
+    lines = plan_diff(bundles, one, other).splitlines()
     assert [line for line in lines if "t/n" in line] == [
         f"+ {HIGH}: split on b1 at 0xc0000000",
         f"- {HIGH}: unload b1 → b3",
@@ -47,4 +48,4 @@ def test_plans_of_bundles_are_compared_too() -> None:
 def test_the_same_moves_in_another_order_do_the_same() -> None:
     """Order and reasons are not compared."""
     moves = unload(LOW, "b1", "b2"), unload(HIGH, "b1", "b3")
-    assert bundles.RENDERER.plan_diff(bundle_plan_of(*moves), bundle_plan_of(*reversed(moves))) == ""
+    assert plan_diff(bundles, bundle_plan_of(*moves), bundle_plan_of(*reversed(moves))) == ""

@@ -191,6 +191,7 @@ class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
     """The state machine of this balancer."""
 
     changes = (UnloadBundles, SplitBundle, WriteBrokerBalancing, ResolveOwners)
+    success_states = frozenset({BundleStepState.DONE, BundleStepState.DROPPED})
     facts: ClassVar = {
         **COMMON,
         BundlesObserved: observed,
@@ -202,7 +203,6 @@ class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
         BundleLoadChecked: load_sensed,
         CommandFailed: command_failed,
     }
-    success_states = frozenset({BundleStepState.DONE, BundleStepState.DROPPED})
 
     blocking_reason = staticmethod(reconcile.blocking_reason)
     choose = staticmethod(choose_batch)

@@ -80,6 +80,11 @@ class PublishCompleted(Event):
     version: int | None
 
 
+def end_as_done(state: PublishingT, records: Iterable[Any]) -> PublishingT:
+    """These steps are done: what they ask for is seen to be so."""
+    return state.changing(records, lambda record: record.end(PublishedStepState.DONE, state.now))
+
+
 def absorb_publish(state: PublishingT, event: PublishCompleted) -> PublishingT:
     """Look whether it stands; where somebody was faster, it is tried again over what they left."""
     state = replace(state, fresh=False, version=event.version or state.version)
@@ -105,6 +110,11 @@ class PublishingMachine(ExecutionMachine[PortT, PublishingT]):
             ),
         )
         return replace(state, batches=state.batches + 1, fresh=False)
+
+    @classmethod
+    def blocking_reason(cls, state: PublishingT) -> tuple[str, float] | None:
+        """See `ExecutionMachine.blocking_reason`: nothing outside holds up a publication."""
+        return None
 
     @classmethod
     def before_batch(cls, state: PublishingT) -> tuple[PublishingT, Command | None]:

@@ -12,7 +12,6 @@ from trimtab.act.executor import (
     PreparedPlan,
     StateCodec,
     initial_state_factory,
-    steps_left,
 )
 from trimtab.act.keys.machine import (
     KeysMachine,
@@ -202,7 +201,6 @@ EXECUTOR: Final[Executor[KeysPort, KeysPlan, KeysExecutionSettings, KeysExecutio
     settings=KeysExecutionSettings,
     observe=observe,
     prepare=prepare,
-    forecast=steps_left,
     warnings=warnings,
     new_execution=initial_state_factory(KeysExecutionState, RoutingStepRecord),
     machine=KeysMachine,

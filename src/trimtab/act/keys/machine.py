@@ -15,6 +15,7 @@ from trimtab.act.execution.publishing import (
     PublishedStepState,
     PublishingMachine,
     absorb_publish,
+    end_as_done,
 )
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.execution.state import COMMON, ExecutionStatus, absorb_observation
@@ -222,7 +223,7 @@ def absorb_topic(state: KeysExecutionState, event: TopicDescribed) -> KeysExecut
         [one for one in state.records if not one.ended],
     )
     done = [one for one in left if not missing(one.step, found, vouched)]
-    state = state.changing(done, lambda one: one.end(PublishedStepState.DONE, state.now))
+    state = end_as_done(state, done)
     return _record_end_offsets(state, found)
 
 
@@ -277,12 +278,12 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
 
     @classmethod
     def next_query(cls, state: KeysExecutionState, *, whole: bool = False) -> Command:
-        """See `Machine.look`."""
+        """See `ExecutionMachine.next_query`."""
         return DescribeTopic(state.records[0].step.place)
 
     @classmethod
     def next_in_flight(cls, state: KeysExecutionState) -> tuple[KeysExecutionState, Command | None]:
-        """See `Machine.under_way`: wait until everybody is there, or for too long."""
+        """See `ExecutionMachine.next_in_flight`: wait until everybody is there, or for too long."""
         now, found = state.now, state.observation
         assert found is not None
         if state.lost:
@@ -325,7 +326,7 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
 
     @classmethod
     def blocking_reason(cls, state: KeysExecutionState) -> tuple[str, float] | None:
-        """See `Machine.why_wait`: nobody is given a table whose order it would break."""
+        """See `ExecutionMachine.blocking_reason`: nobody is given a table whose order it would break."""
         assert state.observation is not None
         if not any(one.step.kind is RoutingStepKind.PUBLISH for one in state.pending):
             return None
@@ -334,7 +335,7 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
 
     @classmethod
     def choose(cls, state: KeysExecutionState) -> Choice[RoutingStep]:
-        """See `Machine.choose`: the first, once the one before it is done and its turn has come."""
+        """See `ExecutionMachine.choose`: the first, once the one before it is done and its turn has come."""
         assert state.observation is not None
         blocked: dict[int, Blocked] = {}
         for record in state.pending:
@@ -380,7 +381,7 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
     def begin(
         cls, state: KeysExecutionState, batch: tuple[RoutingStep, ...]
     ) -> tuple[KeysExecutionState, Command]:
-        """See `Machine.begin`."""
+        """See `ExecutionMachine.begin`."""
         found, (step,) = state.observation, batch
         assert found is not None
         state = cls.with_batch(state, batch)
@@ -403,12 +404,12 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
 
     @classmethod
     def blocked_seconds(cls, settings: RetryPolicy) -> float:
-        """See `Machine.blocked_seconds`."""
+        """See `ExecutionMachine.blocked_seconds`."""
         assert isinstance(settings, KeysExecutionSettings)
         return settings.publishing.drain_timeout_seconds
 
     def perform(self, command: Command, state: KeysExecutionState) -> Event:
-        """See `Machine.perform`."""
+        """See `ExecutionMachine.perform`."""
         if isinstance(command, CreateTableTopic):
             self.port.make_tables(command.place)
             return PublishCompleted(self.clock(), 0)

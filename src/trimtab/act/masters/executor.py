@@ -6,7 +6,11 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from trimtab.act.execution.port import Command, Event, Wait
-from trimtab.act.execution.publishing import PublishedStepState, PublishingMachine, publication_fit
+from trimtab.act.execution.publishing import (
+    PublishingMachine,
+    end_as_done,
+    publication_fit,
+)
 from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.execution.state import COMMON, absorb_observation
 from trimtab.act.execution.steps import Blocked, Choice
@@ -17,7 +21,6 @@ from trimtab.act.executor import (
     PreparedPlan,
     StateCodec,
     initial_state_factory,
-    steps_left,
 )
 from trimtab.act.masters.state import (
     DescribeMasters,
@@ -40,7 +43,7 @@ def absorb_masters(state: MastersExecutionState, event: MastersDescribed) -> Mas
     found = event.observation
     state = replace(absorb_observation(state, found.cluster, found.alive), observation=found)
     there = [r for r in state.records if not r.ended and found.masters.get(r.step.group) == r.step.target]
-    return state.changing(there, lambda record: record.end(PublishedStepState.DONE, state.now))
+    return end_as_done(state, there)
 
 
 def absorb_requests(state: MastersExecutionState, event: TransfersRequested) -> MastersExecutionState:
@@ -66,12 +69,12 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
 
     @classmethod
     def next_query(cls, state: MastersExecutionState, *, whole: bool = False) -> Command:
-        """See `Machine.look`."""
+        """See `ExecutionMachine.next_query`."""
         return DescribeMasters(tuple(sorted({record.step.group for record in state.records})))
 
     @classmethod
     def next_in_flight(cls, state: MastersExecutionState) -> tuple[MastersExecutionState, Command | None]:
-        """See `Machine.under_way`: transfers that have not come in time are asked for again."""
+        """See `ExecutionMachine.next_in_flight`: transfers that have not come in time are asked for again."""
         patience = state.settings.masters.transfer_timeout_seconds
         late = [one for one in state.active if state.now - (one.advanced_at or state.now) >= patience]
         state = state.changing(
@@ -82,13 +85,8 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
         return state, None
 
     @classmethod
-    def blocking_reason(cls, state: MastersExecutionState) -> tuple[str, float] | None:
-        """See `Machine.why_wait`."""
-        return None
-
-    @classmethod
     def choose(cls, state: MastersExecutionState) -> Choice[TransferStep]:
-        """See `Machine.choose`: the next in the plan's order whose nodes can have them."""
+        """See `ExecutionMachine.choose`: the next in the plan's order whose nodes can have them."""
         assert state.observation is not None
         batch: list[TransferStep] = []
         blocked: dict[int, Blocked] = {}
@@ -113,7 +111,7 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
     def begin(
         cls, state: MastersExecutionState, batch: tuple[TransferStep, ...]
     ) -> tuple[MastersExecutionState, Command]:
-        """See `Machine.begin`."""
+        """See `ExecutionMachine.begin`."""
         assert state.observation is not None
         return cls.with_batch(state, batch), RequestTransfers(
             state.observation.version, {one.group: one.target for one in batch}
@@ -121,11 +119,11 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
 
     @classmethod
     def blocked_seconds(cls, settings: RetryPolicy) -> float:
-        """See `Machine.blocked_seconds`."""
+        """See `ExecutionMachine.blocked_seconds`."""
         return settings.broker_timeout_seconds
 
     def perform(self, command: Command, state: MastersExecutionState) -> Event:
-        """See `Machine.perform`."""
+        """See `ExecutionMachine.perform`."""
         if isinstance(command, RequestTransfers):
             return TransfersRequested(
                 self.clock(), self.port.request_transfers(command.base, command.targets)
@@ -200,7 +198,6 @@ EXECUTOR: Final[Executor[MastersPort, MastersPlan, TransferSettings, MastersExec
     settings=TransferSettings,
     observe=observe,
     prepare=prepare,
-    forecast=steps_left,
     warnings=warnings,
     new_execution=initial_state_factory(MastersExecutionState, TransferStepRecord),
     machine=MastersMachine,

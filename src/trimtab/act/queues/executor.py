@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 from trimtab.act.execution.port import Command, Event, Wait
 from trimtab.act.execution.publishing import (
     PublishCompleted,
-    PublishedStepState,
     PublishingMachine,
     absorb_publish,
+    end_as_done,
     publication_fit,
 )
 from trimtab.act.execution.settings import RetryPolicy
@@ -23,13 +23,11 @@ from trimtab.act.executor import (
     PreparedPlan,
     StateCodec,
     initial_state_factory,
-    steps_left,
 )
 from trimtab.act.queues.state import (
     PublishChanges,
     PublishedObservation,
     PublishedRead,
-    PublishSettings,
     PublishStep,
     PublishStepRecord,
     QueuesExecutionState,
@@ -47,7 +45,7 @@ def absorb_published(state: QueuesExecutionState, event: PublishedRead) -> Queue
     found = event.observation
     state = replace(absorb_observation(state, found.cluster, frozenset()), observation=found)
     there = [r for r in state.records if not r.ended and found.table.get(r.step.key) == r.step.after]
-    return state.changing(there, lambda record: record.end(PublishedStepState.DONE, state.now))
+    return end_as_done(state, there)
 
 
 class QueuesMachine(PublishingMachine[QueuesPort, QueuesExecutionState]):
@@ -58,12 +56,12 @@ class QueuesMachine(PublishingMachine[QueuesPort, QueuesExecutionState]):
 
     @classmethod
     def next_query(cls, state: QueuesExecutionState, *, whole: bool = False) -> Command:
-        """See `Machine.look`."""
+        """See `ExecutionMachine.next_query`."""
         return ReadPublished()
 
     @classmethod
     def next_in_flight(cls, state: QueuesExecutionState) -> tuple[QueuesExecutionState, Command | None]:
-        """See `Machine.under_way`: what was published and is not seen was published over."""
+        """See `ExecutionMachine.next_in_flight`: what was published and is not seen was published over."""
         if not state.active:
             return state, None
         why = "was published, and is not any more"
@@ -72,13 +70,8 @@ class QueuesMachine(PublishingMachine[QueuesPort, QueuesExecutionState]):
         ), Wait(state.now + state.settings.poll_interval_seconds)
 
     @classmethod
-    def blocking_reason(cls, state: QueuesExecutionState) -> tuple[str, float] | None:
-        """See `Machine.why_wait`."""
-        return None
-
-    @classmethod
     def choose(cls, state: QueuesExecutionState) -> Choice[PublishStep]:
-        """See `Machine.choose`: all at once, so that processes see all of it or nothing."""
+        """See `ExecutionMachine.choose`: all at once, so that processes see all of it or nothing."""
         until = max(record.not_before for record in state.pending)
         if until > state.now:
             blocked = Blocked("is tried again soon", blocking=True, until=until)
@@ -89,18 +82,18 @@ class QueuesMachine(PublishingMachine[QueuesPort, QueuesExecutionState]):
     def begin(
         cls, state: QueuesExecutionState, batch: tuple[PublishStep, ...]
     ) -> tuple[QueuesExecutionState, Command]:
-        """See `Machine.begin`."""
+        """See `ExecutionMachine.begin`."""
         assert state.observation is not None
         changes = {step.key: step.after for step in batch}
         return cls.with_batch(state, batch), PublishChanges(state.observation.version, changes)
 
     @classmethod
     def blocked_seconds(cls, settings: RetryPolicy) -> float:
-        """See `Machine.blocked_seconds`."""
+        """See `ExecutionMachine.blocked_seconds`."""
         return settings.unhealthy_timeout_seconds
 
     def perform(self, command: Command, state: QueuesExecutionState) -> Event:
-        """See `Machine.perform`."""
+        """See `ExecutionMachine.perform`."""
         if isinstance(command, PublishChanges):
             return PublishCompleted(self.clock(), self.port.publish(command.base, command.changes))
         return PublishedRead(self.clock(), self.port.observe())
@@ -153,9 +146,7 @@ def _weights(table: Table) -> dict[str, Value]:
     return {key: value for key, value in table.items() if key.startswith("weight/")}
 
 
-def warnings(
-    port: QueuesPort, prepared: PreparedPlan, settings: PublishSettings, expected: object
-) -> list[str]:
+def warnings(port: QueuesPort, prepared: PreparedPlan, settings: RetryPolicy, expected: object) -> list[str]:
     """A way back is said to be one."""
     newer = prepared.observation.version - prepared.plan.version
     if newer > 0 and prepared.steps and not prepared.comparison.differences:
@@ -182,12 +173,11 @@ def receipt(entry: ExecutionSummary, state: QueuesExecutionState, sense: object)
     return QueuesReceipt(outcomes=outcomes, **entry.receipt_fields(state))
 
 
-EXECUTOR: Final[Executor[QueuesPort, QueuesPlan, PublishSettings, QueuesExecutionState]] = Executor(
+EXECUTOR: Final[Executor[QueuesPort, QueuesPlan, RetryPolicy, QueuesExecutionState]] = Executor(
     codec=StateCodec(QueuesExecutionState, PublishStepRecord),
-    settings=PublishSettings,
+    settings=RetryPolicy,
     observe=observe,
     prepare=prepare,
-    forecast=steps_left,
     warnings=warnings,
     new_execution=initial_state_factory(QueuesExecutionState, PublishStepRecord),
     machine=QueuesMachine,

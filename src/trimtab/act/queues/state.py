@@ -10,12 +10,6 @@ from trimtab.act.execution.port import ClaimPort, Command, Event, Query
 from trimtab.act.execution.publishing import PersistedPublishingState, PublishedStepRecord, PublishingState
 from trimtab.act.execution.settings import RetryPolicy
 
-
-@dataclass(frozen=True)
-class PublishSettings(RetryPolicy):
-    """The settings of an execution that publishes weights."""
-
-
 Value = float | str
 Table = Mapping[str, Value]
 """What is published, by `kind/name`."""

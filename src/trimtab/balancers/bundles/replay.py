@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.balancers.replays import Draw, recording_option, show
+from trimtab.balancers.replays import recording_option, show
 from trimtab.balancers.settings import read_settings
-from trimtab.balancers.spark import spark_overrides, spark_settings
+from trimtab.balancers.systems import spark_overrides, spark_settings
 from trimtab.files.bundles.decisions import check_new_folder, decision_file, decision_line
 from trimtab.files.bundles.policies import read_policies
-from trimtab.files.bundles.scenario_file import NO_SETTINGS, read_scenarios
+from trimtab.files.bundles.recording import NO_SETTINGS, read_scenarios
 from trimtab.files.head import instant
-from trimtab.files.locations import lake_place
+from trimtab.files.machine import lake_place
 from trimtab.history.bundles.effect import (
     MEASURED_PAUSE_SECONDS,
     MetricSpec,
@@ -38,31 +38,13 @@ from trimtab.history.bundles.spark import read_state, write_state
 from trimtab.model.bundles.reports import ReportTick
 from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import DEFAULT_VARIANT, make_options
-from trimtab.report.bundles.replay import UNMOVED, ReplayProgress, replay_document, replay_text
+from trimtab.report.bundles.replay import UNMOVED, ReplayProgress, draw_replay, replay_document, replay_text
 from trimtab.report.formats import counted, print_progress, warn
 from trimtab_common.errors import SettingsError
 
 
 def replayed(values: Mapping[str, Any]) -> int:
-    """Replay recorded load through strategies, and show or write what they decide.
-
-    Parameters
-    ----------
-    values
-        The value of every option, by its name.
-
-    Returns
-    -------
-    int
-        Exit code.
-
-    Raises
-    ------
-    SettingsError
-        If options contradict one another, or a strategy, a placement or an option is not known.
-    TrimtabError
-        If a file does not hold what it should, or cannot be written.
-    """
+    """Replay recorded load through strategies, and show or write what they decide. See `Replay`."""
     simulated = values["mode"] == "simulated"
     recording = _recording(values)
     listed = (NO_SETTINGS, {}) if values["scenarios"] is None else read_scenarios(values["scenarios"])
@@ -237,13 +219,13 @@ def _show(
     recording: ReportRecording,
     values: Mapping[str, Any],
 ) -> None:
-    def draw() -> Draw:
-        from trimtab.report.bundles.replay import draw_replay
-
-        return lambda folder, stem: draw_replay(comparison, folder, stem, f"Strategies on {recording.name}")
-
     how = {name: dataclasses.asdict(one) for name, one in chosen.items()}
-    show(values, draw, lambda: replay_document(comparison, how), lambda: replay_text(comparison))
+    show(
+        values,
+        lambda folder, stem: draw_replay(comparison, folder, stem, f"Strategies on {recording.name}"),
+        lambda: replay_document(comparison, how),
+        lambda: replay_text(comparison),
+    )
 
 
 def figures(

@@ -6,38 +6,20 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from trimtab.balancers.replays import Draw, bounds, show
+from trimtab.balancers.replays import bounds, show
 from trimtab.balancers.settings import read_settings
-from trimtab.files.keys.records import read_records
+from trimtab.files.keys.formats import read_records
 from trimtab.files.keys.settings import SECTION
 from trimtab.history.keys.compare import KeysScenario, compare, default_schemes
 from trimtab.history.keys.simulation import ConsumerCapacity, KeysSimulationSettings
 from trimtab.history.keys.stream import KeyStream, drawn_stream, parse_zipf
 from trimtab.report.formats import counted, print_progress
-from trimtab.report.keys.replay import replay_document, replay_text
+from trimtab.report.keys.replay import draw_replay, replay_document, replay_text
 from trimtab_common.errors import InputError, SettingsError
 
 
 def replayed(values: Mapping[str, Any]) -> int:
-    """Send recorded records by policies, and show what each would have made of them.
-
-    Parameters
-    ----------
-    values
-        The value of every option, by its name.
-
-    Returns
-    -------
-    int
-        Exit code.
-
-    Raises
-    ------
-    SettingsError
-        If options contradict one another, or a policy is not known.
-    TrimtabError
-        If the recording does not hold what it should, or a file cannot be written.
-    """
+    """Send recorded records by policies, and show what each would have made of them. See `Replay`."""
     settings = read_settings(values["settings"], values["set"], os.environ).of(SECTION)
     stream, name, keyless = _stream(values)
     lasted = max(stream.at[-1] - stream.at[0], 1e-9)
@@ -57,12 +39,12 @@ def replayed(values: Mapping[str, Any]) -> int:
         f"{use:.0%}{left_out}"
     )
 
-    def draw() -> Draw:
-        from trimtab.report.keys.replay import draw_replay
-
-        return lambda folder, stem: draw_replay(found, folder, stem, f"Keys of {name}")
-
-    show(values, draw, lambda: replay_document(stream, found), lambda: replay_text(stream, found, how))
+    show(
+        values,
+        lambda folder, stem: draw_replay(found, folder, stem, f"Keys of {name}"),
+        lambda: replay_document(stream, found),
+        lambda: replay_text(stream, found, how),
+    )
     return 0
 
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.balancers.queues.options import WeightSource
-from trimtab.balancers.replays import Draw, bounds, recording_option, show
+from trimtab.balancers.queues import WeightSource
+from trimtab.balancers.replays import bounds, recording_option, show
 from trimtab.balancers.settings import read_settings
 from trimtab.files.head import instant
-from trimtab.files.locations import lake_place
-from trimtab.files.queues.arrivals import read_arrivals
+from trimtab.files.machine import lake_place
+from trimtab.files.queues.formats import read_arrivals
 from trimtab.history.queues.compare import QueuesScenario, compare, default_schemes
 from trimtab.report.formats import counted, print_progress
-from trimtab.report.queues.replay import replay_document, replay_text
+from trimtab.report.queues.replay import draw_replay, replay_document, replay_text
 from trimtab_common.errors import InputError, SettingsError
 from trimtab_queues.format.settings import SECTION
 
@@ -28,25 +28,7 @@ if TYPE_CHECKING:
 
 
 def replayed(values: Mapping[str, Any]) -> int:
-    """Dispatch recorded arrivals by policies, and show what each would have made of them.
-
-    Parameters
-    ----------
-    values
-        The value of every option, by its name.
-
-    Returns
-    -------
-    int
-        Exit code.
-
-    Raises
-    ------
-    SettingsError
-        If options contradict one another, or one is not known.
-    TrimtabError
-        If the recording does not hold what it should, or a file cannot be written.
-    """
+    """Dispatch recorded arrivals by policies, and show what each would have made of them. See `Replay`."""
     settings = read_settings(values["settings"], values["set"], os.environ).of(SECTION)
     arrivals, name = _recording(values)
     weights = _weights(arrivals, values["weights"], settings)
@@ -65,12 +47,12 @@ def replayed(values: Mapping[str, Any]) -> int:
     queues = counted(len(speed), "queue")
     how = f"{queues}, load {use:.0%} of what the workers can do in that time; weights {values['weights']}"
 
-    def draw() -> Draw:
-        from trimtab.report.queues.replay import draw_replay
-
-        return lambda folder, stem: draw_replay(found, folder, stem, f"Policies on {name}")
-
-    show(values, draw, lambda: replay_document(arrivals, found), lambda: replay_text(arrivals, found, how))
+    show(
+        values,
+        lambda folder, stem: draw_replay(found, folder, stem, f"Policies on {name}"),
+        lambda: replay_document(arrivals, found),
+        lambda: replay_text(arrivals, found, how),
+    )
     return 0
 
 

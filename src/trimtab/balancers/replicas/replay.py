@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.planning import planner_of
-from trimtab.balancers.replays import Draw, recording_option, show
+from trimtab.balancers.replays import recording_option, show
 from trimtab.balancers.settings import read_settings
-from trimtab.balancers.spark import spark_overrides, spark_settings
+from trimtab.balancers.systems import spark_overrides, spark_settings
 from trimtab.files.head import instant
-from trimtab.files.locations import lake_place
+from trimtab.files.machine import lake_place
 from trimtab.files.replicas.settings import SECTION
 from trimtab.model.replicas.settings import ReplicasSettings
 from trimtab.model.replicas.snapshot import LOADS
 from trimtab.report.formats import print_progress
-from trimtab.report.replicas.replay import NOTHING, replay_document, replay_text
+from trimtab.report.replicas.replay import NOTHING, draw_replay, replay_document, replay_text
 from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -28,25 +28,7 @@ if TYPE_CHECKING:
 
 
 def replayed(values: Mapping[str, Any]) -> int:
-    """Replan recorded loads by strategies, and show what each would have made of them.
-
-    Parameters
-    ----------
-    values
-        The value of every option, by its name.
-
-    Returns
-    -------
-    int
-        Exit code.
-
-    Raises
-    ------
-    SettingsError
-        If options contradict one another, or one is not known.
-    TrimtabError
-        If the recording does not hold what it should, or a file cannot be written.
-    """
+    """Replan recorded loads by strategies, and show what each would have made of them. See `Replay`."""
     found = read_settings(values["settings"], (*values["set"], *spark_overrides(values)), os.environ)
     settings, spark = found.of(SECTION), spark_settings(found, heavy=True)
     if settings.replication_factor:
@@ -124,9 +106,9 @@ def _recording(values: Mapping[str, Any]) -> LoadRecording:
 
 
 def _show(found: ScenarioComparison, name: str, values: Mapping[str, Any]) -> None:
-    def draw() -> Draw:
-        from trimtab.report.replicas.replay import draw_replay
-
-        return lambda folder, stem: draw_replay(found, folder, stem, f"Plans on {name}")
-
-    show(values, draw, lambda: replay_document(found), lambda: replay_text(found))
+    show(
+        values,
+        lambda folder, stem: draw_replay(found, folder, stem, f"Plans on {name}"),
+        lambda: replay_document(found),
+        lambda: replay_text(found),
+    )

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from trimtab.files.bundles.policies import OperatorPolicies
-from trimtab.files.bundles.scenario_file import NO_SETTINGS, ScenarioSettings
+from trimtab.files.bundles.recording import NO_SETTINGS, ScenarioSettings
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata
 from trimtab.model.bundles.reports import TRAFFIC, BrokerReport, BundleStats, ReportTick, ResourceUsage
 from trimtab.model.errors import PlanError

@@ -41,6 +41,25 @@ OBSERVATIONS: Final = 400
 """Moments at which what waits is kept."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeysScenario:
+    """What all schemes of a comparison share.
+
+    Attributes
+    ----------
+    world
+        Partitions and consumers.
+    settings
+        Of plans.
+    plan_seconds
+        Between two plans, of schemes that plan on the way.
+    """
+
+    world: KeysSimulationSettings
+    settings: KeysSettings
+    plan_seconds: float
+
+
 @dataclass(frozen=True, eq=False)
 class KeyPolicyResult:
     """The measures of one scheme on a recording.
@@ -68,30 +87,11 @@ class KeyPolicyResult:
     max_over_mean: float
     p50_seconds: float
     p99_seconds: float
+    at: FloatArray
+    waiting: FloatArray
     overtaken: float
     partitions_per_key: float
     added: int
-    at: FloatArray
-    waiting: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeysScenario:
-    """What all schemes of a comparison share.
-
-    Attributes
-    ----------
-    world
-        Partitions and consumers.
-    settings
-        Of plans.
-    plan_seconds
-        Between two plans, of schemes that plan on the way.
-    """
-
-    world: KeysSimulationSettings
-    settings: KeysSettings
-    plan_seconds: float
 
 
 def default_schemes() -> tuple[str, ...]:

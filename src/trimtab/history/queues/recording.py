@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trimtab.files.queues.arrivals import named_places
+from trimtab.files.queues.formats import named_places
 from trimtab.model.errors import ObserveError
 from trimtab.model.queues.snapshot import Arrivals
 from trimtab.observe.lake.lake import Lake

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from trimtab.cli.options import SET, SETTINGS
+from trimtab.cli.commands import SET, SETTINGS
 from trimtab.model.errors import SandboxError
 from trimtab_common.errors import SettingsError
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 
-from trimtab.files.locations import state_folder
+from trimtab.files.machine import state_folder
 from trimtab.lab.sandbox.cgroups import remove
 from trimtab.lab.sandbox.processes import SandboxProcess, kill
 from trimtab.model.errors import SandboxError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 
-from trimtab.files.keys.snapshot import FORMAT
+from trimtab.files.keys.formats import SNAPSHOT_FORMAT
 from trimtab.model.documents import Quality
 from trimtab.model.keys.snapshot import HotKey, KeyGroupLoad, KeysSnapshot, PartitionLoad
 from trimtab.observe.lake.columns import SECOND
@@ -49,7 +49,7 @@ def write_newest_snapshots(lake: Lake, manifest: Manifest, settings: KeysPipelin
     """A snapshot of every topic at its newest reading; returns a folder per topic."""
 
     def write(inputs: SnapshotInputs[KeysPipelineSettings], path: Path) -> None:
-        FORMAT.write(snapshot_at(inputs), path)
+        SNAPSHOT_FORMAT.write(snapshot_at(inputs), path)
 
     read = pc.field("kind") == "keyed_topic"
     return write_snapshots(lake, manifest, settings, "cleaned", write, read & pc.field("base").is_valid())

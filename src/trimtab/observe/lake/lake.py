@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from trimtab.files.locations import cache_folder
+from trimtab.files.machine import cache_folder
 from trimtab.files.object_store import StoreError, StorePath
 from trimtab.files.store import Location, place_of, written_at
 from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments

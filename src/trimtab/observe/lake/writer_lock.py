@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from trimtab.files.process import machine, start_time
+from trimtab.files.machine import host_id, start_time
 from trimtab.files.versioned_documents import VersionConflictError, VersionedDocuments
 from trimtab.model.errors import ObserveError
 from trimtab.observe.lake.manifest import Manifest, publish_manifest, read_manifest
@@ -75,7 +75,7 @@ class LakeWriter:
     @property
     def is_here(self) -> bool:
         """True if its process can be looked for from here."""
-        return self.machine == machine()
+        return self.machine == host_id()
 
     @property
     def is_alive(self) -> bool:
@@ -220,7 +220,7 @@ def acquire(
     # Also more than what tables were published from, should the folder of the lock have been removed.
     number = max(0 if found is None else found[0], read_manifest(tables).writer_epoch) + 1
     writer = LakeWriter(
-        socket.gethostname(), machine(), os.getpid(), start_time(os.getpid()), secrets.token_hex(8), number,
+        socket.gethostname(), host_id(), os.getpid(), start_time(os.getpid()), secrets.token_hex(8), number,
         lease_seconds=lease_seconds,
     )  # fmt: skip
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from trimtab.files.masters.snapshot import FORMAT
+from trimtab.files.masters.formats import SNAPSHOT_FORMAT
 from trimtab.model.documents import Quality
 from trimtab.model.masters.snapshot import (
     NO_MASTER,
@@ -40,7 +40,7 @@ def write_newest_snapshots(
     """A snapshot of every store at its newest tick; returns a folder per cluster."""
 
     def write(inputs: SnapshotInputs[MastersPipelineSettings], path: Path) -> None:
-        FORMAT.write(snapshot_at(inputs), path)
+        SNAPSHOT_FORMAT.write(snapshot_at(inputs), path)
 
     return write_snapshots(lake, manifest, settings, "brokers", write)
 

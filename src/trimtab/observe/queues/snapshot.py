@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from trimtab.files.queues.snapshot import FORMAT
+from trimtab.files.queues.formats import SNAPSHOT_FORMAT
 from trimtab.model.documents import Quality
 from trimtab.model.queues.snapshot import ClassLoad, QueueLoad, QueuesSnapshot
 from trimtab.observe.lake.columns import SECOND
@@ -32,7 +32,7 @@ def write_newest_snapshots(
     """A snapshot of every set of queues at its newest tick; returns a folder per cluster."""
 
     def write(inputs: SnapshotInputs[QueuesPipelineSettings], path: Path) -> None:
-        FORMAT.write(snapshot_at(inputs), path)
+        SNAPSHOT_FORMAT.write(snapshot_at(inputs), path)
 
     return write_snapshots(lake, manifest, settings, "brokers", write)
 

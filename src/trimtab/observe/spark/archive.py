@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimtab.files.locations import cache_folder
+from trimtab.files.machine import cache_folder
 from trimtab.jars.fetch import ProgressCallback, exclusive_lock, find_java, ignore_progress, scratch_sibling
 from trimtab.model.errors import ObserveError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from trimtab.report.plan_text import (
     purpose_text,
     text_of_plan,
 )
-from trimtab.report.renderer import MAX_LISTED, Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.renderer import MAX_LISTED, comparison_lines, progress_line, text_of_receipt
 from trimtab.report.status_text import live_status_document, live_status_text
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from trimtab.model.bundles.plan import BundleOutcome
     from trimtab.model.load import ImbalanceSummary
     from trimtab.systems.pulsar.status import PulsarBroker, PulsarStatus
+
+
+CANCEL_EFFECT: Final = "gives the brokers' balancing back"
+"""The effect of `cancel` on what is in flight."""
+CANCELLING: Final = "what is under way gets an owner, nothing more is begun (an unload is not rolled back)"
+"""The same, while it happens."""
 
 
 def spent_text(receipt: BundlesReceipt | None) -> str:
@@ -53,7 +59,7 @@ def plan_text(plan: BundlePlan, snapshot: BundlesSnapshot | None = None, *, all_
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot),
-        _cost(plan),
+        plan_cost(plan),
         bound_text(plan, plan.cost.sessions, plan.bound.sessions, _clients, "disturbs", beyond),
         [
             *prediction_in_views(plan, RESOURCES, _views(plan, snapshot), _idle(plan, snapshot)),
@@ -107,7 +113,8 @@ def _unlimited(snapshot: BundlesSnapshot) -> Iterator[str]:
         yield f"  not limited, so not balanced: {', '.join(named)}; declare it in [capacity] if it is to be"
 
 
-def _cost(plan: BundlePlan) -> str:
+def plan_cost(plan: BundlePlan) -> str:
+    """The cost of a plan in a sentence."""
     cost = plan.cost
     splits = f"{counted(cost.splits, 'split')}, " if cost.splits else ""
     verb = "disconnects" if cost.unloads == 1 else "disconnect"
@@ -127,7 +134,8 @@ def _cells(move: BundleMove) -> tuple[str, str, str]:
     return move.bundle, f"{move.source or 'nobody'} → {move.target}", _clients(move.sessions)
 
 
-def _change(move: BundleMove) -> str:
+def move_text(move: BundleMove) -> str:
+    """All that a move changes, in a line."""
     bundle, way, _ = _cells(move)
     return f"{bundle}: {move.kind} {way}"
 
@@ -151,7 +159,7 @@ def forecast_text(
     pace = settings.limits
     lines = []
     for number, batch in enumerate(expected.batches, 1):
-        lines += [f"  batch {number}:", *(f"    {_step(step)}" for step in batch)]
+        lines += [f"  batch {number}:", *(f"    {step_text(step)}" for step in batch)]
     if lines:
         longer = f", so {duration_text(expected.seconds)} or more" if expected.seconds >= 1 else ""
         lines = [
@@ -169,7 +177,7 @@ def forecast_text(
     return "\n".join(lines)
 
 
-def progress_of_execution() -> Callable[[BundlesExecutionState], str]:
+def progress_reporter() -> Callable[[BundlesExecutionState], str]:
     """States in lines."""
     from trimtab.act.bundles.figures import progress_of
 
@@ -187,10 +195,16 @@ def progress_text(progress: BundlesProgress) -> str:
     return progress_line(progress, parts)
 
 
-def _step(step: BundleStep) -> str:
+def step_text(step: BundleStep) -> str:
+    """A step in a line."""
     if step.kind == "split":
         return f"split  {step.bundle} at {_cuts(step.boundaries)}"
     return f"unload {step.bundle} {step.source or 'nobody'} -> {step.target}, {step.sessions} clients"
+
+
+def notes(state: BundlesExecutionState) -> tuple[str, ...]:
+    """What there is to note of an execution besides its steps."""
+    return tuple(state.notes)
 
 
 def receipt_text(receipt: BundlesReceipt) -> str:
@@ -286,20 +300,3 @@ def status_document(status: PulsarStatus) -> dict[str, Any]:
     brokers = [{"id": b.name, "state": b.state, "leader": b.is_leader} for b in status.brokers]
     figures = ("throughput_bytes_per_second", "messages_per_second", "bundles", "sessions")
     return live_status_document(status, "bundles", facts, brokers, figures)
-
-
-RENDERER = Renderer(
-    plan_text=plan_text,
-    cost=_cost,
-    change=_change,
-    forecast_text=forecast_text,
-    progress_line=progress_of_execution,
-    step=_step,
-    receipt_text=receipt_text,
-    spent_text=spent_text,
-    cancels="gives the brokers' balancing back",
-    cancelling="what is under way gets an owner, nothing more is begun (an unload is not rolled back)",
-    status_text=status_text,
-    status_document=status_document,
-    notes=lambda state: state.notes,
-)

@@ -19,14 +19,16 @@ from rich.markup import escape
 from trimtab.files.head import time_text
 from trimtab.report.charts import (
     BASELINE,
-    FAINT,
     INK,
     LINE,
     OVERLOADED,
+    TALL,
     draw_steps,
+    panel_rows,
     save_figure,
     shade_above,
     time_axes,
+    top_legend,
 )
 from trimtab.report.formats import bytes_text, counted, duration_text, figure_text, known_value
 from trimtab.report.tables import figures_table, table_lines
@@ -34,6 +36,7 @@ from trimtab.report.tables import figures_table, table_lines
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import RenderableType
@@ -227,17 +230,8 @@ def draw_replay(comparison: StrategyComparison, folder: Path, name: str, title: 
     title
         What is seen, in one line.
     """
-    from matplotlib.figure import Figure
-
     effects = comparison.effects or {UNMOVED: comparison.unmoved}
-    rows = len(effects)
-    height = 1.5 + 1.5 * rows
-    figure = Figure(figsize=(12.8, height), facecolor="white")
-    top, bottom = 1 - 1.15 / height, 0.55 / height
-    figure.subplots_adjust(left=0.045, right=0.985, top=top, bottom=bottom, hspace=0.5, wspace=0.14)
-    figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
-    figure.text(0.01, 1 - 0.55 / height, _chart_title(comparison), fontsize=9, color=FAINT)
-    panels = figure.subplots(rows, 3, sharex=True, sharey="col", squeeze=False)
+    figure, panels = panel_rows(len(effects), HEADINGS, title, _chart_title(comparison), TALL)
     at = np.array([datetime.datetime.fromtimestamp(one, datetime.UTC) for one in comparison.unmoved.at])
     for row, (label, effect) in zip(panels, effects.items(), strict=True):
         _uneven(row[0], at, comparison.unmoved, effect)
@@ -247,13 +241,10 @@ def draw_replay(comparison: StrategyComparison, folder: Path, name: str, title: 
             label.lstrip("_") or label, loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=5
         )
         row[2].set_title(_panel_title(effect), loc="right", fontsize=9, color=INK, pad=5)
-    for axes, heading in zip(panels[0], HEADINGS, strict=True):
-        place = axes.get_position()
-        figure.text(place.x0, top + 0.33 / height, heading, fontsize=9.5, color=FAINT)
     for axes in panels[0]:
         axes.set_ylim(bottom=0)  # shared by the column, and known only when all are drawn
     time_axes(panels, comparison.unmoved.at)
-    _legend(figure, height)
+    _legend(figure)
     return save_figure(figure, folder, name)
 
 
@@ -283,12 +274,11 @@ def _unloads(axes: Axes, at: np.ndarray, effect: ReplayEffect) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
-def _legend(figure: Figure, height: float) -> None:
+def _legend(figure: Figure) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    figure.legend(
-        handles=[
+    handles: list[Artist] = [
             Line2D([], [], color=LINE, linewidth=1.6, label="the strategy"),
             Line2D([], [], color=BASELINE, linewidth=3, label=UNMOVED),
             Patch(color=OVERLOADED, alpha=0.45, label="overloaded"),
@@ -296,15 +286,8 @@ def _legend(figure: Figure, height: float) -> None:
                 [], [], color=BACK, marker="o", markerfacecolor="white", linestyle="",
                 label="a bundle came back to a broker that it had left",
             ),
-        ],
-        loc="upper right",
-        bbox_to_anchor=(0.99, 1 - 0.12 / height),
-        ncols=4,
-        fontsize=9,
-        frameon=False,
-        handlelength=1.6,
-        columnspacing=1.6,
-    )  # fmt: skip
+        ]  # fmt: skip
+    top_legend(figure, handles)
 
 
 def _chart_title(comparison: StrategyComparison) -> str:

@@ -11,7 +11,7 @@ from trimtab.model.keys.plan import KeysPlan, RoutingCost, RoutingMove, RoutingM
 from trimtab.model.keys.snapshot import RESOURCES, KeysSnapshot, short_key_text
 from trimtab.report.formats import counted, duration_text
 from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
-from trimtab.report.renderer import Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.renderer import comparison_lines, progress_line, text_of_receipt
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from trimtab.act.executor import PreparedPlan
     from trimtab.act.keys.state import KeysExecutionSettings, KeysExecutionState, RoutingStep
     from trimtab.model.keys.plan import KeysReceipt, PartitionDrain, RoutingOutcome
+
+CANCEL_EFFECT: Final = "leaves the table as it is; `trimtab apply PLAN --revert` takes a plan back"
+"""The effect of `cancel` on what is in flight."""
+CANCELLING: Final = "the table stays as it is"
+"""The same, while it happens."""
 
 NOTHING: Final = "–"
 PARTITION: Final = "partition"
@@ -33,7 +38,7 @@ def plan_text(plan: KeysPlan, snapshot: KeysSnapshot | None = None, *, all_moves
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot),
-        _cost(plan),
+        plan_cost(plan),
         f"any plan moves {bound:,.0f} records/s or more ({plan.bound.proof})" if bound else "",
         [
             *prediction_lines(
@@ -141,7 +146,8 @@ def _drained(seconds: float | None) -> str:
     return "never, or not known" if seconds is None else duration_text(seconds)
 
 
-def _cost(plan: KeysPlan) -> str:
+def plan_cost(plan: KeysPlan) -> str:
+    """The cost of a plan in a sentence."""
     cost: RoutingCost = plan.cost
     added = f", {counted(cost.partitions, 'partition')} to add" if cost.partitions else ""
     keys = f"{counted(cost.keys, 'key')} to split otherwise"
@@ -156,7 +162,8 @@ def _cells(move: RoutingMove) -> tuple[str, str, str]:
     return name, f"{_places(move.before)} → {_places(move.after)}", f"{move.records_per_second:,.0f}/s"
 
 
-def _change(move: RoutingMove) -> str:
+def move_text(move: RoutingMove) -> str:
+    """All that a move changes, in a line."""
     name = short_key_text(move.name)
     if name != move.name:
         # Two long keys may begin alike, and plans are compared by these lines.
@@ -168,13 +175,13 @@ def forecast_text(
     prepared: PreparedPlan, steps: tuple[RoutingStep, ...], settings: KeysExecutionSettings, every: bool
 ) -> str:
     """Each step, and what of the plan is left out."""
-    lines = [f"  {_step(step)}" for step in steps] or ["  nothing to do"]
+    lines = [f"  {step_text(step)}" for step in steps] or ["  nothing to do"]
     compared = prepared.comparison
     lines += comparison_lines(compared.fit, compared.differences, "routes stand so already")
     return "\n".join(lines)
 
 
-def progress_of_execution() -> Callable[[KeysExecutionState], str]:
+def progress_reporter() -> Callable[[KeysExecutionState], str]:
     """States in lines."""
     from trimtab.act.execution.state import ExecutionProgress
     from trimtab.act.keys.machine import missing
@@ -187,22 +194,29 @@ def progress_of_execution() -> Callable[[KeysExecutionState], str]:
     return line
 
 
-def _step(step: RoutingStep) -> str:
+def step_text(step: RoutingStep) -> str:
+    """A step in a line."""
     from trimtab.act.keys.executor import step_name
 
     return f"{step.kind}: {step_name(step)}"
 
 
+def notes(state: KeysExecutionState) -> tuple[str, ...]:
+    """What there is to note of an execution besides its steps."""
+    return ()
+
+
 def receipt_text(receipt: KeysReceipt) -> str:
     """What was published, under which version, and what was left."""
-    return text_of_receipt(receipt, "keys", [f"  {_spent(receipt)}"], _outcome, "left")
+    return text_of_receipt(receipt, "keys", [f"  {spent_text(receipt)}"], _outcome, "left")
 
 
 def _outcome(outcome: RoutingOutcome) -> str:
     return f"{outcome.kind}: {outcome.name}"
 
 
-def _spent(receipt: KeysReceipt) -> str:
+def spent_text(receipt: KeysReceipt) -> str:
+    """The price of an execution in a sentence."""
     version = max((one.version or 0 for one in receipt.outcomes), default=0)
     told = f"routing table {version} is in force" if version else "no table was published"
     return f"{told}, in {duration_text(receipt.seconds)}"
@@ -229,19 +243,3 @@ def status_document(snapshot: KeysSnapshot) -> dict[str, Any]:
         "partitions": [asdict(one) for one in snapshot.partitions],
         "keys": [asdict(one) for one in snapshot.keys],
     }
-
-
-RENDERER: Final = Renderer(
-    plan_text=plan_text,
-    cost=_cost,
-    change=_change,
-    forecast_text=forecast_text,
-    progress_line=progress_of_execution,
-    step=_step,
-    receipt_text=receipt_text,
-    spent_text=_spent,
-    cancels="leaves the table as it is; `trimtab apply PLAN --revert` takes a plan back",
-    cancelling="the table stays as it is",
-    status_text=status_text,
-    status_document=status_document,
-)

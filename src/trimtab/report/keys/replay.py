@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from rich.markup import escape
 
-from trimtab.report.charts import BASELINE, FAINT, INK, LINE, OVERLOADED, save_figure, style_axes
+from trimtab.report.charts import (
+    BASELINE,
+    FAINT,
+    INK,
+    LINE,
+    LOW,
+    OVERLOADED,
+    panel_rows,
+    save_figure,
+    style_axes,
+)
 from trimtab.report.formats import duration_text, figure_text
 from trimtab.report.tables import figures_table
 
@@ -100,6 +111,7 @@ def replay_document(stream: KeyStream, outcomes: Mapping[str, KeyPolicyResult]) 
     }
 
 
+SHAPE: Final = replace(LOW, width=12.0, left=0.05, wspace=0.12)
 HEADINGS: Final = ("records of each partition over the mean", "records that wait in the fullest partition")
 
 
@@ -117,17 +129,9 @@ def draw_replay(
     title
         Told in one line.
     """
-    from matplotlib.figure import Figure
-
-    height = 1.5 + 0.85 * len(outcomes)
-    figure = Figure(figsize=(12.0, height), facecolor="white")
-    top = 1 - 1.15 / height
-    figure.subplots_adjust(left=0.05, right=0.985, top=top, bottom=0.55 / height, hspace=0.75, wspace=0.12)
-    figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
     first = next(iter(outcomes.values()))
     told = f"partitions from the fullest to the emptiest; grey: under {next(iter(outcomes))}"
-    figure.text(0.01, 1 - 0.52 / height, told, fontsize=9, color=FAINT)
-    panels = figure.subplots(len(outcomes), 2, sharex="col", sharey="col", squeeze=False)
+    figure, panels = panel_rows(len(outcomes), HEADINGS, title, told, SHAPE)
     for row, (label, one) in zip(panels, outcomes.items(), strict=True):
         load, lag = row
         loads = _over_mean(one)
@@ -144,8 +148,6 @@ def draw_replay(
         lag.set_title(told, loc="right", fontsize=9, color=INK, pad=4)
         for axes in row:
             style_axes(axes)
-    for axes, heading in zip(panels[0], HEADINGS, strict=True):
-        figure.text(axes.get_position().x0, top + 0.33 / height, heading, fontsize=9.5, color=FAINT)
     panels[-1][0].set_xlabel("partitions", fontsize=8.5, color=FAINT)
     panels[-1][1].set_xlabel("seconds since the recording begins", fontsize=8.5, color=FAINT)
     panels[0][0].set_ylim(0, 1.05 * max(float(_over_mean(one)[0]) for one in outcomes.values()))

@@ -10,7 +10,7 @@ from trimtab.model.masters.plan import MastershipTransfer, MastersPlan
 from trimtab.model.masters.snapshot import NO_MASTER, RESOURCES, MastersSnapshot
 from trimtab.report.formats import counted, duration_text
 from trimtab.report.plan_text import load_lines, move_lines, prediction_lines, text_of_plan
-from trimtab.report.renderer import Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.renderer import comparison_lines, progress_line, text_of_receipt
 from trimtab.report.status_text import live_status_document, live_status_text
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from trimtab.act.masters.state import MastersExecutionState, TransferSettings, TransferStep
     from trimtab.model.masters.plan import MastersReceipt, TransferOutcome
     from trimtab.systems.paxos.status import MastersStatus
+
+CANCEL_EFFECT: Final = "leaves masterships where they are; what was asked for may still come"
+"""The effect of `cancel` on what is in flight."""
+CANCELLING: Final = "begins nothing more; what was asked for comes, or is given up after its time"
+"""The same, while it happens."""
 
 NODE: Final = "node"
 TRANSFER: Final = "transfer"
@@ -39,7 +44,7 @@ def plan_text(plan: MastersPlan, snapshot: MastersSnapshot | None = None, *, all
     return text_of_plan(
         plan,
         () if seen is None else _load(seen),
-        _cost(plan),
+        plan_cost(plan),
         _bound(plan),
         _prediction(plan, seen),
         move_lines(
@@ -106,7 +111,8 @@ def _pause(seconds: float) -> str:
     return f"{seconds * 1000:,.0f} ms without a master"
 
 
-def _cost(plan: MastersPlan) -> str:
+def plan_cost(plan: MastersPlan) -> str:
+    """The cost of a plan in a sentence."""
     pause = plan.cost.pause_seconds
     felt = f", {_pause(pause)} in all, one group after the other" if pause else ""
     return f"{counted(plan.cost.transfers, TRANSFER)}{felt}; no data moves"
@@ -123,7 +129,8 @@ def _cells(move: MastershipTransfer) -> tuple[str, str, str]:
     return move.group, f"{source} → node {move.target}", price
 
 
-def _change(move: MastershipTransfer) -> str:
+def move_text(move: MastershipTransfer) -> str:
+    """All that a move changes, in a line."""
     return f"{move.group}: node {move.source} → node {move.target}"
 
 
@@ -131,7 +138,7 @@ def forecast_text(
     prepared: PreparedPlan, steps: tuple[TransferStep, ...], settings: TransferSettings, every: bool
 ) -> str:
     """Every transfer that will be requested, and what of the plan is left out."""
-    lines = [f"  {_step(step)}" for step in steps] or ["  nothing to do"]
+    lines = [f"  {step_text(step)}" for step in steps] or ["  nothing to do"]
     if steps:
         lines.append(
             f"  in all {counted(len(steps), TRANSFER)}, up to {settings.masters.max_in_flight} asked for at "
@@ -142,7 +149,7 @@ def forecast_text(
     return "\n".join(lines)
 
 
-def progress_of_execution() -> Callable[[MastersExecutionState], str]:
+def progress_reporter() -> Callable[[MastersExecutionState], str]:
     """States in lines."""
     from trimtab.act.execution.state import ExecutionProgress
 
@@ -155,21 +162,28 @@ def progress_of_execution() -> Callable[[MastersExecutionState], str]:
     return line
 
 
-def _step(step: TransferStep) -> str:
+def step_text(step: TransferStep) -> str:
+    """A step in a line."""
     source = "nobody" if step.source is None else f"node {step.source}"
     return f"{step.group}: {source} → node {step.target}"
 
 
+def notes(state: MastersExecutionState) -> tuple[str, ...]:
+    """What there is to note of an execution besides its steps."""
+    return ()
+
+
 def receipt_text(receipt: MastersReceipt) -> str:
     """Which masterships went where, and what was left."""
-    return text_of_receipt(receipt, "masters", [f"  {_spent(receipt)}"], _outcome, "left, none in flight")
+    return text_of_receipt(receipt, "masters", [f"  {spent_text(receipt)}"], _outcome, "left, none in flight")
 
 
 def _outcome(outcome: TransferOutcome) -> str:
     return f"{outcome.group} to node {outcome.target}"
 
 
-def _spent(receipt: MastersReceipt) -> str:
+def spent_text(receipt: MastersReceipt) -> str:
+    """The price of an execution in a sentence."""
     return f"{counted(len(receipt.done), TRANSFER)} in {duration_text(receipt.seconds)}"
 
 
@@ -207,19 +221,3 @@ def status_document(status: MastersStatus) -> dict[str, Any]:
     brokers = [{"id": one.node, "address": one.address, "alive": one.alive} for one in status.brokers]
     document = live_status_document(status, "masters", facts, brokers, ("masters", "max_lag_entries"))
     return {**document, "source": "nodes"}
-
-
-RENDERER: Final = Renderer(
-    plan_text=plan_text,
-    cost=_cost,
-    change=_change,
-    forecast_text=forecast_text,
-    progress_line=progress_of_execution,
-    step=_step,
-    receipt_text=receipt_text,
-    spent_text=_spent,
-    cancels="leaves masterships where they are; what was asked for may still come",
-    cancelling="begins nothing more; what was asked for comes, or is given up after its time",
-    status_text=status_text,
-    status_document=status_document,
-)

@@ -9,17 +9,23 @@ from trimtab.model.queues.plan import Publication, PublicationKind, QueuesPlan, 
 from trimtab.model.queues.snapshot import RESOURCES, ClassLoad, QueuesSnapshot
 from trimtab.report.formats import counted, duration_text
 from trimtab.report.plan_text import idle_resources, load_lines, move_lines, prediction_lines, text_of_plan
-from trimtab.report.renderer import Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.renderer import comparison_lines, progress_line, text_of_receipt
 from trimtab.report.status_text import live_status_document, live_status_text
 from trimtab.report.tables import table_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from trimtab.act.execution.settings import RetryPolicy
     from trimtab.act.executor import PreparedPlan
-    from trimtab.act.queues.state import PublishSettings, PublishStep, QueuesExecutionState
+    from trimtab.act.queues.state import PublishStep, QueuesExecutionState
     from trimtab.model.queues.plan import PublicationOutcome, QueuesReceipt
     from trimtab.systems.redis.status import QueuesStatus
+
+CANCEL_EFFECT: Final = "leaves what is published as it is; apply an older plan to go back"
+"""The effect of `cancel` on what is in flight."""
+CANCELLING: Final = "what is published stays"
+"""The same, while it happens."""
 
 NOTHING: Final = "–"
 QUEUE: Final = "queue"
@@ -32,7 +38,7 @@ def plan_text(plan: QueuesPlan, snapshot: QueuesSnapshot | None = None, *, all_m
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot),
-        _cost(plan),
+        plan_cost(plan),
         "",
         [
             *_prediction(plan, snapshot),
@@ -136,7 +142,8 @@ def _order(one: SchedulerOrder) -> str:
     return f"move {amount} of work, queue {one.queue} → queue {one.target}"
 
 
-def _cost(plan: QueuesPlan) -> str:
+def plan_cost(plan: QueuesPlan) -> str:
+    """The cost of a plan in a sentence."""
     settings = f", {counted(plan.cost.settings, 'setting')}" if plan.cost.settings else ""
     weights = counted(plan.cost.weights, "weight")
     return f"{weights}{settings} to publish; no message moves, and nobody is interrupted"
@@ -148,15 +155,16 @@ def _cells(move: Publication) -> tuple[str, str, str]:
     return move.name, f"{before} → {move.after}{unit}", ""
 
 
-def _change(move: Publication) -> str:
+def move_text(move: Publication) -> str:
+    """All that a move changes, in a line."""
     return f"{move.kind} {move.name}: {move.before} → {move.after}"
 
 
 def forecast_text(
-    prepared: PreparedPlan, steps: tuple[PublishStep, ...], settings: PublishSettings, every: bool
+    prepared: PreparedPlan, steps: tuple[PublishStep, ...], settings: RetryPolicy, every: bool
 ) -> str:
     """Everything that will be published, and what of the plan is left out."""
-    lines = [f"  publishes {_step(step)}" for step in steps] or ["  nothing to do"]
+    lines = [f"  publishes {step_text(step)}" for step in steps] or ["  nothing to do"]
     if steps:
         lines.append(
             f"  in all {counted(len(steps), 'change')} in one document, version "
@@ -168,29 +176,36 @@ def forecast_text(
     return "\n".join(lines)
 
 
-def progress_of_execution() -> Callable[[QueuesExecutionState], str]:
+def progress_reporter() -> Callable[[QueuesExecutionState], str]:
     """States in lines."""
     from trimtab.act.execution.state import ExecutionProgress
 
     return lambda state: progress_line(ExecutionProgress(**state.progress()), [])
 
 
-def _step(step: PublishStep) -> str:
+def step_text(step: PublishStep) -> str:
+    """A step in a line."""
     kind, _, name = step.key.partition("/")
     unit = " s" if kind == "weight" else ""
     return f"{kind} {name}: " + ("not published any more" if step.after is None else f"{step.after}{unit}")
 
 
+def notes(state: QueuesExecutionState) -> tuple[str, ...]:
+    """What there is to note of an execution besides its steps."""
+    return ()
+
+
 def receipt_text(receipt: QueuesReceipt) -> str:
     """What was published, under which version, and what was left."""
-    return text_of_receipt(receipt, "queues", [f"  {_spent(receipt)}"], _outcome, "left")
+    return text_of_receipt(receipt, "queues", [f"  {spent_text(receipt)}"], _outcome, "left")
 
 
 def _outcome(outcome: PublicationOutcome) -> str:
     return f"{outcome.name} = {outcome.after}"
 
 
-def _spent(receipt: QueuesReceipt) -> str:
+def spent_text(receipt: QueuesReceipt) -> str:
+    """The price of an execution in a sentence."""
     version = max((one.version or 0 for one in receipt.outcomes), default=0)
     told = f" as version {version}" if version else ""
     return f"{counted(len(receipt.done), CHANGE)} published{told}, in {duration_text(receipt.seconds)}"
@@ -239,19 +254,3 @@ def status_document(status: QueuesStatus) -> dict[str, Any]:
         status, "queues", facts, brokers, ("messages", "work_seconds", "held_messages")
     )
     return {**document, "source": "server"}
-
-
-RENDERER: Final = Renderer(
-    plan_text=plan_text,
-    cost=_cost,
-    change=_change,
-    forecast_text=forecast_text,
-    progress_line=progress_of_execution,
-    step=_step,
-    receipt_text=receipt_text,
-    spent_text=_spent,
-    cancels="leaves what is published as it is; apply an older plan to go back",
-    cancelling="what is published stays",
-    status_text=status_text,
-    status_document=status_document,
-)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.markup import escape
 
-from trimtab.report.charts import BASELINE, FAINT, INK, LINE, save_figure, style_axes
+from trimtab.report.charts import (
+    BASELINE,
+    FAINT,
+    INK,
+    LINE,
+    LOW,
+    panel_rows,
+    save_figure,
+    style_axes,
+)
 from trimtab.report.formats import duration_text, figure_text, known_value
 from trimtab.report.tables import figures_table
 
@@ -131,17 +140,9 @@ def draw_replay(
     title
         Told in one line.
     """
-    from matplotlib.figure import Figure
-
-    height = 1.5 + 0.85 * len(outcomes)
-    figure = Figure(figsize=(12.8, height), facecolor="white")
-    top = 1 - 1.15 / height
-    figure.subplots_adjust(left=0.06, right=0.985, top=top, bottom=0.55 / height, hspace=0.75, wspace=0.16)
-    figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
     first, shown = next(iter(outcomes.values())), listed_classes(outcomes)
     told = f"grey: the fullest queue under {next(iter(outcomes))}; cut where a policy is far from the others"
-    figure.text(0.01, 1 - 0.52 / height, told, fontsize=9, color=FAINT)
-    panels = figure.subplots(len(outcomes), 2, sharex="col", sharey="col", squeeze=False)
+    figure, panels = panel_rows(len(outcomes), HEADINGS, title, told, LOW)
     makespan, most = (_common(values) for values in zip(*map(_extent, outcomes.values()), strict=True))
     unit, seconds = next((one for one in UNITS if makespan >= 3 * one[1]), UNITS[-1])
     for row, (label, one) in zip(panels, outcomes.items(), strict=True):
@@ -164,8 +165,6 @@ def draw_replay(
         row[1].set_ylim(len(shown) - 0.5, -0.5)
         for axes in row:
             style_axes(axes)
-    for axes, heading in zip(panels[0], HEADINGS, strict=True):
-        figure.text(axes.get_position().x0, top + 0.33 / height, heading, fontsize=9.5, color=FAINT)
     panels[-1][0].set_xlabel(f"{unit} since the recording begins", fontsize=8.5, color=FAINT)
     panels[-1][1].set_xlabel("seconds", fontsize=8.5, color=FAINT)
     # Waits of policies differ by factors; those below a millisecond are none.

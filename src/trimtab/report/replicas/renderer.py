@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from trimtab.report.plan_text import (
     purpose_text,
     text_of_plan,
 )
-from trimtab.report.renderer import MAX_LISTED, Renderer, comparison_lines, progress_line, text_of_receipt
+from trimtab.report.renderer import MAX_LISTED, comparison_lines, progress_line, text_of_receipt
 from trimtab.report.status_text import broker_text, live_status_document, live_status_text
 from trimtab.report.tables import table_lines
 
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from trimtab.act.replicas.state import ReplicasExecutionSettings, ReplicasExecutionState, ReplicaStep
     from trimtab.model.replicas.plan import ReplicaOutcome
     from trimtab.systems.kafka.status import KafkaStatus
+
+
+CANCEL_EFFECT: Final = "rolls back what is in flight and cleans up"
+"""The effect of `cancel` on what is in flight."""
+CANCELLING: Final = "rolling back what is in flight"
+"""The same, while it happens."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ def plan_text(plan: Plan, snapshot: ReplicasSnapshot | None = None, *, all_moves
     return text_of_plan(
         plan,
         () if snapshot is None else _load(snapshot, told),
-        _cost(plan),
+        plan_cost(plan),
         bound_text(plan, plan.cost.bytes, plan.bound.bytes, bytes_text, "copies", beyond),
         [
             *prediction_lines(plan, RESOURCES, serving, idle, nominal),
@@ -271,7 +277,8 @@ def _log_dirs(plan: Plan) -> list[str]:
     ]
 
 
-def _cost(plan: Plan) -> str:
+def plan_cost(plan: Plan) -> str:
+    """The cost of a plan in a sentence."""
     cost = plan.cost
     if cost.added_replicas or cost.dropped_replicas:
         parts = [f"{counted(cost.added_replicas, 'replica')} to add ({bytes_text(cost.bytes)})"]
@@ -302,7 +309,8 @@ def _cells(move: ReplicaMove) -> tuple[str, str, str]:
     return f"{move.topic}-{move.partition}", way, bytes_text(move.bytes) if move.bytes else ""
 
 
-def _change(move: ReplicaMove) -> str:
+def move_text(move: ReplicaMove) -> str:
+    """All that a move changes, in a line."""
     directory = f" {move.target_dir}" if move.target_dir else ""
     return f"{move.topic}-{move.partition}: {move.kind} {_source(move)} → {move.target}{directory}"
 
@@ -329,7 +337,7 @@ def forecast_text(
         steps = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         size = f", {bytes_text(batch.bytes)}" if batch.bytes else ""
         lines.append(f"  batch {number}: {steps}{size}")
-        lines += [f"    {_step(step)}" for step in batch.steps if every]
+        lines += [f"    {step_text(step)}" for step in batch.steps if every]
     if len(expected.batches) > shown:
         lines.append(f"  and {len(expected.batches) - shown} more batches")
     if not expected.batches:
@@ -388,7 +396,7 @@ def _limit(path: NetworkPath | None, settings: ReplicasExecutionSettings) -> str
     return f": {room}, and copies take {share:.0%} of it"
 
 
-def progress_of_execution() -> Callable[[ReplicasExecutionState], str]:
+def progress_reporter() -> Callable[[ReplicasExecutionState], str]:
     """States in lines, with the rate of the last seconds."""
     from trimtab.act.replicas.figures import ProgressMeter
 
@@ -408,12 +416,18 @@ def progress_text(progress: ReplicasProgress) -> str:
     return progress_line(progress, parts)
 
 
-def _step(step: ReplicaStep) -> str:
+def step_text(step: ReplicaStep) -> str:
+    """A step in a line."""
     change = f"{list(step.before)} -> {list(step.after)}"
     if step.kind == "log_dir":
         change = ", ".join(f"broker {broker} -> {path}" for broker, path in step.directories)
     size = f", {bytes_text(step.bytes)}" if step.bytes else ""
     return f"{step.kind:<7} {step.partition} {change}{size}"
+
+
+def notes(state: ReplicasExecutionState) -> tuple[str, ...]:
+    """What there is to note of an execution besides its steps."""
+    return tuple(state.notes)
 
 
 def receipt_text(receipt: ReplicasReceipt) -> str:
@@ -477,20 +491,3 @@ def status_document(status: KafkaStatus) -> dict[str, Any]:
     }
     brokers = [{"id": b.id, "host": b.host, "rack": b.rack, "state": b.state} for b in status.brokers]
     return live_status_document(status, "replicas", facts, brokers, ("disk_bytes", "replicas", "leaders"))
-
-
-RENDERER = Renderer(
-    plan_text=plan_text,
-    cost=_cost,
-    change=_change,
-    forecast_text=forecast_text,
-    progress_line=progress_of_execution,
-    step=_step,
-    receipt_text=receipt_text,
-    spent_text=spent_text,
-    cancels="rolls back what is in flight and cleans up",
-    cancelling="rolling back what is in flight",
-    status_text=status_text,
-    status_document=status_document,
-    notes=lambda state: state.notes,
-)

@@ -12,23 +12,14 @@ from rich.markup import escape
 from trimtab.files.head import time_text
 from trimtab.model.load import resource_name
 from trimtab.model.replicas.settings import RESOURCES
-from trimtab.report.charts import (
-    BASELINE,
-    FAINT,
-    INK,
-    LINE,
-    OVERLOADED,
-    draw_steps,
-    save_figure,
-    shade_above,
-    time_axes,
-)
+from trimtab.report import charts
 from trimtab.report.formats import bytes_text, counted, duration_text, figure_text, known_value
 from trimtab.report.tables import figures_table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import RenderableType
@@ -154,39 +145,27 @@ def draw_replay(comparison: ScenarioComparison, folder: Path, name: str, title: 
     title
         What is seen, in one line.
     """
-    from matplotlib.figure import Figure
-
     unmoved = comparison.effects[NOTHING]
     effects = {name: one for name, one in comparison.effects.items() if name != NOTHING}
     effects = effects or {NOTHING: unmoved}
-    rows = len(effects)
-    height = 1.5 + 1.5 * rows
-    figure = Figure(figsize=(12.8, height), facecolor="white")
-    top, bottom = 1 - 1.15 / height, 0.55 / height
-    figure.subplots_adjust(left=0.045, right=0.985, top=top, bottom=bottom, hspace=0.5, wspace=0.14)
-    figure.text(0.01, 1 - 0.30 / height, title, fontsize=14, fontweight="bold", color=INK)
-    figure.text(0.01, 1 - 0.55 / height, _title(comparison), fontsize=9, color=FAINT)
-    panels = figure.subplots(rows, 3, sharex=True, sharey="col", squeeze=False)
+    figure, panels = charts.panel_rows(len(effects), HEADINGS, title, _title(comparison), charts.TALL)
     at = np.array([datetime.datetime.fromtimestamp(one, datetime.UTC) for one in unmoved.at])
     theta = max(comparison.measured_by.theta)
     for row, (label, effect) in zip(panels, effects.items(), strict=True):
-        draw_steps(row[0], at, unmoved.peak, BASELINE, 2.6)
-        draw_steps(row[0], at, effect.peak, LINE, 1.3)
-        shade_above(row[0], at, np.nan_to_num(effect.peak), theta)
-        draw_steps(row[1], at, unmoved.gamma, BASELINE, 2.6)
-        draw_steps(row[1], at, effect.gamma, LINE, 1.3)
-        draw_steps(row[2], at, np.cumsum(effect.copied_bytes), LINE, 1.3)
+        charts.draw_steps(row[0], at, unmoved.peak, charts.BASELINE, 2.6)
+        charts.draw_steps(row[0], at, effect.peak, charts.LINE, 1.3)
+        charts.shade_above(row[0], at, np.nan_to_num(effect.peak), theta)
+        charts.draw_steps(row[1], at, unmoved.gamma, charts.BASELINE, 2.6)
+        charts.draw_steps(row[1], at, effect.gamma, charts.LINE, 1.3)
+        charts.draw_steps(row[2], at, np.cumsum(effect.copied_bytes), charts.LINE, 1.3)
         _units(row)
-        row[0].set_title(label, loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=5)
-        row[2].set_title(_summary(effect), loc="right", fontsize=9, color=INK, pad=5)
-    for axes, heading in zip(panels[0], HEADINGS, strict=True):
-        place = axes.get_position()
-        figure.text(place.x0, top + 0.33 / height, heading, fontsize=9.5, color=FAINT)
+        row[0].set_title(label, loc="left", fontsize=10.5, fontweight="bold", color=charts.INK, pad=5)
+        row[2].set_title(_summary(effect), loc="right", fontsize=9, color=charts.INK, pad=5)
     for axes in panels[0]:
         axes.set_ylim(bottom=0)  # shared by the column, and known only when all are drawn
-    time_axes(panels, unmoved.at)
-    _legend(figure, height, theta)
-    return save_figure(figure, folder, name)
+    charts.time_axes(panels, unmoved.at)
+    _legend(figure, theta)
+    return charts.save_figure(figure, folder, name)
 
 
 def _units(row: np.ndarray) -> None:
@@ -196,24 +175,16 @@ def _units(row: np.ndarray) -> None:
     row[2].yaxis.set_major_formatter(lambda value, _: bytes_text(value))
 
 
-def _legend(figure: Figure, height: float, theta: float) -> None:
+def _legend(figure: Figure, theta: float) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    figure.legend(
-        handles=[
-            Line2D([], [], color=LINE, linewidth=1.6, label="the strategy"),
-            Line2D([], [], color=BASELINE, linewidth=3, label=NOTHING),
-            Patch(color=OVERLOADED, alpha=0.45, label=f"above θ ({theta:.0%})"),
-        ],
-        loc="upper right",
-        bbox_to_anchor=(0.99, 1 - 0.12 / height),
-        ncols=3,
-        fontsize=9,
-        frameon=False,
-        handlelength=1.6,
-        columnspacing=1.6,
-    )
+    handles: list[Artist] = [
+        Line2D([], [], color=charts.LINE, linewidth=1.6, label="the strategy"),
+        Line2D([], [], color=charts.BASELINE, linewidth=3, label=NOTHING),
+        Patch(color=charts.OVERLOADED, alpha=0.45, label=f"above θ ({theta:.0%})"),
+    ]
+    charts.top_legend(figure, handles)
 
 
 def _title(comparison: ScenarioComparison) -> str:

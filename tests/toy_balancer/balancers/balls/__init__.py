@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trimtab.balancers.balancer import AddressForm, Balancer, LazyImport, System
+from trimtab.balancers.balls.options import REPLAY
 
 BOXES = System(
     name="boxes",
@@ -29,8 +30,8 @@ BALANCER = Balancer(
     set_help="A setting, like balls.epsilon=0.2; may be given again.",
     executor=LazyImport("trimtab.act.balls.executor:EXECUTOR"),
     open=LazyImport("trimtab.systems.boxes.port:open_port"),
-    renderer=LazyImport("trimtab.report.balls.renderer:RENDERER"),
+    renderer=LazyImport("trimtab.report.balls.renderer"),
     impact="nothing limits an execution",
     replay=LazyImport("trimtab.history.balls.replay:replayed"),
-    replay_options=LazyImport("trimtab.balancers.balls.options:REPLAY"),
+    replay_options=REPLAY,
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from trimtab.report.renderer import Renderer
+CANCEL_EFFECT = "leaves balls where they are"
+CANCELLING = "balls stay where they are"
 
 
 def plan_text(plan: Any, snapshot: Any = None, *, all_moves: bool = False) -> str:
@@ -14,22 +15,51 @@ def plan_text(plan: Any, snapshot: Any = None, *, all_moves: bool = False) -> st
     return "\n".join([f"Plan by {plan.strategy}: {plan.verdict}", *lines]) + "\n"
 
 
-def progress_line() -> Callable[[Any], str]:
+def plan_cost(plan: Any) -> str:
+    """The cost of a plan."""
+    return f"{len(plan.moves)} balls"
+
+
+def move_text(move: Any) -> str:
+    """A move."""
+    return f"{move.ball}  {move.source} → {move.target}"
+
+
+def forecast_text(prepared: Any, forecast: Any, settings: Any, every: bool) -> str:
+    """What a plan will do."""
+    return f"  {len(prepared.steps)} balls to move"
+
+
+def progress_reporter() -> Callable[[Any], str]:
     """Lines of progress."""
     return lambda state: f"{sum(one.ended for one in state.records)}/{len(state.records)} balls"
 
 
-RENDERER = Renderer(
-    plan_text=plan_text,
-    cost=lambda plan: f"{len(plan.moves)} balls",
-    change=lambda move: f"{move.ball}  {move.source} → {move.target}",
-    forecast_text=lambda prepared, expected, settings, every: f"  {len(prepared.steps)} balls to move",
-    progress_line=progress_line,
-    step=lambda step: f"{step.ball} → {step.target}",
-    cancels="leaves balls where they are",
-    receipt_text=lambda receipt: f"{receipt.status}: {len(receipt.done)} balls moved",
-    spent_text=lambda receipt: f"{len(receipt.done)} balls moved",
-    cancelling="balls stay where they are",
-    status_text=lambda sample, every: iter([f"{sample.cluster}: {sample.brokers} boxes"]),
-    status_document=lambda sample: {"cluster": sample.cluster, "boxes": sample.brokers},
-)
+def step_text(step: Any) -> str:
+    """A step."""
+    return f"{step.ball} → {step.target}"
+
+
+def notes(state: Any) -> tuple[str, ...]:
+    """Nothing to note."""
+    return ()
+
+
+def receipt_text(receipt: Any) -> str:
+    """A receipt."""
+    return f"{receipt.status}: {len(receipt.done)} balls moved"
+
+
+def spent_text(receipt: Any) -> str:
+    """The price."""
+    return f"{len(receipt.done)} balls moved"
+
+
+def status_text(status: Any, every: bool) -> Iterator[str]:
+    """Boxes as they are."""
+    yield f"{status.cluster}: {status.brokers} boxes"
+
+
+def status_document(status: Any) -> dict[str, Any]:
+    """The same as plain values."""
+    return {"cluster": status.cluster, "boxes": status.brokers}

@@ -17,7 +17,9 @@ from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.model.bundles.plan import BundlePlan
 from trimtab.model.bundles.snapshot import RESOURCES, BundlesSnapshot
-from trimtab.report.bundles.renderer import RENDERER, receipt_text
+from trimtab.report.bundles import renderer
+from trimtab.report.bundles.renderer import receipt_text
+from trimtab.report.renderer import execution_text
 from trimtab.systems.pulsar.port import bundle_traffic
 
 ONE, TWO, THREE = BROKERS
@@ -188,7 +190,7 @@ def test_between_batches_a_step_is_dropped_and_told(bed: Bed, tmp_path: Path) ->
         execution = journal.create(state, "simulated", "{}", "test", {})
         ended = bed.runner(journal, execution, state, watch).run()
         receipt = receipt_of(journal.entry(execution), ended, None)
-        listed = RENDERER.execution_text(journal.entry(execution), ended, "finished", journal.log(execution))
+        listed = execution_text(renderer, journal.entry(execution), ended, "finished", journal.log(execution))
         kept = journal.state(execution).records[1]
     assert ended.status is ExecutionStatus.FINISHED
     assert bed.verbs("unload") == [(KEYS[0], ONE)]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from trimtab.act.control import Runner
+from trimtab.act.execution.settings import RetryPolicy
 from trimtab.act.executor import StateCodecs
 from trimtab.act.journal import Journal
 from trimtab.act.queues.executor import EXECUTOR, QueuesMachine, prepare
-from trimtab.act.queues.state import PublishedObservation, PublishSettings, QueuesExecutionState, Value
+from trimtab.act.queues.state import PublishedObservation, QueuesExecutionState, Value
 from trimtab.model.documents import SnapshotReference
 from trimtab.model.errors import ActError
 from trimtab.model.load import ImbalanceSummary
@@ -86,7 +87,7 @@ def carried_out(server: Server, plan: QueuesPlan, folder: Path) -> QueuesExecuti
         now[0] += max(seconds, 0.01)
 
     ready = prepare(plan, server.observe(), False)
-    state = EXECUTOR.new_execution(ready.cluster_id, ready.steps, PublishSettings(), now[0])
+    state = EXECUTOR.new_execution(ready.cluster_id, ready.steps, RetryPolicy(), now[0])
     with Journal(
         folder / "journal.sqlite", StateCodecs({"queues": EXECUTOR.codec}, unnamed="queues")
     ) as journal:

@@ -24,7 +24,8 @@ from trimtab.act.replicas.overrides import drained_brokers
 from trimtab.act.replicas.port import CordonsWritten, ReadCordons, Reassign, TopicPartition, WriteCordons
 from trimtab.act.replicas.state import Cordon, ReplicasExecutionSettings, ReplicasExecutionState
 from trimtab.model.replicas.plan import Plan
-from trimtab.report.replicas.renderer import RENDERER
+from trimtab.report.renderer import execution_text
+from trimtab.report.replicas import renderer
 from trimtab.systems.kafka.calls import CORDONED
 from trimtab.systems.kafka.port import KafkaAdminPort
 
@@ -294,15 +295,15 @@ def test_what_is_cordoned_is_foretold_told_and_shown(cluster: FakeCluster) -> No
     ready = EXECUTOR.prepare(PLAN, seen, False)
     line = "  first: broker 1 cordoned (cordoned.log.dirs = *), where Kafka supports it"
     for settings, told in ((SETTINGS, True), (replace(SETTINGS, cordon_drained=False), False)):
-        text = RENDERER.forecast_text(ready, EXECUTOR.forecast(ready, settings, None), settings, False)
+        text = renderer.forecast_text(ready, EXECUTOR.forecast(ready, settings, None), settings, False)
         assert (line in text.splitlines()) is told
     ended = Ended(cluster)
     entry = ExecutionSummary(1, "c", "fake", 0.0, 1.0, "finished", "me", {}, "replicas")
     receipt = EXECUTOR.receipt(entry, ended.state, None)
     assert receipt.notes == ended.state.notes
     note = f"  note: {ended.state.notes[0]}"
-    assert note in RENDERER.receipt_text(receipt).splitlines()
-    assert note in RENDERER.execution_text(entry, ended.state, "finished", []).splitlines()
+    assert note in renderer.receipt_text(receipt).splitlines()
+    assert note in execution_text(renderer, entry, ended.state, "finished", []).splitlines()
 
 
 def test_a_broker_that_knows_no_cordons_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.files.bundles.scenario_file import ScenarioSettings, read_scenarios
+from trimtab.files.bundles.recording import ScenarioSettings, read_scenarios
 from trimtab_common.errors import SettingsError
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from trimtab.files.keys.records import read_records
+from trimtab.files.keys.formats import read_records
 from trimtab_common.errors import InputError
 
 

@@ -10,9 +10,9 @@ from zlib import crc32
 import pyarrow.parquet as pq
 import pytest
 
-from trimtab.files.keys.plan import FORMAT as PLANS
+from trimtab.files.keys.formats import PLAN_FORMAT as PLANS
+from trimtab.files.keys.formats import SNAPSHOT_FORMAT
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.files.keys.snapshot import FORMAT
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.model.plan import Verdict
 from trimtab.observe.keys import records as record_counts
@@ -76,7 +76,7 @@ def read(
     one.sample_offsets()
     one.read(spark, {})
     run_batch(spark, lake, chosen, print_progress=told.append)
-    return FORMAT.read(lake.newest_snapshot()), told
+    return SNAPSHOT_FORMAT.read(lake.newest_snapshot()), told
 
 
 def test_hashed_keys_are_found_nowhere(

@@ -10,8 +10,8 @@ import pytest
 
 from support.key_snapshots import a_key, a_snapshot
 from trimtab.act.keys.machine import with_routes
+from trimtab.files.keys.formats import SNAPSHOT_FORMAT
 from trimtab.files.keys.settings import KeysSettings
-from trimtab.files.keys.snapshot import FORMAT
 from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind, reverted
 from trimtab.model.keys.snapshot import HotKey, KeysSnapshot
 from trimtab.model.plan import Problem, Verdict
@@ -195,7 +195,7 @@ def told(share: float, **extra: Any) -> KeysSnapshot:
 
 def test_a_topic_that_contradicts_the_hash_is_not_planned() -> None:
     """As a snapshot without the share has it: the fullest contradiction is named, and nothing moves."""
-    plan = plan_keys(FORMAT.read(PLACED), SETTINGS)
+    plan = plan_keys(SNAPSHOT_FORMAT.read(PLACED), SETTINGS)
     assert (plan.moves, plan.verdict) == ((), Verdict.INCOMPLETE)
     (found,) = plan.problems
     assert found.kind == "another_partitioner"
@@ -231,7 +231,7 @@ def test_a_few_keys_that_lie_elsewhere_stop_no_plan() -> None:
     """The limit is a setting; what is read of the time before a table contradicts the snapshot as well."""
     assert plan_keys(told(0.9), SETTINGS).moves
     assert plan_keys(told(0.1), replace(SETTINGS, min_placed_share=0.0)).moves
-    doubtful = FORMAT.read(PLACED)
+    doubtful = SNAPSHOT_FORMAT.read(PLACED)
     assert plan_keys(doubtful, replace(SETTINGS, min_placed_share=0.8)).moves
     quality = replace(doubtful.quality, extra=(("x_placed_share", 1.0),))
     assert plan_keys(replace(doubtful, quality=quality), SETTINGS).moves

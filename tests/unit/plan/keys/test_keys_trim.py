@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.key_snapshots import a_key, a_snapshot
-from trimtab.files.keys.plan import FORMAT
+from trimtab.files.keys.formats import PLAN_FORMAT
 from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind, reverted
 from trimtab.model.keys.snapshot import KeysSnapshot
@@ -221,5 +221,5 @@ def test_plans_come_back_from_files_as_they_are(rates: dict[int, float], tmp_pat
     """Written and read: the same; also with everything in it that a plan can have."""
     plan = plan_keys(a_snapshot({**rates, 0: 900.0}, a_key("hot", 0, 900.0, 0), capacity=300.0), SETTINGS)
     path = tmp_path_factory.mktemp("plan") / "plan.json"
-    FORMAT.write(plan, path)
-    assert FORMAT.read(path) == plan
+    PLAN_FORMAT.write(plan, path)
+    assert PLAN_FORMAT.read(path) == plan

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.master_snapshots import a_group, a_snapshot
+from trimtab.files.masters.formats import SNAPSHOT_FORMAT
 from trimtab.files.masters.settings import MastersSettings
-from trimtab.files.masters.snapshot import FORMAT
 from trimtab.model.errors import PlanError
 from trimtab.model.goals import goal_status
 from trimtab.model.masters.plan import MastersPlan
@@ -145,7 +145,7 @@ def test_nodes_are_judged_by_what_nodes_in_service_carry() -> None:
     The plan's figures, its text and its problems judge alike: no goal of a node is missed.
     """
     path = Path(__file__).parent / "cases" / "dead-master-nobody-able.json"
-    snapshot = FORMAT.from_json(path, path.read_bytes(), "0" * 64)
+    snapshot = SNAPSHOT_FORMAT.from_json(path, path.read_bytes(), "0" * 64)
     plan = plan_masters(snapshot, MastersSettings())
     assert [(one.kind, one.text) for one in plan.problems] == [
         ("no_target", f"{group}: no node that is alive and not behind may have it; it stays")

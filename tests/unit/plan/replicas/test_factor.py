@@ -11,7 +11,7 @@ from support.replica_clusters import broker, partition, snapshot
 from trimtab.balancers import BALANCERS
 from trimtab.balancers.balancer import setting_overrides
 from trimtab.balancers.planning import planner_of
-from trimtab.balancers.replicas.options import PLAN
+from trimtab.balancers.replicas import PLAN_OPTIONS
 from trimtab.balancers.replicas.replay import replayed
 from trimtab.balancers.settings import read_settings
 from trimtab.files.replicas.plan import plan_bytes, plan_from
@@ -265,7 +265,7 @@ def test_what_has_the_number_asked_for_is_level() -> None:
 def test_the_option_is_a_table_of_the_settings() -> None:
     """Names with dots and patterns too; given again, it is one more row; both forms read alike."""
     given = {"replication_factor": ["eu.orders=3", "a*=2"]}
-    words = setting_overrides(PLAN, given)
+    words = setting_overrides(PLAN_OPTIONS, given)
     asked = read_settings(None, words, {}).balancers["replicas"].replication_factor
     assert asked == {"eu.orders": 3, "a*": 2}
 
@@ -274,13 +274,13 @@ def test_the_option_is_a_table_of_the_settings() -> None:
 def test_a_word_that_is_no_name_with_a_number_is_refused(word: str) -> None:
     """With the form that is expected."""
     with pytest.raises(SettingsError, match="expected NAME=NUMBER, like orders=3"):
-        setting_overrides(PLAN, {"replication_factor": [word]})
+        setting_overrides(PLAN_OPTIONS, {"replication_factor": [word]})
 
 
 def test_a_topic_named_twice_is_refused() -> None:
     """Unless both ask the same."""
     with pytest.raises(SettingsError, match="a was given 2 before"):
-        setting_overrides(PLAN, {"replication_factor": ["a=2", "a=3"]})
+        setting_overrides(PLAN_OPTIONS, {"replication_factor": ["a=2", "a=3"]})
 
 
 @pytest.mark.parametrize(

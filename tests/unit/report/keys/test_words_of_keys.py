@@ -13,7 +13,8 @@ from trimtab.files.keys.settings import KeysSettings
 from trimtab.model.keys.plan import KeysReceipt, RoutingOutcome
 from trimtab.model.keys.snapshot import KeysSnapshot
 from trimtab.plan.keys.trim import plan_keys
-from trimtab.report.keys.renderer import RENDERER, status_document, status_text
+from trimtab.report.keys import renderer
+from trimtab.report.keys.renderer import status_document, status_text
 
 LONG = "k" * 500
 HOT = {0: 90.0, **{group: 10.0 for group in range(1, 13)}}
@@ -82,12 +83,12 @@ def test_a_long_key_is_shortened_in_every_text() -> None:
     found = hot(LONG, capacity=80.0)
     plan = plan_keys(found, KeysSettings())
     shown = "k" * 40 + "… (500 characters)"
-    text = RENDERER.plan_text(plan, found)
+    text = renderer.plan_text(plan, found)
     assert text.count(shown) >= 3
     assert LONG not in text
     assert shown in glance(found)
     (move,) = (one for one in plan.moves if one.name == LONG)
-    changes = {RENDERER.change(move), RENDERER.change(replace(move, name="k" * 499 + "j"))}
+    changes = {renderer.move_text(move), renderer.move_text(replace(move, name="k" * 499 + "j"))}
     assert len(changes) == 2
     assert all(len(one) < 120 for one in changes)
 
@@ -95,7 +96,7 @@ def test_a_long_key_is_shortened_in_every_text() -> None:
 def test_a_plan_tells_what_goes_where_and_what_comes_of_it() -> None:
     """Cost, the fullest partition before and after, what waits (120 a second come, 100 are done), reasons."""
     plan = plan_keys(hot(capacity=100.0), KeysSettings())
-    text = RENDERER.plan_text(plan)
+    text = renderer.plan_text(plan)
     assert "Plan by trim: balanced: every goal holds after these moves" in text
     assert "cost: 4 key groups to move, 1 key to split otherwise; 85 records/s go elsewhere" in text
     assert "fullest partition: 2.29 times the mean, 1.05 after" in text
@@ -106,8 +107,8 @@ def test_a_plan_tells_what_goes_where_and_what_comes_of_it() -> None:
     ) in text
     assert "0 → 0, 1" in text
     more = plan_keys(hot(capacity=60.0), replace(KeysSettings(), max_partitions=8))
-    assert "4 → 5 partitions" in RENDERER.plan_text(more)
-    assert ", 1 partition to add; " in RENDERER.cost(more)
+    assert "4 → 5 partitions" in renderer.plan_text(more)
+    assert ", 1 partition to add; " in renderer.plan_cost(more)
 
 
 def step(number: int, kind: RoutingStepKind, **routes: tuple[int, ...]) -> RoutingStep:
@@ -125,13 +126,13 @@ def test_a_forecast_names_each_step_and_what_is_left_out() -> None:
     )
     standing = {"split_key/ann": "to do", "split_key/bob": "already done"}
     prepared = PreparedPlan(None, "here", None, PlanDrift(standing, ("split_key/eve goes to 2",)), steps)
-    text = RENDERER.forecast_text(prepared, steps, ActSettings(), False)
+    text = renderer.forecast_text(prepared, steps, ActSettings(), False)
     assert "add: orders to 5 partitions" in text
     assert "publish: a table with 0 key groups and 1 keys elsewhere" in text
     assert "settle: earlier partitions out of the table, once consumers have passed what lies there" in text
     assert "1 of 2 routes stand so already" in text
     assert "left out: split_key/eve goes to 2" in text
-    assert RENDERER.forecast_text(prepared, (), ActSettings(), False).startswith("  nothing to do")
+    assert renderer.forecast_text(prepared, (), ActSettings(), False).startswith("  nothing to do")
 
 
 def receipt(*outcomes: RoutingOutcome, status: str) -> KeysReceipt:
@@ -143,13 +144,13 @@ def test_a_receipt_says_which_table_is_in_force_and_what_was_left() -> None:
     """The newest version; or that there is none, and what did not follow."""
     done = RoutingOutcome("publish", "done", "", (1,), 100.0, 110.0, "a table", 4)
     settled = RoutingOutcome("settle", "done", "", (), 110.0, 115.0, "earlier partitions out", 5)
-    told = RENDERER.receipt_text(receipt(done, settled, status="finished"))
+    told = renderer.receipt_text(receipt(done, settled, status="finished"))
     assert "routing table 5 is in force, in 15 s" in told
     assert "left" not in told
     late = RoutingOutcome(
         "publish", "failed", "1 do not follow version 4", (1,), 100.0, 115.0, "a table", None
     )
-    told = RENDERER.receipt_text(receipt(late, status="incomplete"))
+    told = renderer.receipt_text(receipt(late, status="incomplete"))
     assert "no table was published, in 15 s" in told
     assert "left: publish: a table: failed, 1 do not follow version 4" in told
     assert "trimtab plan keys --cluster orders --out next.json" in told

@@ -11,7 +11,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
-from trimtab.files.locations import cache_folder
+from trimtab.files.machine import cache_folder
 from trimtab.jars.fetch import ProgressCallback, exclusive_lock, ignore_progress, scratch_sibling
 from trimtab.model.errors import SandboxError
 

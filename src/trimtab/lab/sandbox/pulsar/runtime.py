@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from trimtab.files.locations import cache_folder
+from trimtab.files.machine import cache_folder
 from trimtab.jars.fetch import (
     Jar,
     Java,

@@ -1,14 +1,50 @@
-"""Every fault of the settings in one go, where a command stops at the first."""
+"""Checks for `trimtab check`: folders, without making them, and every fault of the settings at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trimtab.files.object_store import StoreError
+from trimtab.files.store import Location, reach
+from trimtab.model.finding import Finding, broken, fine
 from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
     from trimtab_common.settings import Settings
+
+
+FOLDERS_PART = "folders"
+
+
+def folder_findings(subject: str, folder: Location, remedy: str) -> Iterator[Finding]:
+    """One finding on a folder of ours.
+
+    Parameters
+    ----------
+    subject
+        The name of the folder for people.
+    remedy
+        How to name another one.
+    """
+    if not isinstance(folder, Path):
+        try:
+            reach(folder)
+            yield fine(FOLDERS_PART, subject, f"{folder}")
+        except StoreError as error:
+            yield broken(FOLDERS_PART, subject, str(error), remedy)
+        return
+    above = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    if not above.is_dir():
+        yield broken(FOLDERS_PART, subject, f"{folder}: {above} is no folder", remedy)
+    elif not os.access(above, os.R_OK | os.W_OK | os.X_OK):
+        yield broken(FOLDERS_PART, subject, f"{folder}: this user may not read and write in {above}", remedy)
+    elif above == folder:
+        yield fine(FOLDERS_PART, subject, f"{folder}")
+    else:
+        yield fine(FOLDERS_PART, subject, f"{folder}: not there yet, made when first needed")
 
 
 class CheckedSection(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from trimtab.balancers.systems import REDIS
-from trimtab.cli.options import CLUSTER, JSON, SET, SETTINGS, command_context
+from trimtab.cli.commands import CLUSTER, JSON, SET, SETTINGS, command_context
 from trimtab_common.errors import InputError, TrimtabError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from trimtab.balancers.systems import PAXOS
-from trimtab.cli.options import CLUSTER, SET, SETTINGS, command_context
+from trimtab.cli.commands import CLUSTER, SET, SETTINGS, command_context
 
 app = typer.Typer(
     help="Run a node of a store of replicated groups, and publish preferred maps.", no_args_is_help=True

@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 from trimtab.balancers import BALANCERS, DEFAULT_BALANCER, balancer_named
+from trimtab.balancers.planning import open_tables
 from trimtab.balancers.settings import pipeline_table
-from trimtab.balancers.tables import open_tables
-from trimtab.cli.bodies.context import CommandContext
+from trimtab.cli.context import CommandContext
 from trimtab.extras import require
 from trimtab.files.store import Location, place_of
 from trimtab.observe.lake.balancer_pipeline import LakeSettings, settings_of

@@ -1,0 +1,68 @@
+"""trimtab's own folders on this machine, and processes of this machine as others recognise them.
+
+Folders follow the XDG convention; one environment variable moves each. A process is recognised also after its
+number went to another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from trimtab.files.store import Location, place_of
+
+
+def start_time(pid: int) -> str:
+    """When a process of this machine began, by the machine's own count; empty where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "running"
+
+
+def host_id() -> str:
+    """Twelve digits that tell this machine, since its boot, and this container apart from others."""
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
+
+
+def cache_folder() -> Path:
+    """Downloaded and compiled parts; may be deleted at any time (`TRIMTAB_CACHE`)."""
+    return _place("TRIMTAB_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def lake_place(values: Path | str | None = None) -> Location:
+    """Telemetry: raw samples, tables, snapshots; the folder or address given, else that of `TRIMTAB_LAKE`.
+
+    Raises
+    ------
+    SettingsError
+        If it is an address of a kind that is not understood.
+    """
+    found = values if values is not None else os.environ.get("TRIMTAB_LAKE")
+    return place_of(found) if found else _place("TRIMTAB_LAKE", "XDG_DATA_HOME", ".local/share", "lake")
+
+
+def state_folder() -> Path:
+    """The execution journal, leases and sandboxes (`TRIMTAB_STATE`)."""
+    return _place("TRIMTAB_STATE", "XDG_STATE_HOME", ".local/state")
+
+
+def _place(own: str, shared: str, home: str, *below: str) -> Path:
+    if own in os.environ:
+        return Path(os.environ[own]).expanduser().absolute()
+    base = os.environ.get(shared)
+    return (Path(base) if base else Path.home() / home).joinpath("trimtab", *below)
