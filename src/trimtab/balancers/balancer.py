@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trimtab.files.plan_format import PlanFormat
     from trimtab.files.snapshot_format import SnapshotFormat
     from trimtab.files.store import Location
-    from trimtab.model.finding import Finding
+    from trimtab.model.errors import Finding
     from trimtab.model.plan import Problem
     from trimtab.observe.collect.sampler import SystemSampler
     from trimtab.observe.collect.settings import CapacitySettings, CollectSettings

@@ -20,7 +20,7 @@ from trimtab.cli.context import CommandContext
 from trimtab.files.checks import bound, folder_findings
 from trimtab.files.machine import state_folder
 from trimtab.jars.fetch import spark_findings
-from trimtab.model.finding import Finding, broken, exit_code_of, fine, missing
+from trimtab.model.errors import Finding, broken, exit_code_of, fine, missing
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings
 from trimtab.observe.lake.lake import Lake, lake_age
 from trimtab.report.formats import fitted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimtab.files.object_store import StoreError
 from trimtab.files.store import Location, reach
-from trimtab.model.finding import Finding, broken, fine
+from trimtab.model.errors import Finding, broken, fine
 from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.files.document import JsonDocument
-from trimtab.model.documents import Quality
-from trimtab.model.values import Amount
+from trimtab.model.documents import Amount, Quality
 from trimtab_common.documents import one_of, quote
 from trimtab_common.errors import InputError
 

@@ -24,8 +24,7 @@ from xml.sax.saxutils import quoteattr
 
 from trimtab.extras import require
 from trimtab.files.machine import cache_folder
-from trimtab.model.errors import JarsError
-from trimtab.model.finding import Finding, fine, missing
+from trimtab.model.errors import Finding, JarsError, fine, missing
 from trimtab_common.extras import MissingExtraError
 
 

@@ -1,12 +1,34 @@
-"""The parts that the documents of all balancers share: the origin and quality of a snapshot, a receipt.
+"""The parts that the documents of all balancers share: ranges of values, the origin of a snapshot, a receipt.
 
-A receipt says what an execution did, when, what was measured afterwards, and what was left.
+Ranges of names and numbers are parts of the types of fields. Planners may rely on them: whatever reads a file
+has refused values beyond them. A receipt says what an execution did, when, what was measured afterwards, and
+what was left.
 """
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import Meta
 
 from trimtab_common.documents import Name
+
+Order = Annotated[int, Meta(ge=1)]
+"""A place in the order of a plan's moves, from 1."""
+
+Amount = Annotated[float, Meta(ge=0)]
+"""A load, a capacity, or a measure."""
+
+Hash = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
+"""A place in the hash range of a namespace of Pulsar."""
+
+Limit = Annotated[float, Meta(ge=0, extra_json_schema={"exclusiveMinimum": 0})]
+"""A capacity; whoever reads a file refuses 0 with the remedy."""
+
+Bundle = Annotated[
+    str,
+    Meta(extra_json_schema={"pattern": "^[^/]+/[^/]+(/[^/]+)?/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"}, min_length=1),
+]
+"""The key of a bundle of Pulsar: `tenant/namespace/0xLOW_0xHIGH`."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.values import Amount
+from trimtab.model.documents import Amount
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]

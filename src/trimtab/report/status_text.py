@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from rich.markup import escape
 
-from trimtab.model.finding import Finding, FindingStatus, fine, missing
+from trimtab.model.errors import Finding, FindingStatus, fine, missing
 from trimtab.model.goals import topic_violation_text
 from trimtab.model.load import resource_name, sigma_threshold
 from trimtab.report.formats import broker_name, counted, duration_text, known_value

@@ -19,7 +19,7 @@ from trimtab.files.head import checked_time, seconds_of, time_text
 from trimtab.files.records import names_of
 from trimtab.model.bundles.range import BundleRange, overlapping, parse_bundle
 from trimtab.model.bundles.reports import BROKER_RESOURCES, BrokerReport, ReportTick
-from trimtab.model.values import Amount
+from trimtab.model.documents import Amount
 from trimtab_common.documents import checked_format, format_error
 from trimtab_common.errors import InputError
 from trimtab_common.files import GZIP_MAGIC, reading

@@ -24,7 +24,7 @@ from trimtab.files.records import names_of
 from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat
 from trimtab.files.snapshot_source import SnapshotSource
 from trimtab.model.bundles.snapshot import RESOURCES, BundleBrokers, BundlesSnapshot, Departure
-from trimtab.model.values import Amount, Bundle, Hash, Limit
+from trimtab.model.documents import Amount, Bundle, Hash, Limit
 from trimtab_common.documents import Name, one_of
 from trimtab_common.errors import InputError
 

@@ -12,6 +12,7 @@ from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, ch
 from trimtab.files.recorded_rows import read_rows, require_finite, times
 from trimtab.files.records import record_of
 from trimtab.files.small_snapshot import RowTable, small_format
+from trimtab.model.documents import Amount
 from trimtab.model.keys.plan import KeysPlan, RoutingMoveKind
 from trimtab.model.keys.snapshot import (
     RESOURCES,
@@ -22,7 +23,6 @@ from trimtab.model.keys.snapshot import (
     PartitionLoad,
 )
 from trimtab.model.plan import Problem
-from trimtab.model.values import Amount
 from trimtab_common.documents import Count, Name
 from trimtab_common.errors import InputError
 from trimtab_keys.core.routing import group_count

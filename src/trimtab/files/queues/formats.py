@@ -12,10 +12,10 @@ from trimtab.files.plan_format import ORDER, PROBLEM, PlanFormat, check_cost, ch
 from trimtab.files.recorded_rows import numbers, read_rows, require_finite, times
 from trimtab.files.records import record_of
 from trimtab.files.small_snapshot import RowTable, small_format
+from trimtab.model.documents import Amount
 from trimtab.model.plan import Problem
 from trimtab.model.queues.plan import PublicationKind, QueuesPlan
 from trimtab.model.queues.snapshot import RESOURCES, Arrivals, ClassLoad, QueueLoad, QueuesSnapshot
-from trimtab.model.values import Amount
 from trimtab_common.documents import Count
 from trimtab_common.errors import InputError
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from trimtab.files.replicas.partitions import checked_partitions, partition_columns
 from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat
 from trimtab.files.snapshot_source import SnapshotSource
+from trimtab.model.documents import Amount, Limit
 from trimtab.model.replicas.settings import RESOURCES
 from trimtab.model.replicas.snapshot import (
     LogDirs,
@@ -21,7 +22,6 @@ from trimtab.model.replicas.snapshot import (
     ReplicaBrokerState,
     ReplicasSnapshot,
 )
-from trimtab.model.values import Amount, Limit
 from trimtab_common.documents import Id, Name, one_of, quote
 from trimtab_common.errors import InputError
 

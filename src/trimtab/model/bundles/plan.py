@@ -7,9 +7,8 @@ format `trimtab/plan/1`, as for every balancer.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trimtab.model.documents import Receipt, StepOutcome
+from trimtab.model.documents import Amount, Bundle, Hash, Order, Receipt, StepOutcome
 from trimtab.model.plan import Plan
-from trimtab.model.values import Amount, Bundle, Hash, Order
 from trimtab_common.documents import Count, Name
 
 UNOWNED = ("leave", "assign")

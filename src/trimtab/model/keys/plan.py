@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from trimtab.model.documents import Receipt, StepOutcome
+from trimtab.model.documents import Amount, Order, Receipt, StepOutcome
 from trimtab.model.plan import Plan, Prediction
-from trimtab.model.values import Amount, Order
 from trimtab_common.documents import Count, Name
 
 Places = tuple[Count, ...]

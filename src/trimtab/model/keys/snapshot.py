@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.documents import Amount, Quality, SnapshotReference
 from trimtab.model.load import FloatArray, Imbalance, imbalance
-from trimtab.model.values import Amount
 from trimtab_common.documents import Count, Name
 from trimtab_common.errors import InputError
 from trimtab_keys.core.routing import group_count

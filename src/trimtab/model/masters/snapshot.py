@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.model.documents import Quality, SnapshotReference
+from trimtab.model.documents import Amount, Quality, SnapshotReference
 from trimtab.model.load import BoolArray, FloatArray, Imbalance, imbalance
-from trimtab.model.values import Amount
 from trimtab_common.documents import Count, Name
 
 GROUP: Final = "group "

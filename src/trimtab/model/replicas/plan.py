@@ -10,10 +10,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from trimtab.model import plan
-from trimtab.model.documents import Receipt, StepOutcome
+from trimtab.model.documents import Amount, Order, Receipt, StepOutcome
 from trimtab.model.load import ImbalanceSummary
 from trimtab.model.replicas.log_dirs import DirMeasures
-from trimtab.model.values import Amount, Order
 from trimtab_common.documents import Count, Id, Name
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from trimtab.model.finding import Finding, fine, missing
+from trimtab.model.errors import Finding, fine, missing
 from trimtab.model.load import resource_name
 from trimtab_common.errors import SettingsError, did_you_mean
 

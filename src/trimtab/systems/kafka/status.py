@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.model.finding import Finding, broken, fine, missing
+from trimtab.model.errors import Finding, broken, fine, missing
 from trimtab.model.load import FloatArray
 from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.observe.collect.settings import (

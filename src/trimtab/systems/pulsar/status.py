@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from trimtab.model.bundles.policies import is_heartbeat_or_sla
-from trimtab.model.finding import Finding, broken, fine, missing
+from trimtab.model.errors import Finding, broken, fine, missing
 from trimtab.model.load import FloatArray
 from trimtab.observe.collect.sampler import RequestError, TickSample
 from trimtab.observe.collect.settings import (

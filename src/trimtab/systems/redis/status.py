@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.model.finding import Finding, broken, fine, missing
+from trimtab.model.errors import Finding, broken, fine, missing
 from trimtab.model.load import FloatArray
 from trimtab.observe.collect.sampler import TickSample
 from trimtab.observe.collect.settings import CapacitySettings, CollectSettings

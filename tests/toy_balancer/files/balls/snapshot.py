@@ -5,7 +5,7 @@ import numpy as np
 
 from trimtab.files.snapshot_format import SnapshotContents, SnapshotFormat, SnapshotSource
 from trimtab.model.balls.snapshot import BallsSnapshot
-from trimtab.model.values import Amount
+from trimtab.model.documents import Amount
 from trimtab_common.documents import Name
 
 

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from trimtab.model.documents import Receipt, StepOutcome
+from trimtab.model.documents import Amount, Order, Receipt, StepOutcome
 from trimtab.model.plan import Plan
-from trimtab.model.values import Amount, Order
 from trimtab_common.documents import Name
 
 
