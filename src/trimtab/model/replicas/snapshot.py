@@ -135,6 +135,10 @@ class Partitions:
     def __len__(self) -> int:
         return len(self.number)
 
+    def name_of(self, row: int) -> str:
+        """A partition as Kafka's tools call it: `topic-number`."""
+        return f"{self.topics[self.topic[row]]}-{self.number[row]}"
+
     @property
     def replication_factor(self) -> IntArray:
         """Shape (partitions,)."""

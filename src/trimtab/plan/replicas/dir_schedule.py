@@ -199,8 +199,7 @@ class _ScheduleWalk:
         over, under = was[source] - high[source], goal.low[target] - was[target]
         one, other = (source, target) if over >= under - 1e-9 else (target, source)
         limit = float(high[source] if one == source else goal.low[target])
-        path, parts = snapshot.log_dirs.path, snapshot.partitions
-        name = f"{parts.topics[parts.topic[change.partition]]}-{parts.number[change.partition]}"
+        path, name = snapshot.log_dirs.path, snapshot.partitions.name_of(change.partition)
         cause = f"log dir {path[dirs[one]]} is {was[one]:.1%} full, limit {limit:.1%}"
         if max(over, under) <= 0:
             cause = f"room is needed in log dir {path[dirs[one]]}"
@@ -268,7 +267,7 @@ def _too_big(problem: ReplicasProblem, theta: float) -> list[Problem]:
     if share[p] <= theta * ROUNDING:
         return []
     room, size, parts = float(room_of[p]), problem.arrays.size, snapshot.partitions
-    name = f"{parts.topics[parts.topic[p]]}-{parts.number[p]}"
+    name = parts.name_of(p)
     text = (
         f"disk: {name} alone takes {size[p] / room:.2%} of even the biggest log dir, limit {theta:.2%}; "
         "split the topic into more partitions, keep less of it, or add bigger disks"

@@ -124,7 +124,7 @@ def narrator(
         return "" if kind[i] == LEADER_STEP else rejections(len(ids) - 2, rejected[i], RULES)
 
     def partition_name(i: int) -> str:
-        return f"{parts.topics[parts.topic[partition[i]]]}-{parts.number[partition[i]]}"
+        return parts.name_of(partition[i])
 
     def moved(i: int, relieved: bool) -> str:
         """What the step does; it says where from unless that is the broker that it relieves."""

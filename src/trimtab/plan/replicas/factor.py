@@ -349,8 +349,7 @@ class _Narrator:
         """The reason of a step; to be asked for one after the other."""
         problem = self.problem
         kind, p, source, target, role = (int(column[i]) for column in self.steps)
-        wanted, parts = int(problem.target_factor[p]), problem.snapshot.partitions
-        name = f"{parts.topics[parts.topic[p]]}-{parts.number[p]}"
+        wanted, name = int(problem.target_factor[p]), problem.snapshot.partitions.name_of(p)
         if kind == LEADER_STEP:
             use = problem.arrays.use[p, 1] - problem.arrays.use[p, 0]
             text = f"{name}'s leader is offline"

@@ -152,14 +152,13 @@ def held_back(problem: ReplicasProblem, rows: IntArray) -> Problem | None:
     """The problem that says which partitions stay home because a disk would be filled for them."""
     if not len(rows):
         return None
-    parts = problem.snapshot.partitions
-    p = int(rows[0])
+    first = problem.snapshot.partitions.name_of(int(rows[0]))
     number, more, stay, their = f"{len(rows)} partitions", ", ...", "stay where they are", "their"
     if len(rows) == 1:
         number, more, stay, their = "1 partition", "", "stays where it is", "its"
     return Problem(
         "limit_reached",
-        f"{number} ({parts.topics[parts.topic[p]]}-{parts.number[p]}{more}) {stay}: {their} copies would "
+        f"{number} ({first}{more}) {stay}: {their} copies would "
         "fill a disk above theta, at the end or on the way",
         resource="disk",
         proof={"partitions": len(rows), "theta": problem.settings.theta[DISK]},

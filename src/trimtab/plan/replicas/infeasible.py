@@ -380,4 +380,4 @@ def named(problem: ReplicasProblem, which: BoolArray) -> str:
 def names_of(problem: ReplicasProblem, which: BoolArray) -> list[str]:
     """The names of the first few of some partitions."""
     parts = problem.snapshot.partitions
-    return [f"{parts.topics[parts.topic[p]]}-{parts.number[p]}" for p in np.flatnonzero(which)[:NAMED]]
+    return [parts.name_of(p) for p in np.flatnonzero(which)[:NAMED].tolist()]

@@ -357,9 +357,7 @@ def _in_preferred_order(
             source=ids[leaders[p]],
             target=ids[leaders[p]],
             bytes=0,
-            reason=order_reason(
-                f"{parts.topics[parts.topic[p]]}-{parts.number[p]}", ids[leaders[p]], ids[rows[p, 0]]
-            ),
+            reason=order_reason(parts.name_of(p), ids[leaders[p]], ids[rows[p, 0]]),
         )
         for at, p in enumerate(wrong.tolist())
     )

@@ -37,7 +37,7 @@ SMALL = SimulatedWeeks(weeks=1, step_seconds=3600, brokers=4, topics=8, seed=3)
 
 @pytest.mark.spark
 def test_measures_are_the_models_own(spark: SparkSession) -> None:
-    """θ, γ and σ of every step as `model.imbalance` has them; brokers above θ by hand: the capacity is 10, so
+    """θ, γ and σ of every step as `model.load` has them; brokers above θ by hand: the capacity is 10, so
     that 5 cores are 50 %, and 8 are 80 %.
     """
     there = course(capacity=10.0, disk=1.0)
