@@ -17,7 +17,7 @@ from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.model.bundles.reports import LONG_SAMPLES, SHORT_SAMPLES, TRAFFIC
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.bundles.forecasts import forecasts
-from trimtab.observe.bundles.pipeline import ATTRIBUTED, FORM, HOURS, TABLES, BundlesPipelineSettings
+from trimtab.observe.bundles.pipeline import ATTRIBUTED, FORM, HOURS, BundlesPipelineSettings
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.recorded import recent_ticks
 from trimtab.observe.lake.lake import Lake
@@ -83,7 +83,7 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
             os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
         run_stream(spark, lake, SETTINGS, StreamSource(max_per_batch=12), once=True)
     assert lake.manifest().version >= 3
-    for name in TABLES:
+    for name in BUNDLES.tables:
         live, batch = (sorted(map(repr, one.table(name).to_pylist())) for one in (lake, history))
         assert len(live) == len(batch), name
         for one, other in zip(live, batch, strict=True):

@@ -26,7 +26,7 @@ from trimtab.observe.lake.manifest import merged
 from trimtab.observe.queues.pipeline import PIPELINE as QUEUES
 from trimtab.observe.queues.pipeline import QueuesPipelineSettings
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.pipeline import TABLES, ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.steps.batch import run_batch
 from trimtab.observe.steps.step import backward
 from trimtab.observe.steps.stream import StreamSource, run_stream
@@ -54,7 +54,7 @@ main()
 
 def content(lake: Lake) -> dict[str, list[dict[str, Any]]]:
     """Every row of every table, in an order of its own; equal only if every bit is."""
-    return {name: sorted(lake.table(name).to_pylist(), key=repr) for name in TABLES}
+    return {name: sorted(lake.table(name).to_pylist(), key=repr) for name in REPLICAS.tables}
 
 
 def landed(path: Path) -> Lake:

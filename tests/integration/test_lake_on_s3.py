@@ -28,7 +28,7 @@ from trimtab.files.versioned_documents import VersionedDocuments
 from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.pipeline import TABLES, ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.steps.batch import run_batch
 from trimtab.systems.kafka.client import admin_client
 from trimtab.systems.kafka.settings import KafkaConnection
@@ -51,7 +51,7 @@ BAD_DAY, REAL = "test", "real"
 
 def content(lake: Lake) -> dict[str, list[dict[str, Any]]]:
     """Every row of every table, in an order of its own; equal only if every bit is."""
-    return {name: sorted(lake.table(name).to_pylist(), key=repr) for name in TABLES}
+    return {name: sorted(lake.table(name).to_pylist(), key=repr) for name in REPLICAS.tables}
 
 
 def assert_same(lake: Lake, other: Lake) -> None:
@@ -60,7 +60,7 @@ def assert_same(lake: Lake, other: Lake) -> None:
     assert {name: len(rows) for name, rows in found.items()} == {
         name: len(rows) for name, rows in wanted.items()
     }
-    for name in TABLES:
+    for name in REPLICAS.tables:
         assert repr(found[name]) == repr(wanted[name]), name
     for cluster in (BAD_DAY, REAL):
         assert snapshot(lake, cluster) == snapshot(other, cluster), cluster

@@ -1,1 +1,1 @@
-"""Telemetry to snapshot: collectors, the lake, and the only room that imports Spark."""
+"""Telemetry to snapshot: the lake, the pipeline of each balancer, and what collectors share."""

@@ -19,7 +19,6 @@ from trimtab.model.bundles.reports import TRAFFIC
 from trimtab.model.bundles.snapshot import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import LONGEST_SECONDS, BalancerPipeline, PipelineSettings
 from trimtab.observe.lake.columns import (
-    QUALITY,
     SECOND,
     STATISTICS,
     Columns,
@@ -208,8 +207,7 @@ FORECAST_ERRORS: Final[Columns] = columns(
 
 IMBALANCE: Final[Columns] = (*imbalance_columns("string"), ("usage_source", "string"))
 
-TABLES: Final[dict[str, Columns]] = {
-    "cleaned": FORM.cleaned,
+OWN_TABLES: Final[dict[str, Columns]] = {
     "brokers": BROKERS,
     "bundles": BUNDLES,
     "departures": DEPARTURES,
@@ -221,7 +219,6 @@ TABLES: Final[dict[str, Columns]] = {
     "forecasts": FORECASTS,
     "forecast_errors": FORECAST_ERRORS,
     "imbalance": IMBALANCE,
-    "quality": QUALITY,
 }
 
 
@@ -307,11 +304,10 @@ class BundlesPipelineSettings(PipelineSettings):
 
 PIPELINE: Final = BalancerPipeline(
     name="bundles",
-    place=BundlesPipelineSettings.PLACE,
     resources=RESOURCES,
     settings=BundlesPipelineSettings,
     raw=FORM,
-    tables=TABLES,
+    own_tables=OWN_TABLES,
     transformations="trimtab.observe.bundles.stages:STAGES",
     snapshots="trimtab.observe.bundles.snapshot:write_newest_snapshots",
 )

@@ -184,7 +184,7 @@ def averages(cleaned: DataFrame, averages: DataFrame, settings: BundlesPipelineS
     Parameters
     ----------
     averages
-        Columns of `schemas.AVERAGES`: each cluster's rows of the tick before the first wanted. They are not
+        Columns of `pipeline.AVERAGES`: each cluster's rows of the tick before the first wanted. They are not
         among the rows returned.
     """
     wrong = is_flagged(SampleFlag.NOT_A_NUMBER | SampleFlag.NEGATIVE)

@@ -1,7 +1,4 @@
-"""The tables `[collect]` and `[capacity]` of trimtab.toml.
-
-Capacities: which resources they are known of, broker by broker, and what that means for plans.
-"""
+"""The tables `[collect]` and `[capacity]` of trimtab.toml, and findings on capacities that are not known."""
 
 from __future__ import annotations
 

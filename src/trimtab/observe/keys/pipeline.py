@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from trimtab.model.keys.snapshot import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
-from trimtab.observe.lake.columns import QUALITY, RawSchema, columns, imbalance_columns, numbers, of_raw
+from trimtab.observe.lake.columns import RawSchema, columns, numbers, of_raw
 from trimtab_common.errors import SettingsError
 
 KINDS: Final = ("keyed_topic", "key_partition", "hot_key")
@@ -129,16 +129,10 @@ BROKERS: Final = columns(
 
 PIPELINE: Final = BalancerPipeline(
     name="keys",
-    place=KeysPipelineSettings.PLACE,
     resources=RESOURCES,
     settings=KeysPipelineSettings,
     raw=FORM,
-    tables={
-        "cleaned": FORM.cleaned,
-        "brokers": BROKERS,
-        "imbalance": imbalance_columns("string"),
-        "quality": QUALITY,
-    },
+    own_tables={"brokers": BROKERS},
     transformations="trimtab.observe.keys.stages:STAGES",
     snapshots="trimtab.observe.keys.snapshot:write_newest_snapshots",
 )

@@ -11,11 +11,12 @@ import dataclasses
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trimtab.observe.lake.columns import SECOND
+from trimtab.observe.lake.columns import QUALITY, SECOND, imbalance_columns
 from trimtab_common.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -227,17 +228,14 @@ class BalancerPipeline:
     ----------
     name
         Of the balancer, as in formats of snapshots.
-    place
-        The balancer's folder in a lake, and its table below `[pipeline]`; empty for the one balancer whose
-        samples and tables lie in the lake itself.
     resources
         Names, in the order of the limits in `settings`.
     settings
         The settings its figures depend on.
     raw
         Its raw rows.
-    tables
-        Columns of each of its tables. A table's rows have a `tick`, or else a `window_end`.
+    own_tables
+        Columns of each table that only this balancer has; of `imbalance` where it has columns of its own.
     transformations
         `module:name` of the stages that make all tables but `cleaned`.
     snapshots
@@ -245,13 +243,28 @@ class BalancerPipeline:
     """
 
     name: str
-    place: str
     resources: tuple[str, ...]
     settings: type[PipelineSettings]
     raw: RawSchema
-    tables: Mapping[str, Columns]
+    own_tables: Mapping[str, Columns]
     transformations: str
     snapshots: str
+
+    @property
+    def place(self) -> str:
+        """The balancer's folder in a lake, and its table below `[pipeline]`.
+
+        Empty for the one balancer whose samples and tables lie in the lake itself.
+        """
+        return self.settings.PLACE
+
+    @cached_property
+    def tables(self) -> Mapping[str, Columns]:
+        """Columns of each table. A table's rows have a `tick`, or else a `window_end`."""
+        found = {"cleaned": self.raw.cleaned, **self.own_tables}
+        found.setdefault("imbalance", imbalance_columns("string"))
+        found["quality"] = QUALITY
+        return found
 
     @property
     def stages(self) -> tuple[TableStage, ...]:

@@ -107,7 +107,7 @@ def outdated(
 
 
 def remove_raw_and_snapshots(lake: Lake, found: ExpiredData, now: float) -> None:
-    """Let raw files no longer count, for `raw_files.remove_doomed` to remove later, and remove snapshots.
+    """Let raw files no longer count, for `compaction.remove_doomed` to remove later, and remove snapshots.
 
     The tables are for the writer of the lake to publish.
 

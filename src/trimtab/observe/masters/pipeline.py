@@ -12,12 +12,10 @@ from typing import ClassVar, Final
 from trimtab.model.masters.snapshot import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
 from trimtab.observe.lake.columns import (
-    QUALITY,
     SECOND,
     Columns,
     RawSchema,
     columns,
-    imbalance_columns,
     numbers,
     of_raw,
 )
@@ -125,17 +123,13 @@ BROKERS: Final = columns(
 
 PIPELINE: Final = BalancerPipeline(
     name="masters",
-    place=MastersPipelineSettings.PLACE,
     resources=RESOURCES,
     settings=MastersPipelineSettings,
     raw=FORM,
-    tables={
-        "cleaned": FORM.cleaned,
+    own_tables={
         "shares": SHARES,
         "groups": GROUPS,
         "brokers": BROKERS,
-        "imbalance": imbalance_columns("string"),
-        "quality": QUALITY,
     },
     transformations="trimtab.observe.masters.stages:STAGES",
     snapshots="trimtab.observe.masters.snapshot:write_newest_snapshots",

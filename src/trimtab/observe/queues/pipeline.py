@@ -12,12 +12,10 @@ from typing import ClassVar, Final
 from trimtab.model.queues.snapshot import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
 from trimtab.observe.lake.columns import (
-    QUALITY,
     SECOND,
     Columns,
     RawSchema,
     columns,
-    imbalance_columns,
     numbers,
     of_raw,
 )
@@ -151,20 +149,16 @@ FORECAST_ERRORS: Final = columns(
 
 PIPELINE: Final = BalancerPipeline(
     name="queues",
-    place=QueuesPipelineSettings.PLACE,
     resources=RESOURCES,
     settings=QueuesPipelineSettings,
     raw=FORM,
-    tables={
-        "cleaned": FORM.cleaned,
+    own_tables={
         "brokers": BROKERS,
         "classes": CLASSES,
         "windows": WINDOWS,
         "weights": WEIGHTS,
         "speeds": SPEEDS,
         "forecast_errors": FORECAST_ERRORS,
-        "imbalance": imbalance_columns("string"),
-        "quality": QUALITY,
     },
     transformations="trimtab.observe.queues.stages:STAGES",
     snapshots="trimtab.observe.queues.snapshot:write_newest_snapshots",

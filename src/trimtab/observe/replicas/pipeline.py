@@ -14,7 +14,6 @@ from typing import Final
 from trimtab.model.replicas.settings import RESOURCES
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
 from trimtab.observe.lake.columns import (
-    QUALITY,
     SECOND,
     STATISTICS,
     Columns,
@@ -256,8 +255,7 @@ PROFILE_ERRORS: Final[Columns] = columns(
 
 IMBALANCE: Final[Columns] = imbalance_columns("int")
 
-TABLES: Final[dict[str, Columns]] = {
-    "cleaned": FORM.cleaned,
+OWN_TABLES: Final[dict[str, Columns]] = {
     "rates": RATES,
     "growth": GROWTH,
     "traffic": TRAFFIC,
@@ -273,7 +271,6 @@ TABLES: Final[dict[str, Columns]] = {
     "trends": TRENDS,
     "profile_errors": PROFILE_ERRORS,
     "imbalance": IMBALANCE,
-    "quality": QUALITY,
 }
 
 
@@ -350,12 +347,10 @@ class ReplicasPipelineSettings(PipelineSettings):
 
 PIPELINE: Final = BalancerPipeline(
     name="replicas",
-    # The samples and tables of this balancer lie in the lake itself.
-    place="",
     resources=RESOURCES,
     settings=ReplicasPipelineSettings,
     raw=FORM,
-    tables=TABLES,
+    own_tables=OWN_TABLES,
     transformations="trimtab.observe.replicas.stages:STAGES",
     snapshots="trimtab.observe.replicas.snapshot:write_newest_snapshots",
 )

@@ -241,7 +241,7 @@ def fitted(
     columns
         Of the table made. It has no row for windows in whose reach no broker tells its CPU.
     divide
-        As in `cpu_fit.fits_of`.
+        As in `fits_of`.
     """
     from pyspark.sql import functions as F
 

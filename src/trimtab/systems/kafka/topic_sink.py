@@ -67,7 +67,7 @@ class TopicSink:
 def json_records(
     batches: Iterable[RowBatch], cluster: str, tick: datetime.datetime, received_at: datetime.datetime
 ) -> Iterable[tuple[bytes, bytes]]:
-    """Key and value of each row: the columns of `raw.COLUMNS` that it fills, instants as RFC 3339 in UTC."""
+    """Key and value of each row: the raw columns that it fills, instants as RFC 3339 in UTC."""
     shared = {"cluster": cluster, "tick": tick, "received_at": received_at}
     for batch in batches:
         for row in batch.rows():

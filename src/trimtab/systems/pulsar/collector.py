@@ -277,7 +277,7 @@ class UsageSource:
 
 
 def undeclared(brokers: Mapping[str, Mapping[str, object]]) -> str | None:
-    """A sentence on capacities that brokers of declared usage lack, by their `rows.capacity_columns`."""
+    """A sentence on capacities that brokers of declared usage lack, by their `capacity_columns`."""
     missing = [
         f"capacity.{key}"
         for column, key in CAPACITY.items()
@@ -496,7 +496,7 @@ class PulsarCollector:
         try:
             url = self._admin.service_url()
         except PulsarAdminError:
-            return  # said by `_remarks`, and tried again at the next tick
+            return  # said by `_warnings`, and tried again at the next tick
         self._published = PublishedLoads(self._admin.connection, url)
 
     def _samples(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from trimtab.model.balls.snapshot import RESOURCES
 from trimtab.observe.balls.raw import FORM
 from trimtab.observe.lake.balancer_pipeline import BalancerPipeline, PipelineSettings
-from trimtab.observe.lake.columns import QUALITY, imbalance_columns
 
 
 @dataclass(frozen=True)
 class BallsPipelineSettings(PipelineSettings):
     """The settings of this balancer's figures."""
+
+    PLACE: ClassVar[str] = "balls"
 
 
 BOXES = (
@@ -27,16 +29,10 @@ BOXES = (
 
 PIPELINE = BalancerPipeline(
     name="balls",
-    place="balls",
     resources=RESOURCES,
     settings=BallsPipelineSettings,
     raw=FORM,
-    tables={
-        "cleaned": FORM.cleaned,
-        "brokers": BOXES,
-        "imbalance": imbalance_columns("string"),
-        "quality": QUALITY,
-    },
+    own_tables={"brokers": BOXES},
     transformations="trimtab.observe.balls.stages:STAGES",
     snapshots="trimtab.observe.balls.snapshot:write_newest_snapshots",
 )
