@@ -14,7 +14,7 @@ from simulate.checkers.pulsar import (
     nobody_left_without_owner,
     owners_as_planned,
 )
-from simulate.pulsar_admin.faults import Fault, Trouble
+from simulate.pulsar_admin.server import Fault, Trouble
 from simulation.worlds import Killed, mortal_journal
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import NAMESPACE, Bed, Checked

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simulate.checkers.kafka import cordons_of
-from simulate.kafka.configs import ConfigOperation
+from simulate.kafka.state import ConfigOperation
 from simulation.worlds import ACTOR, World, random_world
 from tiers import by_tier
 from trimtab.act import control as runner_module

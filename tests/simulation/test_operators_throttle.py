@@ -7,7 +7,7 @@ import pytest
 
 from simulate.faults import BrokerKilled, BrokerStarted, Fault, FaultScript
 from simulate.kafka.cluster import cluster_of
-from simulate.kafka.configs import (
+from simulate.kafka.state import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,

@@ -24,8 +24,8 @@ from simulate.checkers.kafka import (
 from simulate.faults import Fault, FaultScript, random_faults
 from simulate.flaky_port import FlakyPort
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
-from simulate.kafka.configs import ConfigOperation, ResourceType
 from simulate.kafka.port import SimulatedPort
+from simulate.kafka.state import ConfigOperation, ResourceType
 from support.executing import Checked
 from support.journals import CODECS
 from support.mortal import MortalJournal

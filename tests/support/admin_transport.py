@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import httpx
 
 from simulate.pulsar_admin.answers import Asked
-from simulate.pulsar_admin.brokers import AdminBrokers, BrokenError, RefusedError
+from simulate.pulsar_admin.server import AdminBrokers, BrokenError, RefusedError
 
 
 class AdminTransport(httpx.BaseTransport):

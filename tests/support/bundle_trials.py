@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simulate.pulsar_admin.brokers import AdminBrokers
 from simulate.pulsar_admin.cluster import AdminCluster
-from simulate.pulsar_admin.faults import Fault
+from simulate.pulsar_admin.server import AdminBrokers, Fault
 from support.admin_transport import AdminTransport
 from support.invariants import forbidden_changes, violations
 from support.journals import CODECS

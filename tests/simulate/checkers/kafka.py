@@ -10,11 +10,16 @@ from types import MappingProxyType
 
 from simulate.faults import OPERATOR
 from simulate.kafka.cluster import SimulatedKafka
-from simulate.kafka.configs import CORDONED, FOLLOWER_REPLICAS, ResourceType, lists_replica
-from simulate.kafka.disks import usage
 from simulate.kafka.port import CLAIM, unhealthy_partitions
-from simulate.kafka.shared import Happening
-from simulate.kafka.state import PartitionName
+from simulate.kafka.replication import usage
+from simulate.kafka.state import (
+    CORDONED,
+    FOLLOWER_REPLICAS,
+    Happening,
+    PartitionName,
+    ResourceType,
+    lists_replica,
+)
 from trimtab.act.replicas.state import (
     ReplicasExecutionState,
     ReplicaStepKind,

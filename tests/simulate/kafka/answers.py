@@ -10,20 +10,18 @@ from typing import Any
 from kafka.protocol import admin
 
 from simulate.kafka.cluster import SimulatedKafka
-from simulate.kafka.configs import (
+from simulate.kafka.state import (
     BROKER_THROTTLES,
     CORDONED,
+    NO_TOPIC_ID,
     NUMBERS,
     TOPIC_THROTTLES,
     WHOLE_CLUSTER,
     ConfigOperation,
-    ResourceType,
-)
-from simulate.kafka.state import (
-    NO_TOPIC_ID,
     ErrorCode,
     KafkaRefusal,
     PartitionName,
+    ResourceType,
     SimulatedPartition,
 )
 

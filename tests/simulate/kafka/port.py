@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from simulate.kafka.cluster import SimulatedKafka
-from simulate.kafka.configs import (
+from simulate.kafka.state import (
     CORDONED,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -14,9 +14,12 @@ from simulate.kafka.configs import (
     WHOLE_CLUSTER,
     Change,
     ConfigOperation,
+    ErrorCode,
+    KafkaRefusal,
+    PartitionName,
     ResourceType,
+    SimulatedPartition,
 )
-from simulate.kafka.state import ErrorCode, KafkaRefusal, PartitionName, SimulatedPartition
 from trimtab.act.execution.port import Failure, PortError
 from trimtab.act.replicas.port import (
     Answers,

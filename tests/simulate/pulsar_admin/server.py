@@ -1,20 +1,186 @@
-"""The simulated admin API behind real sockets on 127.0.0.1, a port for each broker."""
+"""A server with the simulated admin API of Pulsar: its brokers, and the faults that strike their answers."""
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import RLock, Thread
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
 
-from simulate.pulsar_admin.answers import Asked
-from simulate.pulsar_admin.brokers import AdminBrokers, BrokenError, RefusedError
+from simulate.pulsar_admin.answers import Asked, Reply, answer, no, to
 from simulate.pulsar_admin.cluster import AdminCluster
-from simulate.pulsar_admin.faults import Fault
+
+
+class Trouble(StrEnum):
+    """The fate of a request."""
+
+    REFUSED = "refused"
+    """Answered with `Fault.status`; nothing is done."""
+    EMPTY_YES = "empty yes"
+    """Answered with yes; nothing is done."""
+    CIRCLE = "circle"
+    """Redirected to the next broker, as often as the fault says."""
+    LOST = "lost"
+    """The connection breaks before anything is done."""
+    UNHEARD = "unheard"
+    """It is done, and the connection breaks before the answer."""
+    LATE = "late"
+    """Answered after `Fault.seconds`; it is done."""
+    MEANWHILE = "meanwhile"
+    """Somebody else does something first (`Fault.deed`); then it goes its way."""
+    LOST_HINT = "lost hint"
+    """An unload's destination is forgotten."""
+
+
+@dataclass
+class Fault:
+    """A rule for requests.
+
+    Attributes
+    ----------
+    method, path
+        Which requests: the method, and a regular expression that is searched in the path.
+    times
+        How often it strikes; it is used up then.
+    skip
+        How many matching requests go well before.
+    broker
+        Only at this broker, if any is named.
+    """
+
+    method: str
+    path: str
+    trouble: Trouble
+    times: int = 1
+    skip: int = 0
+    status: int = 500
+    seconds: float = 0.0
+    deed: Callable[[], None] | None = None
+    broker: str | None = None
+
+    def strikes(self, method: str, path: str, broker: str) -> bool:
+        """True if it strikes this request; one that it strikes is counted."""
+        matches = (
+            self.times > 0
+            and method == self.method
+            and self.broker in (None, broker)
+            and re.search(self.path, path) is not None
+        )
+        if not matches:
+            return False
+        if self.skip > 0:
+            self.skip -= 1
+            return False
+        self.times -= 1
+        return True
+
+
+def struck(faults: list[Fault], method: str, path: str, broker: str) -> Fault | None:
+    """The first fault that strikes a request."""
+    return next((fault for fault in faults if fault.strikes(method, path, broker)), None)
+
+
+YES: Final = Reply(204)
+
+
+class RefusedError(Exception):
+    """Nobody listens at that address."""
+
+
+class BrokenError(Exception):
+    """The connection broke before an answer came."""
+
+
+@dataclass
+class AdminBrokers:
+    """All brokers of one cluster, whatever brings the requests.
+
+    Attributes
+    ----------
+    faults
+        Scripted; looked through in order for every request.
+    pass_time
+        Told the seconds that a late answer takes.
+    requests
+        (broker, method, path) of all requests so far.
+    """
+
+    cluster: AdminCluster
+    faults: list[Fault] = field(default_factory=list)
+    pass_time: Callable[[float], None] = lambda seconds: None
+    requests: list[tuple[str, str, str]] = field(default_factory=list)
+    _lock: RLock = field(default_factory=RLock)
+
+    def ask(self, asked: Asked) -> Reply:
+        """The answer of a broker.
+
+        Raises
+        ------
+        RefusedError
+            If it is down.
+        BrokenError
+            If the connection breaks.
+        """
+        with self._lock:
+            broker = self.cluster.brokers.get(asked.broker)
+            if broker is None or not broker.up:
+                raise RefusedError(asked.broker)
+            self.requests.append((asked.broker, asked.method, asked.path))
+            fault = struck(self.faults, asked.method, asked.path, asked.broker)
+            if fault is not None and fault.trouble is not Trouble.LATE:
+                return self._struck(asked, fault)
+        if fault is not None:
+            self.pass_time(fault.seconds)
+        with self._lock:
+            return answer(self.cluster, asked)
+
+    def _struck(self, asked: Asked, fault: Fault) -> Reply:
+        match fault.trouble:
+            case Trouble.REFUSED:
+                return no(fault.status, f"scripted {fault.status}")
+            case Trouble.EMPTY_YES:
+                return YES
+            case Trouble.CIRCLE:
+                return self._circle(asked)
+            case Trouble.LOST:
+                raise BrokenError(asked.path)
+            case Trouble.UNHEARD:
+                self._to_the_end(asked)
+                raise BrokenError(asked.path)
+            case Trouble.MEANWHILE:
+                assert fault.deed is not None
+                fault.deed()
+            case Trouble.LOST_HINT:
+                kept = {name: value for name, value in asked.query.items() if name != "destinationBroker"}
+                asked = replace(asked, query=kept)
+        return answer(self.cluster, asked)
+
+    def _circle(self, asked: Asked) -> Reply:
+        names = sorted(self.cluster.brokers)
+        following = names[(names.index(asked.broker) + 1) % len(names)]
+        return to(following, asked, **dict(asked.query))
+
+    def _to_the_end(self, asked: Asked) -> None:
+        """The answer to a request, over whatever redirects."""
+        reply = answer(self.cluster, asked)
+        for _ in range(3):
+            if reply.location is None:
+                return
+            parts = urlsplit(reply.location)
+            if not self.cluster.brokers[parts.netloc].up:
+                return
+            asked = Asked(
+                parts.netloc, asked.method, parts.path, dict(parse_qsl(parts.query)), asked.body, asked.token
+            )
+            reply = answer(self.cluster, asked)
 
 
 class PulsarAdminServer:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from simulate.kafka.cluster import cluster_of
-from simulate.kafka.configs import FOLLOWER_RATE, LEADER_RATE, WHOLE_CLUSTER, ConfigOperation, ResourceType
 from simulate.kafka.port import SimulatedPort
 from simulate.kafka.server import SimulatedKafkaServer
+from simulate.kafka.state import FOLLOWER_RATE, LEADER_RATE, WHOLE_CLUSTER, ConfigOperation, ResourceType
 from support.plans import plan_of
 from trimtab.act.control import begin, prepare
 from trimtab.act.replicas.executor import EXECUTOR

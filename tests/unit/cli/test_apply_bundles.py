@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simulate.pulsar_admin.faults import Fault, Trouble
-from simulate.pulsar_admin.server import PulsarAdminServer
+from simulate.pulsar_admin.server import Fault, PulsarAdminServer, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from trimtab.cli.app import main
 from trimtab.files.bundles.plan import write_bundle_plan

@@ -13,7 +13,7 @@ import pytest
 
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
-from simulate.pulsar_admin.faults import Fault, Trouble
+from simulate.pulsar_admin.server import Fault, Trouble
 from support.pulsar_admin import loaded_server
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
 from trimtab.balancers import BALANCERS

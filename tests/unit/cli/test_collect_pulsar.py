@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simulate.pulsar_admin.faults import Fault, Trouble
-from simulate.pulsar_admin.server import PulsarAdminServer
+from simulate.pulsar_admin.server import Fault, PulsarAdminServer, Trouble
 from support.pulsar_admin import loaded_server
 from trimtab.cli.app import main
 from trimtab.files.bundles.reports import read_reports

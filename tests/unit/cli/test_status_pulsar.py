@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulate.pulsar_admin.faults import Fault, Trouble
-from simulate.pulsar_admin.server import PulsarAdminServer
+from simulate.pulsar_admin.server import Fault, PulsarAdminServer, Trouble
 from support.pulsar_admin import NAMESPACE, loaded_server
 from trimtab.cli.app import main
 

@@ -7,8 +7,8 @@ import pytest
 from simulate.checkers import kafka
 from simulate.checkers.kafka import Watch
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
-from simulate.kafka.configs import FOLLOWER_REPLICAS, LEADER_RATE, ConfigOperation, ResourceType
 from simulate.kafka.port import SimulatedPort
+from simulate.kafka.state import FOLLOWER_REPLICAS, LEADER_RATE, ConfigOperation, ResourceType
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.replicas.machine import new_execution
 from trimtab.act.replicas.port import TopicPartition

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulate.kafka.assignment import (
+from simulate.kafka.replication import (
     begin_reassignment,
     elect,
     elect_preferred,

@@ -3,15 +3,16 @@
 import pytest
 
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
-from simulate.kafka.configs import (
+from simulate.kafka.state import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     ConfigOperation,
+    ErrorCode,
+    KafkaRefusal,
     ResourceType,
 )
-from simulate.kafka.state import ErrorCode, KafkaRefusal
 
 MB = 1e6
 

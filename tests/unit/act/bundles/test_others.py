@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulate.pulsar_admin.faults import Fault, Trouble
+from simulate.pulsar_admin.server import Fault, Trouble
 from support.bundle_plans import bundle_plan_of, split, unload
 from support.bundle_trials import BROKERS, NAMESPACE, SETTINGS, Bed
 from trimtab.act.bundles.executor import compare, steps_of

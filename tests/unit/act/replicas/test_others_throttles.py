@@ -7,8 +7,8 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from simulate.kafka.cluster import cluster_of
-from simulate.kafka.configs import WHOLE_CLUSTER, ConfigOperation, ResourceType
 from simulate.kafka.server import SimulatedKafkaServer
+from simulate.kafka.state import WHOLE_CLUSTER, ConfigOperation, ResourceType
 from trimtab.act.replicas.overrides import warnings
 from trimtab.act.replicas.port import ThrottleConfig
 from trimtab.systems.kafka.calls import RATES

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from simulate.pulsar_admin.faults import Fault, Trouble
-from simulate.pulsar_admin.server import PulsarAdminServer
+from simulate.pulsar_admin.server import Fault, PulsarAdminServer, Trouble
 from support.pulsar_admin import NAMESPACE, bundle_holding, loaded_server
 from trimtab.files.bundles.reports import read_reports
 from trimtab.observe.bundles.pipeline import COLUMNS, KINDS
