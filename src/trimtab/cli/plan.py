@@ -19,7 +19,6 @@ from trimtab.balancers.planning import opened_plan, plan_balancer
 from trimtab.balancers.settings import execution_settings, read_settings
 from trimtab.cli.apply import known_staleness_warnings
 from trimtab.report.formats import announce_compilation, duration_text, fitted, print_progress, warn
-from trimtab.report.renderer import plan_diff
 from trimtab_common.errors import InputError
 
 
@@ -73,6 +72,8 @@ def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> No
 
 def diff(first: Path, second: Path) -> None:
     """`trimtab plan diff`."""
+    from trimtab.report.renderer import plan_diff
+
     (level, one), (other_level, other) = opened_plan(first), opened_plan(second)
     if level is not other_level:
         raise InputError(
