@@ -1,8 +1,7 @@
-"""Contracts of import-linter that read the rows of balancers: a new balancer is held to them without a word
-added.
+"""Contracts of import-linter that read the table of balancers, so that they include a new balancer.
 
-In `layers`, `{levels}` and `{systems}` stand for all of them side by side; in other lists, an item with one
-of them stands for as many items.
+In `layers`, `{balancers}` and `{systems}` stand for all of them side by side. In other lists, an item with
+one of them stands for as many items.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
 DATA_PLANES = {"trimtab_keys": "keys", "trimtab_queues": "queues", "trimtab_store": "masters"}
 """Packages of the workspace, each of one balancer; the control plane uses their decisions and formats."""
 LAB = "trimtab.lab."
-"""Demo, sandbox and made-up worlds, with their commands, show particular levels."""
-NAMES = {"levels": list(BALANCERS), "systems": [system.name for system in systems()]}
+"""Sandboxes and simulated systems, with their commands, may import any balancer."""
+NAMES = {"balancers": list(BALANCERS), "systems": [system.name for system in systems()]}
 
 
-class LevelLayers(LayersContract):
-    """Layers, in which balancers and systems stand side by side."""
+class BalancerLayers(LayersContract):
+    """Layers in which all balancers, or all systems, have the same rank."""
 
     def __init__(self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]) -> None:
         side_by_side = {what: " | ".join(names) for what, names in NAMES.items()}
@@ -35,7 +34,7 @@ class LevelLayers(LayersContract):
         super().__init__(name, session_options, {**contract_options, "layers": layers})
 
 
-class LevelForbidden(ForbiddenContract):
+class BalancerForbidden(ForbiddenContract):
     """Imports that are forbidden to every balancer, or of every balancer."""
 
     def __init__(self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]) -> None:
@@ -51,43 +50,43 @@ def _spread(modules: list[str]) -> Iterator[str]:
         yield from [module] if what is None else [module.format(**{what: name}) for name in NAMES[what]]
 
 
-class Strangers(Contract):
-    """Levels are strangers to one another in every room, and shared code knows none of them.
+class IndependentBalancers(Contract):
+    """No balancer imports another, and shared code imports none.
 
-    A module of a balancer is imported by that level alone, by its systems' modules, and by the lab. That
-    holds for every room at once, also for one that is not there yet.
+    Only the same balancer, modules of its systems, and the lab import a module of a balancer. The contract
+    reads all packages, so it includes new ones.
     """
 
-    type_name = "strangers"
+    type_name = "independent_balancers"
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Every import of a module of a balancer by one that may not know it."""
+        """Find imports of a balancer's module by modules that may not import it."""
         found = [
             (importer, imported)
             for imported in sorted(graph.modules)
-            if _level(imported) is not None
+            if _balancer(imported) is not None
             for importer in sorted(graph.find_modules_that_directly_import(imported))
-            if not _may_know(importer, _level(imported))
+            if not _may_import(importer, _balancer(imported))
         ]
         return ContractCheck(kept=not found, metadata={"found": found})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """One line each."""
+        """Print one line for each."""
         for importer, imported in check.metadata["found"]:
             output.print_error(f"{importer} is not allowed to import {imported}")
 
 
-def _level(module: str) -> str | None:
-    """The balancer whose package, or folder of a room, a module stands in."""
+def _balancer(module: str) -> str | None:
+    """The balancer whose package or folder contains a module."""
     parts = module.split(".")
     if parts[0] in DATA_PLANES:
         return DATA_PLANES[parts[0]]
     return parts[2] if len(parts) > 2 and parts[2] in BALANCERS and parts[1] != "lab" else None
 
 
-def _may_know(importer: str, level: str | None) -> bool:
-    if level is None or importer.startswith(LAB):
+def _may_import(importer: str, balancer: str | None) -> bool:
+    if balancer is None or importer.startswith(LAB):
         return True
-    return _level(importer) == level or bool(
-        {one.name for one in BALANCERS[level].systems} & set(importer.split(".")[2:])
+    return _balancer(importer) == balancer or bool(
+        {one.name for one in BALANCERS[balancer].systems} & set(importer.split(".")[2:])
     )
