@@ -6,11 +6,12 @@ command it becomes `trimtab NAME`, with several `trimtab NAME COMMAND`.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Final, Literal, NoReturn
 
 # Plain help: the coloured one costs as much time again as everything else.
 os.environ.setdefault("TYPER_USE_RICH", "0")
@@ -20,10 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from trimtab.balancers import BALANCERS
 from trimtab.extras import missing_extra_named
-from trimtab_common.errors import TrimtabError
-
-if TYPE_CHECKING:
-    from typer._click.core import Command, Context
+from trimtab_common.errors import InputError, TrimtabError
 
 
 def _declared(name: str) -> Callable[[], typer.Typer]:
@@ -78,6 +76,8 @@ COMMANDS: dict[str, tuple[Callable[[], typer.Typer], str]] = {
     ),
 }
 
+VERBOSE: Final = ("-v", "--verbose")
+QUIET: Final = ("-q", "--quiet")
 COMPLETING = "_TRIMTAB_COMPLETE"
 """The variable by which a shell asks for completions instead of running a command."""
 
@@ -90,13 +90,11 @@ class _LazyGroup(TyperGroup):
         # A name with its line of help is enough for the list of commands and for suggestions.
         self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
 
-    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called, now imported."""
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
-            application = COMMANDS[name][0]()
-            application._add_completion = False  # else every group offers it again
-            command = typer.main.get_command(application)
+            command = typer.main.get_command(COMMANDS[name][0]())
             command.name = name
         return name, command, rest
 
@@ -111,7 +109,7 @@ def _version(desired: bool) -> None:
 
 def _show_completion(shell: str | None) -> None:
     if shell:
-        from typer._completion_shared import get_completion_script
+        from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
         typer.echo(get_completion_script(prog_name="trimtab", complete_var=COMPLETING, shell=shell))
         raise typer.Exit
@@ -137,6 +135,12 @@ def _trimtab(
         is_eager=True,
         help="Print the completion script of a shell: source <(trimtab --show-completion bash).",
     ),
+    # main() reads these three, so that they may stand anywhere on the command line.
+    verbose: bool = typer.Option(False, *VERBOSE, help="Log messages of libraries too. For every command."),
+    quiet: bool = typer.Option(False, *QUIET, help="Log warnings and errors only. For every command."),
+    log: Literal["text", "json"] = typer.Option(
+        "text", "--log", help="Form of log messages on standard error. For every command."
+    ),
 ) -> None:
     """Small moves that keep message clusters level."""
 
@@ -149,19 +153,55 @@ def main(arguments: list[str] | None = None) -> None:
     """
     command: Any = typer.main.get_command(_root)
     if COMPLETING in os.environ:
-        from typer._completion_classes import completion_init
+        from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
     try:
+        rest = _configure_logging(sys.argv[1:] if arguments is None else arguments)
         with missing_extra_named():
-            command.main(args=arguments, prog_name="trimtab")
+            command.main(args=rest, prog_name="trimtab")
     except TrimtabError as error:
-        print(f"trimtab: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _fail(str(error), error.exit_code)
     except (PermissionError, NotADirectoryError) as error:
         where = f"{error.filename or ''}: {error.strerror or error}"
-        print(f"trimtab: {where}: let this user read and write there, or name another place", file=sys.stderr)
-        sys.exit(2)
+        _fail(f"{where}: let this user read and write there, or name another place", 2)
     except KeyboardInterrupt:
-        print("trimtab: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _fail("interrupted", 130)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    from trimtab.report.formats import LOGGER
+
+    LOGGER.error("%s", message)
+    sys.exit(code)
+
+
+def _configure_logging(arguments: list[str]) -> list[str]:
+    """Apply `-v`, `-q` and `--log`, which may stand anywhere before `--`; return the other arguments.
+
+    Raises
+    ------
+    InputError
+        If `--log` has no form, or one that there is not, or both `-v` and `-q` are given.
+    """
+    from trimtab.report.formats import LOG_FORMS, configure_logging
+
+    configure_logging()  # for the errors of this function
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    words, rest, form = iter(arguments[:end]), [], "text"
+    chosen: set[str] = set()
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word in VERBOSE + QUIET:
+            chosen.add("-v" if word in VERBOSE else "-q")
+        elif name == "--log":
+            form = value if equals else next(words, "")
+            if form not in LOG_FORMS:
+                raise InputError(f"--log is {form!r}: write {' or '.join(LOG_FORMS)}")
+        else:
+            rest.append(word)
+    if len(chosen) > 1:
+        raise InputError("-v and -q exclude each other: give one of them")
+    level = logging.DEBUG if "-v" in chosen else logging.WARNING if "-q" in chosen else logging.INFO
+    configure_logging(level, form)
+    return [*rest, *arguments[end:]]

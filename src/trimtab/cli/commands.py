@@ -34,7 +34,10 @@ LAKE = typer.Option(
     help="Folder or address of the lake; default: $TRIMTAB_LAKE, else ~/.local/share/trimtab/lake.",
 )
 SETTINGS = typer.Option(
-    None, "--settings", help="Settings file; default: $TRIMTAB_SETTINGS, else ./trimtab.toml if it exists."
+    None,
+    "--settings",
+    help="Settings file; default: $TRIMTAB_SETTINGS, else ./trimtab.toml, else "
+    "~/.config/trimtab/trimtab.toml.",
 )
 SET = typer.Option([], "--set", help="Setting, like section.key=value; repeatable.")
 CLUSTER = typer.Option(
@@ -366,6 +369,9 @@ def _plan_command(balancer: Balancer) -> Any:
         strategy: str | None = typer.Option(None, "--strategy", help=balancer.strategy_help),
         overrides: list[str] = typer.Option([], "--set", help=balancer.set_help),
         settings: Path | None = SETTINGS,
+        detailed: bool = typer.Option(
+            False, "--detailed-exitcode", help="Exit code 4 instead of 0 if the plan has moves."
+        ),
         *,
         values: dict[str, Any],
     ) -> None:
@@ -380,12 +386,13 @@ def _plan_command(balancer: Balancer) -> Any:
             overrides=tuple(overrides),
             own=values,
         )
-        body.plan(balancer, asked, out, form_of(form, as_json), all_moves=all_moves)
+        body.plan(balancer, asked, out, form_of(form, as_json), all_moves=all_moves, detailed=detailed)
 
     plan.__doc__ = f"""Plan moves of {balancer.title}; changes nothing.
 
     Exit code 0: the verdict is `balanced` or `improved`. 3: it is `incomplete` or `infeasible`, and the
-    problems name the reason. 2: invalid input or settings; nothing is written.
+    problems name the reason. 2: invalid input or settings; nothing is written. With --detailed-exitcode,
+    0: there is nothing to do; 4: the plan has moves.
     """
     return with_options(plan, balancer.plan_options)
 
@@ -544,7 +551,7 @@ def _replay_command(balancer: Balancer) -> Any:
 
 
 def _alone(command: Callable[..., None]) -> typer.Typer:
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
     app.command()(command)
     return app
 
@@ -556,7 +563,7 @@ def _apply_app() -> typer.Typer:
 
 
 def _pipeline_app() -> typer.Typer:
-    app = typer.Typer(no_args_is_help=True)
+    app = typer.Typer(add_completion=False, no_args_is_help=True)
     for command in (run, stream):
         app.command()(with_options(command, reading_options()))
     app.command()(compact)
@@ -566,7 +573,7 @@ def _pipeline_app() -> typer.Typer:
 
 
 def _snapshot_app() -> typer.Typer:
-    app = typer.Typer(help="Snapshots as files.", no_args_is_help=True)
+    app = typer.Typer(add_completion=False, help="Snapshots as files.", no_args_is_help=True)
     app.callback()(_snapshot)
     app.command("export")(export_snapshot)
     return app
@@ -574,7 +581,9 @@ def _snapshot_app() -> typer.Typer:
 
 def _plan_app() -> typer.Typer:
     app = typer.Typer(
-        help="Find the smallest set of moves that balances a cluster; changes nothing.", no_args_is_help=True
+        add_completion=False,
+        help="Find the smallest set of moves that balances a cluster; changes nothing.",
+        no_args_is_help=True,
     )
     for balancer in BALANCERS.values():
         app.command(balancer.name)(_plan_command(balancer))
@@ -584,7 +593,9 @@ def _plan_app() -> typer.Typer:
 
 
 def _execution_app() -> typer.Typer:
-    app = typer.Typer(help="List, show, resume, stop and cancel executions.", no_args_is_help=True)
+    app = typer.Typer(
+        add_completion=False, help="List, show, resume, stop and cancel executions.", no_args_is_help=True
+    )
     app.command("list")(list_executions)
     app.command("show")(show_execution)
     for name, story in _STORIES.items():
@@ -593,7 +604,11 @@ def _execution_app() -> typer.Typer:
 
 
 def _replay_app() -> typer.Typer:
-    app = typer.Typer(help="Replay recorded load with strategies and compare them.", no_args_is_help=True)
+    app = typer.Typer(
+        add_completion=False,
+        help="Replay recorded load with strategies and compare them.",
+        no_args_is_help=True,
+    )
     app.callback()(_group)
     for balancer in BALANCERS.values():
         if balancer.replay is not None:

@@ -8,7 +8,9 @@ from trimtab.balancers.systems import PAXOS
 from trimtab.cli.commands import CLUSTER, SET, SETTINGS, command_context
 
 app = typer.Typer(
-    help="Run a node of a store of replicated groups, and publish preferred maps.", no_args_is_help=True
+    add_completion=False,
+    help="Run a node of a store of replicated groups, and publish preferred maps.",
+    no_args_is_help=True,
 )
 
 

@@ -22,8 +22,16 @@ from trimtab.report.formats import announce_compilation, duration_text, fitted, 
 from trimtab_common.errors import InputError
 
 
-def plan(balancer: Balancer, request: PlanRequest, out: Path | None, form: str, *, all_moves: bool) -> None:
-    """`trimtab plan LEVEL`."""
+def plan(
+    balancer: Balancer,
+    request: PlanRequest,
+    out: Path | None,
+    form: str,
+    *,
+    all_moves: bool,
+    detailed: bool = False,
+) -> None:
+    """`trimtab plan BALANCER`."""
     planned = plan_balancer(balancer, replace(request, writes=out is not None, loaded=announce_compilation))
     if planned.plan is None:
         if form == "text":
@@ -52,6 +60,8 @@ def plan(balancer: Balancer, request: PlanRequest, out: Path | None, form: str, 
         print_progress(f"plan written to {out}")
     if not planned.plan.verdict.is_complete and planned.binding:
         raise typer.Exit(3)
+    if detailed and planned.plan.has_changes:
+        raise typer.Exit(4)
 
 
 def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trimtab.systems.redis.client import DeadLetter, QueueServerClient
 
 app = typer.Typer(
+    add_completion=False,
     help="List, show and re-queue dead letters: messages that were given up after worker crashes.",
     no_args_is_help=True,
 )

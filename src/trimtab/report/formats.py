@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import re
 import shutil
 import sys
 import textwrap
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Final, TextIO
 
 
 def broker_name(broker: int | str) -> str:
@@ -84,14 +86,69 @@ def known_value(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+LOGGER: Final = logging.getLogger("trimtab")
+LOG_FORMS: Final = ("text", "json")
+
+
+class _Handler(logging.Handler):
+    """Writes log records to the standard error of that moment: `trimtab: TEXT`, or JSON objects."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self._form = form
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        print(self._text(record), file=sys.stderr, flush=True)
+
+    def _text(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        if record.exc_info:
+            message += "\n" + logging.Formatter().formatException(record.exc_info)
+        if self._form == "json":
+            at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+            entry = {"time": at, "level": record.levelname.lower(), "logger": record.name, "message": message}
+            return json.dumps(entry, ensure_ascii=False)
+        mark = "warning: " if record.levelno == logging.WARNING else ""
+        origin = "trimtab" if record.name == LOGGER.name else record.name
+        return f"{origin}: {mark}{message}"
+
+
+def configure_logging(level: int = logging.INFO, form: str = "text") -> None:
+    """Send log messages to standard error.
+
+    Parameters
+    ----------
+    level
+        `logging.WARNING` shows warnings and errors alone; `logging.DEBUG` also shows messages of libraries.
+    form
+        `text`, or `json` for one object a line with `time`, `level`, `logger` and `message`.
+    """
+    for logger in (logging.getLogger(), LOGGER):
+        for handler in [one for one in logger.handlers if isinstance(one, _Handler)]:
+            logger.removeHandler(handler)
+    target = logging.getLogger() if level <= logging.DEBUG else LOGGER
+    target.addHandler(_Handler(form))
+    target.setLevel(level)
+    LOGGER.setLevel(level)
+    LOGGER.propagate = target is not LOGGER
+
+
 def print_progress(line: str) -> None:
-    """One line of progress."""
-    print(f"trimtab: {line}", file=sys.stderr, flush=True)
+    """Log one line of progress, at level INFO."""
+    _configured().info("%s", line)
 
 
 def warn(line: str) -> None:
-    """One line that an operator should not miss."""
-    print_progress(f"warning: {line}")
+    """Log one line that an operator should not miss, at level WARNING."""
+    _configured().warning("%s", line)
+
+
+def _configured() -> logging.Logger:
+    """The logger of the command line; in scripts and notebooks, which configure none, with a handler."""
+    if not LOGGER.hasHandlers():
+        configure_logging()
+    return LOGGER
 
 
 def announce_compilation() -> None:

@@ -551,12 +551,14 @@ def read_unchecked(
 
 
 def settings_file(path: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """The file that is meant; None where there is none."""
+    """The settings file: given, of `TRIMTAB_SETTINGS`, of the working folder, or of the user; or None."""
     if path is None and environ.get("TRIMTAB_SETTINGS"):
         return Path(environ["TRIMTAB_SETTINGS"]).expanduser()
-    if path is None and Path(DEFAULT_FILE).is_file():
-        return Path(DEFAULT_FILE)
-    return path
+    if path is not None:
+        return path
+    home = environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else None)
+    usual = [Path(DEFAULT_FILE), *([] if home is None else [Path(home) / "trimtab" / DEFAULT_FILE])]
+    return next((one for one in usual if one.is_file()), None)
 
 
 def _read(path: Path, sections: Sections, report: Callable[[SettingsError], None]) -> dict[str, Table]:

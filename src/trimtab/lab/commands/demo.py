@@ -13,7 +13,7 @@ from trimtab.cli.commands import SET, SETTINGS
 from trimtab.model.errors import SandboxError
 from trimtab_common.errors import SettingsError
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 """Of a source checkout; the demos are its package `demos`, which is not part of an installed trimtab."""

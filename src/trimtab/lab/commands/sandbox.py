@@ -47,7 +47,9 @@ def move_masters(
     typer.echo(_act("masters", name, "move", group, node, runs=False))
 
 
-app = typer.Typer(help="Run a real cluster on this machine, to try and test.", no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False, help="Run a real cluster on this machine, to try and test.", no_args_is_help=True
+)
 
 NAME = "Name of the sandbox, if there are several."
 KAFKA_NAME, PULSAR_NAME, QUEUES_NAME = (
@@ -341,7 +343,7 @@ def _add(system: str, story: str, up: Callable[..., None], status: str) -> typer
     up
         The command with options of the system.
     """
-    group = typer.Typer(help=story, no_args_is_help=True)
+    group = typer.Typer(add_completion=False, help=story, no_args_is_help=True)
     app.add_typer(group, name=system)
     of_name = typer.Option(system, "--name", help=NAME)
     group.command("up")(up)

@@ -10,7 +10,9 @@ import typer
 from trimtab.report.formats import print_progress
 
 app = typer.Typer(
-    help="Simulate clusters: scenarios in virtual time, and recordings to replay.", no_args_is_help=True
+    add_completion=False,
+    help="Simulate clusters: scenarios in virtual time, and recordings to replay.",
+    no_args_is_help=True,
 )
 
 
