@@ -260,9 +260,9 @@ def test_commands_know_a_cluster_and_its_password(cluster: RedisClusterProcess, 
     )
     settings = tmp_path / "trimtab.toml"
     (tmp_path / "secret").write_text("open sesame\n")
-    table = f'url = "{cluster.url}"\nname = "{name}"\n'
-    settings.write_text(f'[redis]\n{table}password_file = "secret"\n[queues]\nqueues = 4\n')
-    (tmp_path / "without.toml").write_text(f"[redis]\n{table}")
+    table = f'[clusters.work]\naddress = "{cluster.url}"\nname = "{name}"\n'
+    settings.write_text(f'{table}password_file = "secret"\n[queues]\nqueues = 4\n')
+    (tmp_path / "without.toml").write_text(table)
 
     def trimtab(*words: object, settings: Path = settings) -> subprocess.CompletedProcess[str]:
         environment = {
@@ -281,24 +281,20 @@ def test_commands_know_a_cluster_and_its_password(cluster: RedisClusterProcess, 
         for _ in range(6):
             await task.kiq()
         await broker.reporter.exchange()
-        status = json.loads(
-            (await asyncio.to_thread(trimtab, "status", "--cluster", cluster.url, "--json")).stdout
-        )
+        status = json.loads((await asyncio.to_thread(trimtab, "status", "--live", "--json")).stdout)
         assert [one["messages"] for one in status["brokers"]] == [2, 2, 1, 1], status
         assert (status["processes"], status["version"]) == (1, 0)
-        collect = ("collect", "--cluster", cluster.url, "--lake", lake, "--ticks", 1, "--interval", 1)
+        collect = ("collect", "--lake", lake, "--ticks", 1, "--interval", 1)
         assert (await asyncio.to_thread(trimtab, *collect)).returncode == 0
         load = a_class("vote", weight=1.0, mean_seconds=0.25, standard_error_seconds=0.001, samples=99)
         SNAPSHOT_FORMAT.write(a_snapshot(a_queue(0, 0, 0.0), classes=(load,), reference=_named(name)), seen)
         asked = await asyncio.to_thread(trimtab, "plan", "queues", "--snapshot", seen, "--out", plan)
         assert asked.returncode == 0, asked.stderr
-        applied = await asyncio.to_thread(trimtab, "apply", plan, "--cluster", cluster.url, "--yes")
+        applied = await asyncio.to_thread(trimtab, "apply", plan, "--yes")
         assert "published as version 1" in applied.stdout, applied.stderr
         await broker.reporter.exchange()
         assert broker.weight_of("vote") == 0.25
-        refused = await asyncio.to_thread(
-            trimtab, "status", "--cluster", cluster.url, settings=tmp_path / "without.toml"
-        )
+        refused = await asyncio.to_thread(trimtab, "status", "--live", settings=tmp_path / "without.toml")
         assert refused.returncode != 0
         assert "correct the cluster's address and password" in refused.stderr
         assert "sesame" not in refused.stderr + refused.stdout

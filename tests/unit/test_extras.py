@@ -58,7 +58,7 @@ def test_what_is_needed_later_is_asked_for_first(monkeypatch: pytest.MonkeyPatch
         MissingExtraError, match=r"package matplotlib \(extra lab\).* install aetcd==.* matplotlib "
     ):
         require("lab")
-    with pytest.raises(MissingExtraError, match=r" -m pip install matplotlib$"):
+    with pytest.raises(MissingExtraError, match=r" -m pip install 'matplotlib[^']*'$"):
         require("plot")
     assert set(EXTRAS.values()) == {
         "delta", "keys-aiokafka", "keys-confluent", "masters-etcd", "object-store", "pandas", "plot",
@@ -75,10 +75,11 @@ def test_only_what_is_missing_is_to_be_installed(monkeypatch: pytest.MonkeyPatch
         return distribution(name)
 
     monkeypatch.setattr(extras, "distribution", found)
-    assert re.search(r" -m pip install pulsar-client==[\d.]+$", remedy("pulsar"))
+    assert re.search(r" -m pip install 'pulsar-client[^']+'$", remedy("pulsar"))
 
 
 def test_environments_without_pip_are_told_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     """Environments of uv have no pip; the command still names the Python that lacks the package."""
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    assert remedy("plot") == f"uv pip install --python {shlex.quote(sys.executable)} matplotlib"
+    start = f"uv pip install --python {shlex.quote(sys.executable)} 'matplotlib"
+    assert remedy("plot").startswith(start)

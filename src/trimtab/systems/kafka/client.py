@@ -156,7 +156,7 @@ def reach(connection: KafkaConnection) -> None:
         except ssl.SSLCertVerificationError as error:
             raise ConnectError(
                 f"the certificate of Kafka at {address} is not trusted ({error.verify_message}): "
-                "name the authority that signed it with kafka.tls_ca"
+                "name the authority that signed it with tls_ca"
             ) from error
         except (ssl.SSLError, _NotKafkaError, ConnectionResetError, BrokenPipeError) as error:
             raise ConnectError(

@@ -1,6 +1,6 @@
 """The nodes of a store of Paxos groups, called concurrently, and its preferred map.
 
-The `[paxos]` table of trimtab.toml names any one node.
+The address of a store names the configuration of any node.
 """
 
 from __future__ import annotations

@@ -569,7 +569,7 @@ class PulsarCollector:
             if self._published is None:
                 remarks.append(
                     "load reports are not heard: this cluster's load manager publishes them on topics, and "
-                    "where these are is not told; set pulsar.service_url"
+                    "where these are is not told; set service_url"
                 )
             else:
                 remarks.append(self._published.problem())

@@ -1,4 +1,4 @@
-"""The `[pulsar]` table of trimtab.toml, and the client of the binary protocol that is made from it."""
+"""The connection to a Pulsar cluster, and the client of its binary protocol."""
 
 from __future__ import annotations
 

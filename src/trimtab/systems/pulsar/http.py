@@ -135,7 +135,7 @@ def unconnected(error: BaseException) -> NoAnswerError:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return NoAnswerError(
             f"its certificate is not trusted ({cause.verify_message}); name the authority that signed it "
-            "with pulsar.tls_ca",
+            "with tls_ca",
             sent=False,
             transient=False,
         )

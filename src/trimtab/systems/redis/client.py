@@ -1,4 +1,4 @@
-"""A server of queues: the `[redis]` table of trimtab.toml, and what lies on the server.
+"""The client of a server of queues: its connection, and the data on the server.
 
 Counters, reports and published weights are read at once, and written by version.
 """

@@ -243,6 +243,23 @@ def test_a_settings_file_says_all_that_arguments_say(tmp_path: Path) -> None:
             broker_arguments(file, {})
 
 
+def test_the_server_is_a_cluster_of_the_settings(tmp_path: Path) -> None:
+    """The only one of Redis, or the one that is named; clusters of other systems are passed over."""
+    file, kafka = tmp_path / "trimtab.toml", '[clusters.k]\naddress = "kafka://k:1"\n'
+    one = '[clusters.a]\naddress = "redis://a:1/0"\nname = "jobs"\n'
+    file.write_text(kafka + one)
+    found = broker_arguments(file, {})
+    assert (found["url"], found["name"]) == ("redis://a:1/0", "jobs")
+    file.write_text(one + '[clusters.b]\naddress = "redis://b:1/0"\n')
+    assert broker_arguments(file, {}, "b")["url"] == "redis://b:1/0"
+    with pytest.raises(SettingsError, match="name several servers: pass cluster= a or b"):
+        broker_arguments(file, {})
+    with pytest.raises(SettingsError, match=r"'c' is none of the servers in \[clusters.NAME\]: a, b"):
+        broker_arguments(file, {}, "c")
+    file.write_text(kafka)
+    assert "url" not in broker_arguments(file, {})
+
+
 @pytest.mark.parametrize("policy", [CentralQueue, WorkStealing])
 def test_policies_whose_workers_take_from_others_are_refused(
     policy: Callable[[QueueLedger], DispatchPolicy],

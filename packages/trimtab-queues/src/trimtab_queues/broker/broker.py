@@ -1,7 +1,7 @@
 """`BalancedBroker`: a broker for taskiq whose queues are balanced by work.
 
 It chooses a queue for each message by a dispatch policy, delivers messages to workers, and balances queues
-every second. Its arguments may come from the sections `[queues]` and `[redis]` of the settings.
+every second. Its arguments may come from the tables `[queues]` and `[clusters.NAME]` of the settings.
 """
 
 from __future__ import annotations
@@ -275,13 +275,18 @@ class BalancedBroker(AsyncBroker):
         self._in_flight: dict[str, _KeyInFlight] = {}
 
     @classmethod
-    def from_settings(cls, file: Path | None = None, **more: Any) -> BalancedBroker:
-        """A broker as sections `[queues]` and `[redis]` of a settings file say.
+    def from_settings(
+        cls, file: Path | None = None, cluster: str | None = None, **more: Any
+    ) -> BalancedBroker:
+        """A broker from the tables `[queues]` and `[clusters.NAME]` of a settings file.
 
         Parameters
         ----------
         file
-            By default as for commands: `$TRIMTAB_SETTINGS`, else `trimtab.toml` in the working folder.
+            By default as for commands: `$TRIMTAB_SETTINGS`, else `trimtab.toml` in the working folder,
+            else in the user's configuration folder.
+        cluster
+            The name of the server in `[clusters.NAME]`, if the settings name several.
         more
             Arguments of the class, which go before the settings.
 
@@ -290,7 +295,7 @@ class BalancedBroker(AsyncBroker):
         SettingsError
             If the file or a value in these sections is wrong.
         """
-        return cls(**{**broker_arguments(file, os.environ), **more})
+        return cls(**{**broker_arguments(file, os.environ, cluster), **more})
 
     async def startup(self) -> None:
         """Open the queues; workers inside this process begin.
