@@ -114,12 +114,12 @@ class _Handler(logging.Handler):
         return f"{origin}: {mark}{message}"
 
 
-def configure_logging(level: int = logging.INFO, form: str = "text") -> None:
+def configure_logging(log_level: int = logging.INFO, form: str = "text") -> None:
     """Send log messages to standard error.
 
     Parameters
     ----------
-    level
+    log_level
         `logging.WARNING` shows warnings and errors alone; `logging.DEBUG` also shows messages of libraries.
     form
         `text`, or `json` for one object a line with `time`, `level`, `logger` and `message`.
@@ -127,10 +127,10 @@ def configure_logging(level: int = logging.INFO, form: str = "text") -> None:
     for logger in (logging.getLogger(), LOGGER):
         for handler in [one for one in logger.handlers if isinstance(one, _Handler)]:
             logger.removeHandler(handler)
-    target = logging.getLogger() if level <= logging.DEBUG else LOGGER
+    target = logging.getLogger() if log_level <= logging.DEBUG else LOGGER
     target.addHandler(_Handler(form))
-    target.setLevel(level)
-    LOGGER.setLevel(level)
+    target.setLevel(log_level)
+    LOGGER.setLevel(log_level)
     LOGGER.propagate = target is not LOGGER
 
 
