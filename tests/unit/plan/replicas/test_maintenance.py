@@ -99,6 +99,18 @@ def test_who_cannot_be_relieved_is_proven() -> None:
     assert {"partitions": 1, "goal": "demote"} in [p.proof for p in plan.problems]
 
 
+@pytest.mark.parametrize(("brokers", "limits"), [(2, {}), (3, {"max_moves": 0})])
+def test_a_leader_that_stays_on_a_demoted_broker_is_not_counted_as_missing(
+    brokers: int, limits: dict
+) -> None:
+    """Broker 1 still leads `a`: no other broker may lead it, or the plan may make no move."""
+    demoted = (1, 2) if brokers == 2 else (1,)
+    plan = planned([partition("a", 0, [1, 2])], brokers=brokers, demote=demoted, **limits)
+    assert plan.moves == ()
+    assert {p.proof["goal"] for p in plan.problems if "goal" in p.proof} == {"demote"}
+    assert "no_leader" not in {p.kind for p in plan.problems}
+
+
 def test_copies_go_to_the_brokers_that_are_added_alone() -> None:
     """80, 30, 0 and 0 in pieces of 10: 1 and 4 meet halfway, and 3 stays empty, as nobody asked for it."""
     parts = [partition(f"a{n}", 0, [1], load=(0, 10, 0, 0)) for n in range(8)]

@@ -129,3 +129,13 @@ def test_an_exchange_of_equals_does_not_hide_behind_a_copy_that_gains_much() -> 
     assert home_again(problem, found) == [5]
     assert cut is not None
     assert cut.proof["bytes"] == pytest.approx(59.0)
+
+
+def test_a_copy_that_gains_too_little_does_not_hide_behind_one_that_gains_much() -> None:
+    """The mean is 100: 30 from 160 to 30 gain 1; 5 from 115 to 95 gain 0.15, more than half of the least."""
+    problem = disks([110.0, 5.0], [95.0], [130.0, 30.0], [30.0], minimum=0.2)
+    found, cut = priced(problem, moved(problem, {1: 1, 4: 3}))
+    assert home_again(problem, found) == [4]
+    assert cut is not None
+    assert cut.proof["bytes"] == pytest.approx(5.0)
+    assert cut.proof["gain"] == pytest.approx(0.15)

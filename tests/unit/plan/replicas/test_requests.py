@@ -7,7 +7,7 @@ from trimtab.balancers.settings import read_settings
 from trimtab.model.plan import Problem, Verdict
 from trimtab.model.replicas.plan import Plan, ReplicaMoveKind
 from trimtab.model.replicas.settings import CPU, ReplicasSettings
-from trimtab.plan.replicas import trim
+from trimtab.plan.replicas import role_aware, trim
 from trimtab.plan.replicas.problem import problem_data
 from trimtab.plan.replicas.verdicts import must_exceed_theta
 from trimtab_common.errors import SettingsError
@@ -276,6 +276,17 @@ def test_a_drain_goes_before_a_demotion() -> None:
     assert left_on(plan, 2) == {"goal": "demote", "replicas": 0, "leaders": 1}
 
 
+def test_role_aware_places_what_is_drained_before_what_is_demoted() -> None:
+    """Broker 4 has room for one: `a` of the drained broker 1, not the bigger `b` of the demoted broker 2."""
+    there = [broker(b, capacity=DISK_ONLY) for b in (1, 2, 3, 4)]
+    sizes = (("a", 1, 40), ("b", 2, 50), ("c", 3, 50))
+    parts = [partition(name, 0, [b], load=(0, size, 0, 0)) for name, b, size in sizes]
+    settings = ReplicasSettings(strategy="role_aware", drain=(1,), demote=(2,))
+    plan = role_aware.plan(snapshot(there, parts), settings)
+    assert [(move.topic, move.target) for move in plan.moves] == [("a", 4)]
+    assert left_on(plan, 2) == {"goal": "demote", "replicas": 0, "leaders": 1}
+
+
 def test_a_demoted_broker_is_not_asked_for_what_leaders_carry() -> None:
     """Network out of brokers 2 and 3 is even, and of broker 1 there is none: every goal holds."""
     parts = [
@@ -334,6 +345,25 @@ def test_several_leaders_change_before_anything_is_copied(monkeypatch: pytest.Mo
     plan = planned(parts, brokers=5, demote=(1,))
     assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 0)
     assert {(move.topic, move.target) for move in plan.moves} == {("a", 2), ("b", 3), ("c", 4)}
+
+
+def test_the_partitions_of_a_request_change_before_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broker 3 sends 77 and must hold `a`, which it cannot lead: 5 more would pass 80. Broker 2 leads it.
+
+    To hand `c` over to broker 2 instead takes as many moves, but the request does not concern `c`.
+    """
+    monkeypatch.setattr(trim, "MOST_CHANGES", 0)
+    parts = [
+        partition("a", 0, [1, 2], load=(0, 1, 1, 5)),
+        partition("b", 0, [3], load=(0, 1, 1, 55)),
+        partition("c", 0, [3, 2], load=(0, 1, 1, 22)),
+    ]
+    plan = planned(parts, drain=(1,))
+    assert (plan.verdict, plan.cost.bytes) == (Verdict.BALANCED, 1)
+    assert [(move.kind, move.topic, move.target) for move in plan.moves] == [
+        (ReplicaMoveKind.LEADER, "a", 2),
+        (ReplicaMoveKind.REPLICA, "a", 3),
+    ]
 
 
 def test_a_copy_for_theta_is_the_smallest_that_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
