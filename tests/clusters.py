@@ -84,7 +84,7 @@ def has_spark(file: Path) -> bool:
     return "pytest.mark.spark" in file.read_text(encoding="utf-8")
 
 
-class ClustersApart(LoadScopeScheduling):
+class ClustersApart(LoadScopeScheduling):  # type: ignore[misc]
     """The tests of a cluster stay together, and all with Spark; the others are handed out one by one.
 
     A JVM takes most of its time to start and to compile: one for all tests takes a third of that of three.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet
 
+from support.local_paths import local
 from trimtab.observe.lake.lake import Lake, microseconds
 from trimtab.observe.lake.manifest import Manifest, publish_manifest
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
@@ -47,7 +48,7 @@ def lake_with(
         schema = pa.schema([(column, arrow_type(kind)) for column, kind in columns[name]])
         unknown = {column for row in rows for column in row} - set(schema.names)
         assert not unknown, f"{name} has no columns {unknown}"
-        target = lake.tables / name / "one"
+        target = local(lake.tables) / name / "one"
         target.mkdir(parents=True)
         pyarrow.parquet.write_table(pa.Table.from_pylist(rows, schema=schema), target / "rows.parquet")
         times = [microseconds(row[balancer.time_column(name)]) for row in rows]

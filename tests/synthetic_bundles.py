@@ -92,6 +92,19 @@ class SyntheticPulsar:
         """The instant of a tick."""
         return self.start + datetime.timedelta(seconds=tick * self.seconds_per_tick)
 
+    def _stats(self, one: int, carried: Any) -> BundleStats:
+        rate_in, rate_out, bytes_in, bytes_out = map(float, carried)
+        return BundleStats(
+            rate_in,
+            rate_out,
+            bytes_in,
+            bytes_out,
+            topics=self.topics_per_bundle,
+            consumer_count=int(self.fan_out[one]),
+            producer_count=1,
+            cache_size=one * 10,
+        )
+
     def reports(self, ticks: int) -> list[ReportTick]:
         """What the brokers say at each tick, in the order that the cluster names them: the last first."""
         rates = self.rates(ticks)
@@ -103,16 +116,7 @@ class SyntheticPulsar:
                 carried = rates[tick, own].sum(axis=0)
                 cores = self.base_cores + float(carried @ np.array(self.costs))
                 # Figures come in another order than the list, as from Pulsar's two maps.
-                stats = {
-                    self.keys[one]: BundleStats(
-                        *(float(value) for value in rates[tick, one]),
-                        topics=self.topics_per_bundle,
-                        consumer_count=int(self.fan_out[one]),
-                        producer_count=1,
-                        cache_size=int(one) * 10,
-                    )
-                    for one in own[::-1]
-                }
+                stats = {self.keys[one]: self._stats(int(one), rates[tick, one]) for one in own[::-1]}
                 told[self.names[number]] = BrokerReport(
                     cpu=ResourceUsage(cores * 100, 400.0),
                     memory=ResourceUsage(512.0, 1024.0),

@@ -4,20 +4,21 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_settings_and_commands_are_up_to_date() -> None:
     """Both pages are written from the code; whoever changes a setting or a command runs the script again."""
-    command = [sys.executable, ROOT / "scripts" / "reference", "--check"]
+    command: list[str | Path] = [sys.executable, ROOT / "scripts" / "reference", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_no_two_settings_have_one_sentence() -> None:
     """A sentence that two keys of a table share says of neither what it alone does."""
-    shared, meanings = [], {}
+    shared, meanings = [], dict[str, Any]()
     for line in (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8").splitlines():
         if line.startswith(("## ", "### ")):
             meanings = {}

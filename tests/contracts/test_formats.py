@@ -368,7 +368,7 @@ def test_refusal_of_a_real_process(kind: str, tmp_path: Path) -> None:
     snapshot.write_text(text[:-5] if kind == "cut off" else text)
     out = tmp_path / "plan.json"
     out.write_text("the plan of yesterday")
-    command = [
+    command: list[str | Path] = [
         Path(sys.executable).with_name("trimtab"),
         "plan",
         "replicas",

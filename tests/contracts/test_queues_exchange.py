@@ -98,9 +98,8 @@ def test_a_process_goes_by_what_is_published_all_of_it_or_nothing(
         assert broker.scheduling is not None
         assert (broker.weight_of("vote"), broker.scheduling.cycle_seconds) == (0.25, 20.0)
         assert broker.policy.name == "round_robin"
-        for version, settings in enumerate(
-            ({"no_such": 1.0}, {"cycle_seconds": -1.0}, {"policy": "none"}), 2
-        ):
+        slips: list[dict[str, float | str]] = [{"no_such": 1.0}, {"cycle_seconds": -1.0}, {"policy": "none"}]
+        for version, settings in enumerate(slips, 2):
             assert reader.publish(_published(version, settings, vote=9.0))
             caplog.clear()
             with caplog.at_level(logging.WARNING):

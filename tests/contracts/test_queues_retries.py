@@ -157,7 +157,7 @@ def test_a_message_that_its_task_sends_back_runs(working: Working) -> None:
                     await context.requeue()
 
             task = broker.register_task(later, task_name="later")
-            sent = await task.kicker().with_labels(idempotency_key="once").kiq()
+            sent = await task.kicker().with_labels(idempotency_key="once").kiq()  # type: ignore[call-overload]
             await broker.drained()
             assert runs == [sent.task_id] * 4
 
@@ -241,7 +241,7 @@ def test_retries_and_schedules_wait_for_a_server_that_is_away(working: Working, 
                     raise ConnectError("the answer got lost")
                 return answer
 
-            broker.backend.put = unsure  # type: ignore[method-assign]
+            broker.backend.put = unsure  # type: ignore[assignment, method-assign]
             with pytest.raises(SendTaskError):
                 await unlucky.send(1, idempotency_key="")
             await unlucky.send(2, **{"idempotency_key": key, label: "1"})

@@ -224,7 +224,7 @@ def test_an_index_of_another_version_is_refused(lakes: Callable[[], Lake]) -> No
     """To take it for none would count samples twice."""
     lake = lakes()
     publish_index(lake.folder, RawIndex())
-    path = next(iter((lake.joined / "index").iterdir()))
+    path: Any = next(iter((lake.joined / "index").iterdir()))
     path.write_bytes(path.read_bytes().replace(b"raw/1", b"raw/9"))
     with pytest.raises(ObserveError, match="is not of format trimtab/raw/1"):
         lake.raw_files()

@@ -142,10 +142,11 @@ def test_policies_that_are_read_fit_the_schema() -> None:
     """And a quota of nothing, a list that is none, and a field that nobody knows do not."""
     validator = schema("pulsar-policies-1")
     validator.validate(policies.WHOLE)
-    for slip in (
+    slips: tuple[dict[str, Any], ...] = (
         {"failureDomains": {"rack-a": {"brokers": "b"}}},
         {"resourceQuotas": {policies.BUNDLE: {}}},
         {"resourceQuotas": {"t/a": policies.WHOLE["resourceQuotas"][policies.BUNDLE]}},
         {"isolationPolicies": {}},
-    ):
+    )
+    for slip in slips:
         assert not validator.is_valid({**policies.WHOLE, **slip})

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from support.bundle_views import update_bundles
+from support.local_paths import local
 from synthetic_bundles import SyntheticPulsar, dirtied, table_of
 from synthetic_telemetry import land
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
@@ -80,7 +81,8 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     for begin, end in ((0, 10), (10, len(files))):
         for number in range(begin, end):
             land(files[number], lake.raw, f"file-{number:03d}")
-            os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
+            (file,) = local(lake.raw).glob(f"*/file-{number:03d}.parquet")
+            os.utime(file, (number, number))
         run_stream(spark, lake, SETTINGS, StreamSource(max_per_batch=12), once=True)
     assert lake.manifest().version >= 3
     for name in BUNDLES.tables:
@@ -273,7 +275,7 @@ def test_snapshot_has_owners_loads_and_what_is_expected(history: Lake) -> None:
     assert [one.bundle for one in snapshot.departures] == [STEADY.keys[4]], "the other one is too long ago"
     assert (snapshot.quality.cpu, snapshot.usage) == ("measured", "measured")
     assert snapshot.quality.valid_share == 1.0
-    errors = dict(snapshot.quality.extra)["x_forecast_error"]
+    errors: Any = dict(snapshot.quality.extra)["x_forecast_error"]
     assert set(errors["forecast"]) == set(RESOURCES)
 
 

@@ -23,6 +23,7 @@ from trimtab_store.core.messages import (
     AppendMessages,
     ClaimMastership,
     CreateEntries,
+    EntriesRead,
     MessageRecord,
     ReadEntries,
     StoreEvent,
@@ -116,7 +117,7 @@ def parted(found: list[StoreEvent]) -> list[Any]:
     """What was told, slot by slot, in an order of its own: a watch tells each by itself."""
     told: list[Any] = []
     for _, one in found:
-        if type(one).__name__ == "EntriesRead":
+        if isinstance(one, EntriesRead):
             told += [("EntriesRead", slot, entry) for slot, entry in enumerate(one.entries, one.slot)]
         else:
             told.append((type(one).__name__, *one))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.local_paths import local
 from synthetic_telemetry import SyntheticCluster, land_by_tick
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.bundles.pipeline import BundlesPipelineSettings
@@ -116,7 +117,7 @@ def test_a_stream_before_and_after_files_are_joined_makes_the_same_tables(
 ) -> None:
     """One that goes on takes no sample twice; one that begins anew misses none joined; nor a batch."""
     lake = landed(tmp_path / "lake")
-    newest = sorted((lake.raw / "date=2026-11-21").iterdir())[-4:]
+    newest = sorted((local(lake.raw) / "date=2026-11-21").iterdir())[-4:]
     for path in newest:
         path.rename(tmp_path / path.name)
     source = StreamSource(max_per_batch=10)

@@ -367,8 +367,10 @@ def test_ten_idle_processes_ask_no_more_than_is_told(
     time.sleep(seconds)
     monkeypatch.undo()
     print({name: count / seconds for name, count in asked.items()})
-    for one in (*senders, *takers):
-        one.close()
+    for sender in senders:
+        sender.close()
+    for taker in takers:
+        taker.close()
     assert read["records"] == 0
     # Each may have asked once more than its share of the time.
     bounds = {"Metadata": 5.0, "Fetch": 1.0, "Produce": 10 / 3}

@@ -19,6 +19,7 @@ from trimtab.observe.lake.manifest import Manifest, ManifestEntry
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
 from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.spark.session import store_options
+from trimtab.observe.spark.tables import write_table
 from trimtab.observe.steps import step
 from trimtab.observe.steps.batch import run_batch
 from trimtab.observe.steps.stream import StreamSource, run_stream
@@ -51,7 +52,7 @@ def prepared(lake: Lake) -> Lake:
 
 def at_table(monkeypatch: pytest.MonkeyPatch, table: str, fault: Callable[[], object]) -> None:
     """Let something happen just before Spark writes a table."""
-    write = step.write_table
+    write = write_table
 
     def after_fault(frame: object, lake: Lake, name: str) -> object:
         if name == table:
@@ -73,7 +74,9 @@ def told(spark: SparkSession, lake: Lake) -> str:
 @pytest.fixture
 def room(spark: SparkSession) -> Iterator[Callable[[int], None]]:
     """The largest file, bytes, that Spark's Java may write; as much as before at the end."""
-    java = spark.sparkContext._gateway.proc.pid
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    java = gateway.proc.pid
     before = resource.prlimit(java, resource.RLIMIT_FSIZE)
 
     def limit(size: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.bundle_views import owner_split
 from support.placement_views import load, view_of
 from support.pulsar_classes import THROWN, Asked, Rules, require_same
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
@@ -121,7 +122,7 @@ def find_splits(asked: Asked) -> Any:
         metadata = ClusterMetadata(boundaries=counts)
         decision, state = rules.find_owner_splits(view, state, options, metadata, topics, cycle["splitting"])
         outcomes = [one["outcome"] for one in decision.facts["bundles"].values() if "outcome" in one]
-        splits = {split.bundle: [split.reason, split.position] for split in decision.splits}
+        splits = {split.bundle: [split.reason, owner_split(split).position] for split in decision.splits}
         found.append(THROWN if rules.FAILS in outcomes else splits)
     return found
 
@@ -196,9 +197,11 @@ def ask_policies(chance: random.Random) -> Asked:
 
 def isolation(asked: Asked) -> tuple[IsolationPolicy, ...]:
     """The policies of a question."""
-    parts = ("namespaces", "primary", "secondary")
     return tuple(
-        IsolationPolicy(*(tuple(one[name]) for name in parts), one["min_limit"]) for one in asked["policies"]
+        IsolationPolicy(
+            tuple(one["namespaces"]), tuple(one["primary"]), tuple(one["secondary"]), one["min_limit"]
+        )
+        for one in asked["policies"]
     )
 
 

@@ -204,7 +204,7 @@ def find_isolation(asked: Asked) -> Any:
     """The brokers that policies allow."""
     policies = [
         IsolationPolicy(
-            *(tuple(one[name]) for name in ("namespaces", "primary", "secondary")), one["min_limit"]
+            tuple(one["namespaces"]), tuple(one["primary"]), tuple(one["secondary"]), one["min_limit"]
         )
         for one in asked["policies"]
     ]

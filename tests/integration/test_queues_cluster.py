@@ -144,8 +144,8 @@ def test_fewer_queues_are_drained_within_their_slots(cluster: RedisClusterProces
         assert [one for one in found if one.startswith("k")] == ["k0", "k1", "k2", "k3", "k4"]
         assert sorted(found) == ["a", "b", "c", "k0", "k1", "k2", "k3", "k4"]
         await fewer.open()
-        for one in (before, after, fewer):
-            await one.close()
+        for backend in (before, after, fewer):
+            await backend.close()
 
     _run(story())
 

@@ -119,6 +119,10 @@ def _until(holds: Callable[[], object], workers: Workers) -> None:
         time.sleep(0.05)
 
 
+def _until_done(client: Redis, number: float, workers: Workers) -> None:
+    _until(lambda: client.hlen("results") >= number, workers)
+
+
 def _send(url: str, send: Callable[[Any], Coroutine[Any, Any, None]], **settings: Any) -> None:
     """Run a sender with a broker of its own."""
 
@@ -148,7 +152,7 @@ def _votes(users: int, each: int, seconds: float) -> Callable[[Any], Coroutine[A
 
 def _all_done(client: Redis, users: int, each: int) -> None:
     """Every vote has one result, and no user's votes were begun out of turn."""
-    results = sorted(one.decode() for one in client.hvals("results"))
+    results = sorted(one.decode() if isinstance(one, bytes) else one for one in client.hvals("results"))
     assert results == sorted(f"u{user}/{number}" for user in range(users) for number in range(each))
     for user in range(users):
         runs = [int(one) for one in client.lrange(f"runs:u{user}", 0, -1)]
@@ -190,7 +194,7 @@ def test_workers_are_killed_and_nothing_is_lost(server: Server, workers: Callabl
         sender.start()
         for kill in range(kills):
             # The next kill comes when some more are done, however fast the machine is.
-            _until(lambda kill=kill: client.hlen("results") >= (kill + 1) * users * each / (kills + 2), some)
+            _until_done(client, (kill + 1) * users * each / (kills + 2), some)
             if kill == 0:
                 _until(lambda: client.get("{trimtab:queues}:lease"), some)
                 holder = client.get("{trimtab:queues}:lease")
@@ -230,7 +234,7 @@ def test_the_server_is_away_in_mid_burst(
         sender = threading.Thread(target=_send, args=(server.url, _votes(users, each, 0.02)))
         sender.start()
         for part, binary, seconds in ((1, wrong, 1.0), (2, right, 4.0)):
-            _until(lambda part=part: client.hlen("results") >= part * users * each / 5, some)
+            _until_done(client, part * users * each / 5, some)
             server.stop(signal.SIGKILL)
             time.sleep(seconds)
             server.binary = binary

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hand_written_tables import arrow_type
+from support.local_paths import local
 from synthetic_telemetry import land
 from trimtab.files.queues.formats import SNAPSHOT_FORMAT
 from trimtab.observe.lake.lake import Lake
@@ -85,7 +86,8 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, tmp_path: Path) 
     for lake in lakes.values():
         for number, file in enumerate(samples()):
             land(file, lake.raw, f"file-{number:03d}")
-            os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
+            (file,) = local(lake.raw).glob(f"*/file-{number:03d}.parquet")
+            os.utime(file, (number, number))
     run_batch(spark, lakes["batch"], SETTINGS)
     told: list[str] = []
     run_stream(

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet
 import pytest
 
+from support.local_paths import local
 from support.telemetry_stories import Story, drawn_faults
 from synthetic_telemetry import SyntheticCluster, dirtied, land, land_by_tick
 from trimtab.lab.sandbox.kafka.topics import delete_topics
 from trimtab.observe.lake.lake import Lake
 from trimtab.observe.replicas.pipeline import PIPELINE as REPLICAS
-from trimtab.observe.replicas.pipeline import TABLES, ReplicasPipelineSettings
+from trimtab.observe.replicas.pipeline import ReplicasPipelineSettings
 from trimtab.observe.steps.batch import run_batch
 from trimtab.observe.steps.stream import StreamSource, run_stream
 from trimtab.systems.kafka.client import admin_client, producer
@@ -65,7 +66,7 @@ def bad_day() -> list[pyarrow.Table]:
 def content(lake: Lake) -> dict[str, list[dict[str, Any]]]:
     """Every row of every table, in an order of its own; equal only if every bit is."""
     tables = {}
-    for name in TABLES:
+    for name in REPLICAS.tables:
         rows = lake.table(name).to_pylist()
         tables[name] = sorted(rows, key=repr)
     return tables
@@ -74,7 +75,7 @@ def content(lake: Lake) -> dict[str, list[dict[str, Any]]]:
 def assert_same(stream: Lake, batch: Lake) -> None:
     """Compare table by table, so that a failure names the first row that differs."""
     live, history = content(stream), content(batch)
-    for name in TABLES:
+    for name in REPLICAS.tables:
         assert len(live[name]) == len(history[name]), name
         for one, other in zip(live[name], history[name], strict=True):
             assert repr(one) == repr(other), name
@@ -110,8 +111,9 @@ def test_stream_and_batch_agree_to_the_bit(spark: SparkSession, history: Lake, t
     lake = Lake(tmp_path / "stream", REPLICAS)
     for number, file in enumerate(bad_day()):
         land(file, lake.raw, f"file-{number:03d}")
-        os.utime(*lake.raw.glob(f"*/file-{number:03d}.parquet"), (number, number))
-    sound = next(lake.raw.glob("*/file-001.parquet"))
+        (file,) = local(lake.raw).glob(f"*/file-{number:03d}.parquet")
+        os.utime(file, (number, number))
+    sound = next(local(lake.raw).glob("*/file-001.parquet"))
     broken = sound.with_name("broken.parquet")
     broken.write_bytes(sound.read_bytes()[:1000])
     told: list[str] = []
@@ -135,10 +137,10 @@ def test_stream_and_batch_agree_on_gaps_and_executions(
     story = Story("story", seeds[turn], drawn_faults(seeds[turn]))
     land_by_tick(story.table(), batch.raw)
     run_batch(spark, batch, settings)
-    files = sorted(batch.raw.glob("*/*.parquet"), key=lambda path: path.stem)
+    files = sorted(local(batch.raw).glob("*/*.parquet"), key=lambda path: path.stem)
     for most, landed in ((1, files[:3]), (6, files[3:])):
         for file in landed:
-            target = stream.raw / file.relative_to(batch.raw)
+            target = local(stream.raw) / file.relative_to(local(batch.raw))
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
             number = files.index(file) + 1
@@ -230,8 +232,8 @@ def start_stream(lake: Lake, *options: str) -> subprocess.Popen[bytes]:
         f"--lake={lake.path}",
         "--master=local[2]",
     ]
-    lake.path.mkdir(exist_ok=True)
-    with (lake.path / "stream.log").open("ab") as log:
+    local(lake.path).mkdir(exist_ok=True)
+    with (local(lake.path) / "stream.log").open("ab") as log:
         return subprocess.Popen(
             [*command, *options, *OVERRIDES], start_new_session=True, stderr=log, stdout=log
         )

@@ -10,8 +10,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 UV = ROOT / ".venv" / "bin" / "uv"
 # What imports each dependency; the rest of the tests runs on the locked versions alone.
-TESTED = ("tests/unit/cli", "tests/unit/files", "tests/unit/systems", "tests/unit/trimtab_keys")
-TESTED += ("tests/unit/trimtab_queues", "tests/unit/trimtab_store", "tests/unit/report")
+TESTED = (
+    "tests/unit/cli",
+    "tests/unit/files",
+    "tests/unit/systems",
+    "tests/unit/trimtab_keys",
+    "tests/unit/trimtab_queues",
+    "tests/unit/trimtab_store",
+    "tests/unit/report",
+)
 # By package: the extra, and how many minor versions. Unit tests of the clients fail on taskiq 0.12 (a message
 # of an unknown task is not acknowledged) and on aiokafka 0.13 (age of batches).
 CLIENTS = {
@@ -27,7 +34,14 @@ CLIENTS = {
 @pytest.mark.parametrize("end", ["lowest", "newest"])
 def test_both_ends_of_the_ranges_pass_the_tests(end: str) -> None:
     """An installation at either end behaves as the locked one."""
-    command = [ROOT / "scripts" / "try-versions", end, sys.executable, "--numprocesses", "2", *TESTED]
+    command: list[str | Path] = [
+        ROOT / "scripts" / "try-versions",
+        end,
+        sys.executable,
+        "--numprocesses",
+        "2",
+        *TESTED,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
@@ -51,7 +65,7 @@ def test_the_last_minor_versions_of_clients_resolve(package: str, tmp_path: Path
         wanted = tmp_path / "requirements.in"
         local = [f"./packages/{one.name}" for one in sorted((ROOT / "packages").iterdir()) if one.is_dir()]
         wanted.write_text("\n".join([f".{extra}", *local, f"{package}=={minor}.*"]) + "\n", encoding="utf-8")
-        command = [
+        command: list[str | Path] = [
             UV,
             "pip",
             "compile",

@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     own = {"HOME": str(home), "NUMBA_DISABLE_JIT": "1", "PATH": f"{python.parent}{os.pathsep}{os.defpath}"}
 
     def started(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [python.parent / words[0], *words[1:]]
+        command: list[str | Path] = [python.parent / words[0], *words[1:]]
         return subprocess.run(
             command, cwd=home, env=own, capture_output=True, text=True, timeout=120, check=False
         )

@@ -141,7 +141,7 @@ def test_transfer_shedder_predicts_less_deviation_wherever_it_moves_without_a_sw
     """Half a difference moved at most brings two brokers nearer to each other."""
     options = make_options({**EAGER, "loadBalancerTransferEnabled": False})
     for decision, _ in run(transfer_shedder(ClusterMetadata()), views, options):
-        before = decision.facts.get("deviation")
+        before: Any = decision.facts.get("deviation")
         for pair in decision.facts.get("pairs", []):
             if "predicted_deviation" in pair and pair["predicted_deviation"] is not None:
                 assert not pair["predicted_deviation"] > before + 1e-9

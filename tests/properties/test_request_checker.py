@@ -419,7 +419,7 @@ def test_a_wrong_exit_code_is_found(scene: Callable[[], tuple[Document, Document
     assert any(fault.startswith("[exit code]") for fault in check_request(document, made, code, witness))
 
 
-def beyond(name: str) -> tuple[Document, dict[str, object]]:
+def beyond(name: str) -> tuple[Document, Document]:
     """Inputs that a simple proof shows to be impossible, and the request."""
     racks = [broker(b, f"r{b}") for b in (1, 2, 3, 4)]
     small = [broker(1, disk=50 * GB), broker(2, disk=50 * GB), broker(3, disk=800 * GB), broker(4)]

@@ -125,7 +125,7 @@ def test_every_snapshot_tells_the_steady_load_or_says_what_it_lacks(lake: Lake) 
     """
     for name, story in STORIES.items():
         snapshot = read_snapshot(lake.newest_snapshot(name))
-        quality = dict(snapshot.quality.extra)
+        quality: dict[str, Any] = dict(snapshot.quality.extra)
         assert snapshot.reference.taken_at == story.newest.isoformat().replace("+00:00", "Z"), name
         load = snapshot.partitions.leader_load
         inward = story.bytes_in if story.metrics else story.log_bytes
@@ -184,5 +184,6 @@ def test_cpu_of_a_gap_is_the_cpu_of_the_cluster(lake: Lake) -> None:
         partitions = snapshot.partitions
         followers = (partitions.replicas >= 0).sum(axis=1) - 1
         found = partitions.leader_load[:, CPU].sum() + (partitions.follower_load[:, CPU] * followers).sum()
-        base = dict(snapshot.extra).get("x_base_load", {}).get("cpu", {})
+        extra: dict[str, Any] = dict(snapshot.extra)
+        base = extra.get("x_base_load", {}).get("cpu", {})
         assert _off(found + sum(base.values()), true) <= WITHIN, (name, snapshot.quality.cpu)

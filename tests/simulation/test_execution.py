@@ -1,6 +1,7 @@
 """Executions in simulated clusters, hundreds of them: killed at every write, with everything going wrong."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,8 @@ def test_a_drained_broker_is_cordoned_before_the_first_batch_and_stays_so(seed: 
     assert world.live()
     assert_plan_carried_out(world)
     assert_good(world)
-    (broker,) = world.plan.settings["drain"]
+    drained: Any = world.plan.settings["drain"]
+    (broker,) = drained
     deeds = [h for h in world.cluster.history if h.actor == ACTOR and h.verb in ("configure", "reassign")]
     cordons = [h for h in deeds if h.subject == ("broker", str(broker))]
     assert [h.detail for h in cordons] == [(("cordoned.log.dirs", ConfigOperation.SET, "*"),)]
@@ -100,7 +102,8 @@ def test_killed_at_every_write_of_a_drain(seed: int, cancel: bool, tmp_path: Pat
     """Whether resumed or cancelled, the broker is cordoned after the drain alone; else it is as before."""
     world = random_world(seed, tmp_path / "whole", median_bytes=SMALL, drains=True)
     world.live()
-    (broker,) = world.plan.settings["drain"]
+    drained: Any = world.plan.settings["drain"]
+    (broker,) = drained
     for write in range(2, world.writes + 1):
         for before in (True, False):
             again = random_world(seed, tmp_path / f"{write}-{before}", median_bytes=SMALL, drains=True)

@@ -81,7 +81,7 @@ def test_nodes_that_read_a_clock_which_is_set_are_caught(seed: int, monkeypatch:
 
 def test_a_seed_is_replayed_by_the_command_and_tells_its_story() -> None:
     """The same seed, the same story, to the letter."""
-    command = [sys.executable, SCRIPT, "masters", "--seed", "3"]
+    command: list[str | Path] = [sys.executable, SCRIPT, "masters", "--seed", "3"]
     stories = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
     lines = [story.splitlines()[:-1] for story in stories]  # the last tells how fast it was
     assert lines[0] == lines[1]

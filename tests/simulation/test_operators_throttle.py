@@ -1,6 +1,7 @@
 """An operator's own throttles, set before trimtab comes: they stand afterwards as they stood before."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +94,8 @@ def test_ours_holds_while_copies_are_in_flight(tmp_path: Path) -> None:
     assert world.evaluate() == []
     assert world.state is not None
     assert world.state.status is ExecutionStatus.FINISHED
-    rates = [dict((d[0], d[2]) for d in h.detail) for h in world.cluster.history if h.verb == "configure"]
+    details: list[Any] = [h.detail for h in world.cluster.history if h.verb == "configure"]
+    rates = [dict((d[0], d[2]) for d in detail) for detail in details]
     assert [found[LEADER_RATE] for found in rates if LEADER_RATE in found] == [
         "3000000",
         "20000000",

@@ -1,6 +1,7 @@
 """An independent judge of `trim`'s plans: recomputes everything from the snapshot and the moves alone."""
 
 import math
+from typing import cast
 
 from trimtab.model.bundles.plan import BundleMoveKind, BundlePlan, BundlesSettings
 from trimtab.model.bundles.policies import is_system_namespace
@@ -142,7 +143,7 @@ def check_plan(snapshot: BundlesSnapshot, settings: BundlesSettings, plan: Bundl
             resource
             for one in plan.problems
             if one.kind == "confined_bundles" and one.proof["goal"] == "epsilon"
-            for resource in one.proof["resources"]
+            for resource in cast("list[str]", one.proof["resources"])
         }
         unexplained = [
             one for one in violations if one.split()[0] != "epsilon" or one.split()[1] not in named

@@ -1,11 +1,13 @@
 """Small Pulsar clusters as the leader sees them."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from trimtab.model.bundles.range import BundleRange
 from trimtab.model.bundles.reports import BrokerReport, BundleData, BundleStats, ResourceUsage, TimeAverage
+from trimtab.plan.pulsar.splits import BundleSplit, OwnerSplit
 from trimtab.plan.pulsar.view import BrokerLoad, BundleTable, LeaderLoadView, table_of, updated
 
 MB = 1024 * 1024
@@ -34,14 +36,21 @@ def report(
     held = bundles or {}
     total = sum(one.msg_throughput_in + one.msg_throughput_out for one in held.values())
     messages = sum(one.msg_rate_in + one.msg_rate_out for one in held.values())
+    others: dict[str, Any] = {name: ResourceUsage(usage, 100.0) for name, usage in usages.items()}
     return BrokerReport(
         cpu=ResourceUsage(cpu, 100.0),
-        **{name: ResourceUsage(usage, 100.0) for name, usage in usages.items()},
+        **others,
         msg_throughput_in=total if throughput is None else throughput,
         msg_rate_in=messages if rate is None else rate,
         bundles=tuple(held),
         last_stats=dict(held),
     )
+
+
+def owner_split(split: BundleSplit) -> OwnerSplit:
+    """A split whose owner has decided where it cuts, under the modular load manager: others do not say."""
+    assert isinstance(split, OwnerSplit)
+    return split
 
 
 def view_of(

@@ -79,7 +79,18 @@ def _told_by(name: str, program: str, keys: Iterable[bytes], scratch: Path, *arg
     (compiler,) = fetch("java-compiler", read_lock((COMPILER / "compiler.txt").read_text(encoding="utf-8")))
     source = scratch / f"{name}.java"
     source.write_text(program, encoding="utf-8")
-    compile_ = [java, *FLAGS, "-jar", compiler, "-17", "-proc:none", "-nowarn", "-cp", class_path, source]
+    compile_: list[str | Path] = [
+        java,
+        *FLAGS,
+        "-jar",
+        compiler,
+        "-17",
+        "-proc:none",
+        "-nowarn",
+        "-cp",
+        class_path,
+        source,
+    ]
     subprocess.run(compile_, check=True, capture_output=True)
     return subprocess.run(
         [java, *FLAGS, "-cp", f"{scratch}:{class_path}", name, *arguments],

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from support.local_paths import local
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.balancers import Balancer
 from trimtab.cli.apply import open_store
@@ -62,7 +63,7 @@ def rows_at(
 def publish(path: Path, level: Balancer, rows: list[dict[str, object]]) -> None:
     """Write the table as the pipeline would."""
     lake = Lake(path, level.pipeline())
-    folder = lake.tables / "imbalance" / "part-0"
+    folder = local(lake.tables) / "imbalance" / "part-0"
     folder.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows), folder / "rows.parquet")
     at = [microseconds(row["tick"]) for row in rows]  # type: ignore[arg-type]

@@ -1,7 +1,9 @@
 """A journal in memory; what is written goes through JSON, so a crash loses what JSON loses."""
 
 import json
+from typing import Any
 
+from trimtab.act.execution.state import Execution
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.executor import EXECUTOR
 from trimtab.act.replicas.state import ReplicasExecutionState
@@ -20,12 +22,13 @@ class MemoryJournal(Journal):
     def write(
         self,
         execution: int,
-        before: ReplicasExecutionState,
-        after: ReplicasExecutionState,
+        before: Execution[Any, Any],
+        after: Execution[Any, Any],
         event: str,
         order: str,
     ) -> bool:
         """See `trimtab.act.journal.Journal.write`."""
+        assert isinstance(after, ReplicasExecutionState)
         self._text = _text(after)
         self.writes += 1
         return True

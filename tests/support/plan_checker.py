@@ -14,6 +14,7 @@ import math
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 RESOURCES = ("cpu", "disk", "network_in", "network_out")
 COMPLETE = ("balanced", "improved")
@@ -553,7 +554,7 @@ class Judge:
         """The published figures, then usage and deviation of each counted (broker, resource)."""
         load = self.load(lists, leaders)
         figures: dict = {"sigma": {}, "worst_deviation": {}, "peak_usage": {}}
-        usage, deviation = {}, {}
+        usage, deviation = dict[Any, Any](), dict[Any, Any]()
         for name in RESOURCES:
             counted = [
                 number
@@ -624,10 +625,10 @@ class Judge:
             self.fault("cost.x_log_dir_bytes is not that of the moves")
         if self.plan["bound"].get("x_log_dir_bytes", 0) > between_dirs:
             self.fault("bound.x_log_dir_bytes is more than the plan copies between log dirs")
-        limits = (("max_bytes", "bytes"), ("max_moves", None))
-        for setting, name in limits:
+        limits: tuple[tuple[str, str | None], ...] = (("max_bytes", "bytes"), ("max_moves", None))
+        for setting, spent_as in limits:
             limit = self.settings.get(setting)
-            spent = expected[name] + between_dirs if name else len(moves)
+            spent = expected[spent_as] + between_dirs if spent_as else len(moves)
             if limit is not None and spent > limit:
                 self.fault(f"the plan spends {spent}, settings.{setting} is {limit}")
         if self.plan["verdict"] == "balanced" and moves and self.plan["bound"]["bytes"] > expected["bytes"]:
@@ -925,7 +926,7 @@ class Judge:
         lifted = self.lifted()
         if self.resized:
             # Who was above θ before is for another plan.
-            hard, over, off = self.factor_faults(self.list), lifted, []
+            hard, over, off = self.factor_faults(self.list), lifted, list[Any]()
         else:
             hard = self.placement_faults(self.list, self.leader, moved=True)
             over, off = self.level_faults(self.list, self.leader)

@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import time
+from typing import Any
 
 from redis import Redis as Blocking
 from redis.asyncio import Redis
@@ -29,7 +30,7 @@ broker = BalancedBroker(
     enqueue_timeout_seconds=None,
 )
 broker.add_middlewares(SimpleRetryMiddleware())
-CONTEXT = TaskiqDepends()
+CONTEXT: Any = TaskiqDepends()
 
 
 async def _write(user: str, number: int, context: Context) -> None:

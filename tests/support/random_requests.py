@@ -158,7 +158,7 @@ def _placed(
     chance: random.Random, holders: list[Document], weight: dict[int, float], factor: int, crowded: float
 ) -> list[int]:
     """Brokers of one partition, in different racks but for the share `crowded`."""
-    left, chosen, racks = list(holders), [], set()
+    left, chosen, racks = list(holders), list[int](), set[Any]()
     while len(chosen) < factor:
         fresh = [broker for broker in left if broker.get("rack", broker["id"]) not in racks]
         pool = fresh if fresh and chance.random() >= crowded else left

@@ -1,6 +1,7 @@
 """Random snapshots as plain JSON values: every state, gap and mix that the format allows, at small size."""
 
 import random
+from typing import Any
 
 
 def random_snapshot(seed: int) -> dict:
@@ -75,7 +76,7 @@ def _partitions(chance: random.Random, brokers: list[dict], plain: bool, wild: b
         for partition in range(chance.randint(30, 80) if plain else chance.randint(1, 25)):
             replicas = _spread(chance, holders, weight, factor)
             alive = [broker for broker in replicas if broker not in dead]
-            leader = replicas[0] if plain or chance.random() < 0.8 else chance.choice(replicas)
+            leader: int | None = replicas[0] if plain or chance.random() < 0.8 else chance.choice(replicas)
             if leader in dead and chance.random() < 0.8:
                 leader = chance.choice(alive) if alive else None
             row: dict = {"topic": f"t{topic}", "partition": partition, "replicas": replicas, "leader": leader}
@@ -100,7 +101,7 @@ def _partitions(chance: random.Random, brokers: list[dict], plain: bool, wild: b
 
 def _spread(chance: random.Random, holders: list[dict], weight: dict[int, float], factor: int) -> list[int]:
     """Draw brokers by weight, mostly in different racks."""
-    left, chosen, racks = list(holders), [], set()
+    left, chosen, racks = list(holders), list[int](), set[Any]()
     while len(chosen) < factor:
         fresh = [broker for broker in left if broker.get("rack") not in racks]
         pool = fresh if fresh and chance.random() < 0.95 else left

@@ -16,12 +16,12 @@ from trimtab.model.replicas.snapshot import (
 )
 
 
-def broker(id, rack=None, host=None, state="alive", capacity=(10.0, 100.0, 100.0, 100.0), dirs=()):  # type: ignore[no-untyped-def]
+def broker(id, rack=None, host=None, state="alive", capacity=(10.0, 100.0, 100.0, 100.0), dirs=()):
     """A broker; capacity None or an entry None is not limited; dirs are (path, state, capacity)."""
     return dict(id=id, rack=rack, host=host, state=state, capacity=capacity, dirs=dirs)
 
 
-def partition(  # type: ignore[no-untyped-def]
+def partition(
     topic, number, replicas, leader="first", in_sync=None, load=(1.0, 1.0, 1.0, 1.0), follower=None, dirs=None
 ):
     """A partition; `load` is the leader's, the follower's default is the paper's table of roles."""
@@ -38,7 +38,7 @@ def partition(  # type: ignore[no-untyped-def]
     )
 
 
-def snapshot(brokers, partitions) -> ReplicasSnapshot:  # type: ignore[no-untyped-def]
+def snapshot(brokers, partitions) -> ReplicasSnapshot:
     """A snapshot of what `broker` and `partition` made."""
     brokers = sorted(brokers, key=lambda b: b["id"])
     partitions = sorted(partitions, key=lambda p: (p["topic"], p["number"]))
@@ -104,7 +104,9 @@ def snapshots(draw: st.DrawFn, most_brokers: int = 9, most_partitions: int = 24)
     with_dirs, uneven = draw(st.booleans()), draw(st.booleans())
     brokers = []
     for id in range(1, number + 1):
-        capacity = [draw(st.sampled_from([10.0, 20.0])) if uneven else 10.0 for _ in RESOURCES]
+        capacity: list[float | None] = [
+            draw(st.sampled_from([10.0, 20.0])) if uneven else 10.0 for _ in RESOURCES
+        ]
         if draw(st.integers(0, 14)) == 0:
             capacity[draw(st.integers(0, 3))] = None
         dirs = []
@@ -130,8 +132,8 @@ def snapshots(draw: st.DrawFn, most_brokers: int = 9, most_partitions: int = 24)
         kind = draw(st.integers(0, 9))
         leader = None if kind == 0 else held[-1] if kind == 1 else held[0]
         in_sync = held if draw(st.integers(0, 5)) else [b for b in held if draw(st.booleans())]
-        dirs = None
+        held_dirs = None
         if with_dirs and draw(st.booleans()):
-            dirs = [draw(st.sampled_from([d[0] for d in brokers[b - 1]["dirs"]])) for b in held]
-        partitions.append(partition(f"t{p % 4}", p, list(held), leader, in_sync, load, dirs=dirs))
+            held_dirs = [draw(st.sampled_from([d[0] for d in brokers[b - 1]["dirs"]])) for b in held]
+        partitions.append(partition(f"t{p % 4}", p, list(held), leader, in_sync, load, dirs=held_dirs))
     return snapshot(brokers, partitions)

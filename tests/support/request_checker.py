@@ -169,7 +169,7 @@ class RequestJudge(Judge):
 
     def check_impossible(self) -> None:
         """Inputs that a simple proof shows to be beyond every plan are called so."""
-        proof = next(self.proofs(), None)
+        proof = next(iter(self.proofs()), None)
         if proof is not None and self.plan["verdict"] != "infeasible":
             self.fault(f"verdict {self.plan['verdict']}, but {proof}")
 

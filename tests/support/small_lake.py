@@ -1,11 +1,13 @@
 """A lake with published tables, written by pyarrow, as the pipeline would."""
 
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from support.local_paths import local
 from trimtab.model.replicas.settings import RESOURCES
 from trimtab.observe.lake.lake import Lake, microseconds
 from trimtab.observe.lake.manifest import Manifest, ManifestEntry, publish_manifest
@@ -21,7 +23,7 @@ BY_BROKER = pa.list_(
 
 def imbalance_rows(
     tick: datetime.datetime,
-    usage: dict[int, tuple[float | None, float, float, float]],
+    usage: Mapping[int, tuple[float | None, ...]],
     cluster: str = "orders",
     limited: bool = True,
     collapse: bool | None = None,
@@ -34,7 +36,7 @@ def imbalance_rows(
         complete = len(known) == len(loads)
         total, number = sum(known.values()), len(loads)
         shares = {broker: known[broker] / total if complete else None for broker in known}
-        sigma = (sum((s - 1 / number) ** 2 for s in shares.values()) / number) ** 0.5 if complete else None  # type: ignore[operator]
+        sigma = (sum((s - 1 / number) ** 2 for s in shares.values()) / number) ** 0.5 if complete else None  # type: ignore[misc, operator]
         rows.append(
             {
                 "cluster": cluster,
@@ -77,7 +79,7 @@ def publish(path: Path, tables: dict[str, list[list[dict[str, object]]]]) -> Lak
     for name, parts in tables.items():
         made = []
         for number, rows in enumerate(parts):
-            folder = lake.tables / name / f"part-{number}"
+            folder = local(lake.tables) / name / f"part-{number}"
             folder.mkdir(parents=True)
             pq.write_table(pa.Table.from_pylist(rows, schema=_schema(name)), folder / "rows.parquet")
             at = [microseconds(row["tick"]) for row in rows]  # type: ignore[arg-type]
@@ -89,7 +91,7 @@ def publish(path: Path, tables: dict[str, list[list[dict[str, object]]]]) -> Lak
 
 def snapshot_folder(lake: Lake, cluster: str = "orders", quality: str = "{}") -> Path:
     """A snapshot folder as far as `status` looks at it."""
-    folder = lake.snapshots / cluster / "2026-11-21T12:00:00.000000Z"
+    folder = local(lake.snapshots) / cluster / "2026-11-21T12:00:00.000000Z"
     folder.mkdir(parents=True)
     (folder / "meta.json").write_text('{"quality": ' + quality + "}")
     return folder

@@ -93,7 +93,10 @@ def _daemon(kind: str, folder: Path, *words: str, own: Mapping[str, str] | None 
         "SPARK_DAEMON_JAVA_OPTS": f"{FAST_START} -Dspark.master.rest.enabled=false",
         **(own or {}),
     }
-    command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
+    command: list[str | Path] = [
+        home / "bin" / "spark-class",
+        f"org.apache.spark.deploy.{kind.lower()}.{kind}",
+    ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--webui-port", "0", *words],

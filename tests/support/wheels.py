@@ -42,7 +42,16 @@ def install(folder: Path, wheels: Path, name: str, *extras: str) -> Path:
         _link(one, packages)
     python = folder / "bin" / "python"
     wanted = f"{name}[{','.join(extras)}]" if extras else name
-    command = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--quiet"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-index",
+        "--quiet",
+    ]
     command += ["--disable-pip-version-check", "--find-links", wheels, wanted]
     subprocess.run(command, check=True, capture_output=True)
     return python

@@ -17,7 +17,9 @@ from support.master_snapshots import a_snapshot as a_store
 from support.queue_snapshots import a_class, a_queue, a_snapshot
 from trimtab_common import extras
 
-SNAPSHOTS = {
+API: Any = trimtab
+"""The same without types, for what a checker of types would refuse."""
+SNAPSHOTS: dict[str, Any] = {
     "replicas": lognormal_skew(brokers=6, replicas=120, seed=3),
     "bundles": skewed_bundles(3, 24, 1, views=2),
     "queues": a_snapshot(
@@ -151,7 +153,7 @@ def test_mistakes_are_told_as_everywhere() -> None:
     with pytest.raises(trimtab.TrimtabError, match=r"replicas\.epsilom.*epsilon"):
         trimtab.make_plan(SNAPSHOTS["replicas"], epsilom=0.1)
     with pytest.raises(trimtab.TrimtabError, match="int is no snapshot"):
-        trimtab.make_plan(3)
+        API.make_plan(3)
     with pytest.raises(trimtab.TrimtabError, match="recordings are replayed of bundles"):
         trimtab.replay("nowhere.jsonl", ["trim"], balancer="replicas")
 
@@ -159,20 +161,20 @@ def test_mistakes_are_told_as_everywhere() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda plan: trimtab.plan_text(1), r"int is no plan: make one by trimtab\.make_plan"),
-        (lambda plan: trimtab.write_plan(None, "plan.json"), "NoneType is no plan"),
-        (lambda plan: trimtab.moves("plan.json"), "str is no plan"),
+        (lambda plan: API.plan_text(1), r"int is no plan: make one by trimtab\.make_plan"),
+        (lambda plan: API.write_plan(None, "plan.json"), "NoneType is no plan"),
+        (lambda plan: API.moves("plan.json"), "str is no plan"),
         (lambda plan: trimtab.predicted(SNAPSHOTS["replicas"]), "ReplicasSnapshot is no plan"),
         (
             lambda plan: trimtab.plan_text(plan, SNAPSHOTS["bundles"]),
             "plan is of balancer replicas.*of bundles",
         ),
-        (lambda plan: trimtab.plan_text(plan, "snapshot.json"), "str is no snapshot"),
+        (lambda plan: API.plan_text(plan, "snapshot.json"), "str is no snapshot"),
         (lambda plan: trimtab.measures(plan), "ReplicasPlan is no snapshot"),
-        (lambda plan: trimtab.usage(3), "int is no snapshot"),
-        (lambda plan: trimtab.read_snapshot(3), "path is of type int, expected text or a Path"),
-        (lambda plan: trimtab.read_plan(None), "path is of type NoneType, expected text or a Path"),
-        (lambda plan: trimtab.make_plan(SNAPSHOTS["replicas"], 3), "settings is of type int, expected text"),
+        (lambda plan: API.usage(3), "int is no snapshot"),
+        (lambda plan: API.read_snapshot(3), "path is of type int, expected text or a Path"),
+        (lambda plan: API.read_plan(None), "path is of type NoneType, expected text or a Path"),
+        (lambda plan: API.make_plan(SNAPSHOTS["replicas"], 3), "settings is of type int, expected text"),
         (
             lambda plan: trimtab.make_plan(SNAPSHOTS["replicas"], epsilon=object()),
             "replicas.epsilon is of type",
@@ -186,7 +188,7 @@ def test_mistakes_are_told_as_everywhere() -> None:
             "foo is no choice of replays of bundles.*seed",
         ),
         (lambda plan: trimtab.replay("r.jsonl", ["trim"], varaint="x"), "did you mean variant"),
-        (lambda plan: trimtab.replay(3, ["trim"]), "recording is of type int"),
+        (lambda plan: API.replay(3, ["trim"]), "recording is of type int"),
     ],
 )
 def test_wrong_arguments_are_errors_that_a_user_can_mend(call: Any, said: str) -> None:

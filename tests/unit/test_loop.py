@@ -1,5 +1,7 @@
 """The loop composes three callables and nothing else."""
 
+from typing import Any
+
 import pytest
 
 from trimtab.loop import turn
@@ -12,7 +14,7 @@ def test_a_turn_feeds_each_result_to_the_next() -> None:
 
 def test_nothing_is_done_when_planning_fails() -> None:
     """An error while planning passes through, and the cluster is not touched."""
-    done = []
+    done: list[Any] = []
 
     def fail(snapshot: int) -> int:
         raise ValueError(snapshot)

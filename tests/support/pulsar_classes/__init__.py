@@ -87,7 +87,7 @@ def answers_of(
     (compiler,) = fetch("java-compiler", read_lock(lock))
     compiled = scratch / f"{program}-{version}"
     source = HERE / f"{program}.java"
-    command = [java.program, *FLAGS, "-jar", compiler, "-17", "-proc:none", "-nowarn"]
+    command: list[str | Path] = [java.program, *FLAGS, "-jar", compiler, "-17", "-proc:none", "-nowarn"]
     _run([*command, "-cp", class_path, "-sourcepath", HERE, "-d", compiled, source], "")
     answered = _run(
         [java.program, *FLAGS, "-cp", f"{compiled}:{class_path}", program],

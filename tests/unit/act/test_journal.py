@@ -17,6 +17,7 @@ from trimtab.act.control import Runner
 from trimtab.act.execution.state import ExecutionStatus
 from trimtab.act.journal import Journal
 from trimtab.act.replicas.machine import ReplicasMachine
+from trimtab.act.replicas.state import ReplicasExecutionState
 from trimtab.model.errors import ActError
 
 PLAN = plan_of(("t", 0, (1, 2), (4, 2)), ("t", 1, (1, 3), (3, 1)))
@@ -38,6 +39,7 @@ def test_a_state_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.sqlite", CODECS) as journal:
         read = journal.state(1)
         assert (read.status, read.records) == (state.status, state.records)
+        assert isinstance(read, ReplicasExecutionState)
         assert read.throttle == state.throttle
         assert (read.baseline, read.brokers, read.batches) == (state.baseline, state.brokers, state.batches)
 
@@ -104,6 +106,7 @@ def test_an_execution_written_before_there_were_levels_is_one_of_replicas(tmp_pa
     with Journal(path, CODECS) as journal:
         assert journal.entry(1).balancer == "replicas"
         state = journal.state(1)
+        assert isinstance(state, ReplicasExecutionState)
         machine = ReplicasMachine(cluster, cluster.clock)
         ended = Runner(machine, journal, None, 1, state, clock=cluster.clock, sleep=cluster.sleep).run()
     assert ended.status is ExecutionStatus.FINISHED
@@ -172,12 +175,14 @@ def test_an_execution_can_be_resumed_from_every_write(tmp_path: Path) -> None:
         folder.mkdir()
         _run_until(cluster, folder, cut)
         with Journal(folder / "journal.sqlite", CODECS) as journal:
+            state = journal.state(1)
+            assert isinstance(state, ReplicasExecutionState)
             resumed = Runner(
                 ReplicasMachine(cluster, cluster.clock),
                 journal,
                 None,
                 1,
-                journal.state(1),
+                state,
                 clock=cluster.clock,
                 sleep=cluster.sleep,
             ).run()
@@ -194,7 +199,7 @@ class MortalJournal(Journal):
 
     lives = 10**9
 
-    def write(self, *arguments: object) -> bool:  # type: ignore[override]
+    def write(self, *arguments: object) -> bool:
         """Write, then perhaps die."""
         written = super().write(*arguments)  # type: ignore[arg-type]
         self.lives -= written

@@ -8,10 +8,17 @@ import pytest
 
 from support.fake_port import FakeCluster
 from trimtab.act.execution.port import Failure, PortError
-from trimtab.act.lease import Lease, holder_text, locked, parse_holder, this_process
+from trimtab.act.lease import Lease, LeaseHolder, holder_text, locked, parse_holder, this_process
 from trimtab.model.errors import ActError
 
 LEASE_SECONDS = 60.0
+
+
+def holder_of(text: str) -> LeaseHolder:
+    """Who has made a claim that can be read."""
+    found = parse_holder(text)
+    assert found is not None
+    return found
 
 
 def lease(cluster: FakeCluster, folder: Path, token: str) -> Lease:
@@ -134,7 +141,7 @@ def test_of_two_at_once_the_earlier_claim_holds(tmp_path: Path) -> None:
         else:
             with pytest.raises(ActError, match="ada@far-away"):
                 mine.acquire()
-        assert {parse_holder(text).token for text in cluster.claims} == {"far"}
+        assert {holder_of(text).token for text in cluster.claims} == {"far"}
 
 
 def test_it_is_renewed_in_time_and_losing_it_is_noticed(tmp_path: Path) -> None:
@@ -146,7 +153,7 @@ def test_it_is_renewed_in_time_and_losing_it_is_noticed(tmp_path: Path) -> None:
     cluster.sleep(LEASE_SECONDS / 2)
     mine.check()
     (after,) = cluster.claims
-    assert parse_holder(after).renewed_at > parse_holder(before).renewed_at
+    assert holder_of(after).renewed_at > holder_of(before).renewed_at
     cluster.claims = {elsewhere(cluster, "far", age=0)}
     cluster.sleep(2)
     with pytest.raises(ActError, match="has taken over cluster fake-cluster: this trimtab steps back"):
@@ -179,7 +186,7 @@ def test_a_look_names_the_living_and_lists_the_dead(tmp_path: Path) -> None:
     first.acquire()
     first.set_execution(7)
     first.check()
-    assert parse_holder(next(iter(cluster.claims))).execution is None  # a broker may not have heard of it yet
+    assert holder_of(next(iter(cluster.claims))).execution is None  # a broker may not have heard of it yet
     cluster.sleep(2)
     first.check()
     for folder in (tmp_path / "one", tmp_path / "two"):

@@ -16,6 +16,7 @@ import typer
 import trimtab
 from simulate.instances import lognormal_skew
 from support.installations import ROOT, with_extras
+from support.local_paths import local
 from support.recordings import skewed, tick, written
 from support.small_lake import NOON, imbalance_rows, publish
 from trimtab.cli.app import COMMANDS
@@ -108,7 +109,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's home with a small lake, a recording, and nothing else."""
     home = tmp_path_factory.mktemp("home")
     lake = publish(home / "lake", {"imbalance": [imbalance_rows(NOON, {1: (0.2, 0.2, 0.2, 0.2)})]})
-    place = lake.snapshots / "orders" / "2026-11-21T12:00:00.000000Z"
+    place = local(lake.snapshots) / "orders" / "2026-11-21T12:00:00.000000Z"
     place.parent.mkdir(parents=True)
     trimtab.write_snapshot(lognormal_skew(brokers=3, replicas=12, seed=3), place)
     written(home / "reports.jsonl", [tick(minute, skewed()) for minute in range(3)])

@@ -14,6 +14,7 @@ import pytest
 from simulate.kafka.cluster import SimulatedKafka, cluster_of
 from simulate.kafka.server import SimulatedKafkaServer
 from simulate.pulsar_admin.server import Fault, Trouble
+from support.local_paths import local
 from support.pulsar_admin import loaded_server
 from support.small_lake import NOON, broker_rows, imbalance_rows, publish, snapshot_folder
 from trimtab.balancers import BALANCERS
@@ -534,7 +535,7 @@ def test_the_age_of_a_lake(
             "brokers": [broker_rows(NOON, {1: "alive"})],
         },
     )
-    raw = Lake(lake, BALANCERS["replicas"].pipeline()).raw / "date=2026-11-21"
+    raw = local(Lake(lake, BALANCERS["replicas"].pipeline()).raw) / "date=2026-11-21"
     raw.mkdir(parents=True)
     (raw / "one.parquet").write_bytes(b"")
     at = NOON.timestamp()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.bundle_plans import bundle_plan_of
+from support.local_paths import local
 from support.measured_lake import Loads, journal, publish, rows_at
 from support.plans import plan_of
 from support.replica_clusters import broker, partition, snapshot
@@ -26,7 +27,7 @@ NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 STEP = 30
 BEGUN, ENDED = NOON.timestamp() + 10, NOON.timestamp() + 40
 UNEVEN, EVEN = (60.0, 20.0, 40.0), (42.0, 40.0, 38.0)
-PLANS = {"replicas": plan_of(("t", 0, (1, 2), (1, 3))), "bundles": bundle_plan_of()}
+PLANS: dict[str, Any] = {"replicas": plan_of(("t", 0, (1, 2), (1, 3))), "bundles": bundle_plan_of()}
 BROKERS: dict[str, tuple[Any, ...]] = {"replicas": (1, 2, 3), "bundles": ("a:1", "b:1", "c:1")}
 
 
@@ -214,7 +215,9 @@ def test_brokers_that_were_emptied_count_in_no_figure(
     )
     brokers = [broker(one, capacity=(100.0,) * 4) for one in (1, 2, 3)]
     emptied = snapshot(brokers, [partition("t", 0, [1, 2], load=(1, 1, 1, 1))])
-    folder = Lake(tmp_path / "lake", level.pipeline()).snapshot_folder("orders") / "2026-11-21T12:05:00Z"
+    folder = (
+        local(Lake(tmp_path / "lake", level.pipeline()).snapshot_folder("orders")) / "2026-11-21T12:05:00Z"
+    )
     folder.parent.mkdir(parents=True)
     write_snapshot(emptied, folder)
     journal(level, asked(level, drain=[3]), BEGUN, ENDED)
@@ -398,7 +401,7 @@ def _snapshot_of(path: Path, loads: tuple[float, ...], idle: float = 0.0, taken:
         quality=replace(made.quality, extra=(("x_cpu_base", "apart"),)),
         extra=(("x_base_load", base),),
     )
-    folder = Lake(path, level.pipeline()).snapshot_folder("orders") / f"{at:%Y-%m-%dT%H:%M:%S.%fZ}"
+    folder = local(Lake(path, level.pipeline()).snapshot_folder("orders")) / f"{at:%Y-%m-%dT%H:%M:%S.%fZ}"
     folder.parent.mkdir(parents=True)
     write_snapshot(made, folder)
 

@@ -11,6 +11,7 @@ import pytest
 from hand_written_tables import lake_with
 from support.bundle_snapshots import small_snapshot
 from support.bundle_views import key
+from support.local_paths import local
 from support.recordings import skewed, tick, written
 from synthetic_bundles import SyntheticPulsar
 from synthetic_telemetry import land
@@ -78,7 +79,7 @@ def test_the_newest_snapshot_of_the_lake_is_planned_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An older one, and one of the other balancer, lie beside it."""
-    folder = Lake(tmp_path, REPLICAS).snapshot_folder("small")
+    folder = local(Lake(tmp_path, REPLICAS).snapshot_folder("small"))
     folder.mkdir(parents=True)
     write_bundles_snapshot(small_snapshot([0, 1], [10, 10]), folder / "20261121T050000Z")
     write_bundles_snapshot(small_snapshot([0, 0, 0, 1], [12] * 4), folder / "20261121T060000Z")
@@ -203,7 +204,7 @@ def test_all_side_by_side_and_trim_alone_judge_the_same_load(
     cluster = SyntheticPulsar()
     lake = Lake(tmp_path, BUNDLES)
     land(cluster.raw(5), lake.raw, "all")
-    folder = lake.snapshot_folder(cluster.name)
+    folder = local(lake.snapshot_folder(cluster.name))
     folder.mkdir(parents=True)
     made = replace(small_snapshot([0, 0, 0, 0, 1, 2], [12] * 6), usage="declared")
     write_bundles_snapshot(made, folder / "20261121T050000Z")
@@ -311,7 +312,7 @@ def test_status_shows_what_a_snapshot_finds(tmp_path: Path, capsys: pytest.Captu
     even = {"cluster": "c", "tick": at, "brokers": 3, "complete": True, "mean": 0.1, "by_broker": []}
     measured = [{**even, "resource": name} for name in RESOURCES]
     lake = lake_with(tmp_path, {"brokers": rows, "imbalance": measured}, BUNDLES)
-    folder = lake.snapshot_folder("c")
+    folder = local(lake.snapshot_folder("c"))
     folder.mkdir(parents=True)
     found = read_bundles_snapshot(CASES / "on-forbidden-brokers.json")
     write_bundles_snapshot(found, folder / "20261126T050000Z")

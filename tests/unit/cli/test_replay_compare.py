@@ -137,7 +137,14 @@ def test_scenarios_come_from_a_file_and_from_the_command_line(
         options = { loadBalancerBrokerThresholdShedderPercentage = 40, lowerBoundarySheddingEnabled = false }
         """
     )
-    more = ("--strategy", "AvgShedder", "--placement", "AvgShedder=AvgShedder", "--seed", 9)
+    more: tuple[object, ...] = (
+        "--strategy",
+        "AvgShedder",
+        "--placement",
+        "AvgShedder=AvgShedder",
+        "--seed",
+        9,
+    )
     more = (*more, "--set", "loadBalancerHistoryResourcePercentage=0.7", "--mode", "simulated", "--json")
     assert replay("--reports", recording, "--scenarios", listed, *more) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["strategies"]}

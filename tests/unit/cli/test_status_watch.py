@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from trimtab.cli import status
@@ -26,6 +27,6 @@ def test_an_empty_lake_is_told_once_and_then_what_comes(
             case answer:
                 return {}, [answer]
 
-    monkeypatch.setattr(status.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     status.show(seen, watch=True, as_json=False)
     assert capsys.readouterr().out == "waiting: lake [lake] holds no load\nfirst\nsecond\n"

@@ -2,6 +2,7 @@
 
 import datetime
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pyarrow
@@ -13,6 +14,7 @@ from demos.sampling import MeasuredPeriod, measured_load
 from trimtab.model.errors import ObserveError
 from trimtab.model.load import ImbalanceSummary
 from trimtab.model.replicas.settings import RESOURCES
+from trimtab.observe.lake.lake import Lake
 from trimtab.report.comparison import MeasurementGoals, MeasurementVerdict
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -28,6 +30,11 @@ class TableOnly:
         """Rows of a half-open period, as `Lake.table` gives them."""
         assert name == "imbalance"
         return pyarrow.Table.from_pylist([row for row in self.rows if since <= row["tick"] < until])
+
+
+def table_only(rows: list[dict]) -> Lake:
+    """A lake, as far as it is looked at."""
+    return cast("Lake", TableOnly(rows))
 
 
 def row(tick: int, resource: str, usage: tuple[float, float], complete: bool = True) -> dict:
@@ -69,7 +76,7 @@ def period(first: int, last: int) -> MeasuredPeriod:
 
 def test_only_the_ticks_of_the_period_count():
     """What was sampled while brokers warmed up, or after the moves, does not get into the figures."""
-    lake = TableOnly(rows(0, (0.9, 0.1)) + rows(1, (0.6, 0.4)) + rows(2, (0.6, 0.4)) + rows(3, (0.5, 0.5)))
+    lake = table_only(rows(0, (0.9, 0.1)) + rows(1, (0.6, 0.4)) + rows(2, (0.6, 0.4)) + rows(3, (0.5, 0.5)))
     found = measured_load(lake, period(1, 2), {1: "h1", 2: "h2"})
     assert found.instants == 2
     assert found.hosts == ("h1", "h2")
@@ -79,7 +86,7 @@ def test_only_the_ticks_of_the_period_count():
 
 def test_a_disturbed_tick_is_left_out_unless_too_few_are_left():
     """Samples that something else disturbed are in no figure, as long as enough others are there."""
-    lake = TableOnly(rows(1, (0.6, 0.4)) + rows(2, (0.9, 0.1)))
+    lake = table_only(rows(1, (0.6, 0.4)) + rows(2, (0.9, 0.1)))
     found = replace(period(1, 2), ticks=2, each=(second(1), second(2)), checks=(SOUND, DISTURBED), required=1)
     assert measured_load(lake, found, {}).measures().peak_usage["cpu"] == pytest.approx(0.6)
     for few in (replace(found, checks=(DISTURBED, DISTURBED)), replace(found, required=2)):
@@ -89,7 +96,7 @@ def test_a_disturbed_tick_is_left_out_unless_too_few_are_left():
 def test_a_tick_that_misses_a_broker_is_left_out():
     """A tick counts only if every broker was sampled at it, for every resource."""
     broken = [row(2, name, (0.9, 0.1), complete=name != "cpu") for name in RESOURCES]
-    found = measured_load(TableOnly(rows(1, (0.6, 0.4)) + broken), period(1, 2), {})
+    found = measured_load(table_only(rows(1, (0.6, 0.4)) + broken), period(1, 2), {})
     assert found.instants == 1
     assert found.ticks == (START + datetime.timedelta(seconds=1),)
 
@@ -97,7 +104,7 @@ def test_a_tick_that_misses_a_broker_is_left_out():
 def test_a_resource_that_is_never_measured_is_unknown_not_zero():
     """Without a metrics endpoint there is no CPU: the other three are reported, and CPU is left out."""
     table = [row(1, name, (0.6, 0.4), complete=name != "cpu") for name in RESOURCES]
-    found = measured_load(TableOnly(table), period(1, 1), {})
+    found = measured_load(table_only(table), period(1, 1), {})
     assert np.isnan(found.sigma[:, 0]).all()
     assert "cpu" not in found.measures().sigma
     assert found.measures().sigma["disk"] == pytest.approx(0.1)
@@ -106,7 +113,7 @@ def test_a_resource_that_is_never_measured_is_unknown_not_zero():
 def test_no_complete_tick_is_an_error_that_says_so():
     """Figures are never made of nothing."""
     with pytest.raises(ObserveError, match="none of the 1 ticks"):
-        measured_load(TableOnly(rows(1, (0.6, 0.4), complete=False)), period(1, 1), {})
+        measured_load(table_only(rows(1, (0.6, 0.4), complete=False)), period(1, 1), {})
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_what_else_ran_is_the_machines_time_less_ours(monkeypatch):
     log = MachineLog()
     log.readings = [MachineCounters(50.0, 100.0, 20.0, 30.0), MachineCounters(60.0, 112.0, 28.0, 39.0, 1.5)]
     found = log.between(50.0, 60.0)
-    assert (found.outside_cores, found.idle_cores) == (pytest.approx(0.3), pytest.approx(0.8))
+    assert (found.outside_cores, found.idle_cores) == pytest.approx((0.3, 0.8))
     assert found.stall_seconds == 1.5
     assert found.lacking
     assert found.text == "60% busy, 0.3 of 2 cores by other programs, still for up to 1.5 s"
@@ -92,19 +93,20 @@ def sampled(disturbed: int, wanted: int):
         TruthTick("producer", start.timestamp() + at, 1.0, {"t": Traffic(1, 10)}, {"t": Traffic(1, 10)})
         for at in range(60)
     ]
-    clients = SimpleNamespace(require_running=lambda: None, ticks=lambda: iter(ticks))
-    sampling = SampledSandbox(None, clients, None, 1.0)
+    clients: Any = SimpleNamespace(require_running=lambda: None, ticks=lambda: iter(ticks))
+    nothing: Any = None
+    sampling = SampledSandbox(nothing, clients, nothing, 1.0)
 
     def land() -> None:
         for second in range(60):
             tick = start + datetime.timedelta(seconds=second)
-            sampling.record_tick(
-                SimpleNamespace(problem=None, sample=SimpleNamespace(problems=()), tick=tick)
-            )
+            result: Any = SimpleNamespace(problem=None, sample=SimpleNamespace(problems=()), tick=tick)
+            sampling.record_tick(result)
             time.sleep(0.02)
 
     threading.Thread(target=land, daemon=True).start()
-    return sampling.sample(wanted, machine=Machine(disturbed))
+    machine: Any = Machine(disturbed)
+    return sampling.sample(wanted, machine=machine)
 
 
 def test_disturbed_samples_are_taken_again_and_told():

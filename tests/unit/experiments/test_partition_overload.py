@@ -196,7 +196,7 @@ def test_overloaded_partitions_are_counted(named: Any) -> None:
     """Two of three stand still from the beginning to the end; of the third half is used."""
     own = stream(30.0, per_second=300.0, keys=3)
     done = [100.0 if which else at for at, which in zip(own.at, own.which, strict=True)]
-    found = named("measured").convergence(KeysSimulationRun(own, own.which, done, 3), 100.0, 200.0)
+    found = named("measured").convergence(KeysSimulationRun(own, list(own.which), done, 3), 100.0, 200.0)
     assert found["overloaded"] == pytest.approx(2.0, abs=0.2)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support.object_store import SECRETS, ObjectStore
-from trimtab.files import store
 from trimtab.files.object_store import StoreError, StorePath
 from trimtab.files.store import create, place_of
 from trimtab_common.errors import InputError, SettingsError
@@ -65,7 +64,7 @@ def test_python_makes_no_folder_of_an_address(tmp_path: Path, monkeypatch: pytes
 def test_a_bucket_that_is_not_there_is_one_sentence(s3: ObjectStore) -> None:
     """Whoever mistyped it is told the address, not a page of XML."""
     for ask in (
-        lambda: list(place_of("s3://no-such-bucket/lake").iterdir()),  # type: ignore[union-attr]
+        lambda: list(place_of("s3://no-such-bucket/lake").iterdir()),
         lambda: create(place_of("s3://no-such-bucket/lake/a"), b""),
         lambda: place_of("s3://no-such-bucket/lake/a").read_bytes(),
     ):
@@ -89,7 +88,7 @@ def test_a_file_system_without_links_creates_too(tmp_path: Path, monkeypatch: py
     def refuse(*_: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
-    monkeypatch.setattr(store.os, "link", refuse)
+    monkeypatch.setattr(os, "link", refuse)
     create(tmp_path / "1.json", b"mine")
     with pytest.raises(FileExistsError):
         create(tmp_path / "1.json", b"other")
@@ -107,7 +106,7 @@ def test_a_link_that_was_made_but_not_confirmed_counts(
         link(one, other)
         link(one, other)
 
-    monkeypatch.setattr(store.os, "link", twice)
+    monkeypatch.setattr(os, "link", twice)
     create(tmp_path / "1.json", b"mine")
     assert (tmp_path / "1.json").read_bytes() == b"mine"
 
@@ -118,7 +117,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(store.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match="cannot be written, No space left on device; free space"):
         create(tmp_path / "1.json", b"mine")
     assert list(tmp_path.iterdir()) == []

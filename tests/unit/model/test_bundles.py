@@ -58,7 +58,8 @@ def test_the_percentages_of_a_report_are_those_of_its_resources_bit_for_bit(
 ) -> None:
     """Computed all at once and kept, also where a figure is too large or too small for single precision."""
     resources = [ResourceUsage(usage, limit) for usage, limit in amounts]
-    report = BrokerReport(*resources)
+    cpu, memory, direct_memory, inward, outward = resources
+    report = BrokerReport(cpu, memory, direct_memory, inward, outward)
     each = np.array([percent_of(one) for one in resources], dtype=np.float32)
     assert report.percents.dtype == np.float32
     assert np.array_equal(report.percents, each, equal_nan=True)

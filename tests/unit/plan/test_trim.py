@@ -137,7 +137,7 @@ def test_two_log_dirs_are_filled_evenly_and_a_cordoned_one_not_at_all() -> None:
         HARD_ONLY,
     )
     chosen = [move.target_dir for move in plan.moves]
-    assert sorted(chosen) == ["/a", "/a", "/b", "/b"]
+    assert sorted(map(str, chosen)) == ["/a", "/a", "/b", "/b"]
 
 
 @pytest.mark.parametrize(("brokers", "replicas", "seed"), [(6, 600, 1), (12, 2400, 2), (30, 6000, 3)])

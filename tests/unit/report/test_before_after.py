@@ -27,9 +27,10 @@ def measures(sigma: float, peak: float = 0.6, deviation: float = 0.05, **others:
 
 def text(renderable: object) -> str:
     """As a terminal without colours shows it."""
-    console = Console(file=io.StringIO(), width=120)
+    written = io.StringIO()
+    console = Console(file=written, width=120)
     console.print(renderable)
-    return console.file.getvalue()
+    return written.getvalue()
 
 
 def test_a_real_drop_counts_as_help():

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,8 @@ def test_only_goals_that_were_asked_for_are_shown(settings: dict, shown: str | N
     plan = trim.plan(made, ReplicasSettings(**settings))
     text = plan_text(plan, made)
     rows = [line for line in text.splitlines() if line.strip().startswith("goal ")]
-    assert (len(rows) == 1) == ("theta" in plan.settings["goals"]) == (shown is not None)
+    goals: Any = plan.settings["goals"]
+    assert (len(rows) == 1) == ("theta" in goals) == (shown is not None)
     if shown is not None:
         assert re.search(shown, rows[0] + " ")
     if plan.verdict in (Verdict.BALANCED,):

@@ -3,6 +3,7 @@
 import datetime
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +63,7 @@ LOADS = {1: (0.6, 0.84, 0.3, 0.01), 2: (0.2, 0.84, 0.28, 0.0)}
 
 def status_of(
     path: Path,
-    usage: dict[int, tuple[float | None, float, float, float]],
+    usage: Mapping[int, tuple[float | None, ...]],
     states: dict[int, str] | None = None,
     collapse: bool | None = None,
 ) -> ClusterStatus:

@@ -40,7 +40,7 @@ def spark_reason(error: BaseException) -> str:
 @contextmanager
 def translate_spark_errors(what: str) -> Iterator[None]:
     """An error of Spark's inside becomes an `ObserveError` of one line: `what`, and the reason."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:

@@ -131,7 +131,7 @@ def test_a_group_without_members_is_not_one_that_has_all_partitions(tmp_path: Pa
     ):
         world = World()
 
-        def watch(state: KeysExecutionState, world: World = world, gone=gone) -> None:  # type: ignore[no-untyped-def]
+        def watch(state: KeysExecutionState, world: World = world, gone=gone) -> None:
             if world.partitions > 4:
                 world.billing = gone
 

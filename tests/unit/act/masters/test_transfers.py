@@ -137,6 +137,7 @@ class Execution:
 
         machine = MastersMachine(self.store, lambda: self.now, None)
         state = self.journal.state(self.number)
+        assert isinstance(state, MastersExecutionState)
         self.runner = Runner(
             machine, self.journal, None, self.number, state, clock=lambda: self.now, sleep=sleep, watch=watch
         )

@@ -23,7 +23,7 @@ from trimtab.act.replicas.machine import ReplicasMachine
 from trimtab.act.replicas.overrides import drained_brokers
 from trimtab.act.replicas.port import CordonsWritten, ReadCordons, Reassign, TopicPartition, WriteCordons
 from trimtab.act.replicas.state import Cordon, ReplicasExecutionSettings, ReplicasExecutionState
-from trimtab.model.replicas.plan import Plan
+from trimtab.model.replicas.plan import Plan, ReplicasReceipt
 from trimtab.report.renderer import execution_text
 from trimtab.report.replicas import renderer
 from trimtab.systems.kafka.calls import CORDONED
@@ -300,6 +300,7 @@ def test_what_is_cordoned_is_foretold_told_and_shown(cluster: FakeCluster) -> No
     ended = Ended(cluster)
     entry = ExecutionSummary(1, "c", "fake", 0.0, 1.0, "finished", "me", {}, "replicas")
     receipt = EXECUTOR.receipt(entry, ended.state, None)
+    assert isinstance(receipt, ReplicasReceipt)
     assert receipt.notes == ended.state.notes
     note = f"  note: {ended.state.notes[0]}"
     assert note in renderer.receipt_text(receipt).splitlines()

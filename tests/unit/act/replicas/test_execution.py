@@ -271,7 +271,7 @@ def test_kafkas_guard_is_down_for_what_is_meant_alone(cluster, tmp_path, monkeyp
     asked = {}
     reassign = cluster.reassign
 
-    def seen(targets, resized=()):  # type: ignore[no-untyped-def]
+    def seen(targets, resized=()):
         asked.update({name: name in resized for name in targets})
         return reassign(targets, resized)
 

@@ -1,6 +1,7 @@
 """How fast, how much at once, and what is said about it beforehand and meanwhile."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -179,7 +180,7 @@ def test_durations_are_told_for_people(seconds: float, text: str) -> None:
         ({"disk_reserve_fraction": 1.5}, "execution.disk_reserve_fraction is 1.5: it must be 0 to below 1"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(values: dict[str, object], message: str) -> None:
+def test_settings_that_cannot_work_are_refused(values: dict[str, Any], message: str) -> None:
     """Each names the setting, the value and what it must be."""
     with pytest.raises(SettingsError, match=message):
         ReplicasExecutionSettings(**values)

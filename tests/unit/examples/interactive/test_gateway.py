@@ -433,7 +433,7 @@ def test_effects_count_once_however_tasks_are_repeated(
             messages = [Message(f"{user}/{one}", f"u{user}", "song", str(one)) for one in numbers]
             await store.apply("song", [(one, Effect(one.answer, points=2), "") for one in messages], 100)
         found = await store.results(["song"])
-        journal = await store.client.lrange("{interactive}:song:journal", 0, -1)
+        journal: Any = await store.client.lrange("{interactive}:song:journal", 0, -1)
         await store.close()
         return found["song"], journal
 

@@ -95,6 +95,7 @@ def test_a_bundle_that_goes_to_and_fro_is_found() -> None:
     decided = {seen.at: decision for seen, decision, _ in replay(ticks, lagging)}
     for one in returned:
         assert one.bundle in decided[one.at - one.away_seconds].unloads[one.target]
+        assert one.source is not None
         assert one.bundle in decided[one.at].unloads[one.source]
         assert decided[one.at].destinations[one.bundle] == one.target
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -375,7 +376,7 @@ def test_a_bundle_may_return() -> None:
 
 def first_other(
     bundle: str,
-    candidates: list[str],
+    candidates: Sequence[str],
     view: LeaderLoadView,
     state: None,
     options: PulsarBrokerConfig,
@@ -410,7 +411,7 @@ def test_a_placement_that_would_put_it_back_cancels_the_unload() -> None:
 
     def stay(
         bundle: str,
-        candidates: list[str],
+        candidates: Sequence[str],
         view: LeaderLoadView,
         state: None,
         options: PulsarBrokerConfig,

@@ -78,7 +78,9 @@ def test_processing_times_have_the_mean_and_the_spread_of_their_class(tmp_path: 
 
 def test_a_period_begins_counting_anew(tmp_path: Path) -> None:
     """From the second tick on: what was sent until then is past."""
-    ticks = [{("a", "vote"): (10.0 * number, number, number, number)} for number in range(4)]
+    ticks: list[dict[tuple[str, str], tuple[float, ...]]] = [
+        {("a", "vote"): (10.0 * number, number, number, number)} for number in range(4)
+    ]
     lake = land(tmp_path, *ticks)
     since = BEGUN + datetime.timedelta(seconds=10)
     assert len(lake_arrivals(lake, None, None, None, 1)) == 30

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,12 +24,12 @@ THRESHOLD = replace(
 )
 
 
-def scheme(policy: str, scheduling: SchedulingSettings | None = None, **others: object) -> DispatchScheme:
+def scheme(policy: str, scheduling: SchedulingSettings | None = None, **others: Any) -> DispatchScheme:
     """A policy by name, with or without balance scheduling."""
     given = DispatchInputs(chance=random.Random(1).random, classes=[(weight, 1.0) for weight in WEIGHTS])
     return DispatchScheme(
         policy=lambda ledger: POLICIES[policy](ledger, given), scheduling=scheduling, **others
-    )  # type: ignore[arg-type]
+    )
 
 
 def messages(*weights: float) -> list[ReplayedMessage]:

@@ -84,6 +84,7 @@ def test_a_double_that_retention_removed_leaves_a_gap():
 def test_a_record_handed_out_twice_is_no_double():
     """Pulsar hands out again what was not acknowledged in time; in the topic it is there once."""
     place = pulsar_place(7, 0)
+    assert place is not None
     found = checked(
         [(0, 9, place)], [(0, 9, place)], begin=place, read=[(0, 9, place), (8, 9, place + 8)], gapless=False
     )

@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ CONTROLLER = KafkaNode(100, "controller", "h0", "r0", 7000)
 
 
 def _properties(node: KafkaNode, **changed: object) -> dict[str, str]:
-    arguments = {"security": None, "overrides": {}, "controllers": {100: 7000}} | changed
+    arguments: dict[str, Any] = {"security": None, "overrides": {}, "controllers": {100: 7000}} | changed
     text = server_properties(node, Path("/s"), replication_factor=3, **arguments)
     return dict(line.split("=", 1) for line in text.splitlines())
 

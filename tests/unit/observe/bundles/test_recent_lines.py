@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -44,7 +46,7 @@ def telemetry(seed: int, bundles: int = 7, windows: int = 20) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def answers(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
+def answers(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
     """What Spark would get back for the batches of one partition."""
     return pa.Table.from_batches(list(_pass(MOST, REACH)(iter(batches)))).to_pylist()
 

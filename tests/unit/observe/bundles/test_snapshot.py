@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hand_written_tables import lake_with
+from support.local_paths import local
 from trimtab.files.bundles.snapshot import read_bundles_snapshot
 from trimtab.model.bundles.snapshot import NO_OWNER, RESOURCES, BundlesSnapshot
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
@@ -94,8 +95,11 @@ def snapshot(folder: Path, tables: dict[str, list[dict[str, Any]]]) -> BundlesSn
     """Written, and read back by the format's own reader, which refuses what contradicts itself."""
     lake = lake_with(folder, tables, BUNDLES)
     (path,) = write_newest_snapshots(lake, lake.manifest(), SETTINGS)
-    assert read_bundles_snapshot(lake.newest_snapshot()).reference == read_bundles_snapshot(path).reference
-    return read_bundles_snapshot(lake.newest_snapshot())
+    assert (
+        read_bundles_snapshot(local(lake.newest_snapshot())).reference
+        == read_bundles_snapshot(local(path)).reference
+    )
+    return read_bundles_snapshot(local(lake.newest_snapshot()))
 
 
 def test_closed_windows_are_views_newest_first(tmp_path: Path) -> None:
@@ -126,7 +130,7 @@ def test_the_base_of_bandwidth_is_what_no_bundle_carries(tmp_path: Path) -> None
 def test_a_silent_broker_keeps_its_bundles_and_gets_no_more(tmp_path: Path) -> None:
     """It does not answer at the newest tick; what it owned a tick ago is not nobody's for that."""
     tables = usual()
-    silent = {"broker_state": "unreachable", "cpu_capacity": None, "usage_source": None}
+    silent: dict[str, Any] = {"broker_state": "unreachable", "cpu_capacity": None, "usage_source": None}
     tables["brokers"] = [broker("a:1"), broker("b:1", NOON - MINUTE), broker("b:1", **silent)]
     tables["bundles"] = [owned(LEFT, "a:1"), owned(RIGHT, "b:1", NOON - MINUTE)]
     found = snapshot(tmp_path, tables)
@@ -160,7 +164,7 @@ def test_the_parts_of_a_split_have_their_present_load_in_all_views(tmp_path: Pat
 def test_without_any_capacity_all_brokers_get_the_same(tmp_path: Path) -> None:
     """Declared usage on one host, and nobody declared a capacity: bandwidth and messages are balanced yet."""
     tables = usual()
-    nothing = dict.fromkeys(f"{name}_capacity" for name in RESOURCES)
+    nothing: dict[str, Any] = dict.fromkeys(f"{name}_capacity" for name in RESOURCES)
     tables["brokers"] = [broker(name, usage_source="declared", **nothing) for name in ("a:1", "b:1")]
     del tables["cpu_model"]
     found = snapshot(tmp_path, tables)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.local_paths import local
 from support.small_lake import NOON, STEP, imbalance_rows, publish
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
@@ -20,7 +21,7 @@ def test_newest_snapshot_is_the_latest_tick(tmp_path: Path) -> None:
     """Ticks and folders in the making: the latest finished one wins."""
     lake = Lake(tmp_path, REPLICAS)
     for name in ("2026-11-21T05:00:00.000000Z", "2026-11-21T05:00:30.000000Z", ".2026-11-21T06.making"):
-        (lake.snapshots / "orders" / name).mkdir(parents=True)
+        (local(lake.snapshots) / "orders" / name).mkdir(parents=True)
     assert lake.newest_snapshot().name == "2026-11-21T05:00:30.000000Z"
     assert lake.newest_snapshot("orders") == lake.newest_snapshot()
 
@@ -35,7 +36,7 @@ def test_several_clusters_must_be_told_apart(tmp_path: Path) -> None:
     """Guessing the cluster would act on the wrong one."""
     lake = Lake(tmp_path, REPLICAS)
     for name in ("a", "b"):
-        (lake.snapshots / name / "2026").mkdir(parents=True)
+        (local(lake.snapshots) / name / "2026").mkdir(parents=True)
     with pytest.raises(ObserveError, match=r"2 clusters \(a, b\): say which with --cluster"):
         lake.newest_snapshot()
     with pytest.raises(ObserveError, match="no snapshot of cluster 'c'"):
@@ -48,7 +49,7 @@ def test_no_cluster_name_leaves_the_lake(tmp_path: Path, cluster: str) -> None:
     lake = Lake(tmp_path / "lake", REPLICAS)
     folder = lake.snapshot_folder(cluster)
     assert folder.parent == lake.snapshots
-    (folder / "2026").mkdir(parents=True)
+    (local(folder) / "2026").mkdir(parents=True)
     assert lake.clusters() == [cluster]
     assert lake.newest_snapshot(cluster) == folder / "2026"
 
@@ -58,7 +59,7 @@ def test_files_in_the_making_are_no_samples(tmp_path: Path) -> None:
     lake = Lake(tmp_path, REPLICAS)
     for name in ("date=2026-11-22/b.parquet", "date=2026-11-21/a.parquet", "date=2026-11-21/.c.parquet",
                  "date=2026-11-21/_d.parquet", "notes/e.parquet"):  # fmt: skip
-        path = lake.raw / name
+        path = local(lake.raw) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     assert [path.name for path in lake.raw_files()] == ["a.parquet", "b.parquet"]
@@ -90,12 +91,12 @@ def test_levels_have_places_of_their_own(tmp_path: Path) -> None:
     assert (lake.raw, lake.tables) == (tmp_path / "raw", tmp_path / "tables")
     assert (other.raw, other.tables) == (tmp_path / "bundles" / "raw", tmp_path / "bundles" / "tables")
     for name, level in (("2026-1", "replicas"), ("2026-2", "bundles"), ("2026-3", "replicas")):
-        folder = lake.snapshots / "orders" / name
+        folder = local(lake.snapshots) / "orders" / name
         folder.mkdir(parents=True)
         (folder / "meta.json").write_text(f'{{"format": "trimtab/{level}-snapshot/1"}}')
     assert lake.newest_snapshot("orders").name == "2026-3"
     assert other.newest_snapshot("orders").name == "2026-2"
-    (lake.snapshots / "payments" / "2026").mkdir(parents=True)
+    (local(lake.snapshots) / "payments" / "2026").mkdir(parents=True)
     assert (lake.clusters(), other.clusters()) == (["orders", "payments"], ["orders"])
     with pytest.raises(ObserveError, match="no snapshot of cluster 'payments' for balancer bundles"):
         other.newest_snapshot("payments")

@@ -96,13 +96,14 @@ def test_small_parts_are_joined_and_old_ones_swept(lake: Lake) -> None:
 def test_collected_samples_are_there_at_once(lake: Lake) -> None:
     """One object a tick, under its day, whole when it is listed."""
     landing = LakeSink(lake.raw, COLUMNS)
-    assert not lake.has_samples
+    had_samples = lake.has_samples
     writer = RowBatchBuilder("broker", "broker")
     writer.add(1)
     landing.write([writer.batch()], "orders", NOON)
     (file,) = lake.raw_files()
     assert file.parent.name == "date=2026-11-21"
-    assert lake.has_samples and is_complete_file(file) and is_published(file, Manifest())
+    assert not had_samples and lake.has_samples
+    assert is_complete_file(file) and is_published(file, Manifest())
     assert rows_of_files([file], ["cluster", "broker"]).to_pylist() == [{"cluster": "orders", "broker": 1}]
     assert lake.raw_files(since=datetime.date(2026, 11, 22)) == []
     age = lake_age(lake)

@@ -91,7 +91,7 @@ def entry_of(lake: Lake, table: str, name: str, minutes: range, mark: int = 0) -
 def published(place: Location, level: str) -> Lake:
     """Every table of a balancer: minutes 0 to 5, of which the last two were computed anew, in other files."""
     lake = Lake(place, BALANCERS[level].pipeline())
-    tables = {}
+    tables: dict[str, tuple[ManifestEntry, ...]] = {}
     for table in lake.balancer.tables:
         old, new = entry_of(lake, table, "a", range(6)), entry_of(lake, table, "b", range(4, 6), mark=60)
         tables[table] = (replace(old, end=new.begin), new)
@@ -127,7 +127,7 @@ def test_every_table_opens_in_two_lines(place: Location, level: str) -> None:
             exec(first, names)
             exec(second, names)
             if table != "imbalance":
-                assert len(names["found"]) == 6  # type: ignore[arg-type]
+                assert len(names["found"]) == 6
         assert tables[table].read_all() == expected(lake, table)
 
 
@@ -169,6 +169,7 @@ def test_an_export_writes_what_changed_and_says_what_fits_together(place: Locati
 
     assert set(exported()) == set(lake.balancer.tables)
     frame = polars.from_arrow(expected(lake, "imbalance"))
+    assert isinstance(frame, polars.DataFrame)
     assert polars.read_delta(str(target / "imbalance")).sort("tick").equals(frame)
     assert exported() == {}
     manifest = lake.manifest()

@@ -99,7 +99,7 @@ def test_tables_of_older_lakes_are_taken() -> None:
 def test_a_lake_whose_tables_knew_goals_goes_on(tmp_path: Path) -> None:
     """Its manifest names limits, whatever they were; only what tables still depend on must be the same."""
     settings = ReplicasPipelineSettings()
-    entries = {"imbalance": (ManifestEntry("imbalance/a", 0, 1, 0, 1),)}
+    entries: dict[str, tuple[ManifestEntry, ...]] = {"imbalance": (ManifestEntry("imbalance/a", 0, 1, 0, 1),)}
     older = Manifest(
         tables=entries, settings={**settings.of_tables(), "theta": [0.5] * 4, "epsilon": [0.2] * 4}
     )

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hand_written_tables import lake_with
+from support.local_paths import local
 from support.small_lake import NOON, STEP, broker_rows, imbalance_rows, publish, snapshot_folder
 from trimtab.model.bundles.snapshot import RESOURCES as BUNDLE_RESOURCES
 from trimtab.model.errors import ObserveError
@@ -109,7 +110,7 @@ def test_rows_outside_their_entry_do_not_count(tmp_path: Path) -> None:
     lake = publish(
         tmp_path, {"imbalance": [imbalance_rows(NOON, EVEN) + imbalance_rows(NOON + STEP, UNEVEN)]}
     )
-    manifest = lake.tables / "manifests" / f"{1:020d}.json"
+    manifest = local(lake.tables) / "manifests" / f"{1:020d}.json"
     last = int((NOON + STEP).timestamp() * 1e6)
     manifest.write_text(manifest.read_text().replace(f'"end": {last + 1}', f'"end": {last}'))
     assert read_status(lake, "orders").last_tick == NOON
@@ -163,8 +164,10 @@ def test_both_levels_of_a_lake_are_told_of(tmp_path: Path) -> None:
     views = [lake, Lake(tmp_path, BUNDLES)]
     lake_with(tmp_path, {"imbalance": imbalance, "brokers": brokers}, BUNDLES)
     assert [one.cluster for one in read_statuses(views, "pulsar")] == ["pulsar"]
-    (lake.snapshots / "pulsar" / "2026").mkdir(parents=True)
-    (lake.snapshots / "pulsar" / "2026" / "meta.json").write_text('{"format": "trimtab/bundles-snapshot/1"}')
+    (local(lake.snapshots) / "pulsar" / "2026").mkdir(parents=True)
+    (local(lake.snapshots) / "pulsar" / "2026" / "meta.json").write_text(
+        '{"format": "trimtab/bundles-snapshot/1"}'
+    )
     kafka, pulsar = read_statuses(views)
     assert (kafka.balancer, pulsar.balancer) == ("replicas", "bundles")
     assert [broker.id for broker in pulsar.brokers] == ["a:1", "b:1"]

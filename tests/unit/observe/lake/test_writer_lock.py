@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_a_writer_elsewhere_is_waited_for(tables: Location) -> None:
     with pytest.raises(ObserveError, match="being written by another .* on another"):
         acquire(tables, clock=time.clock, sleep=time.sleep)
     assert LEASE_SECONDS - 2 <= time.now <= LEASE_SECONDS
-    waited = []
+    waited: list[str] = []
     second = acquire(tables, print_progress=waited.append, clock=time.clock, sleep=time.sleep)
     assert time.now >= 2 * LEASE_SECONDS - 3
     assert waited == [f"{first.writer} was writing: waiting 30 s for a sign of life"]
@@ -183,7 +184,8 @@ def test_a_seat_folder_that_was_removed_does_not_bring_an_old_writer_back(tables
     """Somebody tidied up by hand: later seats still have larger numbers."""
     with hold_writer_lock(tables) as first:
         first.publish(Manifest())
-    for path in list((tables / FOLDER).iterdir()):
+    paths: list[Any] = list((tables / FOLDER).iterdir())
+    for path in paths:
         path.unlink()
     with hold_writer_lock(tables) as second:
         assert second.writer.epoch > first.writer.epoch

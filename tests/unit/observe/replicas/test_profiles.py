@@ -105,8 +105,10 @@ def test_no_more_weeks_than_asked_for(spark: SparkSession) -> None:
 
 def test_a_profile_is_known_a_day_before(spark: SparkSession) -> None:
     """Nothing less than a day before an hour is in its profile, and that is what the stage declares."""
-    assert min(near for _, near in profile_reach(SETTINGS)) == DAY
-    assert max(far for far, _ in profile_reach(SETTINGS)) == 3 * WEEK
+    reach = profile_reach(SETTINGS)
+    assert isinstance(reach, tuple)
+    assert min(near for _, near in reach) == DAY
+    assert max(far for far, _ in reach) == 3 * WEEK
     before = [hour(5, 6.0), hour(29, 9.0)]
     later = [hour(number, 77.0) for number in range(30, 53)]
     assert profiled(spark, before + later)[53] == profiled(spark, before)[53]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hand_written_tables import lake_with
+from support.local_paths import local
 from trimtab.files.replicas.snapshot import read_snapshot
 from trimtab.model.replicas.settings import CPU, DISK, NETWORK_IN, NETWORK_OUT
 from trimtab.model.replicas.snapshot import NO_BROKER, LogDirState, ReplicaBrokerState
@@ -216,7 +217,7 @@ def test_same_tick_again_is_a_snapshot_of_its_own(tmp_path: Path) -> None:
     (second,) = write_newest_snapshots(lake, lake.manifest(), SETTINGS)
     assert first != second
     assert lake.newest_snapshot() == second
-    assert read_snapshot(first).reference.taken_at == "2026-11-21T05:00:30Z"
+    assert read_snapshot(local(first)).reference.taken_at == "2026-11-21T05:00:30Z"
 
 
 def profile(hour: int, number: int, network_in: float, by: str = "week") -> dict[str, Any]:

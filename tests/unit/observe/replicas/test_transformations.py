@@ -479,7 +479,7 @@ def test_a_copy_that_ends_within_the_interval_is_no_growth(spark: SparkSession) 
     """
     rows = []
     for tick in range(4):
-        placed = {"replicas": [1, 2], "in_sync": [1, 2]}
+        placed: dict[str, Any] = {"replicas": [1, 2], "in_sync": [1, 2]}
         if tick == 1:
             placed = {"replicas": [1, 2, 3], "in_sync": [1, 2], "adding": [3]}
         if tick >= 2:

@@ -124,9 +124,9 @@ def told(spark: SparkSession) -> dict[str, Any]:
     daily += [one | {"topic": "of days"} for one in GROWING]
     found = trends(frame(spark, [*profile, by_day], PROFILES), frame(spark, daily, DAYS), SETTINGS)
     assert [name for name, _ in TRENDS] == found.columns
-    rows = found.collect()
-    assert {one.topic for one in rows} == {"t"}, "means of an hour of the day have no trend"
-    return {name: one for number, name in enumerate(CASES) for one in rows if one.partition == number}
+    collected = found.collect()
+    assert {one.topic for one in collected} == {"t"}, "means of an hour of the day have no trend"
+    return {name: one for number, name in enumerate(CASES) for one in collected if one.partition == number}
 
 
 @pytest.mark.spark
@@ -183,7 +183,9 @@ def test_the_day_before_is_not_over_when_a_trend_is_told(told: dict[str, Any]) -
     """Hours of day 23 (from 0 o'clock on) are told a day before: day 22 is not over then, day 21 is."""
     assert told["and the day before"].leader_load == told["growing"].leader_load
     assert told["another last day"].leader_load != told["growing"].leader_load
-    (far, near), = trend_reach(SETTINGS)  # fmt: skip
+    reach = trend_reach(SETTINGS)
+    assert isinstance(reach, tuple)
+    (far, near), = reach  # fmt: skip
     assert (far, near) == (22 * DAY, DAY)
 
 

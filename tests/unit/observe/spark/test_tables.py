@@ -38,8 +38,9 @@ def compiling(spark: SparkSession) -> Iterator[SparkSession]:
     for name, value in zip(names, ("true", "CODEGEN_ONLY"), strict=True):
         spark.conf.set(name, value)
     yield spark
-    for name, value in before.items():
-        spark.conf.set(name, value)  # type: ignore[arg-type]
+    for name, earlier in before.items():
+        assert earlier is not None
+        spark.conf.set(name, earlier)
 
 
 @pytest.mark.parametrize("ranges", RANGES)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.local_paths import local
 from trimtab.model.errors import ObserveError
 from trimtab.observe.bundles.pipeline import PIPELINE as BUNDLES
 from trimtab.observe.lake.lake import Lake
@@ -29,7 +30,7 @@ def views(path: Path) -> list[Lake]:
 
 def landed(lake: Lake) -> None:
     """A day with a file."""
-    day = lake.raw / "date=2026-11-21"
+    day = local(lake.raw) / "date=2026-11-21"
     day.mkdir(parents=True)
     (day / "one.parquet").touch()
 
@@ -97,7 +98,7 @@ def test_a_batch_takes_the_levels_that_have_samples(tmp_path: Path, monkeypatch:
     )
     landed(lakes[0])
     assert lakes_with_samples(lakes) == lakes[:1]
-    assert run_batches(ANY, lakes, SETTINGS) == {"replicas": "replicas"}
+    assert dict[str, Any](run_batches(ANY, lakes, SETTINGS)) == {"replicas": "replicas"}
     landed(lakes[1])
     run_batches(ANY, lakes, SETTINGS)
     assert done == ["replicas", "replicas", "bundles"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_an_excluded_node_gets_nothing_though_it_is_empty() -> None:
 @pytest.mark.parametrize(
     ("name", "asked"), [("drain", ("9",)), ("excluded_nodes", ("1", "9")), ("weights", {"9": 2.0})]
 )
-def test_a_node_that_is_not_there_is_refused(name: str, asked: object) -> None:
+def test_a_node_that_is_not_there_is_refused(name: str, asked: Any) -> None:
     """Somebody who mistypes a node hears so, and not that all is balanced."""
     level = a_snapshot(*(a_group(number, number) for number in range(3)))
     told = rf"^masters.{name}: the snapshot of 2026-11-24T15:00:00Z has no node 9; it has 0, 1, 2; "

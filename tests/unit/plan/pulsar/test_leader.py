@@ -86,7 +86,7 @@ def test_without_a_destination_first_bundles_are_just_released() -> None:
         ({}, {"a:1": REPORTS["a:1"]}, "a lone broker sheds nothing"),
     ],
 )
-def test_an_idle_leader_says_why(options: dict[str, object], reports: Any, why: str) -> None:
+def test_an_idle_leader_says_why(options: dict[str, Any], reports: Any, why: str) -> None:
     """The shedder is not even asked."""
     decision, memory = went(rules("b:1", **options), reports=reports)
     assert (decision.unloads, decision.facts) == ({}, {"outcome": why})

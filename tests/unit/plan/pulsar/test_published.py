@@ -1,6 +1,7 @@
 """What brokers publish under the extensible load manager."""
 
 from dataclasses import replace
+from typing import Any
 
 from support.bundle_views import report, view_of
 from trimtab.plan.pulsar.options import make_options
@@ -9,7 +10,7 @@ from trimtab.plan.pulsar.view import LeaderLoadView, PublishedLoad, publish
 OPTIONS = make_options({})
 
 
-def at(seconds: float, **usages: float) -> LeaderLoadView:
+def at(seconds: float, **usages: Any) -> LeaderLoadView:
     """One broker's report of some instant."""
     return view_of({"a:1": report(**usages)}, at=seconds)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.replica_clusters import broker, partition, snapshot
 
+from support.replica_clusters import broker, partition, snapshot
 from trimtab.model.goals import Goals, exceeds, goal_status, percent_above, violations
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import ReplicasSettings

@@ -1,6 +1,7 @@
 """No plan fills a disk above θ that was not: what gives way for it, and how it is told."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def test_racks_give_way_before_a_disk_is_filled(state: str) -> None:
     told = next(one for one in plan.problems if "choices" in one.proof)
     assert plan.verdict is Verdict.INFEASIBLE
     assert (told.proof["where"], told.proof["needed_bytes"], told.count) == ("rack r2", 100.0, 1)
-    choices = told.proof["choices"]
+    choices: Any = told.proof["choices"]
     assert choices["add_brokers"] == {"count": 1, "disk": 0.5}
     assert choices["relax_rack"]["partitions"] == 4
     assert "rack r2 must hold 100 bytes by the rule of racks, more than 80% of its 1 broker, 80" in told.text
@@ -74,7 +75,8 @@ def test_replicas_stay_where_they_are_when_no_disk_has_room() -> None:
     assert len([move for move in plan.moves if move.kind is ReplicaMoveKind.REPLICA]) == 8
     told = next(one for one in plan.problems if "choices" in one.proof)
     assert (plan.verdict, told.kind, told.count) == (Verdict.INFEASIBLE, "add_brokers", 1)
-    assert told.proof["choices"]["leave"] == {"partitions": 4, "disk": pytest.approx(0.8)}
+    choices: Any = told.proof["choices"]
+    assert choices["leave"] == {"partitions": 4, "disk": pytest.approx(0.8)}
 
 
 def test_a_broker_that_must_bear_more_than_theta_is_no_improvement() -> None:

@@ -1,6 +1,7 @@
 """Hosts of several brokers: examples small enough to be worked out by hand."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,8 @@ def test_settings_declare_hosts_as_snapshots_do() -> None:
     offline = plan(two_hosts(), replace(told, fix_offline_replicas=True))
     assert offline.settings["host_capacity"] == told.host_capacity, "its disks are kept to there too"
     (breach,) = goal_status(two_hosts(), told).secondary_goals[0].violations()
-    assert (breach.goal, breach.broker, breach.value) == ("theta", "a", pytest.approx(120 / 140))
+    assert (breach.goal, breach.broker) == ("theta", "a")
+    assert breach.value == pytest.approx(120 / 140)
 
 
 def test_a_host_that_is_not_there_is_refused() -> None:
@@ -119,7 +121,8 @@ def test_hosts_with_one_broker_each_are_no_bearers() -> None:
     """Nothing is asked of hosts, and the plan's settings do not name the goal."""
     alone = snapshot([broker(1), broker(2)], [partition("t", 0, [1])])
     assert hosts_of(alone) is None
-    assert "host_load" not in plan(alone, WIDE).settings["goals"]
+    goals: Any = plan(alone, WIDE).settings["goals"]
+    assert "host_load" not in goals
 
 
 def test_a_host_is_the_sum_of_its_brokers_in_service() -> None:
@@ -160,7 +163,7 @@ def test_a_disk_shared_by_two_brokers_is_not_overfilled() -> None:
     assert {move.target for move in again.moves} <= {4, 5}
 
 
-def test_declared_hosts_go_through_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_declared_hosts_go_through_files(tmp_path) -> None:
     """As JSON and as a folder; readers of the bare format pass over the field."""
     asked = declared(two_hosts(), 140.0)
     for name in ("s.json", "s"):

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,11 @@ def test_a_leader_without_a_stand_in_goes_with_its_replica() -> None:
 
 def test_excluded_topics_that_stay_led_weigh_as_leaders() -> None:
     """Broker 1 is demoted, and the settings keep `a` there: it weighs as a leader does, and is counted."""
-    asked = {"excluded_topics": ("a",), "evacuate_excluded_topics": False, "fix_offline_replicas": True}
+    asked: dict[str, Any] = {
+        "excluded_topics": ("a",),
+        "evacuate_excluded_topics": False,
+        "fix_offline_replicas": True,
+    }
     plan = planned([partition("a", 0, [1, 2])], demote=(1,), **asked)
     assert plan.verdict == Verdict.INCOMPLETE
     assert plan.predicted.after.peak_usage["network_out"] == 0.01
@@ -204,7 +209,7 @@ def test_repairs_alone_leave_alone_what_needs_none() -> None:
 def test_a_broker_that_is_not_there_is_refused(name: str) -> None:
     """Broker 9 is in no snapshot; nor is one filled that is dead."""
     with pytest.raises(PlanError, match=rf"^{name}: broker 9 is not in the snapshot .* knows 1, 2, 3; "):
-        planned([partition("a", 0, [1])], **{name: (9,)})
+        planned([partition("a", 0, [1])], **dict[str, Any]({name: (9,)}))
     there = [broker(1, capacity=FULL), broker(2, state="dead", capacity=FULL)]
     with pytest.raises(PlanError, match="^add: broker 2 is dead"):
         planned([partition("a", 0, [1])], brokers=there, add=(2,))
@@ -227,7 +232,7 @@ def test_a_name_that_meets_nothing_is_refused(strategy: str, name: str, value: t
     )
     planner = planner_of(BALANCERS["replicas"], strategy)
     with pytest.raises(PlanError, match=f"replicas.{name}: the snapshot of .* has {told}"):
-        planner(made, ReplicasSettings(**{name: value}))
+        planner(made, ReplicasSettings(**dict[str, Any]({name: value})))
 
 
 def test_a_pattern_may_meet_nothing() -> None:

@@ -1,5 +1,7 @@
 """Requests do what they say and no more, and what remains undone is counted: brokers of 100 of everything."""
 
+from typing import Any
+
 import pytest
 
 from support.replica_clusters import broker, partition, snapshot
@@ -103,7 +105,8 @@ def test_a_request_levels_nothing(asked: dict) -> None:
     plan = planned(UNEVEN, brokers=4, **asked)
     assert plan.cost.bytes == 0
     assert plan.verdict.is_complete
-    assert "epsilon" not in plan.settings["goals"]
+    goals: Any = plan.settings["goals"]
+    assert "epsilon" not in goals
     assert planned(UNEVEN, brokers=4, rebalance=True, **asked).cost.bytes > 0
 
 
@@ -257,7 +260,8 @@ def test_one_copy_a_broker_proves_that_a_drain_has_no_room() -> None:
     assert plan.verdict is Verdict.INFEASIBLE
     (proof,) = [one for one in plan.problems if "copies_a_broker" in one.proof]
     assert proof.proof["biggest_brokers"] == [6]
-    assert sorted(proof.proof["other_brokers"]) == [1, 2, 3, 4]
+    others: Any = proof.proof["other_brokers"]
+    assert sorted(others) == [1, 2, 3, 4]
     assert proof.proof["needed_bytes"] == 138
     assert proof.proof["allowed_bytes"] == pytest.approx(120, rel=0.1)
     assert proof.count == 1
@@ -401,7 +405,7 @@ def test_a_demotion_elects_no_leader() -> None:
 def test_an_excluded_topic_is_not_copied_for_a_leader() -> None:
     """`__c` has no leader, and broker 1, which alone holds it, may be given none."""
     parts = [partition("__c", 0, [1], leader=None), partition("a", 0, [2, 3])]
-    closed = {"excluded_topics": ("__*",), "excluded_brokers_for_leaders": (1,)}
+    closed: dict[str, Any] = {"excluded_topics": ("__*",), "excluded_brokers_for_leaders": (1,)}
     plan = planned(parts, fix_offline_replicas=True, **closed)
     assert plan.moves == ()
     assert told(plan, "leader").proof["partitions"] == 1

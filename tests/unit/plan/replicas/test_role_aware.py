@@ -24,7 +24,7 @@ def on(resource: str, amount: float) -> tuple[float, ...]:
     return tuple(amount if name == resource else 0.0 for name in RESOURCES)
 
 
-def held(name: str, replicas: list[int], leader: float, follower: float = 0.0, of: str = "disk", **more):  # type: ignore[no-untyped-def]
+def held(name: str, replicas: list[int], leader: float, follower: float = 0.0, of: str = "disk", **more):
     """Partition 0 of a topic, with the load of its leader and of each follower."""
     return partition(name, 0, replicas, load=on(of, leader), follower=on(of, follower), **more)
 

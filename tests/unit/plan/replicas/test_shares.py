@@ -7,8 +7,8 @@ from dataclasses import replace
 import highspy
 import numpy as np
 import pytest
-from tests.support.replica_clusters import broker, partition, snapshot
 
+from support.replica_clusters import broker, partition, snapshot
 from trimtab.lab.simulate.weeks import plain_snapshot
 from trimtab.model.plan import Verdict
 from trimtab.model.replicas.settings import DISK, NETWORK_OUT, ReplicasSettings

@@ -168,7 +168,7 @@ def test_who_may_not_get_or_lead_is_not_counted() -> None:
 
 
 @entry
-def _burdens(g, out):  # type: ignore[no-untyped-def]
+def _burdens(g, out):
     for b in range(len(out)):
         out[b] = burden(g, b)
 
@@ -294,12 +294,12 @@ def test_a_topic_that_is_not_there_is_refused() -> None:
 
 
 @entry
-def _traded(g, a, b, gives, gets, out):  # type: ignore[no-untyped-def]
+def _traded(g, a, b, gives, gets, out):
     out[0], out[1] = outcome(g, a, b, gives, gets)
 
 
 @entry
-def _may_move(g, p, s, b):  # type: ignore[no-untyped-def]
+def _may_move(g, p, s, b):
     return may_move(g, p, s, b)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trimtab.observe.collect.sinks import LakeSink
 from trimtab.observe.keys import records
 from trimtab.observe.keys.pipeline import PIPELINE, KeysPipelineSettings
 from trimtab.observe.lake.lake import Lake
@@ -55,9 +57,9 @@ def test_a_reading_that_takes_too_long_for_a_rate_is_sampled_again(
 
     monkeypatch.setattr(records, "topic_records", lambda *_: None)
     monkeypatch.setattr(records, "counted", read)
-    monkeypatch.setattr(offset_sampling.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(offset_sampling.time, "sleep", sleep)
-    monkeypatch.setattr(offset_sampling.LakeSink, "write", lambda *_: written.append(now[0]))
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(LakeSink, "write", lambda *_: written.append(now[0]))
     told: list[str] = []
     topic: Any = Topic()
     one = offset_sampling.OffsetSampling(
@@ -86,8 +88,8 @@ def test_a_torn_table_keeps_nobody_from_reading(
     written: list[Any] = []
     monkeypatch.setattr(records, "topic_records", lambda *_: None)
     monkeypatch.setattr(records, "counted", lambda *_: ({}, [], []))
-    monkeypatch.setattr(offset_sampling.time, "sleep", lambda _: None)
-    monkeypatch.setattr(offset_sampling.LakeSink, "write", lambda _, batches, *__: written.append(batches[0]))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(LakeSink, "write", lambda _, batches, *__: written.append(batches[0]))
     told: list[str] = []
     topic: Any = Topic()
     topic.published = lambda _: published

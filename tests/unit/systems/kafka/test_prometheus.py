@@ -87,8 +87,12 @@ def test_a_failing_endpoint_is_one_reason(serve: Serve) -> None:
 def test_a_silent_endpoint_costs_its_time_out_only(serve: Serve) -> None:
     """An exporter that hangs does not hold up the tick."""
     released = threading.Event()
+
+    def silent(handler: BaseHTTPRequestHandler) -> None:
+        released.wait(10)
+
     with pytest.raises(RequestError, match="timed out"):
-        scrape(full_url(serve(lambda _: released.wait(10) and None)), 0.2)
+        scrape(full_url(serve(silent)), 0.2)
     released.set()
 
 

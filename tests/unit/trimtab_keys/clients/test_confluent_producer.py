@@ -304,7 +304,7 @@ def test_a_thread_that_went_on_while_it_was_looked_at_counts(monkeypatch: pytest
         return sys._getframe()
 
     looks = [{1: frame(), 2: frame()}, {1: frame()}]
-    monkeypatch.setattr(module.sys, "_current_frames", lambda: looks.pop(0))
+    monkeypatch.setattr(sys, "_current_frames", lambda: looks.pop(0))
     assert module._may_hold_unsent_record()
     same = frame()
     looks[:] = [{1: same, 2: frame()}, {1: same, 3: frame()}]

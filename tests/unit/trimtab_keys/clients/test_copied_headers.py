@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
+from kafka.producer.future import FutureRecordMetadata
 
 from trimtab_keys.clients import aiokafka, confluent, kafka_python
 from trimtab_keys.clients import confluent as confluent_module
@@ -45,13 +46,13 @@ Send = Callable[[str, bytes, int | None], Headers]
 def by_kafka_python(monkeypatch: pytest.MonkeyPatch) -> Send:
     """A producer that never connects."""
     made = kafka_python.Producer.__new__(kafka_python.Producer)
-    made._topic, made._router = "orders", Led()
+    made._topic, made._router = "orders", Led()  # type: ignore[assignment]
     made.config = {"key_serializer": None}
     given: list[Any] = []
 
     def send(self: Any, topic: str, value: Any, key: Any, headers: Any, *_: Any) -> Any:
         given.append(headers)
-        return kafka_python.FutureRecordMetadata.__new__(kafka_python.FutureRecordMetadata)
+        return FutureRecordMetadata.__new__(FutureRecordMetadata)
 
     monkeypatch.setattr(KafkaProducer, "send", send)
     monkeypatch.setattr(KafkaProducer, "_serialize", lambda self, how, topic, headers, data: data)
@@ -78,7 +79,7 @@ def by_aiokafka(monkeypatch: pytest.MonkeyPatch) -> Send:
     monkeypatch.setattr(AIOKafkaProducer, "send", send)
     monkeypatch.setattr(AIOKafkaProducer, "__del__", lambda self: None, raising=False)
     made = aiokafka.Producer.__new__(aiokafka.Producer)
-    made._topic, made._router, made._key_serializer = "orders", Led(), None
+    made._topic, made._router, made._key_serializer = "orders", Led(), None  # type: ignore[assignment]
 
     def sent(topic: str, key: bytes, partition: int | None) -> Headers:
         asyncio.run(made.send(topic, b"value", key, partition, None, COPIED))

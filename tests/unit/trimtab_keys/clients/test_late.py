@@ -88,7 +88,7 @@ def awaited(since: float, end: Callable[[asyncio.Future[int], asyncio.Future[Any
         one, of = sending(), asyncio.get_running_loop().create_future()
         given = aiokafka._in_time(of, one, b"hot", STAMP, since)
         end(of, given)
-        outcome: list[Any] = await asyncio.gather(given, return_exceptions=True)
+        outcome: Any = await asyncio.gather(given, return_exceptions=True)
         await asyncio.sleep(0)
         return outcome[0], failures(one)
 

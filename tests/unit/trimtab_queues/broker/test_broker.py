@@ -310,7 +310,7 @@ def test_dispatch_inside_a_process_knows_what_is_done() -> None:
 
         for number in range(4):
             await work.kiq(number)
-        while len(ended) < 4 or sum(broker.backend.ledger.length):
+        while len(ended) < 4 or any(broker.backend.ledger.length):
             await asyncio.sleep(0.01)
         assert broker.backend.ledger.work == [0.0, 0.0]
         await broker.shutdown()
@@ -507,7 +507,7 @@ def test_a_server_without_room_is_waited_for() -> None:
                 raise QueuesFullError("the server of the queues is full", 1.0)
             return await put(*arguments)
 
-        broker.backend.put = full  # type: ignore[method-assign]
+        broker.backend.put = full  # type: ignore[assignment, method-assign]
         done = []
 
         async def vote() -> None:
@@ -534,7 +534,7 @@ def test_a_server_that_does_not_answer_is_not_taken_for_full_queues(key: str) ->
             raise ConnectError("the server of the queues does not answer")
 
         await broker.startup()
-        broker.backend.put = gone  # type: ignore[method-assign]
+        broker.backend.put = gone  # type: ignore[assignment, method-assign]
 
         async def vote() -> None: ...
 

@@ -93,7 +93,7 @@ def test_messages_of_a_key_are_begun_one_after_another() -> None:
                 await worker.listener.done(first)
             return found
 
-        backend.take = take  # type: ignore[method-assign]
+        backend.take = take  # type: ignore[assignment, method-assign]
         await asyncio.sleep(0.2)  # so that it is this one that waits
         await backend.put(message("k3", key="k"), 0)
         second = await worker.must_get("k2")

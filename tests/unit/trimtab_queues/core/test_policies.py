@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_least_work_left_is_the_same_of_many_queues_as_of_few() -> None:
     """Above a number of queues a heap finds the least; work that shrinks and marks must not fool it."""
     chance = random.Random(7)
     ledger = QueueLedger([5] * (FEW + 14))
-    policy, inside = LeastWorkLeft(ledger), [[] for _ in range(len(ledger))]
+    policy, inside = LeastWorkLeft(ledger), [list[Any]() for _ in range(len(ledger))]
     for _ in range(6000):
         queue, weight = chance.randrange(len(ledger)), float(chance.randrange(1, 9))
         match chance.choice(("send", "send", "finish", "pause", "resume", "refresh")):

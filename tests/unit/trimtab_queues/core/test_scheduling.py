@@ -1,6 +1,7 @@
 """Balance scheduling by worked examples: facts in, orders out."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def run(
     *facts: QueuesObserved | MessagesMoved, settings: SchedulingSettings = HUNDREDS
 ) -> tuple[SchedulerState, tuple[Effect, ...]]:
     """What is known after all of them, and what the last one led to."""
-    schedule, orders = SchedulerState(), ()
+    schedule, orders = SchedulerState(), tuple[Effect, ...]()
     for fact in facts:
         schedule, orders = handle(schedule, fact, settings)
     return schedule, orders
@@ -163,7 +164,7 @@ def test_counters_that_began_anew_and_other_queues_are_a_first_look() -> None:
     assert run(seen(0, 90, 4), seen(1, 90, 4, 4))[1] == ()
 
 
-def working(at: float, *works: float, held: tuple[int, ...], **others: object) -> QueuesObserved:
+def working(at: float, *works: float, held: tuple[int, ...], **others: Any) -> QueuesObserved:
     """The same with so many of these messages of one second in work."""
     return seen(at, *works, held=held, held_work=tuple(map(float, held)), **others)
 
@@ -202,7 +203,7 @@ def test_what_waits_behind_a_late_worker_is_spread() -> None:
         ({"length": (5, 100)}, "no other queue is open"),
     ],
 )
-def test_nobody_is_late_where(others: dict[str, object], why: str) -> None:
+def test_nobody_is_late_where(others: dict[str, Any], why: str) -> None:
     """One message of a second in work for 4 s, but for one fact."""
     first, second = (working(at, 5, 0, held=(1, 0)) for at in (0, 4))
     assert run(first, second)[0].late == (0,)

@@ -19,7 +19,7 @@ from trimtab_store.core.messages import (
     StartTransfer,
     WriteLog,
 )
-from trimtab_store.core.paxos import ALL_RESTARTED, NO_BALLOT, RESTARTED
+from trimtab_store.core.paxos import ALL_RESTARTED, NO_BALLOT, RESTARTED, PaxosLog
 
 
 def acknowledged_beside_one_that_is_cut_off() -> tuple[Bench, int, int, int]:
@@ -195,7 +195,9 @@ def test_somebody_leads_where_only_the_lost_one_did() -> None:
     preferred, other = (node for node in range(3) if node != master)
     bench.publish_map(preferred)
     bench.run(10.0)
-    assert bench.masters() == [preferred] and bench.nodes[preferred].token.log.proposer.leads
+    token_log = bench.nodes[preferred].token.log
+    assert isinstance(token_log, PaxosLog)
+    assert bench.masters() == [preferred] and token_log.proposer.leads
     emptied(bench, preferred)
     bench.run(terms(bench))
     assert not bench.nodes[preferred].token.log.without_vote

@@ -407,7 +407,9 @@ def test_an_ideal_node_that_is_behind_takes_nothing_over() -> None:
         bench.run(0.05)
     started = []
     bench.holds = lambda sender, receiver, message: (
-        started.append(message) if isinstance(message, StartTransfer) else hold(sender, receiver, message)
+        bool(started.append(message))
+        if isinstance(message, StartTransfer)
+        else hold(sender, receiver, message)
     )
     bench.publish_map(*[preferred])
     bench.run(4.0)

@@ -13,8 +13,8 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tests.support.careful_disk import CarefulDisk, Stopped
 
+from support.careful_disk import CarefulDisk, Stopped
 from trimtab_common.errors import InputError
 from trimtab_store.core.messages import (
     AcceptedAt,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.authority import Authority
 
+from support.authority import Authority
 from support.masters_nodes import cluster_of, free_addresses, node_configuration, nodes_running, with_log
 from trimtab_common.errors import ConnectError, InputError
 from trimtab_store.clients.cluster import StoreConfig, masters_of, query_group_status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -129,9 +130,8 @@ def test_kills_look_for_two_masters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masters, "query_group_status", both)
     monkeypatch.setattr(masters, "TIMEOUT_SECONDS", 1.0)
     cluster = StoreConfig("c", ("127.0.0.1:1",) * 3, masters.GROUPS, TransportSecurity())
-    run = masters.StoreKillTest(
-        SimpleNamespace(state=SimpleNamespace(cluster=cluster), require_running=lambda: None), seed=1
-    )  # type: ignore[arg-type]
+    sandbox: Any = SimpleNamespace(state=SimpleNamespace(cluster=cluster), require_running=lambda: None)
+    run = masters.StoreKillTest(sandbox, seed=1)
 
     async def never(*words: object) -> None:
         await asyncio.sleep(60)

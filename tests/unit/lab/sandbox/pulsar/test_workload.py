@@ -1,5 +1,7 @@
 """What a load on Pulsar does, as a document and as a draw."""
 
+from typing import Any
+
 import pytest
 
 from trimtab.lab.sandbox.pulsar.namespaces import bundles_of, uneven_places
@@ -63,7 +65,8 @@ def test_its_topics_fall_into_many_bundles():
 def test_each_topic_is_found_in_its_bundle():
     """As Pulsar itself hashes it."""
     topics = tuple(PulsarTopicLoad(f"t{index}", 1.0) for index in range(20))
-    found = bundles_of(_Halves(), PulsarWorkload((NamespaceLoad("a/b", 2, topics),)))
+    halves: Any = _Halves()
+    found = bundles_of(halves, PulsarWorkload((NamespaceLoad("a/b", 2, topics),)))
     assert sum(map(len, found.values())) == 20
     for topic in found["a/b/0x00000000_0x80000000"]:
         assert topic_hash(topic) < 0x80000000

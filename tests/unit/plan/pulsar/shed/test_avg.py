@@ -1,6 +1,7 @@
 """AvgShedder at the edges of its comparisons."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from trimtab.plan.pulsar.decision import ShedDecision
 from trimtab.plan.pulsar.options import make_options
 from trimtab.plan.pulsar.view import LeaderLoadView
 
-AT_ONCE = {
+AT_ONCE: dict[str, Any] = {
     "loadBalancerAvgShedderHitCountLowThreshold": 1,
     "loadBalancerAvgShedderHitCountHighThreshold": 1,
 }
@@ -193,7 +194,7 @@ def test_throughput_is_the_second_measure_with_its_own_minimum() -> None:
         bundles = {key(0): stats(1000), key(1): stats(1000)}
         return view_of({"full:1": report(bundles, cpu=75, throughput=total), "idle:1": report(cpu=25)})
 
-    quarter = {"maxUnloadPercentage": 0.25, **AT_ONCE}
+    quarter: dict[str, Any] = {"maxUnloadPercentage": 0.25, **AT_ONCE}
     assert decided(view(4 * MB), **quarter)[0].unloads == {}
     decision = decided(view(4 * MB + 4), **quarter)[0]
     assert decision.unloads == {"full:1": (key(0), key(1))}

@@ -98,7 +98,7 @@ def test_a_bundle_without_any_broker_stays() -> None:
 
 def test_excluded_namespaces_stay_in_4_2_and_go_in_4_0() -> None:
     """The placement is not even asked in the former."""
-    option = {"loadBalancerSheddingExcludedNamespaces": "t/n"}
+    option: dict[str, Any] = {"loadBalancerSheddingExcludedNamespaces": "t/n"}
     found = rounded(three(key(0), key(1)), (key(0),), to("b:1"), **option)
     assert found.decision.unloads == {}
     assert found.assignment.placement.bundles == ()

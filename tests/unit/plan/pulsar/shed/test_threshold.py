@@ -1,5 +1,7 @@
 """ThresholdShedder at the edges of its comparisons."""
 
+from typing import Any
+
 import pytest
 
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
@@ -212,7 +214,10 @@ def quarters(low: float) -> LeaderLoadView:
 
 def test_on_the_lower_boundary_nobody_is_below_it() -> None:
     """.25 is exactly 25 points below an average of .5; a hair less is below."""
-    quarter = {"lowerBoundarySheddingEnabled": True, "loadBalancerBrokerThresholdShedderPercentage": 25}
+    quarter: dict[str, Any] = {
+        "lowerBoundarySheddingEnabled": True,
+        "loadBalancerBrokerThresholdShedderPercentage": 25,
+    }
     on = decided(quarters(25), **quarter)[0].facts["lower_boundary"]
     assert (on["average"], on["some_broker_below"]) == (0.5, False)
     assert decided(quarters(24.999), **quarter)[0].facts["lower_boundary"]["some_broker_below"] is True

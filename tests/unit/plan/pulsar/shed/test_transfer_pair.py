@@ -2,14 +2,16 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from support.bundle_views import key, report, stats, view_of
 from trimtab.model.bundles.policies import BrokerTraits, BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BrokerReport, BundleStats
+from trimtab.plan.pulsar.java import divided
 from trimtab.plan.pulsar.options import make_options
-from trimtab.plan.pulsar.transfer_shedder import NO_METADATA, TransferPair, divided, pair_up
+from trimtab.plan.pulsar.transfer_shedder import NO_METADATA, TransferPair, pair_up
 from trimtab.plan.pulsar.view import LeaderLoadView, publish
 
 UNIT = 100_000
@@ -110,7 +112,7 @@ def isolated(*primary: str, namespace: str = "t/n") -> ClusterMetadata:
     return ClusterMetadata(policies=BundlePolicies((IsolationPolicy((namespace,), primary),)))
 
 
-WITH_POLICIES = {"loadBalancerSheddingBundlesWithPoliciesEnabled": True}
+WITH_POLICIES: dict[str, Any] = {"loadBalancerSheddingBundlesWithPoliciesEnabled": True}
 
 
 def test_bundles_that_policies_hold_stay() -> None:
@@ -121,7 +123,7 @@ def test_bundles_that_policies_hold_stay() -> None:
     elsewhere = isolated("full", "other")
     more = replace(view, brokers={**view.brokers, "other:1": replace(view.brokers["idle:1"])})
     assert chosen(paired(more, elsewhere, **WITH_POLICIES)) == []
-    released = {**WITH_POLICIES, "loadBalancerTransferEnabled": False}
+    released: dict[str, Any] = {**WITH_POLICIES, "loadBalancerTransferEnabled": False}
     assert chosen(paired(more, elsewhere, **released)) == []
     assert chosen(paired(view, isolated("full", "idle"), **released)) == [0, 1]
 
@@ -171,7 +173,7 @@ def test_bundles_with_policies_are_reported_only_if_that_is_switched_on() -> Non
 
 def test_excluded_namespaces_are_of_pulsar_4_2() -> None:
     """4.0 does not know the option."""
-    option = {"loadBalancerSheddingExcludedNamespaces": "t/other, t/n"}
+    option: dict[str, Any] = {"loadBalancerSheddingExcludedNamespaces": "t/other, t/n"}
     assert paired(two([1, 2, 3]), **option).moves == ()
     assert chosen(paired(two([1, 2, 3]), variant="pulsar-4.0", **option)) == [0, 1]
 
@@ -238,7 +240,7 @@ def test_what_comes_back_is_counted_in_debug_mode_only() -> None:
     released = paired(view)
     assert (released.offloaded, released.gained) == (9 * UNIT, 0)
     for option in ("loadBalancerDebugModeEnabled", "transferShedderSwapGainCounted"):
-        counted = paired(view, **{option: True})
+        counted = paired(view, **dict[str, Any]({option: True}))
         assert (counted.moves, counted.gained) == (released.moves, UNIT)
 
 

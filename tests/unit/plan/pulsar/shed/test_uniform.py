@@ -1,5 +1,7 @@
 """UniformLoadShedder at the edges of its comparisons, in Pulsar 4.2 and 4.0."""
 
+from typing import Any
+
 import pytest
 
 from support.bundle_views import CHANCE, MB, key, report, stats, view_of
@@ -150,7 +152,7 @@ def test_a_threshold_of_zero_switches_a_measure_off(option: str) -> None:
     """Pulsar takes 0 as never, not as always."""
     rate_off = option.startswith("loadBalancerMsgRate")
     view = by_rate(900, high=9000, low=1) if rate_off else by_throughput(MB, MB, high=99 * MB, low=MB)
-    assert decided(view, **{option: 0}).unloads == {}
+    assert decided(view, **dict[str, Any]({option: 0})).unloads == {}
 
 
 def test_a_sole_bundle_stays_even_on_the_busiest_broker() -> None:

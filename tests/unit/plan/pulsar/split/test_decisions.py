@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from support.bundle_views import owner_split
 from support.placement_views import bundle_key, known, load, view_of
 from trimtab.model.bundles.policies import BundlePolicies, ClusterMetadata, IsolationPolicy
 from trimtab.model.bundles.reports import BundleStats
@@ -266,11 +267,11 @@ def test_beside_a_splitting_parent_nothing_is_split() -> None:
 def test_owners_say_where_they_cut() -> None:
     """The default halves the range; by topics it goes between them."""
     decision, _ = splits.find_owner_splits(cluster(LARGE), SplitState(), AT_ONCE)
-    assert decision.splits[0].position == 0x20000000
+    assert owner_split(decision.splits[0]).position == 0x20000000
     by_count = replace(AT_ONCE, default_namespace_bundle_split_algorithm="topic_count_equally_divide")
     topics = {BUNDLE: [TopicTraffic(position, 1, 1) for position in (0, 5, 0x10, 0x15, 0x20, 0x25)]}
     decision, _ = splits.find_owner_splits(cluster(LARGE), SplitState(), by_count, topics=topics)
-    assert decision.splits[0].position == 0x12
+    assert owner_split(decision.splits[0]).position == 0x12
 
 
 def test_no_position_or_several_are_no_split() -> None:
