@@ -57,9 +57,9 @@ replay queues                            |             | nothing to replay
 replay keys                              |             | nothing to replay
 masters node --config none.json          |             | none.json
 masters publish map.json --cluster paxos:none.json |           | none.json
-queues dead-letters --cluster redis://127.0.0.1:1/0 | queues |
-queues show 1-1 --cluster redis://127.0.0.1:1/0 | queues    |
-queues requeue --all --cluster redis://127.0.0.1:1/0 | queues |
+queues dead-letters --cluster redis://127.0.0.1:1/0 | | does not answer
+queues show 1-1 --cluster redis://127.0.0.1:1/0 | | does not answer
+queues requeue --all --cluster redis://127.0.0.1:1/0 | | does not answer
 simulate bundles                         |             | fullest
 simulate recording --ticks 2 --bundles 50 --out recording.jsonl | | recording.jsonl
 simulate weeks --weeks 1 --out weeks     |             | weeks
