@@ -26,13 +26,18 @@ def import_demos() -> Any:
     ------
     SandboxError
         If there is none.
+    MissingExtraError
+        If a package of the extra `lab` is missing.
     """
+    from trimtab.extras import require
+
     if not (EXAMPLES / "demos" / "run.py").is_file():
         raise SandboxError(
             "trimtab demo needs a source checkout of trimtab: the demos are not part of the installed "
             f"package, and {EXAMPLES / 'demos'} does not exist. Get the sources of trimtab and run make demo "
             "in their folder (or make demo-bundles, demo-queues, demo-keys, demo-masters)"
         )
+    require("lab")  # before their imports miss it
     if str(EXAMPLES) not in sys.path:
         sys.path.append(str(EXAMPLES))
     return import_module("demos.run")
@@ -67,10 +72,8 @@ def demo(
     import os
 
     from trimtab.balancers.settings import read_settings
-    from trimtab.extras import require
 
     demos = import_demos()
-    require("lab")
     if balancer not in demos.FOLDERS:
         raise SettingsError(f"there is no demo of {balancer}: write {' or '.join(demos.FOLDERS)}")
     asked = read_settings(settings, overrides, os.environ)
