@@ -10,7 +10,7 @@ import pytest
 from support.bundle_plans import bundle_plan_of, messages_plan, split, unload
 from support.bundle_snapshots import message_snapshot
 from support.bundles_port_stories import STORIES, Stage
-from support.pulsar_trials import NAMESPACE, PulsarTrial
+from support.pulsar_trials import NAMESPACE, PulsarTrial, bring_back
 from trimtab.act.bundles.port import OFF, SHEDDING
 from trimtab.files.bundles.plan import read_bundle_plan
 from trimtab.files.bundles.snapshot import FORMAT
@@ -132,8 +132,7 @@ def test_a_destination_that_is_killed_on_the_way_takes_its_own_steps_with_it(tri
         trial.sandbox.kill(second)
         said, _ = process.communicate(timeout=120)
     finally:
-        trial.sandbox.restart(second)
-        trial.sandbox.wait_until_serving()
+        bring_back(trial.sandbox, second)
     assert process.returncode == 1, said
     assert trial.status() == "incomplete"
     assert f"failed, {second}, its destination, is dead" in said

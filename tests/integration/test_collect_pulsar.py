@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.pulsar_collected import Row, carried, collected, loads_are_known, of, workload
+from support.pulsar_trials import bring_back
 from trimtab.cli.app import main
 from trimtab.files.bundles.reports import read_reports
 from trimtab.lab.sandbox.load import SandboxLoad
@@ -127,8 +128,7 @@ def test_a_killed_broker_does_not_lose_the_others_and_the_recording_replays(
         rows, _ = collected(admin.connection, lake, is_forgotten, record)
         assert set(carried(rows)) >= {"hot-7f3a", "warm-19c2", "warm-b04d", "warm-e5aa"}
     finally:
-        sandbox.restart(dead)
-        sandbox.wait_until_serving()
+        bring_back(sandbox, dead)
     recorded = list(read_reports(record))
     assert recorded == list(recent_ticks(lake))
     assert {len(tick.brokers) for tick in recorded} == {2, 3}
