@@ -20,9 +20,10 @@ def test_a_missing_optional_package_is_told_with_its_extra(monkeypatch: pytest.M
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "pyspark" else find_spec(name))
     with pytest.raises(MissingExtraError) as told, missing_extra_named():
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
-    assert str(told.value) == (
-        "this needs the package pyspark (extra spark), which is not installed: "
-        f"{shlex.quote(sys.executable)} -m pip install 'pandas<3' pyspark==4.3.0"
+    assert re.fullmatch(
+        r"this needs the package pyspark \(extra spark\), which is not installed: "
+        rf"{re.escape(shlex.quote(sys.executable))} -m pip install 'pandas[^' ]+' 'pyspark[^' ]+'",
+        str(told.value),
     )
     assert told.value.name == "pyspark"
     assert isinstance(told.value, TrimtabError)
@@ -55,7 +56,7 @@ def test_what_is_needed_later_is_asked_for_first(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "matplotlib" else object())
     require("spark")
     with pytest.raises(
-        MissingExtraError, match=r"package matplotlib \(extra lab\).* install aetcd==.* matplotlib "
+        MissingExtraError, match=r"package matplotlib \(extra lab\).* install 'aetcd.*'matplotlib[^']*' "
     ):
         require("lab")
     with pytest.raises(MissingExtraError, match=r" -m pip install 'matplotlib[^']*'$"):
