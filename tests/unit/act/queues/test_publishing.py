@@ -144,3 +144,15 @@ def test_whoever_was_faster_is_published_over_not_lost(tmp_path: Path) -> None:
     state = carried_out(server, a_plan(0, vote=(None, 0.01)), tmp_path)
     assert state.status == "finished"
     assert server.tables[-1] == {"weight/other": 1.0, "weight/vote": 0.01}
+    assert [record.attempts for record in state.records] == [2]
+
+
+def test_a_publisher_that_always_loses_the_race_fails_with_that_reason(tmp_path: Path) -> None:
+    """After the last attempt the step names the other publisher as its cause."""
+    server = Server()
+    server.faster = 100
+    state = carried_out(server, a_plan(0, vote=(None, 0.01)), tmp_path)
+    assert state.status == "incomplete"
+    assert [record.reason for record in state.records] == [
+        "another document was published meanwhile (8 attempts)"
+    ]
