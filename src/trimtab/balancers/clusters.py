@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
@@ -64,6 +63,11 @@ def is_address(text: str) -> bool:
     return ":" in text
 
 
+def system_by_scheme(address: str) -> System | None:
+    """The system whose addresses begin so; None for an address of no system, and for what is none."""
+    return next((one for one in systems() if address.startswith(one.address.schemes)), None)
+
+
 def system_of_address(address: str, subject: str) -> System:
     """The system of an address.
 
@@ -72,10 +76,10 @@ def system_of_address(address: str, subject: str) -> System:
     SettingsError
         If its beginning is none of a system.
     """
-    for system in systems():
-        if address.startswith(system.address.schemes):
-            return system
-    raise SettingsError(f"{subject} is {_safe(address)!r}: write it like {examples()}")
+    system = system_by_scheme(address)
+    if system is None:
+        raise SettingsError(f"{subject} is {_safe(address)!r}: write it like {examples()}")
+    return system
 
 
 def clusters_of(settings: Settings) -> dict[str, Cluster]:
@@ -146,7 +150,7 @@ def _addressed(settings: Settings, address: str, subject: str) -> Cluster:
 
 def _configured(settings: Settings, name: str) -> Cluster:
     from trimtab.systems.connection import ClusterTable
-    from trimtab_common.settings import SettingValue, convert
+    from trimtab_common.settings import Section, SettingValue, convert
 
     label, table = f"{CLUSTERS}.{name}", settings.values(CLUSTERS)[name]
     if isinstance(table, SettingValue):
@@ -163,27 +167,13 @@ def _configured(settings: Settings, name: str) -> Cluster:
     system = system_of_address(address, f"{label}.address")
     identity = values.pop("id", None)
     found = None if identity is None else convert(identity, str, f"{label}.id", settings.folder)
-    kind, further = connection_keys(system)
-    _refuse_address_key(label, system, values)
-    known = {"address", "id", *further, *(one.name for one in fields(kind))} - {system.address.key}
-    _check_names(label, values, known)
-    origin = given.origin if isinstance(given, SettingValue) else label
-    values[system.address.key] = SettingValue(system.address.value(address), origin)
-    return Cluster(system, name, found, ClusterTable(label, values, settings.folder, settings.environment))
-
-
-def _check_names(label: str, values: Table, known: Iterable[str]) -> None:
-    from trimtab_common.settings import unknown_key
-
-    for key, given in values.items():
-        if key not in known and not key.startswith("x_"):
-            raise unknown_key(f"{label}.{key}", given, sorted(known))
-
-
-def _refuse_address_key(label: str, system: System, values: Table) -> None:
-    key = system.address.key
-    if key in values:
+    if (key := system.address.key) in values:
         raise SettingsError(f"{label}.{key} is not a setting: write {label}.address")
+    kind, further = connection_keys(system)
+    Section(label, kind, further=("address", "id", *further)).check_keys(values, settings.folder)
+    origin = given.origin if isinstance(given, SettingValue) else label
+    values[key] = SettingValue(system.address.value(address), origin)
+    return Cluster(system, name, found, ClusterTable(label, values, settings.folder, settings.environment))
 
 
 def _safe(address: str) -> str:

@@ -18,6 +18,7 @@ from trimtab.balancers.clusters import (
     clusters_of,
     is_address,
     only_cluster,
+    system_by_scheme,
 )
 from trimtab.balancers.settings import read_settings
 from trimtab.files.store import Location
@@ -113,8 +114,8 @@ class CommandContext:
         """Whether the chosen cluster is an address, not a name or the id of a cluster of the lake."""
         if self.choice is None:
             return False
-        schemes = tuple(scheme for system in systems() for scheme in system.address.schemes)
-        return self.choice[0].startswith(schemes) or bool(re.match(r"[a-z+]+://", self.choice[0]))
+        name = self.choice[0]
+        return system_by_scheme(name) is not None or bool(re.match(r"[a-z+]+://", name))
 
     def lake_cluster(self) -> str | None:
         """The id of the cluster of the lake that is chosen; None where none is.
@@ -138,7 +139,7 @@ def lake_cluster(choice: tuple[str, str] | None, settings: Path | None, override
     if choice is None:
         return None
     name, subject = choice
-    if name.startswith(tuple(scheme for system in systems() for scheme in system.address.schemes)):
+    if system_by_scheme(name) is not None:
         raise SettingsError(
             f"{subject} is {name}: samples of a lake are named by the id of their cluster; give that id, or "
             "a name of [clusters.NAME] with its id"

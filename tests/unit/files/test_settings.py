@@ -170,6 +170,10 @@ def test_a_slip_in_a_section_is_named(override: str, told: str, tmp_path: Path) 
             "[clusters.a]\naddress = 'redis://a:1'\npasword_file = 'p'",
             "did you mean clusters.a.password_file?",
         ),
+        (
+            "[clusters.a]\naddress = 'kafka://a:1'\ntimeout_seconds = 'soon'",
+            'clusters.a.timeout_seconds is "soon", expected a number',
+        ),
         ("[clusters]\na = 1", "clusters.a is a value, expected a table; write [clusters.a]"),
         ("[clusters.'a b']\naddress = 'kafka://a:1'", "'a b' is not a name"),
         ("[kafka]\nbootstrap = ['a:1']", "there is no section [kafka]"),
