@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,13 +75,20 @@ def bound(settings: Settings, section: str, bind: Callable[[Settings], object]) 
         # Without a value that must be there the fault is another one too: only one that the fault names, or
         # without which all is sound, can be to blame.
         suspects = [
-            (after is not None, name not in fault, one)
+            (after is not None, not _names(fault, name), one)
             for name, one in settings.without_one(section)
-            if (after := _tried(one, bind)[1]) is None or name in fault
+            if (after := _tried(one, bind)[1]) is None or _names(fault, name)
         ]
         if not suspects:
             return CheckedSection(tuple(found), None)
         settings = min(suspects, key=lambda one: one[:2])[2]
+
+
+def _names(fault: str, setting: str) -> bool:
+    """Whether a fault names a setting: by its dotted name, or by its key in a sentence about its table."""
+    table, _, key = setting.rpartition(".")
+    about_table = fault.startswith(f"{table}: ")
+    return setting in fault or (about_table and re.search(rf"\b{re.escape(key)}\b", fault) is not None)
 
 
 def _tried(settings: Settings, bind: Callable[[Settings], object]) -> tuple[object, str | None]:

@@ -79,6 +79,7 @@ def test_two_keys_that_contradict_one_another_are_one_fault(tmp_path: Path) -> N
     found = clusters_checked(tmp_path, text)
     assert len(found.faults) == 1
     assert found.faults[0].startswith("clusters.a: user or sasl_mechanism is set")
+    assert (found.value.bootstrap, found.value.user) == (("a:1",), None)
 
 
 def test_sections_that_are_none_are_all_told(tmp_path: Path) -> None:
