@@ -115,7 +115,7 @@ class Runner(Generic[StateT]):
 
     @property
     def state(self) -> StateT:
-        """As it is now."""
+        """The current state of the execution."""
         return self._state
 
     def begin(self) -> Command:

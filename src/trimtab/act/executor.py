@@ -237,7 +237,7 @@ class Executor(Generic[PortT, PlanT, SettingsT, StateT]):
 
     @property
     def balancer(self) -> str:
-        """Its name."""
+        """Name of the balancer whose plans it executes."""
         return self.codec.state.balancer
 
 

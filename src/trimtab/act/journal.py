@@ -90,7 +90,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the connection to the database."""
         self._db.close()
 
     @contextmanager
@@ -182,7 +182,7 @@ class Journal:
         return [(what, by) for _, what, by in rows]
 
     def entries(self, of_cluster: str | None = None) -> list[ExecutionSummary]:
-        """All executions, newest first."""
+        """Summaries of all executions, or of one cluster's, newest first."""
         rows = self._db.execute(
             "SELECT id, cluster_id, cluster, created_at, ended_at, status, owner, facts, "
             "coalesce(json_extract(head, '$.balancer'), ?) "
@@ -275,7 +275,7 @@ class ExecutionStore:
         self._token = token
 
     def close(self) -> None:
-        """Close the journal."""
+        """Close the connection to the database."""
         self.journal.close()
 
     @contextmanager

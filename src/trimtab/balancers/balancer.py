@@ -41,7 +41,7 @@ class LazyImport(Generic[ImportedT]):
     place: str
 
     def __call__(self) -> ImportedT:
-        """The part itself, imported."""
+        """Import the module and return the named object."""
         path, _, name = self.place.partition(":")
         module: Any = import_module(path)
         found: ImportedT = getattr(module, name) if name else module

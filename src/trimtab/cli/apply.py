@@ -52,7 +52,7 @@ def apply(
     as_json: bool,
     back: bool = False,
 ) -> None:
-    """`trimtab apply`."""
+    """Body of `trimtab apply`: compare, show, confirm, execute."""
     level, document = opened_plan(path)
     plan = level.plan().from_document(document)
     system = level.system_of(plan)

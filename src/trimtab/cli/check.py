@@ -33,7 +33,7 @@ ANOTHER_LAKE = "name another with --lake or TRIMTAB_LAKE"
 
 
 def check(context: CommandContext, *, as_json: bool) -> None:
-    """`trimtab check`."""
+    """Body of `trimtab check`: run all checks and print the results."""
     found = []
     for finding in _findings(context):
         found.append(finding)

@@ -29,7 +29,7 @@ from trimtab_common.settings import Settings
 
 
 def collect(context: CommandContext, *, to: str, record: Path | None, ticks: int | None) -> None:
-    """`trimtab collect`."""
+    """Body of `trimtab collect`: sample once for each tick."""
     found = context.read()
     how = found.section("collect", CollectSettings)
     capacity = found.section("capacity", CapacitySettings)

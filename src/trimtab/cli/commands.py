@@ -330,7 +330,7 @@ def status(
 
 
 def _snapshot() -> None:
-    """Snapshots as files."""
+    """Write snapshots of clusters to files."""
 
 
 def export_snapshot(

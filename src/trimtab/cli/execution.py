@@ -25,7 +25,7 @@ from trimtab.report.renderer import entries_text, execution_text
 
 
 def list_executions(*, as_json: bool) -> None:
-    """`trimtab execution list`."""
+    """Body of `trimtab execution list`: print the journal's executions."""
     with open_store() as store:
         rows = [(entry, store.status(entry)) for entry in store.journal.entries()]
     if as_json:
@@ -35,7 +35,7 @@ def list_executions(*, as_json: bool) -> None:
 
 
 def show(execution: int | None, *, as_json: bool) -> None:
-    """`trimtab execution show`."""
+    """Body of `trimtab execution show`: print one execution's steps and receipt."""
     with open_store() as store:
         entry = chosen(store, execution)
         level = balancer_named(entry.balancer, f"execution {entry.id}: level")

@@ -23,7 +23,7 @@ from trimtab_common.errors import InputError
 
 
 def compact(context: CommandContext, *, dry_run: bool) -> None:
-    """`trimtab pipeline compact`."""
+    """Body of `trimtab pipeline compact`: merge small files of the lake."""
     lake = context.lake
     found = context.read()
     ages = found.section("lake", LakeSettings)
@@ -70,7 +70,7 @@ def _by_day(joined: Iterable[JoinedFiles]) -> list[tuple[str, int, int]]:
 
 
 def export_tables(delta: str, balancer: str | None, lake: Location) -> None:
-    """`trimtab pipeline export`."""
+    """Body of `trimtab pipeline export`: copy tables to another format."""
     require("delta")
     tables = open_tables(lake, balancer)
     exported = export_delta(tables, place_of(delta))

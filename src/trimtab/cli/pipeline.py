@@ -29,7 +29,7 @@ from trimtab_common.settings import Settings
 
 
 def run(since: str | None, until: str | None, window: float | None, context: CommandContext) -> None:
-    """`trimtab pipeline run`."""
+    """Body of `trimtab pipeline run`: process the history once."""
     found = context.read()
     chosen, spark = _settings(found, window), spark_settings(found)
     period = instant("--since", since), instant("--until", until)
@@ -65,7 +65,7 @@ def stream(
     *,
     once: bool,
 ) -> None:
-    """`trimtab pipeline stream`."""
+    """Body of `trimtab pipeline stream`: process new samples until stopped."""
     chosen_level = DEFAULT_BALANCER if balancer is None else balancer_named(balancer, "--balancer")
     found = context.read()
     chosen, spark = _settings(found, window), spark_settings(found)

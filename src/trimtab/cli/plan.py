@@ -31,7 +31,7 @@ def plan(
     all_moves: bool,
     detailed: bool = False,
 ) -> None:
-    """`trimtab plan BALANCER`."""
+    """Body of `trimtab plan BALANCER`: make a plan and write it."""
     planned = plan_balancer(balancer, replace(request, writes=out is not None, loaded=announce_compilation))
     if planned.plan is None:
         if form == "text":
@@ -65,7 +65,7 @@ def plan(
 
 
 def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> None:
-    """`trimtab plan show`."""
+    """Body of `trimtab plan show`: print a plan file."""
     level, document = opened_plan(path)
     if form not in ("text", "json") and form not in level.formats:
         raise InputError(
@@ -81,7 +81,7 @@ def show(path: Path, snapshot: Path | None, form: str, *, all_moves: bool) -> No
 
 
 def diff(first: Path, second: Path) -> None:
-    """`trimtab plan diff`."""
+    """Body of `trimtab plan diff`: compare two plan files."""
     from trimtab.report.renderer import plan_diff
 
     (level, one), (other_level, other) = opened_plan(first), opened_plan(second)

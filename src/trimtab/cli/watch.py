@@ -94,7 +94,7 @@ class _ProgressLine:
         sys.stderr.flush()
 
     def print_line(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that later updates do not overwrite."""
         sys.stderr.write(f"\r\033[K{line}\n" if self._terminal else f"{line}\n")
         sys.stderr.flush()
 

@@ -150,7 +150,7 @@ def columns_from(records: Sequence[Any], record: Any) -> Columns:
 
 
 def records_from(columns: Columns, record: Any) -> list[Any]:
-    """The inverse of `columns_from`."""
+    """Records from columns; the inverse of `columns_from`."""
     fields = fields_of(record)
     rows = zip(*(_values(field, columns[field.name]) for field in fields), strict=True)
     if not any(field.optional for field in fields):  # others take their fields by name

@@ -82,7 +82,7 @@ def checked_quality(document: JsonDocument) -> Quality:
 
 
 def quality_fields(quality: Quality) -> dict[str, Any]:
-    """The inverse of `checked_quality`."""
+    """Fields of the quality for a file; the inverse of `checked_quality`."""
     return {
         "valid_share": quality.valid_share,
         "oldest_sample_seconds": quality.oldest_sample_seconds,

@@ -68,7 +68,7 @@ class StorePath:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Last component of the path."""
         return PurePosixPath(self.key).name
 
     @property
@@ -116,7 +116,7 @@ class StorePath:
         return meta["size"], meta["last_modified"].timestamp()
 
     def read_bytes(self) -> bytes:
-        """Content of the object."""
+        """Read the content of the object."""
         with self._error_text():
             return bytes(_client(self.root).get(self.key).bytes())
 

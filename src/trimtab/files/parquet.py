@@ -65,14 +65,14 @@ def read_records(path: Path, record: Any) -> list[Any]:
 
 
 def write_columns(path: Path, columns: Columns, record: Any) -> None:
-    """Write a large table."""
+    """Write columns as one Parquet file, without building records."""
     schema = _schema(record)
     arrays = [_written(field, columns[field.name], schema) for field in fields_of(record)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path)
 
 
 def write_records(path: Path, records: Sequence[Any], record: Any) -> None:
-    """Write a small table."""
+    """Write a few records as one Parquet file."""
     pq.write_table(pa.Table.from_pylist(msgspec.to_builtins(records), _schema(record)), path)
 
 
@@ -215,7 +215,7 @@ def _loads(path: Path, name: str, column: pa.Array, resources: tuple[str, ...]) 
 
 
 def _flags(path: Path, name: str, column: pa.Array) -> NDArray[np.bool_]:
-    """True and false."""
+    """Values of a Boolean column, or an error that names the column."""
     if not pa.types.is_boolean(column.type):
         raise InputError(f"{path}: column {name} is {column.type}, expected true or false; export it again")
     found: NDArray[np.bool_] = np.from_dlpack(column.cast(pa.int8())).astype(np.bool_)

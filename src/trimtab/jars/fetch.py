@@ -206,7 +206,7 @@ FALLBACK = "spark-kafka-4.2.0"
 
 
 def ignore_progress(line: str) -> None:
-    """Progress for nobody."""
+    """Progress callback that prints nothing."""
 
 
 @dataclass(frozen=True)

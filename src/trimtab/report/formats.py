@@ -98,7 +98,7 @@ class _Handler(logging.Handler):
         self._form = form
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
+        """Print one log record to standard error."""
         print(self._text(record), file=sys.stderr, flush=True)
 
     def _text(self, record: logging.LogRecord) -> str:

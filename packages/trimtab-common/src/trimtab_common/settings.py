@@ -260,7 +260,7 @@ def convert(
 
 
 def plain_table(table: Table) -> dict[str, object]:
-    """The table without origins."""
+    """The table's values without their origins."""
     return {
         name: given.plain if isinstance(given, SettingValue) else plain_table(given)
         for name, given in table.items()
@@ -439,7 +439,7 @@ class Settings:
         return self._merged(name, None)
 
     def table(self, name: str) -> dict[str, object]:
-        """The same without origins."""
+        """The values of a section without their origins."""
         return plain_table(self.values(name))
 
     def _merged(self, section: str, paths: list[tuple[str, ...]] | None) -> Table:

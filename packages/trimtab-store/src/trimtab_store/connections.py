@@ -94,7 +94,7 @@ class PeerRegistry:
             seat.last_activity_at = self._clock()
 
     def left(self, who: int | str | None, writer: asyncio.StreamWriter) -> None:
-        """A connection has ended."""
+        """Forget a connection that has ended."""
         if who is not None and who in self._connections and self._connections[who].writer is writer:
             del self._connections[who]
 

@@ -219,7 +219,7 @@ def steps_of(plan: BundlePlan, comparison: PlanDrift[int, BundleMoveFit]) -> tup
 
 
 def observe(port: BundlesPort, plan: BundlePlan) -> tuple[str, BundlesObservation]:
-    """See `Executor.observe`."""
+    """Read owners and boundaries of the bundles that a plan moves."""
     namespaces = dict.fromkeys(namespace_of(move.bundle) for move in plan.moves)
     seen = port.observe(tuple(namespaces), (), deep=True)
     require_same_cluster(plan, seen)
@@ -227,7 +227,7 @@ def observe(port: BundlesPort, plan: BundlePlan) -> tuple[str, BundlesObservatio
 
 
 def prepare(plan: BundlePlan, observation: BundlesObservation, rebase: bool) -> PreparedPlan:
-    """See `Executor.prepare`."""
+    """Compare a plan with the observed cluster; returns the steps that still fit."""
     comparison = compare(plan, observation)
     comparison.require_unchanged("moves have been overtaken", rebase=rebase)
     return PreparedPlan(plan, observation.cluster, observation, comparison, steps_of(plan, comparison))
@@ -263,7 +263,7 @@ def sense(plan: BundlePlan, newest: NewestSnapshot, settings: UnloadSettings) ->
 
 
 def receipt_of(entry: ExecutionSummary, state: BundlesExecutionState, sense: object) -> BundlesReceipt:
-    """See `Executor.receipt`."""
+    """The receipt of an execution of bundles, complete or partial."""
     return BundlesReceipt(
         outcomes=tuple(_outcome(record) for record in state.records),
         notes=state.notes,

@@ -89,7 +89,7 @@ class BundlesProgress(execution.ExecutionProgress):
 
 
 def progress_of(state: BundlesExecutionState) -> BundlesProgress:
-    """Figures of a state."""
+    """Progress figures of an execution state."""
     unloads = [record for record in state.records if record.step.kind is BundleStepKind.UNLOAD]
     return BundlesProgress(
         **state.progress(),

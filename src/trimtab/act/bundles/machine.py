@@ -220,7 +220,7 @@ class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
 
     @classmethod
     def next_in_flight(cls, state: BundlesExecutionState) -> tuple[BundlesExecutionState, Command | None]:
-        """See `ExecutionMachine.next_in_flight`."""
+        """The next command for unloads and splits in flight, or a wait; None if none is in flight."""
         state, order = order_for_active(state)
         if order is None and state.active:
             order = Wait(state.now + max(state.settings.poll_interval_seconds, 4 * state.poll_seconds))
@@ -276,12 +276,12 @@ class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
 
     @classmethod
     def ends_as(cls, record: BundleStepRecord, blocked: Blocked) -> BundleStepState:
-        """See `ExecutionMachine.ends_as`."""
+        """The final state of a step that is never started."""
         return BundleStepState.SKIPPED if blocked.permanent else BundleStepState.FAILED
 
     @classmethod
     def blocked_seconds(cls, settings: UnloadSettings) -> float:
-        """See `ExecutionMachine.blocked_seconds`."""
+        """The longest time that an external cause may block a step."""
         return settings.unhealthy_timeout_seconds
 
     @classmethod
@@ -290,7 +290,7 @@ class BundlesMachine(ExecutionMachine[BundlesPort, BundlesExecutionState]):
         return settings.check_interval_seconds
 
     def perform(self, command: Command, state: BundlesExecutionState) -> Event:
-        """See `ExecutionMachine.perform`."""
+        """Send a command to Pulsar and return the event that answers it."""
         port = self.port
         match command:
             case ObserveBundles(namespaces, destinations, deep):

@@ -67,7 +67,7 @@ class BundlesObservation:
 
     @property
     def name(self) -> str:
-        """The cluster's name."""
+        """The cluster's name without its address."""
         return self.cluster.partition("@")[0]
 
     @property
@@ -244,14 +244,14 @@ class BundleLoadChecked(Event):
 
 @dataclass(frozen=True)
 class BundlesObserved(Event):
-    """Answer to `ObserveBundles`."""
+    """The answer to `ObserveBundles`: the observation."""
 
     observation: BundlesObservation
 
 
 @dataclass(frozen=True)
 class BrokerBalancingRead(Event):
-    """Answer to `ReadBrokerBalancing`."""
+    """The answer to `ReadBrokerBalancing`: Pulsar's switches as the brokers report them."""
 
     balancing: BrokerBalancing
 

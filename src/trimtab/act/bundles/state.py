@@ -173,7 +173,7 @@ class BundleStep:
 
     @property
     def namespace(self) -> str:
-        """`tenant/namespace`."""
+        """Namespace of the bundle, as `tenant/namespace`."""
         return self.bundle.rpartition("/")[0]
 
     @property

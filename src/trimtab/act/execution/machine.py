@@ -199,7 +199,7 @@ class ExecutionMachine(ABC, Generic[PortT, StateT]):
     @classmethod
     @abstractmethod
     def choose(cls, state: StateT) -> Choice[Any]:
-        """The next batch."""
+        """Select the steps of the next batch."""
 
     @classmethod
     @abstractmethod

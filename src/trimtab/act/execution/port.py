@@ -79,7 +79,7 @@ class CommandFailed(Event):
 
 @dataclass(frozen=True)
 class Command:
-    """An order."""
+    """A command that the executor performs on the cluster."""
 
 
 class Query(Command):

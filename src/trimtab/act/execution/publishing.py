@@ -118,17 +118,17 @@ class PublishingMachine(ExecutionMachine[PortT, PublishingT]):
 
     @classmethod
     def before_batch(cls, state: PublishingT) -> tuple[PublishingT, Command | None]:
-        """See `ExecutionMachine.before_batch`."""
+        """Nothing has to be set before a batch: always None."""
         return state, None
 
     @classmethod
     def give_back(cls, state: PublishingT) -> tuple[PublishingT, Command | None]:
-        """See `ExecutionMachine.give_back`."""
+        """No temporary setting exists, so none is restored: always None."""
         return state, None
 
     @classmethod
     def ends_as(cls, record: PublishedStepRecord[Any], blocked: Blocked) -> PublishedStepState:
-        """See `ExecutionMachine.ends_as`."""
+        """The final state of a step that is never started."""
         return PublishedStepState.FAILED
 
 

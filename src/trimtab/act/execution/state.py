@@ -129,11 +129,11 @@ class PersistedState(Generic[RecordT, SettingsT]):
 
     @property
     def pending(self) -> tuple[RecordT, ...]:
-        """Steps not begun."""
+        """Steps that have not started."""
         return tuple(record for record in self.records if not record.active and not record.ended)
 
     def progress(self) -> dict[str, Any]:
-        """The fields of `ExecutionProgress`."""
+        """Values for the fields of `ExecutionProgress`."""
         ended = sum(record.ended for record in self.records)
         steps = {"steps_ended": ended, "steps_total": len(self.records)}
         return {"status": self.status, "reason": self.reason, "batch": self.batches, **steps}
@@ -209,7 +209,7 @@ StateT = TypeVar("StateT", bound=AnyExecution)
 
 
 def stop(state: StateT, event: StopRequested) -> StateT:
-    """Begin nothing more."""
+    """Start no further step; finish those in flight."""
     return _ending(state, event, ExecutionStatus.STOPPING)
 
 
@@ -237,12 +237,12 @@ def resume(state: StateT, event: Resumed) -> StateT:
 
 
 def wait_ended(state: StateT, event: WaitEnded) -> StateT:
-    """Look again."""
+    """Require a fresh observation after a wait."""
     return replace(state, fresh=False)
 
 
 def command_failed(state: StateT, event: CommandFailed) -> StateT:
-    """A whole call failed."""
+    """End the execution: a whole command failed."""
     return failed(state, event.failure)
 
 

@@ -278,7 +278,7 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
 
     @classmethod
     def next_query(cls, state: KeysExecutionState, *, whole: bool = False) -> Command:
-        """See `ExecutionMachine.next_query`."""
+        """The next query of the topic and its clients."""
         return DescribeTopic(state.records[0].step.place)
 
     @classmethod
@@ -381,7 +381,7 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
     def begin(
         cls, state: KeysExecutionState, batch: tuple[RoutingStep, ...]
     ) -> tuple[KeysExecutionState, Command]:
-        """See `ExecutionMachine.begin`."""
+        """Start the next step: add partitions or publish a table."""
         found, (step,) = state.observation, batch
         assert found is not None
         state = cls.with_batch(state, batch)
@@ -404,12 +404,12 @@ class KeysMachine(PublishingMachine[KeysPort, KeysExecutionState]):
 
     @classmethod
     def blocked_seconds(cls, settings: RetryPolicy) -> float:
-        """See `ExecutionMachine.blocked_seconds`."""
+        """The longest time that an external cause may block a step."""
         assert isinstance(settings, KeysExecutionSettings)
         return settings.publishing.drain_timeout_seconds
 
     def perform(self, command: Command, state: KeysExecutionState) -> Event:
-        """See `ExecutionMachine.perform`."""
+        """Send a command to Kafka and return the event that answers it."""
         if isinstance(command, CreateTableTopic):
             self.port.make_tables(command.place)
             return PublishCompleted(self.clock(), 0)

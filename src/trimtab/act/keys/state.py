@@ -233,7 +233,7 @@ class KeysObservation:
 
 
 class RoutingStepKind(StrEnum):
-    """What a step does."""
+    """Kinds of steps, in the order of execution."""
 
     ADD = "add"
     """Brings the topic to more partitions, and waits until its consumers have them."""
@@ -366,7 +366,7 @@ class PublishTable(Command):
 
 @dataclass(frozen=True)
 class TopicDescribed(Event):
-    """Answer to `DescribeTopic`."""
+    """The answer to `DescribeTopic`: the observation."""
 
     observation: KeysObservation
 

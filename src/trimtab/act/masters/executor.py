@@ -69,7 +69,7 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
 
     @classmethod
     def next_query(cls, state: MastersExecutionState, *, whole: bool = False) -> Command:
-        """See `ExecutionMachine.next_query`."""
+        """The next query of the groups' masters."""
         return DescribeMasters(tuple(sorted({record.step.group for record in state.records})))
 
     @classmethod
@@ -111,7 +111,7 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
     def begin(
         cls, state: MastersExecutionState, batch: tuple[TransferStep, ...]
     ) -> tuple[MastersExecutionState, Command]:
-        """See `ExecutionMachine.begin`."""
+        """Request the transfers of a batch."""
         assert state.observation is not None
         return cls.with_batch(state, batch), RequestTransfers(
             state.observation.version, {one.group: one.target for one in batch}
@@ -119,11 +119,11 @@ class MastersMachine(PublishingMachine[MastersPort, MastersExecutionState]):
 
     @classmethod
     def blocked_seconds(cls, settings: RetryPolicy) -> float:
-        """See `ExecutionMachine.blocked_seconds`."""
+        """The longest time that an external cause may block a step."""
         return settings.broker_timeout_seconds
 
     def perform(self, command: Command, state: MastersExecutionState) -> Event:
-        """See `ExecutionMachine.perform`."""
+        """Send a command to the store and return the event that answers it."""
         if isinstance(command, RequestTransfers):
             return TransfersRequested(
                 self.clock(), self.port.request_transfers(command.base, command.targets)

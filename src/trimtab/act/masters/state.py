@@ -136,7 +136,7 @@ class RequestTransfers(Command):
 
 @dataclass(frozen=True)
 class MastersDescribed(Event):
-    """Answer to `DescribeMasters`."""
+    """The answer to `DescribeMasters`: the observation."""
 
     observation: MastersObservation
 
@@ -159,7 +159,7 @@ class TransferRequestResult:
 
 @dataclass(frozen=True)
 class TransfersRequested(Event):
-    """Answer to `RequestTransfers`."""
+    """The answer to `RequestTransfers`: its result."""
 
     answer: TransferRequestResult
 

@@ -56,7 +56,7 @@ class QueuesMachine(PublishingMachine[QueuesPort, QueuesExecutionState]):
 
     @classmethod
     def next_query(cls, state: QueuesExecutionState, *, whole: bool = False) -> Command:
-        """See `ExecutionMachine.next_query`."""
+        """The next query of the published weights and settings."""
         return ReadPublished()
 
     @classmethod
@@ -82,18 +82,18 @@ class QueuesMachine(PublishingMachine[QueuesPort, QueuesExecutionState]):
     def begin(
         cls, state: QueuesExecutionState, batch: tuple[PublishStep, ...]
     ) -> tuple[QueuesExecutionState, Command]:
-        """See `ExecutionMachine.begin`."""
+        """Publish the changes of a batch."""
         assert state.observation is not None
         changes = {step.key: step.after for step in batch}
         return cls.with_batch(state, batch), PublishChanges(state.observation.version, changes)
 
     @classmethod
     def blocked_seconds(cls, settings: RetryPolicy) -> float:
-        """See `ExecutionMachine.blocked_seconds`."""
+        """The longest time that an external cause may block a step."""
         return settings.unhealthy_timeout_seconds
 
     def perform(self, command: Command, state: QueuesExecutionState) -> Event:
-        """See `ExecutionMachine.perform`."""
+        """Send a command to the server and return the event that answers it."""
         if isinstance(command, PublishChanges):
             return PublishCompleted(self.clock(), self.port.publish(command.base, command.changes))
         return PublishedRead(self.clock(), self.port.observe())

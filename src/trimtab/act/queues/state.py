@@ -99,7 +99,7 @@ class PublishChanges(Command):
 
 @dataclass(frozen=True)
 class PublishedRead(Event):
-    """Answer to `ReadPublished`."""
+    """The answer to `ReadPublished`: the observation."""
 
     observation: PublishedObservation
 
@@ -108,7 +108,7 @@ class QueuesPort(ClaimPort, Protocol):
     """One set of queues to act on."""
 
     def observe(self) -> PublishedObservation:
-        """What is published."""
+        """Read the published weights and settings."""
         ...
 
     def publish(self, base: int, changes: Mapping[str, Value | None]) -> int | None:

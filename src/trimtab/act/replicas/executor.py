@@ -317,7 +317,7 @@ def _bytes(
 
 
 def observe(port: ClusterPort, plan: ReplicasPlan) -> tuple[str, ClusterObservation]:
-    """See `Executor.observe`."""
+    """Read the partitions, reassignments and log dirs of a plan."""
     partitions = [TopicPartition(a.topic, a.partition) for a in plan.assignments]
     brokers = {b for a in plan.assignments for b in (*a.before, *a.after)}
     brokers |= {move.target for move in plan.moves if move.kind is ReplicaMoveKind.LOG_DIR}
@@ -329,7 +329,7 @@ def observe(port: ClusterPort, plan: ReplicasPlan) -> tuple[str, ClusterObservat
 
 
 def prepare(plan: ReplicasPlan, observation: ClusterObservation, rebase: bool) -> PreparedPlan:
-    """See `Executor.prepare`."""
+    """Compare a plan with the observed cluster; returns the steps that still fit."""
     comparison = compare(plan, observation.placements, frozenset(observation.reassignments))
     comparison.require_unchanged("partitions have changed", rebase=rebase)
     return PreparedPlan(
@@ -340,7 +340,7 @@ def prepare(plan: ReplicasPlan, observation: ClusterObservation, rebase: bool) -
 def forecast_of(
     prepared: PreparedPlan, settings: ReplicasExecutionSettings, sense: ReplicaLoadCheck | None
 ) -> ReplicasForecast:
-    """See `Executor.forecast`."""
+    """Batches of a prepared plan, with their sizes and durations."""
     load = None if sense is None else sense.without_drops()
     return forecast(prepared.steps, prepared.observation, prepared.observation.at, settings, load)
 
@@ -401,7 +401,7 @@ def sense(
 
 
 def receipt_of(entry: ExecutionSummary, state: ReplicasExecutionState, sense: object) -> ReplicasReceipt:
-    """See `Executor.receipt`."""
+    """The receipt of an execution of replicas, complete or partial."""
     measured, source = None, ""
     if isinstance(sense, ReplicaLoadCheck):
         measured, source = sense.measures(state.records, entry.created_at)

@@ -83,7 +83,7 @@ class ReplicasForecast:
 
     @property
     def bytes(self) -> int:
-        """Bytes copied in all."""
+        """Bytes that all batches copy together."""
         return sum(batch.bytes for batch in self.batches)
 
     @property
@@ -288,7 +288,7 @@ class ProgressMeter:
         self._samples: deque[tuple[float, int]] = deque()
 
     def __call__(self, state: ReplicasExecutionState) -> ReplicasProgress:
-        """Figures after this state."""
+        """Progress figures after this state, with the rate of copying."""
         counted = [r for r in state.records if r.state not in _UNREACHABLE]
         copied = sum(_copied(record) for record in counted)
         total = sum(_total_bytes(record) for record in counted)

@@ -164,7 +164,7 @@ class ReplicaLoadView:
             self.leader[row] = held[0]
 
     def load(self) -> FloatArray:
-        """Shape (brokers, resources)."""
+        """Load of each broker, shape (brokers, resources)."""
         return self.snapshot.broker_load(self.replicas, self.leader)
 
     def violated(self, goals: LoadGoals) -> BoolArray:

@@ -192,11 +192,11 @@ class ReplicasMachine(ExecutionMachine[ClusterPort, ReplicasExecutionState]):
 
     @classmethod
     def blocked_seconds(cls, settings: ReplicasExecutionSettings) -> float:
-        """See `ExecutionMachine.blocked_seconds`."""
+        """The longest time that an external cause may block a step."""
         return settings.in_sync_timeout_seconds
 
     def perform(self, command: Command, state: ReplicasExecutionState) -> Event:
-        """See `ExecutionMachine.perform`."""
+        """Send a command to Kafka and return the event that answers it."""
         port = self.port
         match command:
             case CheckReplicaLoad():

@@ -293,7 +293,7 @@ def drained_brokers(plan: ReplicasPlan) -> tuple[int, ...]:
 
 
 def with_drained(state: ReplicasExecutionState, plan: ReplicasPlan) -> ReplicasExecutionState:
-    """See `Executor.of_plan`."""
+    """Add the brokers that the plan drains to an initial state."""
     return replace(state, drained=drained_brokers(plan))
 
 

@@ -298,7 +298,7 @@ class MoveLogDirs(Command):
 
 @dataclass(frozen=True)
 class PartitionCommand(Command):
-    """An order about partitions."""
+    """A command about a set of partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -350,7 +350,7 @@ class CheckReplicaLoad(PartitionCommand):
 
 @dataclass(frozen=True)
 class ReplicasObserved(Event):
-    """Answer to `ObserveReplicas`."""
+    """The answer to `ObserveReplicas`: the observation."""
 
     observation: ClusterObservation
 
@@ -363,19 +363,19 @@ class PartitionsAnswered(Event):
 
 
 class ReassignAnswered(PartitionsAnswered):
-    """Answer to `Reassign`."""
+    """The answer to `Reassign`, partition by partition."""
 
 
 class LogDirMovesAnswered(PartitionsAnswered):
-    """Answer to `MoveLogDirs`."""
+    """The answer to `MoveLogDirs`, replica by replica."""
 
 
 class CancelAnswered(PartitionsAnswered):
-    """Answer to `CancelReassignments`."""
+    """The answer to `CancelReassignments`, partition by partition."""
 
 
 class ElectionAnswered(PartitionsAnswered):
-    """Answer to `ElectPreferred`."""
+    """The answer to `ElectPreferred`, partition by partition."""
 
 
 @dataclass(frozen=True)

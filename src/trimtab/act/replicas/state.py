@@ -251,7 +251,7 @@ class ReplicaStep:
 
     @property
     def removed(self) -> tuple[int, ...]:
-        """Brokers that lose theirs."""
+        """Brokers that lose a replica by this step."""
         return tuple(broker for broker in self.before if broker not in self.after)
 
     @property

@@ -64,7 +64,7 @@ class FailoverRecord(Struct, forbid_unknown_fields=True):
 
 
 class IsolationRecord(Struct, forbid_unknown_fields=True):
-    """`NamespaceIsolationData`."""
+    """Pulsar's `NamespaceIsolationData` as read from JSON."""
 
     namespaces: list[str]
     primary: list[str]
@@ -74,7 +74,7 @@ class IsolationRecord(Struct, forbid_unknown_fields=True):
 
 
 class DomainRecord(Struct, forbid_unknown_fields=True):
-    """`FailureDomain`."""
+    """Pulsar's `FailureDomain` as read from JSON."""
 
     brokers: list[str]
 

@@ -37,7 +37,7 @@ class ResourceRecord(Struct, gc=False):
 
 
 class BundleStatsRecord(Struct, rename="camel", gc=False):
-    """`NamespaceBundleStats`."""
+    """Pulsar's `NamespaceBundleStats` as read from JSON."""
 
     msg_rate_in: Amount
     msg_rate_out: Amount
@@ -50,7 +50,7 @@ class BundleStatsRecord(Struct, rename="camel", gc=False):
 
 
 class BrokerReportRecord(Struct, rename="camel"):
-    """`LocalBrokerData`."""
+    """Pulsar's `LocalBrokerData` as read from JSON."""
 
     cpu: ResourceRecord
     memory: ResourceRecord

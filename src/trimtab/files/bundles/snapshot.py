@@ -65,7 +65,7 @@ class BaseRecord(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=Tru
 
 
 class BundleBrokerRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One broker."""
+    """One broker in a snapshot file."""
 
     name: Name
     in_service: bool
@@ -139,7 +139,7 @@ def checked_brokers(source: SnapshotSource) -> BundleBrokers:
 
 
 def broker_records(brokers: BundleBrokers) -> list[BundleBrokerRecord]:
-    """The inverse of `checked_brokers`."""
+    """Records of brokers for a file; the inverse of `checked_brokers`."""
     return [
         BundleBrokerRecord(
             name=name,

@@ -79,7 +79,7 @@ def checked_bundles(
 
 
 def bundle_columns(snapshot: BundlesSnapshot) -> Columns:
-    """The inverse of `checked_bundles`."""
+    """Columns of bundles for a file; the inverse of `checked_bundles`."""
     bundles = snapshot.bundles
     number, views = len(bundles), len(snapshot.views)
     load = np.ascontiguousarray(bundles.load.transpose(1, 0, 2)).reshape(-1, len(RESOURCES))
@@ -133,7 +133,7 @@ def checked_topics(source: SnapshotSource, bundles: Bundles, ranges: list[Bundle
 
 
 def topic_columns(snapshot: BundlesSnapshot) -> Columns:
-    """The inverse of `checked_topics`."""
+    """Columns of topics for a file; the inverse of `checked_topics`."""
     topics = snapshot.topics
     return {
         "topic": TextColumn(topics.name),

@@ -64,7 +64,7 @@ def checked_partitions(source: SnapshotSource, brokers: ReplicaBrokers, log_dirs
 
 
 def partition_columns(snapshot: ReplicasSnapshot) -> Columns:
-    """The inverse of `checked_partitions`."""
+    """Columns of partitions for a file; the inverse of `checked_partitions`."""
     partitions, ids = snapshot.partitions, snapshot.brokers.id
     held = partitions.replicas != NO_BROKER
     paths = (*snapshot.log_dirs.path, None)

@@ -50,7 +50,7 @@ class LogDirRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ReplicaBrokerRecord(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One broker."""
+    """One broker in a snapshot file."""
 
     id: Id
     state: Annotated[str, one_of(*(state.name.lower() for state in ReplicaBrokerState))]
@@ -77,7 +77,7 @@ class ReplicaLoadRecord(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class PartitionRecord(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
-    """One partition."""
+    """One partition in a snapshot file."""
 
     topic: Name
     partition: Id

@@ -145,7 +145,7 @@ class EffectMeter:
         self._ticks.append((observation.at, sigma, peak, overloaded, unloads))
 
     def effect(self) -> ReplayEffect:
-        """The sums so far."""
+        """Totals and series of all ticks so far."""
         table = np.array(self._ticks, dtype=np.float64).reshape(-1, 5)
         return ReplayEffect(
             at=table[:, 0],

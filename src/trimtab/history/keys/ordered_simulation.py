@@ -394,7 +394,7 @@ class FixedTable:
         self._table: RoutingTable | None = table
 
     def next_table(self, observation: PublisherObservation, /) -> RoutingTable | None:
-        """The table, once."""
+        """The table at the first call, then None."""
         table, self._table = self._table, None
         return table
 

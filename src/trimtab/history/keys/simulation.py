@@ -254,7 +254,7 @@ class ProducerViews:
             self._contents.count(place, group)
 
     def observe(self, views: list[PartitionLoadView], consumers: SimulatedConsumers) -> None:
-        """All producers look."""
+        """Refresh the load view of every producer."""
         assert self.every is not None
         backlog = consumers.backlog(self.next)
         self._rate = [

@@ -85,7 +85,7 @@ class Zipf:
 
     @property
     def text(self) -> str:
-        """As `parsed` reads it."""
+        """The distribution in the notation that `parsed` reads."""
         return f"zipf:{self.exponent:g}:{self.keys}"
 
     def shares(self) -> list[float]:

@@ -129,7 +129,7 @@ class LoadSeries:
 
     @property
     def step_seconds(self) -> float:
-        """Length of a step."""
+        """Length of a step in seconds."""
         return float(self.end[1] - self.end[0]) / SECOND
 
     def snapshot_at(

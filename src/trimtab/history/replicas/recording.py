@@ -49,7 +49,7 @@ class FolderLoadRecording:
 
     @property
     def name(self) -> str:
-        """The folder's."""
+        """Name of the recording's folder."""
         return self.path.name
 
     def initial_snapshot(self, session: SparkSession) -> ReplicasSnapshot:
@@ -99,7 +99,7 @@ class LakeLoadRecording:
         return replace(newest, partitions=_laid(newest, placed))
 
     def loads(self, session: SparkSession) -> DataFrame:
-        """The table `attributed`."""
+        """Read the lake's table `attributed`."""
         newest = read_snapshot(Lake(self.path, PIPELINE).newest_snapshot(self.cluster))
         return self._windows(session, newest.reference.cluster).select(*COLUMNS)
 

@@ -135,7 +135,7 @@ class _ReplayedPlacement:
         self._room = per_second * series.step_seconds
 
     def load(self, step: int) -> FloatArray:
-        """Shape (brokers, resources)."""
+        """Load of each broker at a step, shape (brokers, resources)."""
         leads_load = np.nan_to_num(self.load_series.leader[step])
         follows_load = np.nan_to_num(self.load_series.follower[step])
         load = np.zeros(self.capacity.shape)

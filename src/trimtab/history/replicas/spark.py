@@ -55,14 +55,14 @@ class ScenarioComparison:
 
 @dataclass(frozen=True, eq=False)
 class _ScenarioTask:
-    """One scenario."""
+    """One scenario to simulate on an executor."""
 
     name: str
     load_series: LoadSeries
     scenario: PlanningScenario
 
     def run(self) -> tuple[bytes, list[str]]:
-        """Its trace, as bytes."""
+        """Simulate the scenario and return its trace as bytes."""
         try:
             trace = trace_scenario(self.load_series, self.scenario)
         except PlanError as error:
@@ -114,6 +114,6 @@ def trace_bytes(trace: ScenarioTrace) -> bytes:
 
 
 def trace_from(data: bytes) -> ScenarioTrace:
-    """The inverse of `trace_bytes`."""
+    """Read a trace from bytes; the inverse of `trace_bytes`."""
     with np.load(io.BytesIO(data)) as arrays:
         return ScenarioTrace(**{one.name: arrays[one.name] for one in fields(ScenarioTrace)})

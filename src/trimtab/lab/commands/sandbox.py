@@ -34,7 +34,7 @@ def kill_masters(node: int = NODE, name: str = MASTERS_NAME) -> None:
 
 
 def restart_masters(node: int = NODE, name: str = MASTERS_NAME) -> None:
-    """Restart a killed node."""
+    """Restart a node that was killed."""
     typer.echo(_act("masters", name, "restart", node, runs=False))
 
 
@@ -253,7 +253,7 @@ def kill_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
 
 
 def restart_queues(worker: int = WORKER, name: str = QUEUES_NAME) -> None:
-    """Restart a killed worker."""
+    """Restart a worker that was killed."""
     typer.echo(_act("queues", name, "restart", worker))
 
 

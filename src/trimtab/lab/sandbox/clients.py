@@ -34,7 +34,7 @@ class WorkloadPlan(Protocol):
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """Topics that must exist."""
+        """Names of the topics that must exist."""
         ...
 
     @property

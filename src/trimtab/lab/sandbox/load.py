@@ -134,7 +134,7 @@ class SandboxLoad:
                 )
 
     def ticks(self) -> Iterator[TruthTick]:
-        """All ticks so far."""
+        """Read all ticks recorded so far."""
         return read_truth(self.folder)
 
     def summary(self) -> LoadSummary:

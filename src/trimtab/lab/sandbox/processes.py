@@ -52,7 +52,7 @@ class SandboxProcess:
 
 
 def this_process() -> SandboxProcess:
-    """The running process itself."""
+    """Identity of the running process."""
     return SandboxProcess(os.getpid(), started(os.getpid()) or "")
 
 

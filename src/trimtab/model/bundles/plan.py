@@ -242,5 +242,5 @@ class BundlesReceipt(Receipt[BundleOutcome]):
 
     @property
     def sessions(self) -> int:
-        """Clients disconnected by them."""
+        """Number of clients that the unloads disconnect."""
         return sum(outcome.sessions for outcome in self.outcomes)

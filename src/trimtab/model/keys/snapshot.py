@@ -135,7 +135,7 @@ class PartitionLoad:
 
     @property
     def name(self) -> str:
-        """As tables call it."""
+        """Name of the partition in tables."""
         return f"partition {self.partition}"
 
 

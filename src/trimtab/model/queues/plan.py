@@ -127,7 +127,7 @@ class SchedulerOrder:
 
 @dataclass(frozen=True, slots=True)
 class PublicationCost:
-    """How much is published."""
+    """Number of weights and settings that a plan publishes."""
 
     weights: Count
     settings: Count

@@ -114,7 +114,7 @@ class QueueLoad:
 
     @property
     def name(self) -> str:
-        """As tables call it."""
+        """Name of the queue in tables."""
         return f"queue {self.queue}"
 
 

@@ -141,7 +141,7 @@ class Partitions:
 
     @property
     def replication_factor(self) -> IntArray:
-        """Shape (partitions,)."""
+        """Replication factor of each partition, shape (partitions,)."""
         return np.asarray((self.replicas != NO_BROKER).sum(axis=1), dtype=np.int32)
 
     @property

@@ -63,7 +63,7 @@ class TopicGoals:
 
     @cached_property
     def partitions(self) -> IntArray:
-        """Shape (rows,)."""
+        """Number of partitions of each topic, shape (rows,)."""
         return np.bincount(self.row[self.row >= 0], minlength=len(self.name)).astype(np.int64)
 
     def counts(self, replicas: IntArray, leader: IntArray) -> IntArray:

@@ -105,7 +105,7 @@ class PulsarCollectSettings:
     metrics: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse an unknown mode."""
+        """Reject an unknown mode or an empty cluster name."""
         if self.usage not in USAGE:
             raise SettingsError(f"collect.pulsar.usage is {self.usage!r}: write one of {', '.join(USAGE)}")
 
@@ -173,7 +173,7 @@ class CollectSettings:
 
     @property
     def request_timeout_seconds(self) -> float:
-        """The time-out in force."""
+        """The configured time-out, or a third of the interval (at most 10 s)."""
         return min(10.0, self.interval_seconds / 3) if self.timeout_seconds is None else self.timeout_seconds
 
 

@@ -72,7 +72,7 @@ class RowBatchBuilder:
             append(value)
 
     def batch(self) -> RowBatch:
-        """The rows collected."""
+        """The collected rows as one batch."""
         return RowBatch(self._kind, self._columns, self._common)
 
 
@@ -99,7 +99,7 @@ class SampleSink(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections of the sink."""
         ...
 
 

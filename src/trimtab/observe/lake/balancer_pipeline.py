@@ -198,7 +198,7 @@ class TableStage:
 
     @property
     def table(self) -> str:
-        """The table it makes."""
+        """Name of the table that the stage makes."""
         return self.make.__name__
 
     def build(

@@ -192,7 +192,7 @@ def save_progress(tables: Location, progress: BuildProgress) -> None:
 
 
 def forget_progress(tables: Location) -> None:
-    """Remove what was remembered."""
+    """Delete the stored progress of a rebuild."""
     remove_folder(tables / FOLDER)
 
 

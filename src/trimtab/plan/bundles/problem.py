@@ -95,7 +95,7 @@ class BundlesProblem:
 
     @property
     def capacity(self) -> FloatArray:
-        """Shape (brokers, columns)."""
+        """Capacity of each broker, shape (brokers, columns); repeated for each view."""
         return np.tile(self.snapshot.brokers.capacity, (1, len(self.snapshot.views)))
 
     def load(self, place: IntArray) -> FloatArray:
@@ -134,7 +134,7 @@ class BundlesProblem:
         return np.asarray(same & placed)
 
     def column_name(self, column: int) -> tuple[str, str]:
-        """View and resource."""
+        """View and resource of a column."""
         return self.snapshot.views[column // len(RESOURCES)], RESOURCES[column % len(RESOURCES)]
 
 

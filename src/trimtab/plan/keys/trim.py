@@ -46,7 +46,7 @@ class PlanDraft:
         rate: float,
         reason: RoutingReason,
     ) -> None:
-        """One change more."""
+        """Append a move with the next number."""
         self.moves.append(RoutingMove(len(self.moves) + 1, kind, name, before, after, rate, reason))
 
 

@@ -46,7 +46,7 @@ class PartialPlan(NamedTuple):
     picks: Integers
 
     def only(self, which: BoolArray | Integers) -> PartialPlan:
-        """Some of them."""
+        """Select some of the partial plans."""
         return PartialPlan(self.load[which], self.transfers[which], self.picks[which])
 
 

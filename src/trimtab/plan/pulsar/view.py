@@ -91,7 +91,7 @@ class BundleTable:
 
     @cached_property
     def row(self) -> dict[str, int]:
-        """Row of each bundle."""
+        """Row number of each bundle, by name."""
         return {name: row for row, name in enumerate(self.names)}
 
     @cached_property

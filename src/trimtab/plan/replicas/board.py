@@ -335,7 +335,7 @@ def _hosts_trade(g, one, two, gives, gets):
 
 @leaf
 def give_lead(g, p, s):
-    """Let the slot lead."""
+    """Make slot `s` the leader of partition `p`, and update the loads."""
     old = g.lead[p]
     there = g.place[p, s]
     # Nothing changes its list: only the difference between the two roles moves.

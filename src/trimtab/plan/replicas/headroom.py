@@ -434,7 +434,7 @@ def _arrivals_in_excess(
 
 
 def _on_host(problem: ReplicasProblem, number: int) -> list[int]:
-    """Brokers of a host."""
+    """Brokers of one host, by index; empty without hosts."""
     hosts = _hosts(problem)
     found: list[int] = [] if hosts is None else np.flatnonzero(hosts.of == number).tolist()
     return found

@@ -123,7 +123,7 @@ class LoadCarriers:
 
     @property
     def plain(self) -> bool:
-        """Brokers and resources alone."""
+        """Whether rows are brokers only and columns are resources only."""
         return self.hosts is None and self.use.shape[2] == len(RESOURCES)
 
     @cached_property
@@ -133,7 +133,7 @@ class LoadCarriers:
 
     @cached_property
     def host_theta(self) -> FloatArray:
-        """Shape (hosts, resources)."""
+        """θ of each host, shape (hosts, resources)."""
         assert self.hosts is not None
         return host_theta(self.hosts, self.host_goals)
 

@@ -159,7 +159,7 @@ class _RoleAwareRun:
 
     @property
     def usage(self) -> FloatArray:
-        """B, shape (brokers, resources)."""
+        """Utilisation of each broker (B), shape (brokers, resources)."""
         return self.board.band[:, 0]
 
     @property

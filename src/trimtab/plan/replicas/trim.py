@@ -67,7 +67,7 @@ CHUNK = 1 << 16
 
 
 def plan(snapshot: ReplicasSnapshot, settings: ReplicasSettings) -> Plan:
-    """Plan with `trim`."""
+    """Make a plan with the strategy `trim`."""
     if settings.replication_factor:
         return resized(snapshot, settings)
     problem = problem_data(snapshot, settings)

@@ -43,12 +43,12 @@ class BudgetUse:
 
     @cached_property
     def limit_values(self) -> tuple[float, ...]:
-        """The limits as numbers."""
+        """Both limits as numbers; no limit is infinity."""
         return tuple(np.inf if limit is None else limit for limit in self.limits)
 
     @cached_property
     def total(self) -> tuple[int, ...]:
-        """What all changes spend."""
+        """What all changes together cost, in each limited quantity."""
         return tuple(int(each.sum()) for each in self.each)
 
     def cut(self, spent: str) -> Problem | None:
@@ -175,7 +175,7 @@ class RoundSearch(Protocol[P]):
     """The steps of a round over the balancer's own placements."""
 
     def rating(self, placement: P) -> Rating:
-        """Rank a placement."""
+        """Rank a placement; lower is better."""
 
     def balanced(self, start: P, margin: float, move_cost: float) -> P:
         """Descend to `margin` of the band, then send home what the goals do not need."""

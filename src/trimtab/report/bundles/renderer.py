@@ -178,7 +178,7 @@ def forecast_text(
 
 
 def progress_reporter() -> Callable[[BundlesExecutionState], str]:
-    """States in lines."""
+    """A function from states to lines of progress."""
     from trimtab.act.bundles.figures import progress_of
 
     return lambda state: progress_text(progress_of(state))

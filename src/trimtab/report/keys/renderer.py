@@ -182,7 +182,7 @@ def forecast_text(
 
 
 def progress_reporter() -> Callable[[KeysExecutionState], str]:
-    """States in lines."""
+    """A function from states to lines of progress."""
     from trimtab.act.execution.state import ExecutionProgress
     from trimtab.act.keys.machine import missing
 

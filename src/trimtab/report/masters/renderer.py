@@ -150,7 +150,7 @@ def forecast_text(
 
 
 def progress_reporter() -> Callable[[MastersExecutionState], str]:
-    """States in lines."""
+    """A function from states to lines of progress."""
     from trimtab.act.execution.state import ExecutionProgress
 
     def line(state: MastersExecutionState) -> str:

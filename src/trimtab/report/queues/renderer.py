@@ -177,7 +177,7 @@ def forecast_text(
 
 
 def progress_reporter() -> Callable[[QueuesExecutionState], str]:
-    """States in lines."""
+    """A function from states to lines of progress."""
     from trimtab.act.execution.state import ExecutionProgress
 
     return lambda state: progress_line(ExecutionProgress(**state.progress()), [])

@@ -88,7 +88,7 @@ class AdminCalls:
         return {name: value for name, (value, _) in found[""].items()}
 
     def own_rates(self, brokers: Collection[int]) -> OwnRates:
-        """See `ClusterPort.own_rates`."""
+        """Throttle rates set on individual brokers."""
         from kafka.admin import ConfigResource, ConfigResourceType
         from kafka.errors import KafkaError
 
@@ -109,7 +109,7 @@ class AdminCalls:
         return found
 
     def cordons(self, brokers: Collection[int]) -> dict[int, str | None]:
-        """See `ClusterPort.read_cordons`."""
+        """`cordoned.log.dirs` set on individual brokers; None where unset."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
         found: dict[int, str | None] = {}
@@ -234,7 +234,7 @@ class BrokerConfigClaims:
     _calls: AdminCalls
 
     def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
+        """Read the claims of all trimtabs in this cluster."""
         # Kafka never shows the value of a setting that it does not know (it might be a secret), only the
         # name: so the name carries the text.
         return frozenset(
@@ -244,7 +244,7 @@ class BrokerConfigClaims:
         )
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
+        """Add and remove claims in one change."""
         changes: dict[str, str | None] = {CLAIM + text: None for text in removed}
         changes |= {CLAIM + text: "held" for text in added}
         if not changes:

@@ -164,7 +164,7 @@ NOT_COUNTING: Final = "it does not rise as the logs of the partitions that the b
 
 
 class CounterCheckResult(StrEnum):
-    """What a comparison says."""
+    """Result of comparing a broker's traffic counter with its logs."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -343,11 +343,11 @@ class KafkaCollector:
         self.unmetered: dict[int, str] = {}
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Let the threads end after their current request."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def sample(self) -> TickSample:
-        """As `Sampler.sample`."""
+        """Sample brokers, partitions, log dirs and counters once."""
         begun = time.perf_counter()
         patience = self._settings.request_timeout_seconds
         placement = read_placement(self._request_sender, patience)

@@ -91,7 +91,7 @@ class LeadersPort(BrokerConfigClaims):
         self._calls = AdminCalls(admin)
 
     def observe(self, groups: Collection[str]) -> MastersObservation:
-        """See `MastersPort.observe`."""
+        """Read the leaders of these partitions; missing partitions are left out."""
         seen = self._kafka.observe([partition_of(name) for name in groups], (), wide=False)
         alive = seen.alive
         masters: dict[str, str | None] = {}

@@ -64,7 +64,7 @@ class KafkaObserver:
     def observe(
         self, partitions: Collection[TopicPartition], brokers: Collection[int], *, wide: bool
     ) -> ClusterObservation:
-        """See `ClusterPort.observe`."""
+        """Read partitions, all reassignments, and the log dirs of brokers."""
         at = self._clock()
         cluster = self._calls(self._admin.describe_cluster)
         registered = {
@@ -169,7 +169,7 @@ class KafkaObserver:
         )
 
     def min_in_sync(self, topics: Collection[str]) -> dict[str, int]:
-        """See `ClusterPort.min_in_sync`."""
+        """`min.insync.replicas` of topics; 1 for topics that do not exist."""
         found = self._calls.settings_of_topics(sorted(topics), [MIN_IN_SYNC])
         return {topic: int(configs.get(MIN_IN_SYNC, ("1", True))[0] or 1) for topic, configs in found.items()}
 
@@ -228,7 +228,7 @@ class KafkaAdminPort(KafkaObserver, BrokerConfigClaims):
         return answers
 
     def cancel_reassignments(self, partitions: Collection[TopicPartition]) -> Answers:
-        """See `ClusterPort.cancel_reassignments`."""
+        """Roll back reassignments in flight."""
         return self._alter_reassignments(dict.fromkeys(partitions))
 
     def _alter_reassignments(
@@ -256,7 +256,7 @@ class KafkaAdminPort(KafkaObserver, BrokerConfigClaims):
         return found
 
     def elect_preferred(self, partitions: Collection[TopicPartition]) -> Answers:
-        """See `ClusterPort.elect_preferred`."""
+        """Elect the first replica of each partition as its leader."""
         from kafka import errors
 
         asked: dict[str, list[int]] = {}
@@ -276,7 +276,7 @@ class KafkaAdminPort(KafkaObserver, BrokerConfigClaims):
         return found
 
     def move_log_dirs(self, targets: Mapping[tuple[TopicPartition, int], str]) -> Answers:
-        """See `ClusterPort.move_log_dirs`."""
+        """Move replicas between log dirs of their brokers."""
         from kafka import errors
 
         found: dict[TopicPartition, Failure | None] = {partition: None for partition, _ in targets}
@@ -294,7 +294,7 @@ class KafkaAdminPort(KafkaObserver, BrokerConfigClaims):
         return found
 
     def read_throttle(self, topics: Collection[str]) -> ThrottleConfig:
-        """See `ClusterPort.read_throttle`."""
+        """Read cluster-wide throttle rates and the throttled replicas of topics."""
         rates = self._calls.settings_of_all_brokers()
         lists = self._calls.settings_of_topics(sorted(topics), [LEADER_REPLICAS, FOLLOWER_REPLICAS])
 
@@ -310,7 +310,7 @@ class KafkaAdminPort(KafkaObserver, BrokerConfigClaims):
         )
 
     def own_rates(self, brokers: Collection[int]) -> OwnRates:
-        """See `ClusterPort.own_rates`."""
+        """Throttle rates set on individual brokers."""
         return self._calls.own_rates(brokers)
 
     def write_throttle(self, config: ThrottleConfig) -> Mapping[str, Failure]:
@@ -328,11 +328,11 @@ class KafkaAdminPort(KafkaObserver, BrokerConfigClaims):
         return {name: f for name, f in failures.items() if f.code != "UnknownTopicOrPartition"}
 
     def read_cordons(self, brokers: Collection[int]) -> Mapping[int, str | None]:
-        """See `ClusterPort.read_cordons`."""
+        """`cordoned.log.dirs` set on individual brokers; None where unset."""
         return self._calls.cordons(brokers)
 
     def write_cordons(self, values: Mapping[int, str | None]) -> Mapping[int, Failure]:
-        """See `ClusterPort.write_cordons`."""
+        """Set `cordoned.log.dirs` of brokers; None removes the setting."""
         answers = {
             broker: self._calls.change_setting_of_broker(broker, {CORDONED: value})
             for broker, value in sorted(values.items())

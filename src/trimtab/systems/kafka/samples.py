@@ -48,7 +48,7 @@ class AdminRequestSender:
         self._manager = admin._manager
 
     def request(self, request: Any, broker: int | None, timeout_seconds: float) -> Any:
-        """As `RequestSender.request`."""
+        """Send a request to `broker`, or to any broker if it is None."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:
@@ -124,7 +124,7 @@ OFFLINE = -1
 
 @dataclass(frozen=True)
 class KafkaBroker:
-    """A registered broker."""
+    """A broker that is registered with the controller."""
 
     id: int
     host: str

@@ -28,7 +28,7 @@ class TablesPort(BrokerConfigClaims):
         self._calls = AdminCalls(admin)
 
     def observe(self, place: TableLocation) -> KeysObservation:
-        """See `KeysPort.observe`."""
+        """Read the topic, its routing tables and its clients."""
 
         def observe() -> KeysObservation:
             topic = self._topic(place)
@@ -66,11 +66,11 @@ class TablesPort(BrokerConfigClaims):
         return _calling(observe)
 
     def make_tables(self, place: TableLocation) -> None:
-        """See `KeysPort.make_tables`."""
+        """Create the topic of routing tables, unless it exists."""
         _calling(lambda: self._topic(place).make_tables_topic())
 
     def add_partitions(self, place: TableLocation, count: int) -> None:
-        """See `KeysPort.add_partitions`."""
+        """Raise the number of partitions of an unchanged topic."""
 
         def add() -> None:
             topic = self._topic(place)

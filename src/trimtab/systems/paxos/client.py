@@ -114,7 +114,7 @@ class PaxosNodes:
 
     @property
     def cluster(self) -> str:
-        """Its name."""
+        """Name of the store's cluster."""
         return self.configuration.cluster
 
     def reports(self) -> dict[int, dict[int, GroupReport]]:
@@ -305,7 +305,7 @@ class PaxosNodes:
             return line.map()
 
     def _publish_in_store(self, base: int, observation: MapChanged) -> int | None:
-        """See `publish`."""
+        """Publish a preferred map to the built-in store; see `publish`."""
         before = self._published()
         newest = next(iter(before.values()))
         if newest.version != base:
@@ -315,7 +315,7 @@ class PaxosNodes:
         return observation.version if told.map == observation else None
 
     def _change_claims_in_store(self, added: frozenset[str], removed: frozenset[str]) -> None:
-        """See `change_claims`."""
+        """Add and remove claims in the built-in store."""
         before = self._published()
         size = claims_bytes((added | set(next(iter(before.values())).claims)) - removed)
         if size > CLAIM_BYTES:
@@ -387,7 +387,7 @@ class _Line:
         self._line.sendall(b"".join(map(encoded, text)))
 
     def poll(self) -> tuple[int, Any]:
-        """The next message."""
+        """Wait for the next message."""
         return checked_message(self.message(MAX_FRAME_BYTES))
 
     def message(self, most_bytes: int) -> Any:

@@ -24,13 +24,13 @@ STATUS_COLUMNS: Final = ("incarnation", "holds", "master", "version", "applied",
 
 
 class PaxosCollector:
-    """Samples one store."""
+    """Collects samples of one store."""
 
     def __init__(self, nodes: PaxosNodes, settings: CollectSettings) -> None:
         self._nodes, self._settings = nodes, settings
 
     def sample(self) -> TickSample:
-        """As `Sampler.sample`."""
+        """Sample all nodes of the store once."""
         begun, at = time.perf_counter(), datetime.datetime.now(datetime.UTC)
         problems = []
         try:
@@ -106,7 +106,7 @@ def group_batch(reports: dict[int, dict[int, GroupReport]], at: datetime.datetim
 
 
 def map_batch(observation: MapChanged, scheme: str, at: datetime.datetime) -> RowBatch:
-    """One row: the map."""
+    """One row with the preferred map and its version."""
     writer = RowBatchBuilder("paxos_map", "version", "preferred", "scheme", sampled_at=at)
     writer.add(observation.version, list(observation.preferred), scheme)
     return writer.batch()

@@ -20,7 +20,7 @@ class PaxosPort:
         self._nodes = nodes
 
     def observe(self, groups: Collection[str]) -> MastersObservation:
-        """See `MastersPort.observe`."""
+        """Read the masters of these groups; missing groups are left out."""
         reports = calling(self._nodes.reports)
         version = calling(self._nodes.preferred_map).version
         # A node further behind than that would refuse to take over.
@@ -63,11 +63,11 @@ class PaxosPort:
         return TransferRequestResult(calling(publish))
 
     def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
+        """Read the claims of all trimtabs in this store."""
         return calling(self._nodes.claims)
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
+        """Add and remove claims in one change."""
         calling(lambda: self._nodes.change_claims(added, removed))
 
     def _number(self, name: str) -> int:

@@ -34,7 +34,7 @@ class NodeStatus:
 
     @property
     def name(self) -> str:
-        """As tables call it."""
+        """Name of the node in tables."""
         return f"node {self.node}"
 
 

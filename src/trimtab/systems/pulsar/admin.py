@@ -73,7 +73,7 @@ class PulsarAdmin:
         self.close()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections to brokers."""
         self._http.close()
 
     def get(self, path: str, query: Query = (), base: str | None = None) -> Response:
@@ -198,7 +198,7 @@ class PulsarAdmin:
         self.change("DELETE", f"brokers/configuration/{path_part(name)}")
 
     def tenants(self) -> tuple[str, ...]:
-        """Names of all tenants."""
+        """List the names of all tenants."""
         return self.get_json("tenants", tuple[str, ...])
 
     def namespaces(self, tenant: str) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ def topic_batches(brokers: Iterable[BrokerSample]) -> Iterable[RowBatch]:
 
 
 def namespace_batch(found: NamespacesSample, read_at: datetime.datetime) -> RowBatch:
-    """One row per namespace."""
+    """One row for each namespace."""
     writer = RowBatchBuilder("pulsar_namespace", "namespace", "boundaries", "policies", sampled_at=read_at)
     for name, boundaries in found.boundaries.items():
         writer.add(name, list(boundaries), found.policies.get(name))
@@ -428,13 +428,13 @@ class PulsarCollector:
         self._published: PublishedLoads | None = None
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Let the threads end after their current request."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._published is not None:
             self._published.close()
 
     def sample(self) -> TickSample:
-        """As `Sampler.sample`."""
+        """Sample all brokers and namespaces once."""
         begun = time.perf_counter()
         problems: list[str] = []
         faults = SampleErrors()

@@ -202,13 +202,13 @@ class Response:
 
 
 class OwnedBundle(msgspec.Struct):
-    """One entry of `ownedNamespaces`."""
+    """One entry of the response to `ownedNamespaces`."""
 
     is_active: bool = True
 
 
 class BundleBoundaries(msgspec.Struct):
-    """The answer to `namespaces/.../bundles`."""
+    """The response to `namespaces/.../bundles`: boundaries of bundles."""
 
     boundaries: list[str]
 
@@ -221,20 +221,20 @@ class LeaderBroker(msgspec.Struct, rename="camel"):
 
 
 class Lookup(msgspec.Struct, rename="camel"):
-    """The answer to `lookup/v2/topic`."""
+    """The response to `lookup/v2/topic`: addresses of the owner."""
 
     http_url: str | None = None
     http_url_tls: str | None = None
 
 
 class FailureDomain(msgspec.Struct):
-    """A failure domain."""
+    """The brokers of a failure domain."""
 
     brokers: list[str] = []
 
 
 class IsolationPolicyData(msgspec.Struct):
-    """A namespace isolation policy."""
+    """The brokers that serve the namespaces of an isolation policy."""
 
     namespaces: list[str] = []
     primary: list[str] = []
@@ -284,7 +284,7 @@ class PulsarRequest:
 
     @property
     def call(self) -> str:
-        """Its name in messages."""
+        """Method and path, as messages quote the call."""
         return f"{self.method} {self.path.removeprefix('/').removeprefix('admin/v2/')}"
 
 
@@ -331,7 +331,7 @@ class PulsarHttp:
         self._known: frozenset[str] = frozenset()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections to brokers."""
         self._client.close()
 
     def request(self, request: PulsarRequest, base: str | None = None) -> Response:

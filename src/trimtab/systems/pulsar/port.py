@@ -105,7 +105,7 @@ class PulsarObserver:
     def observe(
         self, namespaces: Collection[str], destinations: Collection[str] = (), *, deep: bool = False
     ) -> BundlesObservation:
-        """See `BundlesPort.observe`."""
+        """Read all owners, and the boundaries of namespaces; assigns nothing."""
         at = self._clock()
         cluster = self._cluster_id()
         brokers = frozenset(self._admin.brokers())
@@ -143,7 +143,7 @@ class PulsarObserver:
 
     @failing()
     def read_balancing(self, *, all_brokers: bool = False) -> BrokerBalancing:
-        """See `BundlesPort.read_balancing`."""
+        """Read Pulsar's own balancing switches, cluster-wide or of every broker."""
         overrides = self._overrides()
         if not all_brokers:
             return BrokerBalancing(overrides)
@@ -157,7 +157,7 @@ class PulsarObserver:
         return BrokerBalancing(overrides, in_force)
 
     def traffic(self) -> Mapping[str, BundleTraffic]:
-        """See `BundlesPort.traffic`."""
+        """Traffic of bundles as far as brokers report it; never fails."""
         try:
             told = self._each(sorted(self._admin.brokers()), self._admin.topic_stats)
         except PulsarAdminError:
@@ -251,7 +251,7 @@ class PulsarAdminPort(PulsarObserver):
     claim_rights = "use a token of a superuser"
 
     def write_balancing(self, values: Mapping[str, str | None]) -> Mapping[str, Failure]:
-        """See `BundlesPort.write_balancing`."""
+        """Set balancing switches of all brokers; returns rejected settings with reasons."""
         admin = self._admin
         told = {
             name: self._failure(
@@ -264,15 +264,15 @@ class PulsarAdminPort(PulsarObserver):
         return {name: failure for name, failure in told.items() if failure is not None}
 
     def unload(self, targets: Mapping[str, str]) -> Answers:
-        """See `BundlesPort.unload`."""
+        """Unload bundles (keys), each to its destination broker (value)."""
         return {b: self._failure(partial(self._admin.unload, b, target)) for b, target in targets.items()}
 
     def split(self, bundle: str, boundaries: Collection[int]) -> Failure | None:
-        """See `BundlesPort.split`."""
+        """Split a bundle; both parts stay with its owner."""
         return self._failure(lambda: self._admin.split(bundle, EXPLICIT_BOUNDARIES, tuple(boundaries)))
 
     def lookup(self, bundles: Collection[str]) -> Answers:
-        """See `BundlesPort.lookup`."""
+        """Look up the owners of bundles; Pulsar assigns unowned ones."""
         return {bundle: self._failure(partial(self._lookup, parse_bundle(bundle))) for bundle in bundles}
 
     def _lookup(self, bundle: BundleRange) -> None:
@@ -286,13 +286,13 @@ class PulsarAdminPort(PulsarObserver):
 
     @failing()
     def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
+        """Read the claims of all trimtabs in this cluster."""
         found = self._admin.get_json(f"namespaces/{CLAIMS}/properties", dict[str, str])
         return frozenset(value for name, value in found.items() if name.startswith(CLAIM))
 
     @failing()
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
+        """Add and remove claims in one change."""
         if added:
             body = json.dumps({_name(text): text for text in added}).encode()
             self._admin.change("PUT", f"namespaces/{CLAIMS}/properties", body=body)

@@ -305,7 +305,7 @@ class LatestValues:
     unreadable: int = 0
 
     def update(self, key: str, data: bytes) -> None:
-        """Take one message in."""
+        """Store the value of one message under its key."""
         value: object = None
         with suppress(msgspec.MsgspecError):
             value = msgspec.json.decode(data) if data else {}
@@ -360,7 +360,7 @@ class PublishedLoads:
         )
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop reading the topic and close the client."""
         self._closed = True
         # An attempt under way ends when its client is closed.
         _close_client(self._client)

@@ -89,7 +89,7 @@ class PulsarStatus:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """Pulsar's versions, each once."""
+        """Distinct versions of Pulsar among the brokers."""
         return tuple(dict.fromkeys(broker.version for broker in self.brokers if broker.version))
 
 

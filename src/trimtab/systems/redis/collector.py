@@ -27,7 +27,7 @@ class QueuesCollector:
         self._server, self._settings = server, settings
 
     def sample(self) -> TickSample:
-        """As `Sampler.sample`."""
+        """Sample the queues and workers once."""
         begun = time.perf_counter()
         server, problems = self._server, []
         published: PublishedWeights | None = None

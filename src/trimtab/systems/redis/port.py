@@ -21,7 +21,7 @@ class RedisPort:
         self._server, self._clock = server, clock
 
     def observe(self) -> PublishedObservation:
-        """See `QueuesPort.observe`."""
+        """Read the published weights and settings."""
         found, history = calling(lambda: (self._server.published(), self._server.history()))
         return PublishedObservation(
             self._server.id,
@@ -32,7 +32,7 @@ class RedisPort:
         )
 
     def publish(self, base: int, changes: Mapping[str, Value | None]) -> int | None:
-        """See `QueuesPort.publish`."""
+        """Publish changes if `base` is still the newest version; returns the new version or None."""
 
         def publish() -> int | None:
             found = self._server.published()
@@ -59,11 +59,11 @@ class RedisPort:
         return calling(publish)
 
     def read_claims(self) -> frozenset[str]:
-        """See `ClaimPort.read_claims`."""
+        """Read the claims of all trimtabs on this server."""
         return calling(self._server.claims)
 
     def write_claims(self, added: Collection[str], removed: Collection[str]) -> None:
-        """See `ClaimPort.write_claims`."""
+        """Add and remove claims in one change."""
         calling(lambda: self._server.change_claims(added, removed))
 
 

@@ -39,7 +39,7 @@ class _TrackedBatch(MessageBatch):  # type: ignore[misc]
         super().set_producer_state(*state, **named)
 
     def failure(self, exception: BaseException) -> None:
-        """It is given up."""
+        """Fail the batch; its sequence numbers are lost if it was numbered."""
         if self.numbered and not self.future.done():
             self.accumulator.numbers_lost = True
         super().failure(exception)
@@ -376,7 +376,7 @@ class Consumer:
         await self.client.start()
 
     async def run(self) -> None:
-        """Consume until `stop`."""
+        """Consume records until `stop` is called."""
         while not self._stopped:
             await self.step()
 

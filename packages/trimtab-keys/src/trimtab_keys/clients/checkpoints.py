@@ -88,11 +88,11 @@ class InMemoryCheckpointStore:
             raise
 
     def read(self, name: bytes) -> int:
-        """See `CheckpointStore`."""
+        """The number stored under a name, or 0."""
         return self.numbers.get(name, 0)
 
     def write(self, name: bytes, number: int) -> None:
-        """See `CheckpointStore`."""
+        """Store a number under a name, inside a transaction."""
         self._before.setdefault(name, self.numbers.get(name, 0))
         self.numbers[name] = number
 
@@ -125,12 +125,12 @@ class SqliteCheckpointStore:
         self._connection.execute("COMMIT")
 
     def read(self, name: bytes) -> int:
-        """See `CheckpointStore`."""
+        """The number stored under a name, or 0."""
         row = self._connection.execute("SELECT number FROM trimtab_marks WHERE name = ?", (name,)).fetchone()
         return 0 if row is None else int(row[0])
 
     def write(self, name: bytes, number: int) -> None:
-        """See `CheckpointStore`."""
+        """Store a number under a name, inside a transaction."""
         self._connection.execute(WRITE, (name, number, self._clock()))
 
     def prune(self, older_seconds: float) -> int:
@@ -191,7 +191,7 @@ class PostgresCheckpointStore:
             self._inside = False
 
     def read(self, name: bytes) -> int:
-        """See `CheckpointStore`."""
+        """The number stored under a name, or 0."""
         if not self._inside:
             found = self._run("SELECT number FROM trimtab_marks WHERE name = %s", name).fetchone()
             self._connection.commit()
@@ -204,7 +204,7 @@ class PostgresCheckpointStore:
         return int(found[0])
 
     def write(self, name: bytes, number: int) -> None:
-        """See `CheckpointStore`."""
+        """Store a number under a name, inside a transaction."""
         self._run(WRITE_POSTGRES, name, number, self._clock())
 
     def prune(self, older_seconds: float) -> int:

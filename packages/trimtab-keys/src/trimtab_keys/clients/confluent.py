@@ -403,7 +403,7 @@ class Consumer:
         )
 
     def run(self) -> None:
-        """Consume until `stop`."""
+        """Consume records until `stop` is called."""
         while not self._stopped:
             self.step()
 

@@ -269,7 +269,7 @@ class Consumer:
         self.client.subscribe([topic], listener=_KafkaPythonRebalanceListener(self._revoked, self._come))
 
     def run(self) -> None:
-        """Consume until `stop`."""
+        """Consume records until `stop` is called."""
         while not self._stopped:
             self.step()
 

@@ -223,7 +223,7 @@ class MetadataConnection:
         sent.add_callback(lambda found: appended(found.offset))
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the writer and the readers."""
         with suppress(KafkaError):
             if self._writer is not None:
                 self._writer.close(timeout=5)

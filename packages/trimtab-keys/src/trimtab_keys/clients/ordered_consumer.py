@@ -180,7 +180,7 @@ class OrderedConsumer:
 
     @property
     def assigned_partitions(self) -> Iterable[int]:
-        """Partitions that are ours."""
+        """Partitions assigned to this consumer."""
         return self._receiver.lanes
 
     def assigned(self, partition: int, position: int) -> None:
@@ -318,7 +318,7 @@ class OrderedConsumer:
             self._carry_out(self._receiver.passed(partition, offset))
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread that follows routing tables."""
         self.follower.stop()
 
     # -- orders

@@ -24,7 +24,7 @@ class LoadSource(Protocol):
     partitions: int
 
     def request_partition(self, known: int) -> None:
-        """See `LiveLoad.request_partition`."""
+        """Record that a policy found no partition below its threshold."""
         ...
 
 

@@ -159,7 +159,7 @@ class LoadEstimate:
 
     @property
     def backlog(self) -> list[float]:
-        """Shape (partitions,): records."""
+        """Records that wait in each partition, shape (partitions,)."""
         return [one.backlog for one in self._partitions]
 
     @property
@@ -197,7 +197,7 @@ class _PartitionOffsets:
         return self.busy_done / self.busy_seconds
 
     def read(self, at: float, end: int, done: int, commit_seconds: float) -> None:
-        """Take in a reading."""
+        """Update offsets and the capacity estimate from one reading."""
         self.end = end
         if done != self.done or done >= end:
             if self.done < done <= self.end_then:

@@ -197,7 +197,7 @@ class RandomPartition:
     needs_load: ClassVar[bool] = False
 
     def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
-        """Any partition."""
+        """Choose a partition at random."""
         place = int(chance() * len(view.load))
         view.load[place] += 1
         return place
@@ -361,7 +361,7 @@ class PartialKeyGrouping:
         self._hashes = Hashes()
 
     def choose(self, key: bytes | None, view: PartitionLoadView, chance: Chance, /) -> int:
-        """One of two."""
+        """Choose the less loaded of two partitions of the key."""
         load, count = view.load, view.base
         if key is None:
             place = int(chance() * len(load))

@@ -75,7 +75,7 @@ class ClientHeartbeat(msgspec.Struct, kw_only=True, forbid_unknown_fields=False)
 
     @property
     def lasting_seconds(self) -> float:
-        """How long it counts."""
+        """Seconds after which the heartbeat expires."""
         return EXPIRY_HEARTBEATS * self.every_seconds
 
 
@@ -85,7 +85,7 @@ def record_key(topic: str, process: str) -> bytes:
 
 
 def heartbeat_bytes(heartbeat: ClientHeartbeat) -> bytes:
-    """The JSON text."""
+    """Encode a heartbeat as JSON."""
     return msgspec.json.encode(heartbeat)
 
 

@@ -58,7 +58,7 @@ class Envelope:
 
     @property
     def weight(self) -> float:
-        """Seconds of processing."""
+        """Expected processing time in seconds."""
         return self.weight_microseconds / MICROSECONDS
 
 

@@ -161,10 +161,10 @@ class InProcessBackend:
         self._duplicates = self._moved = self._pauses = 0
 
     async def open(self) -> None:
-        """Nothing to do."""
+        """Do nothing: no connection is needed."""
 
     async def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing: no connection is open."""
 
     async def counts(self) -> QueuesCounts:
         """All counters now; the ledger follows every change."""
@@ -255,7 +255,7 @@ class InProcessBackend:
         return True
 
     async def release(self, worker: str, queue: int) -> None:
-        """Give a queue back."""
+        """Give up ownership of a queue."""
         if self._owners[queue] == worker:
             self._owners[queue] = None
             self._live(queue, False)

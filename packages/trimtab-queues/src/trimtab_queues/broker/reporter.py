@@ -173,7 +173,7 @@ class MetricsReporter(TaskiqMiddleware):
             del self._delivered[delivery.envelope.task_id]
 
     def pre_execute(self, message: TaskiqMessage) -> TaskiqMessage:
-        """The task begins."""
+        """Record the start time and waiting time of a task."""
         now, delivered = perf_counter(), self._delivered.get(message.task_id)
         waited = None
         if delivered is not None and delivered[0].waited_seconds is not None:

@@ -40,7 +40,7 @@ class CentralQueue(OwnQueue):
     waits_for_choice: ClassVar[bool] = True
 
     def choose(self, weight: float, /) -> int | None:
-        """The central queue."""
+        """Choose the central queue; None if it is closed."""
         return CENTRAL if self.ledger.open[CENTRAL] else None
 
     def source(self, worker: int, /) -> int | None:

@@ -115,7 +115,7 @@ class QueueLedger:
         self.open[queue] = False
 
     def resume(self, queue: int) -> None:
-        """Take the mark away."""
+        """Reopen a paused queue for dispatch."""
         self.paused[queue] = False
         self._update_open(queue)
 

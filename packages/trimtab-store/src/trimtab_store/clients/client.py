@@ -52,7 +52,7 @@ class StoreClient:
         )
 
     async def __aenter__(self) -> Self:
-        """Begin to connect."""
+        """Start connecting to all nodes."""
         self._tasks = [asyncio.create_task(link.run()) for link in self._links]
         self._tick()
         return self
@@ -60,7 +60,7 @@ class StoreClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End all connections."""
+        """Close the connections to all nodes."""
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:

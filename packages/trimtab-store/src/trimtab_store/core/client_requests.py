@@ -118,7 +118,7 @@ class ProduceQueue:
         return min(self._batch_until, self._held_until)
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Propose the batch and return held messages if their time has come."""
         if self._context.now >= self._batch_until:
             self.flush()
         if self._context.now >= self._held_until:
@@ -187,7 +187,7 @@ class ProduceQueue:
                 self._send_back(publish, "moved")
 
     def flush(self) -> None:
-        """Propose the batch."""
+        """Propose the messages of the current batch."""
         if self._batch:
             self._metrics.proposed(self._batch[0], self._context.now)
             self._log.propose(AppendMessages(self._state.fence, tuple(self._batch)))
@@ -272,7 +272,7 @@ class ConsumerSessions:
         return self._sync_at if self.uploads else inf
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Synchronise offsets if the interval has passed."""
         if self._context.now >= self._sync_at:
             self._sync_at = self._context.now + self._context.settings.sync_seconds
             self.sync_offsets()

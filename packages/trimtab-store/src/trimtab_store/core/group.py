@@ -74,7 +74,7 @@ class ReplicatedGroup:
         self._try_at = context.now + renewal * ((context.node + number) % context.nodes) / context.nodes
 
     def recover(self, written: list[Any]) -> None:
-        """See `GroupLog.recover`."""
+        """Restore the state that earlier incarnations wrote, or that the store holds."""
         self._recovering = True
         self.log.recover(written)
         self._recovering = False
@@ -93,7 +93,7 @@ class ReplicatedGroup:
         )
 
     def tick(self) -> None:
-        """Do what is due."""
+        """Run all timers of the group that have expired."""
         now = self.context.now
         if now >= self._try_at:
             self._try_at = now + self.context.settings.renewal_seconds

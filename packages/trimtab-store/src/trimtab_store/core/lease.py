@@ -92,7 +92,7 @@ class MastershipLease:
         self.others_until = -inf if ends_now else self._context.now + self._seconds + waits
 
     def freed(self) -> None:
-        """It was given back."""
+        """The holder released the lease."""
         self.own_until = self.others_until = -inf
 
     @property

@@ -14,7 +14,7 @@ Nonce = tuple[int, int]
 
 
 class NoOp(NamedTuple):
-    """An empty slot."""
+    """The value of an empty slot."""
 
 
 class MessageRecord(NamedTuple):
@@ -454,7 +454,7 @@ class ChosenUpTo(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A message was received."""
+    """Event: a message of a peer or client was received."""
 
     sender: int | str
     group: int
@@ -597,7 +597,7 @@ _OFFSET_BYTES: Final = 16
 
 
 def name_bytes(name: str) -> int:
-    """What a name takes."""
+    """Length of a name in UTF-8 bytes."""
     return len(name) if name.isascii() else len(name.encode())
 
 

@@ -52,7 +52,7 @@ class NodeContext:
 
     @property
     def majority(self) -> int:
-        """Voters that are enough."""
+        """Number of voters that form a majority."""
         return self.nodes // 2 + 1
 
     @property
@@ -66,7 +66,7 @@ class NodeContext:
         return self.incarnation, self._nonces
 
     def send(self, to: int | str, group: int, message: Any, *, synced: bool = False) -> None:
-        """Order a message."""
+        """Add a message to the effects."""
         self.orders.append(SendMessage(to, group, message, synced))
 
     def broadcast(self, group: int, message: Any, *, synced: bool = False) -> None:

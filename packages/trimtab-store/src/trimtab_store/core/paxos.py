@@ -358,7 +358,7 @@ class VoteRecovery:
         return max((one.promised for one in self._responses.values()), default=NO_BALLOT)
 
     def next_deadline(self) -> float:
-        """When to ask again."""
+        """Time of the next recovery request; infinity once this node votes."""
         return inf if self._acceptor.votes else self._ask_at
 
     def tick(self) -> None:
@@ -561,7 +561,7 @@ class PaxosLog:
 
     @property
     def without_vote(self) -> str:
-        """See `GroupLog.without_vote`."""
+        """Why this node does not vote although it could; empty if it votes."""
         return self.rejoining.blocking_reason
 
     @property
@@ -575,7 +575,7 @@ class PaxosLog:
             self.proposer.propose(entry, self.applied)
 
     def discard_pending(self, kind: type) -> None:
-        """See `Proposer.discard_pending`."""
+        """Discard values of a kind that were not proposed yet."""
         self.proposer.discard_pending(kind)
 
     def settle(self) -> None:
@@ -586,7 +586,7 @@ class PaxosLog:
         self._left_at = self.applied if is_left else None
 
     def first_learned_at(self, slot: int) -> float:
-        """See `GroupLog.first_learned_at`."""
+        """Time at which this node learned the value of a slot, or a later one."""
         return self.acceptor.first_learned_at(slot)
 
     def tick(self) -> None:

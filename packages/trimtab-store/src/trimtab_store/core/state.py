@@ -165,7 +165,7 @@ class GroupState:
         )
 
     def restore(self, value: Integers) -> None:
-        """The inverse of `snapshot`."""
+        """Restore the state from a value of `snapshot`."""
         (
             self.master,
             self.version,

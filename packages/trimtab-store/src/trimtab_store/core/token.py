@@ -63,7 +63,7 @@ class Registry:
         return self.version, self.preferred, tuple(sorted(self.claims))
 
     def restore(self, version: int = 0, preferred: tuple[int, ...] = (), claims: Iterable[str] = ()) -> None:
-        """The inverse of `snapshot`."""
+        """Restore the map from a value of `snapshot`."""
         self.version, self.preferred, self.claims = version, preferred, frozenset(claims)
 
 
@@ -181,7 +181,7 @@ class TransferToken:
         self.log.propose(AcquireToken(self._context.node, group, self.lease.new_proposal(), self.version))
 
     def give_back(self) -> None:
-        """Hold it no more."""
+        """Release the token and propose that the cluster group holds it."""
         self.lease.give_up()
         self.group = CLUSTER
         self.log.propose(AcquireToken(self._context.node, CLUSTER, self._context.nonce(), self.version))

@@ -186,7 +186,7 @@ class IncomingTransfer:
 
 
 class TransferPhase(Enum):
-    """How far it is."""
+    """Phases of an outgoing transfer."""
 
     UPLOADING = "consumers hand in their offsets"
     SYNCING = "offsets are proposed"

@@ -513,7 +513,7 @@ class NodeLog:
 
     @property
     def needs_compaction(self) -> bool:
-        """See above."""
+        """Whether a compaction is planned."""
         return self._planned is not None
 
     def compact(self) -> None:

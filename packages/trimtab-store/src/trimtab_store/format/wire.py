@@ -245,7 +245,7 @@ def checked_message(text: Any) -> tuple[int, Any]:
 
 
 def _check_state(group: int, snapshot: GroupSnapshot) -> None:
-    """Errors as in `checked_message`."""
+    """Raise `InputError` if a snapshot has the state of another version."""
     try:
         msgspec.convert(snapshot.state, _CLUSTER if group == CLUSTER else _STATE)
     except msgspec.ValidationError as error:
@@ -256,7 +256,7 @@ def _check_state(group: int, snapshot: GroupSnapshot) -> None:
 
 
 def _check_names(request: FetchRequest | OffsetUpload) -> None:
-    """Errors as in `checked_message`."""
+    """Raise `InputError` if a name is too long."""
     for what, name in (("a consumer", request.consumer), ("a topic", request.topic)):
         if name_bytes(name) > NAME_BYTES:
             raise InputError(

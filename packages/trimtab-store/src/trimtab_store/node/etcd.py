@@ -115,7 +115,7 @@ class EtcdClient:
         """Comparisons and operations of transactions."""
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close the connections to all members."""
         for client in self._clients:
             with suppress(*self._errors):
                 async with asyncio.timeout(self._timeout):
@@ -377,7 +377,7 @@ class EtcdLog:
         self._report(StoreEvent(group, AppendConflict(number, slot, taken)))
 
     def _see(self, found: KeyValue) -> None:
-        """Tell what was put."""
+        """Report a value that was put in etcd."""
         of, _, which = found.key.removeprefix(self._prefix).partition(b"/")
         group, value = int(of), _value(found.key, found.value)
         if group not in self._last:

@@ -344,5 +344,5 @@ def _print_accuracy(summaries: list[dict[str, Any]]) -> None:
 
 
 def _print_progress(line: str) -> None:
-    """One line of progress."""
+    """Overwrite the terminal's line with the progress."""
     print(f"trimtab: {line}", file=sys.stderr, flush=True)

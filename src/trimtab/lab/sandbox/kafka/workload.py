@@ -40,7 +40,7 @@ class KafkaTopicLoad:
 
     @property
     def partitions(self) -> int:
-        """Number of partitions."""
+        """Number of partitions of the topic."""
         return len(self.bytes_per_second)
 
 
@@ -66,7 +66,7 @@ class KafkaWorkload:
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """Of all its topics."""
+        """Names of all topics of the workload."""
         return tuple(topic.name for topic in self.topics)
 
     @property

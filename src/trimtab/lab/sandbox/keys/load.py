@@ -51,7 +51,7 @@ class VerifiedRecords:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Records acknowledged, and effects."""
+        """Number of acknowledged records, and number of effects."""
         return sum(map(len, self.acknowledged.values())), sum(map(len, self.effects.values()))
 
 
@@ -194,7 +194,7 @@ class LoadedTopic:
             return 0
 
     def backlog(self) -> BacklogSample:
-        """What waits now."""
+        """Measure the current backlog of all partitions."""
         self.require_running()
         ends, committed = self.topic.describe().ends, self.topic.consumers(GROUP).committed
         # Commits are asked for after the ends: they may be further by then.
@@ -234,7 +234,7 @@ class LoadedTopic:
         return check_effects(self.folder)
 
     def close(self, timeout_seconds: float = 5.0) -> None:
-        """End all processes."""
+        """Stop all processes of the load."""
         end(self._processes.values(), timeout_seconds)
         self._processes = {}
 

@@ -52,18 +52,18 @@ class SqliteEffects:
         self.checkpoints = SqliteCheckpointStore(self.connection)
 
     def handle(self, record: Any) -> None:
-        """The handler."""
+        """Store the record as one effect."""
         self.connection.execute(
             "INSERT INTO effects (key, value, partition, at) VALUES (?, ?, ?, ?)",
             (field(record, "key"), field(record, "value"), field(record, "partition"), time.time()),
         )
 
     def all(self) -> list[tuple[bytes, bytes, int]]:
-        """In their order."""
+        """Key, value and partition of all effects, in order."""
         return self.connection.execute("SELECT key, value, partition FROM effects ORDER BY place").fetchall()
 
     def count(self) -> int:
-        """How many."""
+        """Number of effects in the database."""
         return int(self.connection.execute("SELECT count(*) FROM effects").fetchone()[0])
 
 
@@ -80,7 +80,7 @@ class _EventLoopThread:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the loop and its thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(10)
         self.loop.close()
@@ -166,7 +166,7 @@ class AnyProducer:
             self.producer.flush()
 
     def close(self) -> None:
-        """Deliver and end."""
+        """Send what is buffered, then close the producer."""
         self.closed = True
         if self._loop is None:
             self.producer.close()
@@ -323,12 +323,12 @@ class WorkerTask:
     ordering: OrderingConfig = ORDERING
 
     def text(self) -> str:
-        """As an argument."""
+        """The options as one command-line argument."""
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """What `text` wrote."""
+        """Read the options that `text` wrote."""
         found = json.loads(text)
         return cls(**found | {"ordering": OrderingConfig(**found["ordering"])})
 

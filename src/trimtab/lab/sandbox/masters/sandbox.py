@@ -84,12 +84,12 @@ class MastersSandboxState(SandboxState):
 
     @property
     def nodes(self) -> tuple[StoreNodeProcess, ...]:
-        """All nodes."""
+        """All nodes of the store."""
         return tuple(map(StoreNodeProcess, range(len(self.ports))))
 
     @property
     def members(self) -> tuple[StoreNodeProcess, ...]:
-        """All members of etcd."""
+        """All members of the etcd cluster; empty without etcd."""
         first = len(self.ports)
         return tuple(StoreNodeProcess(first + number, "etcd") for number in range(len(self.etcd_ports) // 2))
 
@@ -100,7 +100,7 @@ class MastersSandboxState(SandboxState):
 
     @property
     def engine(self) -> str:
-        """What chooses."""
+        """The engine that elects masters: `embedded` or `etcd`."""
         return "etcd" if self.etcd_ports else "embedded"
 
     @property

@@ -100,7 +100,7 @@ class RedisServerProcess:
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """Address of the server for clients."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
@@ -120,7 +120,7 @@ class RedisServerProcess:
             self.process = None
 
     def empty(self) -> None:
-        """Forget everything."""
+        """Delete all data of the server."""
         with Redis.from_url(self.url) as client:
             client.flushall()
 
@@ -166,7 +166,7 @@ class RedisClusterProcess:
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """Address of the server for clients."""
         return "redis+cluster://" + ",".join(f"127.0.0.1:{one.port}" for one in self.nodes)
 
     def stop(self) -> None:

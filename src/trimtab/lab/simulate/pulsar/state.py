@@ -65,7 +65,7 @@ class MetadataStore:
         return tuple(self._held)
 
     def register(self, session: BrokerSession) -> None:
-        """A broker comes up."""
+        """Register the session of a started broker."""
         self._held[session] = {}
 
     def expire(self, session: BrokerSession) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ class PulsarWorldProtocol(Protocol):
 
     @property
     def options(self) -> PulsarBrokerConfig:
-        """Pulsar's options."""
+        """Pulsar's options of this cluster."""
         ...
 
     def begin(self, steps: Steps) -> None:

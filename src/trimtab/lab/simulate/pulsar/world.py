@@ -176,7 +176,7 @@ class SimulatedBrokers(VirtualTime):
 
     @property
     def options(self) -> PulsarBrokerConfig:
-        """Pulsar's options."""
+        """Pulsar's options of this cluster."""
         return self.settings.leader.options
 
     def hop(self) -> float:

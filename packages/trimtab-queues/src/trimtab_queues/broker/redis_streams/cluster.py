@@ -198,7 +198,7 @@ class RedisClusterBackend:
         return await self.parts[self._slot(delivery.queue)].finish(self._inward(delivery))
 
     async def release(self, worker: str, queue: int) -> None:
-        """Give a queue back."""
+        """Give up ownership of a queue."""
         self._slot_of.pop(worker, None)
         await self.parts[self._slot(queue)].release(worker, self._place(queue))
 

@@ -85,7 +85,7 @@ def client_of(url: str, base: str, timeout_seconds: float) -> Redis:
 
 
 def async_client_of(url: str, base: str, timeout_seconds: float) -> AsyncRedis:
-    """The same for asyncio."""
+    """The asyncio client of a server or cluster."""
     # A burst waits for a connection; redis-py's other pool has an error for the hundred and first.
     settings: dict[str, Any] = {
         "max_connections": 50, "timeout": None, "socket_timeout": timeout_seconds,
@@ -157,7 +157,7 @@ class SlotConnection(Connection):
 
 
 class AsyncSlotConnection(AsyncConnection):
-    """The same for asyncio."""
+    """An asyncio connection to the node that owns the queues' slot."""
 
     def __init__(self, *, nodes: list[tuple[str, int]], base: str, **settings: Any) -> None:
         super().__init__(**settings)

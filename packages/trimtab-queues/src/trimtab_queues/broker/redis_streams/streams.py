@@ -344,7 +344,7 @@ class RedisBackend:
                     answer.set_result(bool(one))
 
     async def release(self, worker: str, queue: int) -> None:
-        """Give a queue back."""
+        """Give up ownership of a queue."""
         self._forget(worker)
         await patiently(lambda: self._run("release", queue, worker))
 
