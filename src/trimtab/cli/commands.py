@@ -573,7 +573,7 @@ def _pipeline_app() -> typer.Typer:
 
 
 def _snapshot_app() -> typer.Typer:
-    app = typer.Typer(add_completion=False, help="Write snapshots of clusters to files.", no_args_is_help=True)
+    app = typer.Typer(add_completion=False, help="Write snapshots to files.", no_args_is_help=True)
     app.callback()(_snapshot)
     app.command("export")(export_snapshot)
     return app
