@@ -111,9 +111,9 @@ def test_what_is_too_old_is_not_sent_again_and_numbers_begin_anew() -> None:
         place.own.reenqueue(batch)
         place.aged(121)
         await place.own.add_message(TopicPartition("t", 1), b"k", b"v", 1.0)
-        place.own._waiter_future = asyncio.get_running_loop().create_future()
+        setattr(place.own, module.WAITER, asyncio.get_running_loop().create_future())
         assert place.own.drain_by_nodes(set())[0] == {}, "first an id"
-        assert place.own.waiter().done(), "the sender goes round again"
+        assert getattr(place.own, module.WAITER).done(), "the sender runs again"
         assert isinstance(old.exception(), KafkaTimeoutError)
         assert not place.numbers.has_pid()
         place.numbers.set_pid_and_epoch(8, 0)

@@ -24,7 +24,9 @@ from trimtab_keys.core.order.messages import PLAIN, Stamp
 from trimtab_keys.format.stamp import without_stamp
 
 POLL_SECONDS: Final = 1.0
-"""Time between two looks for what is too old, besides that before each request."""
+"""Interval of the search for batches that are too old; each request searches too."""
+WAITER: Final = "_waiter_future" if hasattr(MessageAccumulator, "waiter") else "_wait_data_future"
+"""The attribute of the future that wakes the sender: the first in aiokafka 0.14, the second in 0.13."""
 
 
 class _TrackedBatch(MessageBatch):  # type: ignore[misc]
@@ -77,7 +79,9 @@ class DeadlineAccumulator(MessageAccumulator):  # type: ignore[misc]
         self._txn_manager._sequence_numbers.clear()
         # The sender goes round again at once, and asks for an id before all else. What is on its way under
         # the old one goes on under it.
-        self._wakeup(self._waiter_future)
+        waiter = getattr(self, WAITER)
+        if not waiter.done():
+            waiter.set_result(None)
         return {}, False
 
     def expire(self) -> None:

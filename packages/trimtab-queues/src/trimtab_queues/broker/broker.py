@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from os import getpid
 from pathlib import Path
 from socket import gethostname
@@ -143,6 +144,8 @@ CHOICES_MAX = 8
 """Queues that a message tries before it waits: other senders may take the last places at the same time."""
 MAX_RESULTS = 10_000
 """Results that a broker without a server remembers."""
+RECEIVER_ACKNOWLEDGES_ALL: Final = tuple(map(int, version("taskiq").split(".")[:2])) >= (0, 13)
+"""Whether taskiq acknowledges malformed messages and those of unknown tasks; 0.12 only logs a warning."""
 
 
 class BalancedBroker(AsyncBroker):
@@ -448,7 +451,10 @@ class BalancedBroker(AsyncBroker):
         async for delivery in listener.deliveries():
             self.reporter.delivered(delivery)
             self._carries(delivery.envelope)
-            yield AckableMessage(data=delivery.envelope.body, ack=self._acknowledge(listener, delivery))
+            acknowledge = self._acknowledge(listener, delivery)
+            if not RECEIVER_ACKNOWLEDGES_ALL and not self._has_task(delivery.envelope.body):
+                await acknowledge()
+            yield AckableMessage(data=delivery.envelope.body, ack=acknowledge)
 
     async def _dispatched(self, envelope: Envelope) -> bool:
         # What lay in the queues when a sender was last told may be done long since: a burst by such a view
@@ -541,12 +547,21 @@ class BalancedBroker(AsyncBroker):
             return {name: value for name, value in labels.items() if name != "weight"}
         return labels
 
-    def _acknowledge(self, listener: WorkerListener, delivery: Delivery) -> Callable[[], Any]:
+    def _acknowledge(self, listener: WorkerListener, delivery: Delivery) -> Callable[[], Awaitable[None]]:
         async def acknowledge() -> None:
             self.reporter.forget(delivery)
             await listener.done(delivery)
 
         return acknowledge
+
+    def _has_task(self, body: bytes) -> bool:
+        """Whether a body is a message of taskiq whose task this process has."""
+        try:
+            message = self.formatter.loads(message=body)
+            message.parse_labels()
+        except Exception:  # serialisers raise errors of many kinds, and taskiq's receiver catches all of them
+            return False
+        return self.find_task(message.task_name) is not None
 
     async def _work(self) -> None:
         receiver = Receiver(
